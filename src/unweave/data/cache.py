@@ -1,0 +1,78 @@
+"""The folder where prepared data lies, and how files get there: whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from unweave.errors import DataError
+
+__all__ = ["cache_folder", "open_array", "whole_array", "whole_file"]
+
+
+def cache_folder() -> Path:
+    """`$UNWEAVE_CACHE`, or `unweave` in the user's cache folder."""
+    chosen = os.environ.get("UNWEAVE_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unweave"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, which becomes `path` when the block ends well, and is gone otherwise.
+
+    A reader, another process or a crash never sees a half-written file.
+    """
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+        )
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with _write_errors(path):
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_array(path: Path, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """A uint8 array on disk to fill in, which appears at `path` (`.npy`) once it is complete."""
+    with whole_file(path) as temporary:
+        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        # Claim the space now: on a full disk this is an error, a page fault later would be a crash.
+        with _write_errors(path), open(temporary, "rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+        yield array
+        array.flush()
+
+
+def open_array(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray | None:
+    """The `.npy` file at `path`, memory-mapped, or None where it is missing, cut short or of another shape."""
+    try:
+        # Copy-on-write: nothing reaches the file, and torch may share the memory.
+        array = np.lib.format.open_memmap(path, mode="c")
+    except (OSError, ValueError):
+        return None
+    return array if shape is None or array.shape == shape else None
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}; "
+            "free some space or choose another folder with UNWEAVE_CACHE"
+        ) from error

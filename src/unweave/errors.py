@@ -1,0 +1,38 @@
+"""The exceptions that unweave raises for things a user can put right.
+
+Each message is one sentence that names the thing, what was expected and what to do. The command line
+prints it and exits with code 2; anything else that escapes is a bug.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["DataError", "DownloadError", "UnknownNameError", "UnweaveError"]
+
+
+class UnweaveError(Exception):
+    """The base of every error with a message for the user."""
+
+
+class DataError(UnweaveError):
+    """A data set, file or array that cannot be used as it is."""
+
+
+class DownloadError(DataError):
+    """A published file that is not here and could not be fetched."""
+
+
+class UnknownNameError(UnweaveError):
+    """A name that is not in a room's dictionary.
+
+    Args:
+        kind: What is named, for the message ("data set", "factor", "method").
+        name: The name that came.
+        valid: The names that exist.
+    """
+
+    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+        valid = list(valid)
+        near = difflib.get_close_matches(name.replace("-", "_"), valid, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"no {kind} is called {name!r}{hint} (there are: {', '.join(valid)})")
