@@ -1,36 +1,39 @@
 """Progress on the terminal: one line per job, on standard error, silent where nobody watches."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["progress_bar", "track"]
+__all__ = ["track"]
 
 Item = TypeVar("Item")
 
 
-@contextmanager
-def progress_bar(job: str, total: float, unit: str = ""):  # type: ignore[no-untyped-def]
-    yield
+def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:
+    """Iterate over `items` under a bar that shows how much is done and how long the rest will take.
 
-
-def track(items: Sequence[Item], job: str) -> Iterator[Item]:
-    """Iterate over `items` under a progress bar with the time left."""
+    Args:
+        items: What to go through.
+        job: What is being done, e.g. `"rendering dSprites"`.
+        total: How many items there are, where `items` cannot say.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
+        MofNCompleteColumn,
         Progress,
-        TaskProgressColumn,
         TextColumn,
+        TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
+    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        yield from progress.track(items, description=job)
+        yield from progress.track(items, total=total, description=job)

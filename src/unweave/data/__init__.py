@@ -1,0 +1,85 @@
+"""Data sets: images in memory with, where known, the grid of factors that made them."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unweave.data.catalog import DATASETS
+from unweave.errors import DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Batch, Dataset
+    from unweave.data.grid import Factor, Grid, Labels
+    from unweave.data.pairs import LaplaceTransitions, UniformTransitions, WeakPairs
+
+__all__ = [
+    "DATASETS",
+    "Batch",
+    "Dataset",
+    "Factor",
+    "Grid",
+    "Labels",
+    "LaplaceTransitions",
+    "UniformTransitions",
+    "WeakPairs",
+    "load",
+]
+
+_HOMES = {
+    "Batch": "dataset",
+    "Dataset": "dataset",
+    "Factor": "grid",
+    "Grid": "grid",
+    "Labels": "grid",
+    "LaplaceTransitions": "pairs",
+    "UniformTransitions": "pairs",
+    "WeakPairs": "pairs",
+}
+
+
+def load(source: Any, **options: Any) -> "Dataset":
+    """A data set by name, from your own files, or from an array.
+
+    Args:
+        source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a `.npy`,
+            `.npz` or `.h5` file, or a NumPy or torch array of images.
+        options: What the data set's own `load` takes, e.g. `path=` of a published file, or `size=`,
+            `channels=` and `factors=` for your own images.
+
+    Example:
+        >>> import unweave as uw
+        >>> uw.data.load("pendulum").grid.names
+        ('length', 'damping', 'mass')
+    """
+    if not isinstance(source, str | Path):
+        from unweave.data.own import from_array
+
+        return from_array(source, **options)
+    name = str(source).replace("-", "_").lower()
+    if name in DATASETS:
+        return _load_named(name, options)
+    if not Path(source).exists():
+        if Path(source).suffix or "/" in str(source):
+            raise DataError(f"there is no file or folder {str(source)!r}; check the path")
+        raise UnknownNameError("data set", str(source), DATASETS)
+    from unweave.data.own import from_path
+
+    return from_path(Path(source), **options)
+
+
+def _load_named(name: str, options: dict[str, Any]) -> "Dataset":
+    import inspect
+
+    loader = DATASETS[name].function()
+    known = list(inspect.signature(loader).parameters)
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known)
+    dataset: Dataset = loader(**options)
+    return dataset
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"unweave.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,7 +37,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         with _write_errors(path):
-            with open(temporary, "rb+") as file:
+            with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             temporary.chmod(0o644)
             temporary.replace(path)
@@ -49,10 +49,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_array(path: Path, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
     """A uint8 array on disk to fill in, which appears at `path` (`.npy`) once it is complete."""
     with whole_file(path) as temporary:
-        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        # Claim the space now: on a full disk this is an error, a page fault later would be a crash.
-        with _write_errors(path), open(temporary, "rb+") as file:
-            os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+        with _write_errors(path):
+            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+            # Claim the space now: on a full disk this is an error, a page fault later a crash.
+            with temporary.open("rb+") as file:
+                os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
         yield array
         array.flush()
 

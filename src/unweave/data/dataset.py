@@ -40,6 +40,8 @@ class Appearance(Protocol):
         """Pixels `[*S, n, H, W, C]` in [0, 1] to pixels `[*S, n, H, W, channels]` in [0, 1]."""
         ...
 
+    def to(self, device: torch.device) -> "Appearance": ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -258,7 +260,8 @@ class Dataset:
     def to(self, device: str | torch.device) -> "Dataset":
         """The same data set with its images on a device, speaking torch."""
         device = torch.device(device)
-        return replace(self, store=self.store.to(device), device=device)
+        appearance = self.appearance.to(device) if self.appearance else None
+        return replace(self, store=self.store.to(device), appearance=appearance, device=device)
 
     def __getitem__(self, indices: Any) -> Array:
         """`data[3]` is one image `[H, W, C]`; slices and lists give several."""

@@ -13,7 +13,7 @@ import torch
 
 from unweave.data.grid import Array
 
-__all__ = ["Bits", "Bytes", "Store"]
+__all__ = ["Bits", "Bytes", "Curves", "Store"]
 
 
 class Store(Protocol):
@@ -102,6 +102,33 @@ class Bits:
 
     def to(self, device: str | torch.device) -> "Bits":
         return Bits(_tensor(self.array, device), self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Real numbers in place of images: `array` is float32 `[N, T]`, a curve being `T × 1 × 1`."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.array.shape[1], 1, 1
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def gather(self, indices: Array) -> Array:
+        return self.array[indices]
+
+    def take(self, indices: np.ndarray) -> "Curves":
+        return Curves(self.array[indices])
+
+    def to(self, device: str | torch.device) -> "Curves":
+        return Curves(_tensor(self.array, device))
 
 
 def _tensor(array: Array, device: str | torch.device) -> torch.Tensor:

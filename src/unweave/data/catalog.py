@@ -1,0 +1,205 @@
+"""The data sets that unweave knows by name: facts only, so that listing them costs nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from unweave.data.cache import cache_folder
+
+__all__ = ["DATASETS", "Entry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is known of a data set before it is loaded.
+
+    Args:
+        summary: One line for the list.
+        shape: Height, width and channels of its images.
+        factors: Names and sizes of the factors of its grid, slowest first.
+        count: How many images, where that is not the size of the grid.
+        source: Where it comes from: rendered here, or what is downloaded and how much.
+        loader: The module and function that load it.
+        prepared: The files in the cache that make it ready, relative to the cache folder.
+    """
+
+    summary: str
+    shape: tuple[int, ...]
+    factors: Mapping[str, int] = field(default_factory=dict)
+    count: int | None = None
+    source: str
+    loader: str
+    prepared: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.count or prod(self.factors.values())
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files in the cache that make it ready."""
+        return [cache_folder() / name for name in self.prepared]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it loads at once, with no rendering and no download."""
+        return all(path.exists() for path in self.paths)
+
+    @property
+    def disk(self) -> int:
+        """Bytes that its prepared files take now."""
+        return sum(path.stat().st_size for path in self.paths if path.exists())
+
+    def function(self) -> Callable[..., Any]:
+        """The function that loads it."""
+        module, name = self.loader.split(":")
+        return getattr(import_module(module), name)
+
+
+SPRITES = {"shape": 3, "scale": 6, "orientation": 40, "posX": 32, "posY": 32}
+ROOM = {
+    "floor_hue": 10,
+    "wall_hue": 10,
+    "object_hue": 10,
+    "scale": 8,
+    "shape": 4,
+    "orientation": 15,
+}
+
+
+def _mpi3d(summary: str, variant: str, kinds: int, megabytes: str) -> Entry:
+    factors = {
+        "object_color": kinds,
+        "object_shape": kinds,
+        "object_size": 2,
+        "camera_height": 3,
+        "background_color": 3,
+        "horizontal_axis": 40,
+        "vertical_axis": 40,
+    }
+    return Entry(
+        summary=summary,
+        shape=(64, 64, 3),
+        factors=factors,
+        source=megabytes,
+        loader=f"unweave.data.mpi3d:load_{variant}",
+        prepared=(f"mpi3d_{variant}/images.npy",),
+    )
+
+
+DATASETS: dict[str, Entry] = {
+    "dsprites": Entry(
+        summary="three shapes in every size, turn and place; exact to the bit",
+        shape=(64, 64, 1),
+        factors=SPRITES,
+        source="rendered here in seconds",
+        loader="unweave.data.dsprites:load",
+        prepared=("dsprites/bits.npy",),
+    ),
+    "color_dsprites": Entry(
+        summary="dSprites, each in a random colour",
+        shape=(64, 64, 3),
+        factors=SPRITES,
+        source="rendered here in seconds",
+        loader="unweave.data.dsprites_variants:load_color",
+        prepared=("dsprites/bits.npy",),
+    ),
+    "noisy_dsprites": Entry(
+        summary="dSprites in front of noise",
+        shape=(64, 64, 3),
+        factors=SPRITES,
+        source="rendered here in seconds",
+        loader="unweave.data.dsprites_variants:load_noisy",
+        prepared=("dsprites/bits.npy",),
+    ),
+    "scream_dsprites": Entry(
+        summary="dSprites as the negative of a piece of Munch's Scream, or of any picture",
+        shape=(64, 64, 3),
+        factors=SPRITES,
+        source="rendered here; the painting by download, or picture=FILE",
+        loader="unweave.data.dsprites_variants:load_scream",
+        prepared=("dsprites/bits.npy", "scream_dsprites/scream.jpg"),
+    ),
+    "rooms3d": Entry(
+        summary="a coloured object in a coloured room: a Shapes3D without a download",
+        shape=(64, 64, 3),
+        factors=ROOM,
+        source="rendered here in seconds",
+        loader="unweave.data.rooms3d:load",
+        prepared=("rooms3d/layers.npy",),
+    ),
+    "shapes3d": Entry(
+        summary="a coloured object in a coloured room, rendered by its authors",
+        shape=(64, 64, 3),
+        factors=ROOM,
+        source="download of 3dshapes.h5, 268 MB",
+        loader="unweave.data.shapes3d:load",
+        prepared=("shapes3d/images.npy",),
+    ),
+    "cars3d": Entry(
+        summary="183 cars from 24 sides and 4 heights",
+        shape=(64, 64, 3),
+        factors={"elevation": 4, "azimuth": 24, "object": 183},
+        source="download of nips2015-analogy-data.tar.gz, 300 MB",
+        loader="unweave.data.cars3d:load",
+        prepared=("cars3d/images.npy",),
+    ),
+    "smallnorb": Entry(
+        summary="photographs of toys; ten instances of each category, drawn at random",
+        shape=(64, 64, 1),
+        factors={"category": 5, "elevation": 9, "azimuth": 18, "lighting": 6},
+        count=48_600,
+        source="download of six .mat.gz files, 250 MB",
+        loader="unweave.data.smallnorb:load",
+        prepared=("smallnorb/images.npy",),
+    ),
+    "mpi3d_toy": _mpi3d("a robot arm, rendered simply", "toy", 6, "download, 12 GB unpacked"),
+    "mpi3d_realistic": _mpi3d(
+        "a robot arm, rendered realistically", "realistic", 6, "download, 12 GB unpacked"
+    ),
+    "mpi3d_real": _mpi3d("a robot arm, photographed", "real", 6, "download, 12 GB unpacked"),
+    "mpi3d_complex": _mpi3d(
+        "a robot arm with everyday things, photographed", "complex", 4, "download, 6 GB unpacked"
+    ),
+    "celeba": Entry(
+        summary="faces, with 40 attributes and no grid",
+        shape=(64, 64, 3),
+        count=202_599,
+        source="download of img_align_celeba.zip, 1.4 GB",
+        loader="unweave.data.celeba:load",
+        prepared=("celeba/images.npy",),
+    ),
+    "mnist": Entry(
+        summary="handwritten digits",
+        shape=(32, 32, 1),
+        count=70_000,
+        source="download of four idx files, 12 MB",
+        loader="unweave.data.mnist:load_mnist",
+        prepared=("mnist/train-images-idx3-ubyte.gz",),
+    ),
+    "fashion_mnist": Entry(
+        summary="pieces of clothing",
+        shape=(32, 32, 1),
+        count=70_000,
+        source="download of four idx files, 31 MB",
+        loader="unweave.data.mnist:load_fashion_mnist",
+        prepared=("fashion_mnist/train-images-idx3-ubyte.gz",),
+    ),
+    "chairs3d": Entry(
+        summary="1,393 chairs from 31 sides and 2 heights",
+        shape=(64, 64, 1),
+        factors={"chair": 1393, "elevation": 2, "azimuth": 31},
+        source="download of rendered_chairs.tar, 770 MB",
+        loader="unweave.data.chairs3d:load",
+        prepared=("chairs3d/images.npy",),
+    ),
+    "pendulum": Entry(
+        summary="curves of a damped pendulum's angle over 100 moments",
+        shape=(100,),
+        factors={"length": 21, "damping": 20, "mass": 5},
+        source="computed here at once",
+        loader="unweave.data.pendulum:load",
+    ),
+}

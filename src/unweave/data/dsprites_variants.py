@@ -1,0 +1,128 @@
+"""Color-, Noisy- and Scream-dSprites: sprites that look different every time they are drawn.
+
+With s the sprite (0 or 1 per pixel) and U uniform random numbers,
+
+    color    s · U(½, 1)³                     one colour per image
+    noisy    min(s + U(0, 1), 1)              fresh noise per pixel and channel
+    scream   b = (crop + U(0, 1)³) / 2        a random 64 × 64 piece of a painting, tinted;
+             b off the sprite, 1 - b on it
+
+Images are made on the device of the batch, from streams, so an index and a seed fix the image.
+
+References:
+    Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of Disentangled
+    Representations, arXiv:1811.12359, and the code of disentanglement_lib.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from unweave.data import dsprites
+from unweave.data.cache import cache_folder
+from unweave.data.dataset import Dataset
+from unweave.data.fetch import RemoteFile, fetch
+from unweave.errors import DataError
+from unweave.streams import Stream
+
+__all__ = ["Colored", "Noisy", "OnPainting", "load_color", "load_noisy", "load_scream"]
+
+THUMBNAIL = (350, 274)
+
+SCREAM = RemoteFile(
+    name="scream.jpg",
+    urls=("https://upload.wikimedia.org/wikipedia/commons/f/f4/The_Scream.jpg",),
+)
+
+
+@dataclass(frozen=True)
+class Colored:
+    """The sprite in one random colour, `s · U(½, 1)³`."""
+
+    channels = 3
+
+    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        color = 0.5 + 0.5 * stream.uniform(items, 3)
+        return pixels * color[..., None, None, :]
+
+    def to(self, device: torch.device) -> "Colored":  # noqa: ARG002 - nothing to move
+        return self
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The sprite in front of uniform noise, `min(s + U(0, 1), 1)`."""
+
+    channels = 3
+
+    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        height, width = pixels.shape[-3:-1]
+        noise = stream.uniform(items, height * width * 3)
+        return (pixels + noise.unflatten(-1, (height, width, 3))).clamp(max=1)
+
+    def to(self, device: torch.device) -> "Noisy":  # noqa: ARG002 - nothing to move
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class OnPainting:
+    """The sprite as the negative of a random, randomly tinted piece of a painting.
+
+    Args:
+        painting: `[height, width, 3]` in [0, 1], larger than the images.
+    """
+
+    painting: Tensor
+    channels = 3
+
+    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        height, width = pixels.shape[-3:-1]
+        words = stream.words(items, 5)
+        top = words[..., 3] * (self.painting.shape[0] - height) >> 32
+        left = words[..., 4] * (self.painting.shape[1] - width) >> 32
+        rows = top[..., None] + torch.arange(height, device=top.device)
+        columns = left[..., None] + torch.arange(width, device=top.device)
+        tint = (words[..., None, None, :3] >> 8).float() * 2.0**-24
+        background = (self.painting[rows[..., :, None], columns[..., None, :]] + tint) / 2
+        return torch.where(pixels == 1, 1 - background, background)
+
+    def to(self, device: torch.device) -> "OnPainting":
+        return OnPainting(self.painting.to(device))
+
+
+def load_color(path: str | Path | None = None) -> Dataset:
+    """Color-dSprites; `path` as for `dsprites`."""
+    return replace(dsprites.load(path), name="color_dsprites", appearance=Colored())
+
+
+def load_noisy(path: str | Path | None = None) -> Dataset:
+    """Noisy-dSprites; `path` as for `dsprites`."""
+    return replace(dsprites.load(path), name="noisy_dsprites", appearance=Noisy())
+
+
+def load_scream(path: str | Path | None = None, picture: str | Path | None = None) -> Dataset:
+    """Scream-dSprites on Munch's painting, which is fetched once, or on any other `picture`."""
+    file = fetch(SCREAM, cache_folder() / "scream_dsprites") if picture is None else Path(picture)
+    appearance = OnPainting(torch.from_numpy(read_painting(file)))
+    return replace(dsprites.load(path), name="scream_dsprites", appearance=appearance)
+
+
+def read_painting(file: Path) -> np.ndarray:
+    """A picture as the protocol has it: reduced to fit 350 × 274, `[height, width, 3]` in [0, 1]."""
+    try:
+        with Image.open(file) as picture:
+            reduced = picture.convert("RGB")
+    except (OSError, UnidentifiedImageError) as error:
+        raise DataError(f"cannot read the picture {file}; give a PNG or JPEG file") from error
+    reduced.thumbnail(THUMBNAIL)
+    width, height = reduced.size
+    if min(width, height) <= dsprites.SIDE:
+        raise DataError(
+            f"the picture {file} is {width} × {height} pixels when reduced to {THUMBNAIL}; "
+            f"give one with both sides above {dsprites.SIDE}"
+        )
+    return np.asarray(reduced, dtype=np.float32) / 255

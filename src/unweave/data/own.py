@@ -1,0 +1,438 @@
+"""Your own images as a data set: a folder of pictures, a file of arrays, or an array in Python."""
+
+import logging
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from unweave.data.dataset import Dataset
+from unweave.data.grid import Labels
+from unweave.data.stores import Bits, Bytes, Store
+from unweave.data.tables import arrange, factor_table
+from unweave.errors import DataError
+from unweave.progress import track
+
+__all__ = ["SIZES", "from_array", "from_path"]
+
+SIZES = (32, 64, 128)
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+# Named, so that a file merely called .png cannot reach other readers of Pillow's (EPS runs code).
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+ARRAY_NAMES = ("images", "imgs", "data", "x")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def from_path(
+    path: str | Path,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Any = None,
+    name: str | None = None,
+) -> Dataset:
+    """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
+
+    A folder is searched for PNG, JPEG, WebP, BMP, GIF and TIFF files, subfolders included, hidden
+    files not. Images are turned upright as their EXIF data says, laid on white where they are
+    transparent, resized so that the shorter side is `size`, and cropped to the centre square.
+    Files that cannot be read are left out and listed in `Dataset.skipped`.
+
+    Args:
+        path: The folder or file.
+        size: 32, 64 or 128 pixels a side; by default 64, or the size that an array has if it is one
+            of these.
+        channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
+        factors: What made each image: the path of a CSV file, a mapping of names to columns, an
+            array `[N, K]` or a data frame. See `unweave.data.tables.factor_table`.
+        name: By default the name of the folder or file.
+
+    Returns:
+        The images in the order of their paths; in grid order where the factors form a whole grid.
+
+    Example:
+        >>> data = from_path("photos", size=64, factors="photos.csv")  # doctest: +SKIP
+        >>> data.files[0], data.skipped  # doctest: +SKIP
+        ('2019/beach.jpg', ('2019/broken.jpg: image file is truncated',))
+    """
+    path = Path(path).expanduser()
+    _check_options(size, channels)
+    if path.is_dir():
+        return _from_folder(path, size or 64, channels, factors, name or path.resolve().name)
+    if not path.exists():
+        raise DataError(f"there is no file or folder {str(path)!r}; check the path")
+    readers = {".npy": _read_numpy, ".npz": _read_numpy, ".h5": _read_hdf5, ".hdf5": _read_hdf5}
+    if path.suffix.lower() not in readers:
+        raise DataError(
+            f"{path} is neither a folder of images nor a file ending in {', '.join(readers)}; "
+            "give one of these"
+        )
+    array = readers[path.suffix.lower()](path)
+    return from_array(array, size, channels, factors, name or path.stem)
+
+
+def from_array(
+    array: Any,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Any = None,
+    name: str = "images",
+) -> Dataset:
+    """Take a NumPy or torch array of images as a data set.
+
+    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with 1 or 3 channels; where both of
+    the latter fit, the last axis is the channels. Values are bytes, whole numbers 0 … 255,
+    booleans, or floats in [0, 1]. Whole numbers that are all 0 or 1, and not all the same, are
+    taken as binary images: 1 becomes 255.
+
+    Square images of 32, 64 or 128 pixels stay as they are; all others are resized and cropped as
+    in `from_path`. Bytes that stay as they are share their memory with `array`.
+
+    Args:
+        array: The images.
+        size: 32, 64 or 128 pixels a side; by default the array's own if it is one of these, or 64.
+        channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
+        factors: As in `from_path`.
+        name: As in tables.
+
+    Example:
+        >>> images = np.linspace(0, 1, 2 * 64 * 64).reshape(2, 64, 64)
+        >>> data = from_array(images, factors={"brightness": [0.25, 0.75]})
+        >>> data.shape, data[1].max(), data.grid.axes[0].values
+        ((64, 64, 1), np.uint8(255), (0.25, 0.75))
+    """
+    _check_options(size, channels)
+    images = _channels_last(_numpy(array, name), name)
+    _check_count(len(images), name)
+    images = _bytes(images, name)
+    height, width, depth = images.shape[1:]
+    fits = height == width and height in SIZES and size in (None, height)
+    if not fits or channels not in (None, depth):
+        images = _resized(images, height if fits else size or 64, channels or depth)
+    return _dataset(name, images, factors, np.ones(len(images), dtype=bool))
+
+
+def _from_folder(
+    folder: Path, size: int, channels: int | None, factors: Any, name: str
+) -> Dataset:
+    files = _image_files(folder)
+    images = np.empty((0, size, size, 0), dtype=np.uint8)
+    kept = np.zeros(len(files), dtype=bool)
+    skipped: list[str] = []
+    first = None
+    read = partial(_read_image, folder, size, channels)
+    for place, result in enumerate(_parallel(read, files, "reading images")):
+        if isinstance(result, str):
+            skipped.append(f"{files[place]}: {result}")
+            continue
+        if first is None:
+            first = files[place]
+            images = np.empty((len(files), *result.shape), dtype=np.uint8)
+        elif result.shape != images.shape[1:]:
+            grey, coloured = first, files[place]
+            if result.shape[-1] == 1:
+                grey, coloured = coloured, grey
+            raise DataError(
+                f"{folder} mixes grey images ({grey}) and coloured ones ({coloured}); "
+                "pass channels=1 or channels=3 to make them alike"
+            )
+        images[place - len(skipped)] = result
+        kept[place] = True
+    if skipped:
+        logging.getLogger("unweave").warning(
+            "%s of %s files in %s could not be read and were left out: %s",
+            f"{len(skipped):,}",
+            f"{len(files):,}",
+            folder,
+            "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
+        )
+    _check_count(int(kept.sum()), str(folder), skipped)
+    return _dataset(name, images[: kept.sum()], factors, kept, files=files, skipped=tuple(skipped))
+
+
+def _image_files(folder: Path) -> list[str]:
+    files = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES and not path.is_dir()
+    )
+    seen = [file for file in files if not any(part[0] == "." for part in file.split("/"))]
+    if not seen:
+        raise DataError(
+            f"{folder} has no images, which are files ending in {', '.join(SUFFIXES)}; "
+            "put some there or give another folder"
+        )
+    return seen
+
+
+def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.ndarray | str:
+    """The image `[size, size, C]`, or the reason why there is none."""
+    path = folder / file
+    try:
+        if not path.stat().st_size:
+            return "the file is empty"
+        with Image.open(path, formats=FORMATS) as image:
+            # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
+            image.draft(None, (2 * size, 2 * size))
+            ImageOps.exif_transpose(image, in_place=True)
+            return _square(image, size, channels)
+    except UnidentifiedImageError:
+        return "not an image"
+    except Exception as error:  # Pillow's readers raise nearly anything on broken files
+        return " ".join(str(getattr(error, "strerror", None) or error or type(error)).split())
+
+
+def _square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
+    """The centre square, resized, in bytes `[size, size, C]`."""
+    channels = channels or (1 if image.mode in GREY_MODES else 3)
+    if image.mode[0] in "IF":
+        image = Image.fromarray(_eight_bits(np.asarray(image)))
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    mode = "L" if channels == 1 else "RGB"
+    image = image if image.mode == mode else image.convert(mode)
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    box = (left, top, left + side, top + side)
+    small = image.resize((size, size), Image.Resampling.LANCZOS, box)
+    return np.asarray(small).reshape(size, size, channels)
+
+
+def _eight_bits(levels: np.ndarray) -> np.ndarray:
+    """Bytes from the whole numbers of 16 bits or the floats in [0, 1] of an unusual grey image."""
+    top = 1 if levels.dtype.kind == "f" else 65_535
+    low, high = levels.min(), levels.max()
+    if not (low >= 0 and high <= top):
+        raise ValueError(f"grey values from {low} to {high}, expected 0 to {top}")
+    return np.rint(levels / (top / 255)).astype(np.uint8)
+
+
+def _read_numpy(path: Path) -> np.ndarray:
+    try:
+        # Copy-on-write: nothing reaches the file, and torch may share the memory.
+        found = np.load(path, mmap_mode="c", allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return found[_array_name(path, found.files, found.files)]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"cannot read numbers from {path} ({error}); save a plain array of numbers, "
+            "not of Python objects, with numpy.save or numpy.savez"
+        ) from error
+
+
+def _read_hdf5(path: Path) -> np.ndarray:
+    import h5py
+
+    found: dict[str, int] = {}
+
+    def note(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item.ndim
+
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(note)
+            images = [name for name, ndim in found.items() if ndim in (3, 4)]
+            return file[_array_name(path, list(found), images)][...]
+    except OSError as error:
+        raise DataError(f"cannot read {path} ({error}); give a whole HDF5 file") from error
+
+
+def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:
+    for name in ARRAY_NAMES:
+        if name in names:
+            return name
+    if len(candidates) == 1:
+        return candidates[0]
+    raise DataError(
+        f"{path} has the arrays {', '.join(names) or '(none)'}, and it is not clear which are the "
+        f"images; call them {ARRAY_NAMES[0]!r}"
+    )
+
+
+def _numpy(array: Any, name: str) -> np.ndarray:
+    try:
+        if isinstance(array, torch.Tensor):
+            array = array.detach().cpu()
+            array = array.float() if array.dtype == torch.bfloat16 else array  # unknown to NumPy
+        return np.asarray(array)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"{name} is no array of numbers ({error}); give one") from error
+
+
+def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
+    """A view `[N, H, W, C]`."""
+    if array.ndim == 3:
+        array = array[..., None]
+    elif array.ndim == 4 and array.shape[3] not in (1, 3) and array.shape[1] in (1, 3):
+        array = np.moveaxis(array, 1, 3)
+    elif array.ndim != 4 or array.shape[3] not in (1, 3):
+        raise DataError(
+            f"{name} has the shape {array.shape}, but images are [N, H, W], [N, H, W, C] or "
+            "[N, C, H, W] with 1 or 3 channels; reshape it"
+        )
+    if 0 in array.shape[1:]:
+        raise DataError(f"{name} has images without pixels, of shape {array.shape[1:]}; check it")
+    return array
+
+
+def _bytes(images: np.ndarray, name: str) -> np.ndarray:
+    kind = images.dtype.kind
+    if kind == "b":
+        return _converted(images, lambda part: part * np.uint8(255))
+    if kind == "f":
+        _check_floats(images, name)
+        return _converted(images, lambda part: np.rint(part.astype(np.float32) * 255))
+    if kind not in "iu":
+        raise DataError(
+            f"{name} is of type {images.dtype}, but images are bytes, whole numbers 0 … 255, "
+            "booleans or floats in [0, 1]; convert it"
+        )
+    if images.dtype != np.uint8:
+        if images.min() < 0 or images.max() > 255:
+            raise DataError(
+                f"{name} has whole numbers from {images.min()} to {images.max()}, "
+                "but pixels are 0 … 255; scale it"
+            )
+        images = images.astype(np.uint8)
+    if _only(images, 1) and images.any() and not images.all():
+        return _converted(images, lambda part: part * np.uint8(255))
+    return images
+
+
+def _check_floats(images: np.ndarray, name: str) -> None:
+    low, high = math.inf, -math.inf
+    bad, first = 0, (0, 0, 0)
+    for start, part in _parts(images):
+        odd = ~np.isfinite(part)
+        if odd.any() and not bad:
+            image, row, column, _ = (int(i[0]) for i in odd.nonzero())
+            first = (start + image, row, column)
+        bad += int(odd.sum())
+        low, high = min(low, float(part.min())), max(high, float(part.max()))
+    if bad:
+        raise DataError(
+            f"{name} has {bad:,} values that are NaN or infinite, the first in image {first[0]} "
+            f"at row {first[1]}, column {first[2]}; replace them or leave these images out"
+        )
+    if low < 0 or high > 1:
+        raise DataError(
+            f"{name} has floats from {low:.4g} to {high:.4g}, but they must be in [0, 1]; "
+            "scale them, or give bytes 0 … 255 as uint8"
+        )
+
+
+def _converted(images: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    out = np.empty(images.shape, dtype=np.uint8)
+    for start, part in _parts(images):
+        out[start : start + len(part)] = function(part)
+    return out
+
+
+def _parts(images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Pieces of some 16 million values: arrays may be nearly as large as memory."""
+    step = max(1, 2**24 // math.prod(images.shape[1:]))
+    for start in range(0, len(images), step):
+        yield start, images[start : start + step]
+
+
+def _only(images: np.ndarray, high: int) -> bool:
+    return all(((part == 0) | (part == high)).all() for _, part in _parts(images))
+
+
+def _resized(images: np.ndarray, size: int, channels: int) -> np.ndarray:
+    def read(place: int) -> np.ndarray:
+        image = images[place]
+        return _square(
+            Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image), size, channels
+        )
+
+    out = np.empty((len(images), size, size, channels), dtype=np.uint8)
+    for place, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
+        out[place] = image
+    return out
+
+
+def _parallel(
+    function: Callable[[Item], Result], items: Sequence[Item], job: str
+) -> Iterator[Result]:
+    """The function of each item, in order, computed by threads under a progress bar.
+
+    Threads, since Pillow lets others run while it decodes; in batches, since handing over a small
+    image costs as much as decoding it.
+    """
+    batches = [items[start : start + 8] for start in range(0, len(items), 8)]
+    threads = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+    with warnings.catch_warnings(), threads as pool:
+        warnings.simplefilter("ignore")  # Pillow's, about odd tags in files that it reads well
+        done = partial(_each, function)
+        for _, results in zip(track(batches, job), pool.map(done, batches), strict=True):
+            yield from results
+
+
+def _each(function: Callable[[Item], Result], batch: Sequence[Item]) -> list[Result]:
+    return [function(item) for item in batch]
+
+
+def _dataset(
+    name: str,
+    images: np.ndarray,
+    factors: Any,
+    kept: np.ndarray,
+    *,
+    files: Sequence[str] = (),
+    skipped: tuple[str, ...] = (),
+) -> Dataset:
+    store = _store(images)
+    names = tuple(file for file, good in zip(files, kept, strict=False) if good)
+    if factors is None:
+        return Dataset(name, store, files=names, skipped=skipped)
+    known, order = arrange(*factor_table(factors, kept, files))
+    if isinstance(known, Labels):
+        return Dataset(name, store, labels=known, files=names, skipped=skipped)
+    if np.any(np.diff(order) < 0):  # a memory-mapped array that is in order stays on disk
+        store = store.take(order)
+        names = tuple(names[place] for place in order) if names else ()
+    return Dataset(name, store, grid=known, files=names, skipped=skipped)
+
+
+def _store(images: np.ndarray) -> Store:
+    if not _only(images, 255):
+        return Bytes(images)
+    packed = np.concatenate([Bits.pack(part).array for _, part in _parts(images)])
+    height, width, channels = images.shape[1:]
+    return Bits(packed, (height, width, channels))
+
+
+def _check_options(size: int | None, channels: int | None) -> None:
+    if size not in (None, *SIZES):
+        raise DataError(
+            f"images are made 32, 64 or 128 pixels wide, but {size=}; choose one of the three"
+        )
+    if channels not in (None, 1, 3):
+        raise DataError(
+            f"images have 1 channel (grey) or 3 (colour), but {channels=}; choose one of the two"
+        )
+
+
+def _check_count(count: int, source: str, skipped: Sequence[str] = ()) -> None:
+    if count < 2:
+        lost = f" and {len(skipped):,} unreadable ({skipped[0]})" if skipped else ""
+        raise DataError(
+            f"a data set needs at least 2 images, but {source} has {count}{lost}; add some"
+        )

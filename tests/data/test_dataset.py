@@ -1,0 +1,175 @@
+"""Data sets: what they hold, what they draw, and that host and device agree."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from unweave.data.dataset import Dataset
+from unweave.data.dsprites_variants import Colored
+from unweave.data.grid import Factor, Grid, Labels
+from unweave.data.stores import Bytes
+from unweave.errors import DataError, UnweaveError
+from unweave.streams import Stream
+
+GRID = Grid((Factor("a", "xyz"), Factor("b", [0.0, 0.5, 1.0, 1.5]), Factor("c", list(range(5)))))
+
+
+def numbered(count, variants=1):
+    """Images whose every byte is their number."""
+    return np.broadcast_to(
+        np.arange(count * variants, dtype=np.uint8)[:, None, None, None],
+        (count * variants, 4, 4, 1),
+    ).copy()
+
+
+@pytest.fixture
+def data():
+    return Dataset("numbered", Bytes(numbered(60)), GRID)
+
+
+def test_images_and_factors_belong_together(data):
+    assert len(data) == 60
+    assert data.shape == (4, 4, 1)
+    assert data.images([7, 59])[:, 0, 0, 0].tolist() == [7, 59]
+    assert data.index(data.factors([7, 59])).tolist() == [7, 59]
+    assert data[7].shape == (4, 4, 1)
+    assert data[10:13][:, 0, 0, 0].tolist() == [10, 11, 12]
+    assert data.images(np.arange(6).reshape(2, 3)).shape == (2, 3, 4, 4, 1)
+    np.testing.assert_allclose(data.pixels([51]).numpy(), 51 / 255)
+
+
+def test_draws_are_uniform_and_depend_on_seed_and_step_only(data):
+    batch = data.draw(30_000, seed=3)
+    counts = np.bincount(batch.indices, minlength=60)
+    assert stats.chisquare(counts).pvalue > 1e-3
+    np.testing.assert_array_equal(batch.images[:, 0, 0, 0], batch.indices)
+    np.testing.assert_array_equal(batch.factors, data.factors(batch.indices))
+    np.testing.assert_array_equal(data.draw(50, seed=3).indices, batch.indices[:50])
+    assert (data.draw(50, seed=4).indices != batch.indices[:50]).any()
+    assert (data.draw(50, seed=3, step=1).indices != batch.indices[:50]).any()
+
+
+def test_fixed_factors_stay_and_the_others_stay_uniform(data):
+    batch = data.draw(20_000, seed=0, fixed={"a": 2, "c": [1, 3]})
+    assert set(batch.factors[:, 0]) == {2}
+    assert stats.chisquare(np.bincount(batch.factors[:, 1])).pvalue > 1e-3
+    counts = np.bincount(batch.factors[:, 2], minlength=5)
+    assert counts[[0, 2, 4]].sum() == 0
+    assert stats.chisquare(counts[[1, 3]]).pvalue > 1e-3
+
+
+def test_host_and_device_give_the_same(data):
+    device = data.to("cpu")
+    host, moved = data.draw(40, seed=5), device.draw(40, seed=5)
+    for one, other in zip(host, moved, strict=True):
+        assert isinstance(other, torch.Tensor)
+        np.testing.assert_array_equal(one, other.numpy())
+    first, second = data.draw_pairs(40, seed=5), device.draw_pairs(40, seed=5)
+    np.testing.assert_array_equal(first[1].factors, second[1].factors.numpy())
+    assert device.index(device.factors([3, 4])).tolist() == [3, 4]
+
+
+def test_a_fleet_draws_for_each_seed_what_it_draws_alone(data):
+    seeds = torch.tensor([4, 9])
+    fleet = data.draw_indices(16, Stream(seeds, "draw", 2))
+    for place, seed in enumerate(seeds.tolist()):
+        assert fleet[place].tolist() == data.draw(16, seed, step=2).indices.tolist()
+
+
+def test_variants_are_drawn_by_seed_and_index():
+    data = Dataset(
+        "toys", Bytes(numbered(20, variants=10)), Grid((Factor("k", range(20)),)), variants=10
+    )
+    assert len(data) == 20
+    everything = np.stack([data.images(np.arange(20), seed)[:, 0, 0, 0] for seed in range(300)])
+    assert (everything // 10 == np.arange(20)).all()
+    assert stats.chisquare(np.bincount(everything.flatten() % 10)).pvalue > 1e-3
+    np.testing.assert_array_equal(data.images([5, 3], 8), data.images([3, 5], 8)[::-1])
+    device = data.to("cpu")
+    np.testing.assert_array_equal(device.images([5, 3], 8).numpy(), data.images([5, 3], 8))
+    assert "20 × 10 variants" in repr(data)
+
+
+def test_random_images_of_a_fleet_are_those_of_each_model_alone():
+    images = np.full((60, 4, 4, 1), 255, dtype=np.uint8)
+    data = Dataset("white", Bytes(images), GRID, appearance=Colored()).to("cpu")
+    seeds, places = torch.tensor([1, 2]), torch.arange(3)
+    fleet = data.pixels(torch.tensor([[0, 1, 2], [3, 4, 5]]), seeds, step=6, items=places)
+    assert fleet.shape == (2, 3, 4, 4, 3)
+    for model, indices in enumerate([[0, 1, 2], [3, 4, 5]]):
+        alone = data.pixels(torch.tensor(indices), int(seeds[model]), step=6, items=places)
+        assert torch.equal(fleet[model], alone)
+    assert not torch.equal(fleet[0], fleet[1])
+
+
+def test_leaving_out_and_keeping_only_are_complements(data):
+    train, test = data.leave_out(a=0, b=[0, 1]), data.only(a=0, b=[0, 1])
+    assert len(train.support) + len(test.support) == 60
+    assert len(test.support) == 2 * 5
+    drawn = train.draw(20_000, seed=1)
+    assert set(drawn.indices) == set(train.support)
+    assert not ((drawn.factors[:, 0] == 0) & (drawn.factors[:, 1] <= 1)).any()
+    assert stats.chisquare(np.bincount(drawn.indices)[train.support]).pvalue > 1e-3
+    assert set(test.draw(2_000).indices) == set(test.support)
+    fixed = train.draw(500, fixed={"a": 0}).factors
+    assert set(fixed[:, 0]) == {0}
+    assert set(fixed[:, 1]) == {2, 3}
+    np.testing.assert_array_equal(train.to("cpu").draw(9).indices.numpy(), train.draw(9).indices)
+
+
+def test_correlated_factors_have_the_asked_correlation_and_uniform_marginals(data):
+    drawn = data.correlate("b", "c", -0.6).draw(40_000, seed=2).factors
+    assert np.corrcoef(drawn[:, 1], drawn[:, 2])[0, 1] == pytest.approx(-0.6, abs=0.015)
+    for k in range(3):
+        assert stats.chisquare(np.bincount(drawn[:, k])).pvalue > 1e-3
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 2])[0, 1]) < 0.02
+    both = data.correlate("b", "c", 0.9).leave_out(a=1).draw(5_000).factors
+    assert set(both[:, 0]) == {0, 2}
+    assert np.corrcoef(both[:, 1], both[:, 2])[0, 1] > 0.85
+
+
+def test_a_slice_is_a_smaller_grid_with_the_same_images(data):
+    small = data.slice(b=[3, 1], c=2)
+    assert small.grid.sizes == (3, 2, 1)
+    assert list(small.grid.axes[1].values) == [0.5, 1.5]
+    original = data.index(np.array([[1, 3, 2]]))
+    assert small.images([3])[0, 0, 0, 0] == original[0]
+
+
+def test_labels_serve_where_there_is_no_grid():
+    labels = Labels((Factor("digit", range(3)),), np.array([[2], [0], [1]]))
+    data = Dataset("digits", Bytes(numbered(3)), labels=labels)
+    assert data.factors([0, 2]).tolist() == [[2], [1]]
+    assert data.draw(5).factors.shape == (5, 1)
+    with pytest.raises(DataError, match="no grid of factors"):
+        data.leave_out(digit=1)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda data: data.images([60]), "0 … 59"),
+        (lambda data: data.images([-1]), "0 … 59"),
+        (lambda data: data.images([0.5]), "whole numbers"),
+        (lambda data: data.draw(3, fixed={"a": 3}), "'a' are 0 … 2"),
+        (lambda data: data.draw(3, fixed={"z": 3}), "no factor is called 'z'"),
+        (lambda data: data.leave_out(a=range(3)), "nothing is left"),
+        (lambda data: data.only(a=0).draw(3, fixed={"a": 1}), "nothing is left"),
+        (lambda data: data.only(a=0).draw_pairs(3), "whole grid"),
+        (lambda data: data.correlate("b", "b", 0.5), "two different factors"),
+        (lambda data: data.only(a=0).slice(b=1), "slice first"),
+        (lambda data: Dataset("few", Bytes(numbered(59)), GRID), "59 images, but factors for 60"),
+        (lambda data: Dataset("bare", Bytes(numbered(5))).factors([0]), "not known"),
+    ],
+)
+def test_bad_requests_are_one_clear_sentence(data, act, message):
+    with pytest.raises(UnweaveError, match=message):
+        act(data)
+
+
+def test_repr_says_what_a_person_wants_to_know(data):
+    text = repr(data)
+    assert text.splitlines()[0] == "numbered: 60 images of 4 × 4 × 1, 0.0 MB in memory"
+    assert "a                    3   x, y, z" in text
+    assert "drawn with weights from 20 of them" in repr(data.only(a=0))

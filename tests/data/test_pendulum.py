@@ -1,0 +1,41 @@
+"""The pendulum against an independent integrator, its physics, and its grid."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import unweave as uw
+from unweave.data.pendulum import simulate
+from unweave.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("length", "damping", "mass"), [(1, 0.1, 2), (3, 2, 0.1), (2.2, 0.7, 0.5)]
+)
+def test_curves_solve_the_equation_of_motion(length, damping, mass):
+    def slope(_, state):
+        return [state[1], -damping / mass * state[1] - 9.8 / length * np.sin(state[0])]
+
+    times = np.arange(100) * 0.1
+    exact = solve_ivp(slope, (0, 9.9), [0, 3], t_eval=times, rtol=1e-11, atol=1e-12).y[0]
+    np.testing.assert_allclose(simulate(length, damping, mass), exact, atol=2e-6)
+
+
+def test_without_damping_energy_is_kept_and_mass_does_not_matter():
+    angle = simulate(1.7, 0.0, 0.3).astype(float)
+    assert angle.max() == pytest.approx(np.arccos(1 - 9 * 1.7 / (2 * 9.8)), abs=2e-3)
+    np.testing.assert_allclose(angle, simulate(1.7, 0.0, 2.0), atol=1e-6)
+
+
+def test_the_data_set_is_the_grid_of_the_paper():
+    data = uw.data.load("pendulum")
+    assert data.grid.sizes == (21, 20, 5)
+    index = data.index([[20, 0, 2]])
+    np.testing.assert_array_equal(data.curves(index)[0], simulate(3.0, 0.1, 1.0))
+    batch = data.draw(8, seed=1)
+    np.testing.assert_array_equal(batch.images, data.curves(batch.indices))
+    assert data.to("cpu").pixels([4, 5]).shape == (2, 100)
+    with pytest.raises(DataError, match=r"data\.curves"):
+        data.images([0])
+    with pytest.raises(DataError, match="positive length"):
+        simulate(0, 1, 1)
