@@ -7,6 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
+    """The folder that stands for the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     os.environ["UNWEAVE_CACHE"] = str(folder)
     return folder

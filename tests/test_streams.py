@@ -1,4 +1,4 @@
-"""Random streams: right bits, right distributions, and no dependence on anything but their keys."""
+"""Random streams: right bits, right distributions, dependence on their keys alone."""
 
 import numpy as np
 import pytest

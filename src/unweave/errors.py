@@ -1,7 +1,7 @@
 """The exceptions that unweave raises for things a user can put right.
 
-Each message is one sentence that names the thing, what was expected and what to do. The command line
-prints it and exits with code 2; anything else that escapes is a bug.
+Each message is one sentence that names the thing, what was expected and what to do. The command
+line prints it and exits with code 2; anything else that escapes is a bug.
 """
 
 import difflib

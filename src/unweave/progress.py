@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:
-    """Iterate over `items` under a bar that shows how much is done and how long the rest will take.
+    """Iterate over `items` under a bar that shows what is done and how long the rest takes.
 
     Args:
         items: What to go through.

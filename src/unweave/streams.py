@@ -1,9 +1,9 @@
 """Random numbers by counting: every number is a function of (seed, purpose, step, item, place).
 
-A stream holds no state, so that what a model draws does not depend on the device, on the other models of
-its fleet, on how work is cut into batches, or on where a run was resumed. The generator is Philox-4x32-10
-(Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in integer arithmetic that gives the
-same bits on CPU and GPU:
+A stream holds no state, so that what a model draws does not depend on the device, on the other
+models of its fleet, on how work is cut into batches, or on where a run was resumed. The generator
+is Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in
+integer arithmetic that gives the same bits on CPU and GPU:
 
     key = (seed low, seed high)        counter = (place // 4, item, step, crc32(purpose))
 
@@ -31,9 +31,11 @@ class Stream:
     """The random numbers of one purpose at one step, for one seed or a stack of seeds.
 
     Args:
-        seed: One integer, or an int64 tensor `[*S]` with a seed per model. Its device is the stream's.
+        seed: One integer, or an int64 tensor `[*S]` with a seed per model. Its device is the
+            stream's.
         purpose: What the numbers are for; different purposes are independent.
-        step: The training step (or any other counter below 2**32), a number or an int64 scalar tensor.
+        step: The training step (or any other counter below 2**32), a number or an int64 scalar
+            tensor.
 
     Example:
         >>> Stream(7, "noise", step=3).uniform(2, 3)
@@ -54,7 +56,8 @@ class Stream:
         """Uniform 32-bit words, as int64.
 
         Args:
-            items: How many items, or their numbers as an int64 tensor that broadcasts against `[*S, n]`.
+            items: How many items, or their numbers as an int64 tensor that broadcasts against
+                `[*S, n]`.
             width: Numbers per item.
 
         Returns:
@@ -78,7 +81,7 @@ class Stream:
         return ((high << 21) + (low >> 11)).double() * 2.0**-53
 
     def integers(self, high: int, items: int | Tensor, width: int) -> Tensor:
-        """Integers in [0, high), `[*S, n, width]`; uneven by at most high / 2**32 of a probability."""
+        """Integers in [0, high), `[*S, n, width]`; uneven by at most high / 2**32."""
         return self.words(items, width) * high >> 32
 
     def normal(self, items: int | Tensor, width: int) -> Tensor:
@@ -93,11 +96,12 @@ class Stream:
 
 
 def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-    """Ten rounds of Philox on four counter words (tensors or numbers) under two key words, broadcast."""
+    """Ten rounds of Philox on four counter words (tensors or numbers) under two key words."""
     key0, key1 = key
     c0, c1, c2, c3 = counter
     for _ in range(ROUNDS):
-        # The products wrap around in int64; masked, their halves are those of the unsigned product.
+        # The products wrap around in int64; masked, their halves are those of the unsigned
+        # product.
         left, right = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
         c0, c1, c2, c3 = (
             (right >> 32 & MASK) ^ c1 ^ key0,

@@ -25,9 +25,14 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path):
 def test_an_error_leaves_the_old_file_and_no_litter(tmp_path):
     path = tmp_path / "file.bin"
     path.write_bytes(b"old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as temporary:
-        temporary.write_bytes(b"new")
-        1 / 0  # noqa: B018
+
+    def fail():
+        with whole_file(path) as temporary:
+            temporary.write_bytes(b"new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["file.bin"]
 

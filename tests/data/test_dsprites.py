@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from unweave.data.export import export
+from unweave.errors import DataError
 
-# The sum of all pixels is that of the published images; the digest is of a rendering that agreed with
-# 10,000 of 10,000 published images bit for bit.
+# The sum of all pixels is that of the published images; the digest is of a rendering that agreed
+# with 10,000 of 10,000 published images bit for bit.
 PIXEL_SUM = 128_328_864
 SHA256 = "3a228f4037ef3d42a42588e0e01f1078aa2df13cfa17584e88c95ed9fb5672da"
 
@@ -145,3 +147,17 @@ def test_a_cache_that_was_cut_short_is_rendered_anew(tmp_path, monkeypatch, data
     os.truncate(file, file.stat().st_size // 2)
     again = uw.data.load("dsprites")
     np.testing.assert_array_equal(again.images([5]), data.images([5]))
+
+
+def test_the_published_file_is_read_in_its_order_and_others_are_refused(tmp_path, data):
+    """Write a file of the published layout and read it back; then one in another order."""
+    path = export(data, tmp_path / "dsprites.npz")
+    read = uw.data.load("dsprites", path=path)
+    for start in range(0, len(data), 61_440):
+        part = slice(start, start + 61_440)
+        np.testing.assert_array_equal(read.store.array[part], data.store.array[part])
+    classes = read.factors(np.arange(len(read)))
+    shuffled = tmp_path / "shuffled.npz"
+    np.savez(shuffled, latents_classes=np.hstack([classes[:, :1] * 0, classes[::-1]]))
+    with pytest.raises(DataError, match="not dSprites in its published order"):
+        uw.data.load("dsprites", path=shuffled)

@@ -41,10 +41,10 @@ def load(source: Any, **options: Any) -> "Dataset":
     """A data set by name, from your own files, or from an array.
 
     Args:
-        source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a `.npy`,
-            `.npz` or `.h5` file, or a NumPy or torch array of images.
-        options: What the data set's own `load` takes, e.g. `path=` of a published file, or `size=`,
-            `channels=` and `factors=` for your own images.
+        source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a
+            `.npy`, `.npz` or `.h5` file, or a NumPy or torch array of images.
+        options: What the data set's own `load` takes, e.g. `path=` of a published file, or
+            `size=`, `channels=` and `factors=` for your own images.
 
     Example:
         >>> import unweave as uw
@@ -58,20 +58,21 @@ def load(source: Any, **options: Any) -> "Dataset":
     name = str(source).replace("-", "_").lower()
     if name in DATASETS:
         return _load_named(name, options)
-    if not Path(source).exists():
-        if Path(source).suffix or "/" in str(source):
-            raise DataError(f"there is no file or folder {str(source)!r}; check the path")
-        raise UnknownNameError("data set", str(source), DATASETS)
-    from unweave.data.own import from_path
+    path = Path(source).expanduser()
+    if path.exists():
+        from unweave.data.own import from_path
 
-    return from_path(Path(source), **options)
+        return from_path(path, **options)
+    if path.suffix or "/" in str(source):
+        raise DataError(f"there is no file or folder {str(source)!r}; check the path")
+    raise UnknownNameError("data set", str(source), DATASETS)
 
 
 def _load_named(name: str, options: dict[str, Any]) -> "Dataset":
     import inspect
 
     loader = DATASETS[name].function()
-    known = list(inspect.signature(loader).parameters)
+    known = [name for name in inspect.signature(loader).parameters if name not in loader.keywords]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from unweave.data.cache import cache_folder, open_array, whole_file
 from unweave.data.fetch import RemoteFile, fetch
@@ -27,10 +27,13 @@ __all__ = [
     "Facts",
     "batches",
     "centre",
+    "fetching",
     "find_files",
+    "open_image",
     "open_stream",
     "prepare",
     "read_exactly",
+    "read_npy_header",
     "reading",
     "shrink",
 ]
@@ -46,7 +49,7 @@ Item = TypeVar("Item")
 
 def prepare(
     name: str,
-    files: Sequence[RemoteFile],
+    obtain: Callable[[Path], Sequence[Path]],
     given: Sequence[Path] | None,
     convert: Convert,
     stem: str = "images",
@@ -55,7 +58,8 @@ def prepare(
 
     Args:
         name: The data set's folder in the cache.
-        files: The published files, fetched if `given` is None and nothing has been converted yet.
+        obtain: Gets the published files into that folder, if `given` is None and nothing has been
+            converted yet.
         given: The user's own files. What comes of them is kept apart, under their fingerprint.
         convert: Does the work.
         stem: The name in the cache, different for different ways to convert.
@@ -67,8 +71,7 @@ def prepare(
     place = folder / f"{stem if given is None else f'{stem}-{fingerprint(given)}'}.npy"
     found = _open(place)
     if found is None:
-        sources = [fetch(file, folder) for file in files] if given is None else given
-        facts = convert(sources, place)
+        facts = convert(obtain(folder) if given is None else given, place)
         with whole_file(place.with_suffix(".npz")) as temporary:
             np.savez(temporary, **facts)  # type: ignore[arg-type]
         found = _open(place)
@@ -84,6 +87,11 @@ def _open(place: Path) -> tuple[np.ndarray, Facts] | None:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
     return None if images is None else (images, facts)
+
+
+def fetching(files: Sequence[RemoteFile]) -> Callable[[Path], list[Path]]:
+    """What fetches all these files into a folder."""
+    return lambda folder: [fetch(file, folder) for file in files]
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
@@ -148,9 +156,29 @@ def read_exactly(stream: IO[bytes] | io.BufferedIOBase, count: int) -> bytes:
     return data
 
 
+def read_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """The shape and type of the `.npy` array whose data follow in the stream, in C order."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    if fortran:
+        raise ValueError("its array is in Fortran's order")
+    return shape, dtype
+
+
 def batches(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     """Consecutive runs of at most `size` items."""
     return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def open_image(content: bytes) -> Image.Image:
+    """The image in the content of an image file; ValueError where it is none."""
+    try:
+        return Image.open(io.BytesIO(content))
+    except UnidentifiedImageError:
+        raise ValueError("it is not an image") from None
 
 
 def centre(image: Image.Image, side: int) -> Image.Image:

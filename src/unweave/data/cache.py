@@ -23,7 +23,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, which becomes `path` when the block ends well, and is gone otherwise.
+    """A temporary path that becomes `path` when the block ends well, and is gone otherwise.
 
     A reader, another process or a crash never sees a half-written file.
     """
@@ -59,7 +59,7 @@ def whole_array(path: Path, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
 
 
 def open_array(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray | None:
-    """The `.npy` file at `path`, memory-mapped, or None where it is missing, cut short or of another shape."""
+    """The `.npy` file at `path`, memory-mapped; None where it is missing or cut short."""
     try:
         # Copy-on-write: nothing reaches the file, and torch may share the memory.
         array = np.lib.format.open_memmap(path, mode="c")

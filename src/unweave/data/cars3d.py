@@ -1,7 +1,7 @@
 """Cars3D: 183 car models seen from 24 directions at 4 heights.
 
-Published as an archive of one MATLAB file per car, with images of 128 × 128 pixels, which are halved
-here. The number of a car is the place of its file name in alphabetical order.
+Published as an archive of one MATLAB file per car, with images of 128 × 128 pixels, which are
+halved here. The number of a car is the place of its file name in alphabetical order.
 
 Notes:
     In disentanglement_lib the number of a car follows the order in which the file system lists the
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from unweave.data.archives import Facts, find_files, prepare, reading, shrink
+from unweave.data.archives import Facts, fetching, find_files, prepare, reading, shrink
 from unweave.data.cache import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
@@ -44,8 +44,9 @@ FILES = (
 
 
 def load(path: str | Path | None = None) -> Dataset:
-    """Cars3D, from the published archive, or from the archive or folder of `.mat` files at `path`."""
-    images, facts = prepare("cars3d", FILES, None if path is None else _given(path), convert)
+    """Cars3D, as published, or from the archive or the folder of `.mat` files at `path`."""
+    given = None if path is None else _given(path)
+    images, facts = prepare("cars3d", fetching(FILES), given, convert)
     return Dataset("cars3d", Bytes(images), grid(facts["objects"].tolist()))
 
 
@@ -101,9 +102,13 @@ def _is_car(name: PurePosixPath) -> bool:
 def _read_car(content: bytes, path: Path) -> np.ndarray:
     """One car's images, halved, `[4, 24, 64, 64, 3]`."""
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     with reading(path):
-        mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
+        try:
+            mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
+        except (MatReadError, TypeError) as error:
+            raise ValueError(str(error)) from error
     if mesh.dtype != np.uint8 or mesh.shape != MESH:
         raise DataError(
             f"{path} should hold `im` as bytes {list(MESH)}, "

@@ -1,7 +1,8 @@
 """The data sets that unweave knows by name: facts only, so that listing them costs nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -23,6 +24,7 @@ class Entry:
         count: How many images, where that is not the size of the grid.
         source: Where it comes from: rendered here, or what is downloaded and how much.
         loader: The module and function that load it.
+        preset: What that function is called with in any case.
         prepared: The files in the cache that make it ready, relative to the cache folder.
     """
 
@@ -32,6 +34,7 @@ class Entry:
     count: int | None = None
     source: str
     loader: str
+    preset: Mapping[str, Any] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -52,10 +55,10 @@ class Entry:
         """Bytes that its prepared files take now."""
         return sum(path.stat().st_size for path in self.paths if path.exists())
 
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> "partial[Any]":
         """The function that loads it."""
         module, name = self.loader.split(":")
-        return getattr(import_module(module), name)
+        return partial(getattr(import_module(module), name), **self.preset)
 
 
 SPRITES = {"shape": 3, "scale": 6, "orientation": 40, "posX": 32, "posY": 32}
@@ -84,7 +87,8 @@ def _mpi3d(summary: str, variant: str, kinds: int, megabytes: str) -> Entry:
         shape=(64, 64, 3),
         factors=factors,
         source=megabytes,
-        loader=f"unweave.data.mpi3d:load_{variant}",
+        loader="unweave.data.mpi3d:load",
+        preset={"variant": f"mpi3d_{variant}"},
         prepared=(f"mpi3d_{variant}/images.npy",),
     )
 
@@ -155,13 +159,16 @@ DATASETS: dict[str, Entry] = {
         loader="unweave.data.smallnorb:load",
         prepared=("smallnorb/images.npy",),
     ),
-    "mpi3d_toy": _mpi3d("a robot arm, rendered simply", "toy", 6, "download, 12 GB unpacked"),
+    "mpi3d_toy": _mpi3d("a robot arm, rendered simply", "toy", 6, "download of an .npz, 12.7 GB"),
     "mpi3d_realistic": _mpi3d(
-        "a robot arm, rendered realistically", "realistic", 6, "download, 12 GB unpacked"
+        "a robot arm, rendered realistically", "realistic", 6, "download of an .npz, 12.7 GB"
     ),
-    "mpi3d_real": _mpi3d("a robot arm, photographed", "real", 6, "download, 12 GB unpacked"),
+    "mpi3d_real": _mpi3d("a robot arm, photographed", "real", 6, "download of an .npz, 12.7 GB"),
     "mpi3d_complex": _mpi3d(
-        "a robot arm with everyday things, photographed", "complex", 4, "download, 6 GB unpacked"
+        "a robot arm with everyday things, photographed",
+        "complex",
+        4,
+        "download of an .npz, 5.7 GB",
     ),
     "celeba": Entry(
         summary="faces, with 40 attributes and no grid",
@@ -169,23 +176,23 @@ DATASETS: dict[str, Entry] = {
         count=202_599,
         source="download of img_align_celeba.zip, 1.4 GB",
         loader="unweave.data.celeba:load",
-        prepared=("celeba/images.npy",),
+        prepared=("celeba/images-148-64.npy",),
     ),
     "mnist": Entry(
         summary="handwritten digits",
         shape=(32, 32, 1),
         count=70_000,
         source="download of four idx files, 12 MB",
-        loader="unweave.data.mnist:load_mnist",
-        prepared=("mnist/train-images-idx3-ubyte.gz",),
+        loader="unweave.data.mnist:load",
+        prepared=("mnist/images-all-32.npy",),
     ),
     "fashion_mnist": Entry(
         summary="pieces of clothing",
         shape=(32, 32, 1),
         count=70_000,
         source="download of four idx files, 31 MB",
-        loader="unweave.data.mnist:load_fashion_mnist",
-        prepared=("fashion_mnist/train-images-idx3-ubyte.gz",),
+        loader="unweave.data.mnist:load_fashion",
+        prepared=("fashion_mnist/images-all-32.npy",),
     ),
     "chairs3d": Entry(
         summary="1,393 chairs from 31 sides and 2 heights",
@@ -193,7 +200,7 @@ DATASETS: dict[str, Entry] = {
         factors={"chair": 1393, "elevation": 2, "azimuth": 31},
         source="download of rendered_chairs.tar, 770 MB",
         loader="unweave.data.chairs3d:load",
-        prepared=("chairs3d/images.npy",),
+        prepared=("chairs3d/images-1.npy",),
     ),
     "pendulum": Entry(
         summary="curves of a damped pendulum's angle over 100 moments",

@@ -47,9 +47,9 @@ class Appearance(Protocol):
 class Dataset:
     """Images, the factors that made them, and ways to draw from them.
 
-    Indices, factors and images are NumPy arrays; after `to(device)` they are torch tensors on that device.
-    Where an image is random given its factors, it is a function of its index and of a seed, so that one seed
-    stands for one fixed data set.
+    Indices, factors and images are NumPy arrays; after `to(device)` they are torch tensors on that
+    device. Where an image is random given its factors, it is a function of its index and of a
+    seed, so that one seed stands for one fixed data set.
 
     Args:
         name: As on the command line and in tables.
@@ -119,10 +119,11 @@ class Dataset:
 
         Args:
             indices: `[*S, n]`
-            seed: One number, or seeds `[*S]`; with `step`, the stream that makes what is random in an image.
+            seed: One number, or seeds `[*S]`; with `step`, the stream that makes what is random in
+                an image.
             step: See `seed`.
-            items: The numbers `[n]` of the images in their stream. By default an image's index, so that it
-                always looks the same under one seed; a training batch numbers its places.
+            items: The numbers `[n]` of the images in their stream. By default an image's index, so
+                that it always looks the same under one seed; a training batch numbers its places.
         """
         where = self._tensor(self._indices(indices))
         items = where if items is None else items
@@ -146,7 +147,7 @@ class Dataset:
         return known.factors(self._indices(indices))
 
     def index(self, factors: Any) -> Array:
-        """The indices `[...]` of the images with factor classes `[..., K]`: the inverse of `factors`."""
+        """The indices `[...]` of images with classes `[..., K]`, the inverse of `factors`."""
         factors = whole_numbers(factors)
         return self._grid().index(factors if self.device is None else self._tensor(factors))
 
@@ -165,7 +166,7 @@ class Dataset:
     def draw_pairs(
         self, count: int, seed: int = 0, step: int = 0, rule: PairRule | None = None
     ) -> tuple[Batch, Batch]:
-        """Draw pairs of images of which the second follows from the first by a rule (default `WeakPairs()`)."""
+        """Draw pairs of images, the second following from the first by a rule (`WeakPairs()`)."""
         first, second = self.draw_index_pairs(count, self._tensor(seed), step, rule or WeakPairs())
         places = self._tensor(np.arange(count))
         return self._batch(first, seed, step, places), self._batch(
@@ -204,11 +205,11 @@ class Dataset:
         return first, grid.index(rule(grid, grid.factors(first), Stream(seed, "pair", step)))
 
     def leave_out(self, **choice: int | Iterable[int]) -> "Dataset":
-        """This data set, never drawing the images whose named factors *all* have one of the given classes.
+        """This data set, never drawing images whose named factors all have one of these classes.
 
         Example:
             >>> import unweave as uw
-            >>> data = uw.data.load("dsprites").leave_out(shape=2, posX=range(16))  # no heart on the left
+            >>> data = uw.data.load("dsprites").leave_out(shape=2, posX=range(16))  # no left heart
             >>> len(data.support)
             614400
         """
@@ -221,8 +222,9 @@ class Dataset:
     def correlate(self, first: str, second: str, correlation: float) -> "Dataset":
         """This data set with two factors drawn correlated, each still uniform by itself.
 
-        Of all joint laws of the two with uniform marginals and this Pearson correlation of their classes it is
-        the one of largest entropy (see `correlated_joint`); all other factors stay independent.
+        Of all joint laws of the two with uniform marginals and this Pearson correlation of their
+        classes it is the one of largest entropy (see `correlated_joint`); all other factors stay
+        independent.
         """
         grid = self._grid()
         one, two = grid.column(first), grid.column(second)
@@ -235,7 +237,7 @@ class Dataset:
         return self._reweighted(joint[classes[:, one], classes[:, two]])
 
     def slice(self, **choice: int | Iterable[int]) -> "Dataset":
-        """A smaller data set: the sub-grid in which the named factors keep only the given classes."""
+        """A smaller data set: the sub-grid where the named factors keep the given classes only."""
         grid = self._grid()
         if self.weights is not None or self.variants > 1 or self.device is not None:
             raise DataError(

@@ -4,28 +4,41 @@ The published images are polygons rasterised with hard edges. An outline in the 
 
     square   the corners (±9.6, ±9.6)
     ellipse  u = 9.6 · 1.33 cos t,  v = 9.6 / 1.33 sin t                    at 100 angles t
-    heart    u = 9.6 sin³ t,  v = -19.2/29 (13 cos t - 5 cos 2t - 2 cos 3t - cos 4t) - 1.44    at 150,
+    heart    u = 9.6 sin³ t,                                                at 150,
+             v = -19.2/29 (13 cos t - 5 cos 2t - 2 cos 3t - cos 4t) - 1.44
 
-is scaled by s, turned by θ, put at (16 + 32 posX, 16 + 32 posY) and snapped to 1/256 pixel; a pixel is set
-where its centre is inside by the even-odd rule.
+is scaled by s, turned by θ, put at (16 + 32 posX, 16 + 32 posY) and snapped to 1/256 pixel; a
+pixel is set where its centre is inside by the even-odd rule.
 
-A row of 64 pixels is one 64-bit word here. An edge that crosses the row's centre line flips all pixels to the
-left of the crossing, so a row is the exclusive or of one mask per crossing, and a byte-swapped row is what
-`np.packbits` would give. Vertices depend on posX only in x and on posY only in y, so the crossings of a row are
-found once for all 32 columns.
+A row of 64 pixels is one 64-bit word here. An edge that crosses the row's centre line flips all
+pixels to the left of the crossing, so a row is the exclusive or of one mask per crossing, and a
+byte-swapped row is what `np.packbits` would give. Vertices depend on posX only in x and on posY
+only in y, so the crossings of a row are found once for all 32 columns.
 
 References:
-    Matthey et al., dSprites: Disentanglement testing Sprites dataset, 2017 (github.com/deepmind/dsprites-dataset).
+    Matthey et al., dSprites: Disentanglement testing Sprites dataset, 2017
+    (github.com/deepmind/dsprites-dataset).
 """
 
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from unweave.data.archives import (
+    Facts,
+    find_files,
+    prepare,
+    read_exactly,
+    read_npy_header,
+    reading,
+)
 from unweave.data.cache import cache_folder, open_array, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Factor, Grid
 from unweave.data.stores import Bits
+from unweave.errors import DataError
 from unweave.progress import track
 
 __all__ = ["GRID", "load", "render"]
@@ -46,18 +59,17 @@ GRID = Grid(
 )
 
 PACKED_SHAPE = (len(GRID), SIDE * ROW_BYTES)
+PUBLISHED = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+AT_ONCE = 8192
 
 # LEFT_OF[n] has the n leftmost pixels set; the leftmost pixel is the highest bit.
 LEFT_OF = np.array([((1 << n) - 1) << (SIDE - n) for n in range(SIDE + 1)], dtype=np.uint64)
 
 
 def load(path: str | Path | None = None) -> Dataset:
-    """dSprites, rendered into the cache on first use, or read from the published `.npz` at `path`."""
-    if path is not None:
-        from unweave.data.dsprites_file import read
-
-        return read(Path(path))
-    return Dataset("dsprites", Bits(packed(), (SIDE, SIDE, 1)), GRID)
+    """dSprites, rendered into the cache on first use, or from the published `.npz` at `path`."""
+    bits = packed() if path is None else published(path)
+    return Dataset("dsprites", Bits(bits, (SIDE, SIDE, 1)), GRID)
 
 
 def packed() -> np.ndarray:
@@ -114,3 +126,30 @@ def outline(shape: int) -> tuple[np.ndarray, np.ndarray]:
     t = 2 * np.pi * np.arange(150) / 150
     curve = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)
     return 9.6 * np.sin(t) ** 3, -19.2 / 29 * curve - 1.44
+
+
+def published(path: str | Path) -> np.ndarray:
+    """All images as packed bits, from the file that the authors publish, converted once."""
+    given = find_files(path, [PUBLISHED])
+    return prepare("dsprites", lambda _: [], given, convert, stem="published")[0]
+
+
+def convert(sources: Sequence[Path], place: Path) -> Facts:
+    """Pack the images of the published file, if they are in the order of `GRID`."""
+    (source,) = sources
+    with reading(source), zipfile.ZipFile(source) as archive:
+        with archive.open("latents_classes.npy") as stream:
+            classes = np.lib.format.read_array(stream, allow_pickle=False)
+        if not np.array_equal(classes[:, 1:], GRID.factors(np.arange(len(GRID)))):
+            raise DataError(f"{source} is not dSprites in its published order; get {PUBLISHED}")
+        with archive.open("imgs.npy") as stream:
+            shape, dtype = read_npy_header(stream)
+            if shape != (len(GRID), SIDE, SIDE) or dtype != np.uint8:
+                raise DataError(f"{source} should hold bytes {len(GRID)} × 64 × 64, not {shape}")
+            with whole_array(place, PACKED_SHAPE) as out:
+                for start in track(range(0, len(GRID), AT_ONCE), f"reading {source.name}"):
+                    images = read_exactly(stream, AT_ONCE * SIDE * SIDE)
+                    out[start : start + AT_ONCE] = np.packbits(
+                        np.frombuffer(images, np.uint8)
+                    ).reshape(AT_ONCE, -1)
+    return {}

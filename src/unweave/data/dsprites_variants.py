@@ -112,7 +112,7 @@ def load_scream(path: str | Path | None = None, picture: str | Path | None = Non
 
 
 def read_painting(file: Path) -> np.ndarray:
-    """A picture as the protocol has it: reduced to fit 350 × 274, `[height, width, 3]` in [0, 1]."""
+    """A picture reduced to fit 350 × 274, as the protocol has it, `[height, width, 3]`."""
     try:
         with Image.open(file) as picture:
             reduced = picture.convert("RGB")

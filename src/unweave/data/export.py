@@ -1,6 +1,6 @@
 """Write a data set into one file that other libraries read.
 
-.npz   dSprites as its authors publish it (`imgs`, `latents_classes`, `latents_values`, `metadata`);
+.npz   dSprites as published (`imgs`, `latents_classes`, `latents_values`, `metadata`);
        any other data set as `images`, `factors`, `factor_names`, `factor_sizes`
 .h5    dSprites as published (`imgs`, `latents/classes`, `latents/values`);
        any other data set as Shapes3D is published (`images`, `labels`)
@@ -75,8 +75,8 @@ def _write_h5(data: Dataset, path: Path, seed: int) -> None:
             compression_opts=1,
         )
         for k, chunk in enumerate(_images(data, seed)):
-            chunk = chunk[..., 0] // 255 if sprites else chunk
-            images[k * CHUNK : k * CHUNK + len(chunk)] = chunk
+            place = slice(k * CHUNK, k * CHUNK + len(chunk))
+            images[place] = chunk[..., 0] // 255 if sprites else chunk
         if sprites:
             members = _dsprites_members(data)
             file["latents/classes"] = members["latents_classes"]
@@ -121,7 +121,7 @@ def _values(data: Dataset) -> np.ndarray:
 
 
 def _dsprites_members(data: Dataset) -> dict[str, Any]:
-    """What the published file holds beside the images, its constant sixth factor, colour, included."""
+    """What the published file holds beside the images, its constant factor colour included."""
     grid = data.grid
     assert isinstance(grid, Grid)
     classes = data.factors(np.arange(len(data)))
@@ -132,7 +132,7 @@ def _dsprites_members(data: Dataset) -> dict[str, Any]:
     possible = [np.array([1.0])] + [np.unique(values[:, k]) for k in range(len(grid.axes))]
     metadata = {
         "title": "dSprites dataset",
-        "description": "Rendered by unweave, pixel for pixel, in the layout of the published file.",
+        "description": "Rendered by unweave in the layout of the published file.",
         "latents_names": names,
         "latents_sizes": sizes,
         "latents_possible_values": dict(zip(names, possible, strict=True)),

@@ -1,8 +1,8 @@
 """Published files: where they come from, and how they get here complete.
 
 A download grows in `name.part`, goes on there after a break, and is called `name` only once its
-size and checksum are those published. A hidden file beside it, `.name.checked`, remembers the check,
-so that many gigabytes are read once only; processes that want the same file lock it.
+size and checksum are those published. A hidden file beside it, `.name.checked`, remembers the
+check, so that many gigabytes are read once only; processes that want the same file lock it.
 """
 
 import fcntl
@@ -223,7 +223,7 @@ def _receive(
 
 
 def _is_whole(part: Path, headers: Any) -> bool:
-    """When nothing lies beyond `part`: whether it is complete; if not, it is too long, and removed."""
+    """When nothing lies beyond `part`: whether it is complete; too long a one is removed."""
     total = re.fullmatch(r"bytes \*/(\d+)", headers.get("Content-Range", ""))
     if total and int(total[1]) == _size(part):
         return True
@@ -255,7 +255,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _bar(job: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar in bytes; the function it gives is told how many are done, and of how many."""
+    """A progress bar in bytes; the function it gives is told how many are done, of how many."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -1,4 +1,4 @@
-"""Factors of variation: their names, their values, and the arithmetic between index and factors."""
+"""Factors of variation: names, values, and the arithmetic between index and factors."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,7 @@ class Grid:
         """The given class or classes of a factor as a list, checked, ascending."""
         chosen = sorted({classes} if isinstance(classes, int) else {int(c) for c in classes})
         size = self.sizes[self.column(name)]
-        if chosen and not (0 <= chosen[0] and chosen[-1] < size):
+        if chosen and not (chosen[0] >= 0 and chosen[-1] < size):
             raise DataError(f"the classes of {name!r} are 0 … {size - 1}, but got {chosen}")
         return chosen
 

@@ -1,9 +1,9 @@
-"""MPI3D: an arm that moves an object before a camera, drawn simply, realistically, or photographed.
+"""MPI3D: an arm that moves an object before a camera, rendered in two ways or photographed.
 
-Four data sets of one layout: `mpi3d_toy`, `mpi3d_realistic`, `mpi3d_real`, and `mpi3d_complex` with
-everyday objects. Each is an `.npz` with one array of images in the order of the factors, 5.7 or
-12.7 GB, which is read as a stream. Of the first three there are also the smaller sets of the 2019
-challenge, with four colours and four shapes, which load from a path.
+Four data sets of one layout: `mpi3d_toy`, `mpi3d_realistic`, `mpi3d_real`, and `mpi3d_complex`
+with everyday objects. Each is an `.npz` with one array of images in the order of the factors, 5.7
+or 12.7 GB, which is read as a stream. Of the first three there are also the smaller sets of the
+2019 challenge, with four colours and four shapes, which load from a path.
 
 References:
     Gondal et al., On the Transfer of Inductive Bias from Simulation to the Real World,
@@ -19,7 +19,15 @@ from typing import IO
 
 import numpy as np
 
-from unweave.data.archives import Facts, find_files, prepare, read_exactly, reading
+from unweave.data.archives import (
+    Facts,
+    fetching,
+    find_files,
+    prepare,
+    read_exactly,
+    read_npy_header,
+    reading,
+)
 from unweave.data.cache import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
@@ -106,7 +114,7 @@ def load(variant: str, path: str | Path | None = None) -> Dataset:
         raise UnknownNameError("variant of MPI3D", variant, VARIANTS)
     file, grids = VARIANTS[variant], GRIDS[variant]
     given = None if path is None else find_files(path, [file.name])
-    images, _ = prepare(variant, [file], given, partial(convert, grids=grids))
+    images, _ = prepare(variant, fetching([file]), given, partial(convert, grids=grids))
     (grid,) = [grid for grid in grids if len(grid) == len(images)]
     return Dataset(variant, Bytes(images), grid)
 
@@ -114,29 +122,27 @@ def load(variant: str, path: str | Path | None = None) -> Dataset:
 def convert(sources: Sequence[Path], place: Path, grids: Sequence[Grid]) -> Facts:
     """Copy the images out of the archive, if they are as many as one of `grids` has."""
     (source,) = sources
-    with reading(source), zipfile.ZipFile(source) as archive:
-        with archive.open("images.npy") as stream:
-            shape = _read_shape(stream, source)
-            count = math.prod(shape[:-3])
-            _check_count(source, count, grids)
-            with whole_array(place, (count, *IMAGE)) as out:
-                for start in track(range(0, count, IMAGES_AT_ONCE), f"reading {source.name}"):
-                    rows = out[start : start + IMAGES_AT_ONCE]
-                    data = read_exactly(stream, rows.nbytes)
-                    rows[:] = np.frombuffer(data, np.uint8).reshape(rows.shape)
-                if stream.read(1):  # and makes zipfile compare the checksum
-                    raise ValueError("it goes on after the last image")
+    with (
+        reading(source),
+        zipfile.ZipFile(source) as archive,
+        archive.open("images.npy") as stream,
+    ):
+        count = math.prod(_read_shape(stream, source)[:-3])
+        _check_count(source, count, grids)
+        with whole_array(place, (count, *IMAGE)) as out:
+            for start in track(range(0, count, IMAGES_AT_ONCE), f"reading {source.name}"):
+                rows = out[start : start + IMAGES_AT_ONCE]
+                data = read_exactly(stream, rows.nbytes)
+                rows[:] = np.frombuffer(data, np.uint8).reshape(rows.shape)
+            if stream.read(1):  # this is also what makes zipfile compare the checksum
+                raise ValueError("it goes on after the last image")
     return {}
 
 
 def _read_shape(stream: IO[bytes], source: Path) -> tuple[int, ...]:
     """The shape `[..., 64, 64, 3]` of the `.npy` array whose data follow in the stream."""
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    else:
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    if dtype != np.uint8 or fortran or shape[-3:] != IMAGE:
+    shape, dtype = read_npy_header(stream)
+    if dtype != np.uint8 or shape[-3:] != IMAGE:
         raise DataError(
             f"{source} should hold `images` as bytes [N, 64, 64, 3], "
             f"but they are {dtype} {list(shape)}; get the published file"

@@ -1,7 +1,6 @@
 """Your own images as a data set: a folder of pictures, a file of arrays, or an array in Python."""
 
 import logging
-import math
 import os
 import warnings
 import zipfile
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from unweave.data.arrays import as_images, as_store
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
-from unweave.data.stores import Bits, Bytes, Store
 from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
 from unweave.progress import track
@@ -52,7 +50,7 @@ def from_path(
 
     Args:
         path: The folder or file.
-        size: 32, 64 or 128 pixels a side; by default 64, or the size that an array has if it is one
+        size: 32, 64 or 128 pixels a side; by default 64, or an array's own if it is one
             of these.
         channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
         factors: What made each image: the path of a CSV file, a mapping of names to columns, an
@@ -63,9 +61,10 @@ def from_path(
         The images in the order of their paths; in grid order where the factors form a whole grid.
 
     Example:
-        >>> data = from_path("photos", size=64, factors="photos.csv")  # doctest: +SKIP
-        >>> data.files[0], data.skipped  # doctest: +SKIP
-        ('2019/beach.jpg', ('2019/broken.jpg: image file is truncated',))
+        A folder and a table of factors::
+
+            data = from_path("photos", size=64, factors="photos.csv")
+            data.files[0], data.skipped
     """
     path = Path(path).expanduser()
     _check_options(size, channels)
@@ -114,9 +113,8 @@ def from_array(
         ((64, 64, 1), np.uint8(255), (0.25, 0.75))
     """
     _check_options(size, channels)
-    images = _channels_last(_numpy(array, name), name)
+    images = as_images(array, name)
     _check_count(len(images), name)
-    images = _bytes(images, name)
     height, width, depth = images.shape[1:]
     fits = height == width and height in SIZES and size in (None, height)
     if not fits or channels not in (None, depth):
@@ -191,7 +189,8 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
     except UnidentifiedImageError:
         return "not an image"
     except Exception as error:  # Pillow's readers raise nearly anything on broken files
-        return " ".join(str(getattr(error, "strerror", None) or error or type(error)).split())
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return " ".join(reason.split())
 
 
 def _square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
@@ -207,6 +206,7 @@ def _square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
     box = (left, top, left + side, top + side)
+    # The box comes to the same as cropping last, but a long thin image never grows.
     small = image.resize((size, size), Image.Resampling.LANCZOS, box)
     return np.asarray(small).reshape(size, size, channels)
 
@@ -265,96 +265,6 @@ def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> 
     )
 
 
-def _numpy(array: Any, name: str) -> np.ndarray:
-    try:
-        if isinstance(array, torch.Tensor):
-            array = array.detach().cpu()
-            array = array.float() if array.dtype == torch.bfloat16 else array  # unknown to NumPy
-        return np.asarray(array)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise DataError(f"{name} is no array of numbers ({error}); give one") from error
-
-
-def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
-    """A view `[N, H, W, C]`."""
-    if array.ndim == 3:
-        array = array[..., None]
-    elif array.ndim == 4 and array.shape[3] not in (1, 3) and array.shape[1] in (1, 3):
-        array = np.moveaxis(array, 1, 3)
-    elif array.ndim != 4 or array.shape[3] not in (1, 3):
-        raise DataError(
-            f"{name} has the shape {array.shape}, but images are [N, H, W], [N, H, W, C] or "
-            "[N, C, H, W] with 1 or 3 channels; reshape it"
-        )
-    if 0 in array.shape[1:]:
-        raise DataError(f"{name} has images without pixels, of shape {array.shape[1:]}; check it")
-    return array
-
-
-def _bytes(images: np.ndarray, name: str) -> np.ndarray:
-    kind = images.dtype.kind
-    if kind == "b":
-        return _converted(images, lambda part: part * np.uint8(255))
-    if kind == "f":
-        _check_floats(images, name)
-        return _converted(images, lambda part: np.rint(part.astype(np.float32) * 255))
-    if kind not in "iu":
-        raise DataError(
-            f"{name} is of type {images.dtype}, but images are bytes, whole numbers 0 … 255, "
-            "booleans or floats in [0, 1]; convert it"
-        )
-    if images.dtype != np.uint8:
-        if images.min() < 0 or images.max() > 255:
-            raise DataError(
-                f"{name} has whole numbers from {images.min()} to {images.max()}, "
-                "but pixels are 0 … 255; scale it"
-            )
-        images = images.astype(np.uint8)
-    if _only(images, 1) and images.any() and not images.all():
-        return _converted(images, lambda part: part * np.uint8(255))
-    return images
-
-
-def _check_floats(images: np.ndarray, name: str) -> None:
-    low, high = math.inf, -math.inf
-    bad, first = 0, (0, 0, 0)
-    for start, part in _parts(images):
-        odd = ~np.isfinite(part)
-        if odd.any() and not bad:
-            image, row, column, _ = (int(i[0]) for i in odd.nonzero())
-            first = (start + image, row, column)
-        bad += int(odd.sum())
-        low, high = min(low, float(part.min())), max(high, float(part.max()))
-    if bad:
-        raise DataError(
-            f"{name} has {bad:,} values that are NaN or infinite, the first in image {first[0]} "
-            f"at row {first[1]}, column {first[2]}; replace them or leave these images out"
-        )
-    if low < 0 or high > 1:
-        raise DataError(
-            f"{name} has floats from {low:.4g} to {high:.4g}, but they must be in [0, 1]; "
-            "scale them, or give bytes 0 … 255 as uint8"
-        )
-
-
-def _converted(images: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    out = np.empty(images.shape, dtype=np.uint8)
-    for start, part in _parts(images):
-        out[start : start + len(part)] = function(part)
-    return out
-
-
-def _parts(images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Pieces of some 16 million values: arrays may be nearly as large as memory."""
-    step = max(1, 2**24 // math.prod(images.shape[1:]))
-    for start in range(0, len(images), step):
-        yield start, images[start : start + step]
-
-
-def _only(images: np.ndarray, high: int) -> bool:
-    return all(((part == 0) | (part == high)).all() for _, part in _parts(images))
-
-
 def _resized(images: np.ndarray, size: int, channels: int) -> np.ndarray:
     def read(place: int) -> np.ndarray:
         image = images[place]
@@ -398,7 +308,7 @@ def _dataset(
     files: Sequence[str] = (),
     skipped: tuple[str, ...] = (),
 ) -> Dataset:
-    store = _store(images)
+    store = as_store(images)
     names = tuple(file for file, good in zip(files, kept, strict=False) if good)
     if factors is None:
         return Dataset(name, store, files=names, skipped=skipped)
@@ -409,14 +319,6 @@ def _dataset(
         store = store.take(order)
         names = tuple(names[place] for place in order) if names else ()
     return Dataset(name, store, grid=known, files=names, skipped=skipped)
-
-
-def _store(images: np.ndarray) -> Store:
-    if not _only(images, 255):
-        return Bytes(images)
-    packed = np.concatenate([Bits.pack(part).array for _, part in _parts(images)])
-    height, width, channels = images.shape[1:]
-    return Bits(packed, (height, width, channels))
 
 
 def _check_options(size: int | None, channels: int | None) -> None:

@@ -1,7 +1,7 @@
 """Pairs of images: rules by which a second image's factors follow from the first's.
 
-A rule is called with factors `[..., n, K]` and a stream, and returns factors of the same shape, on the same
-device, without a round trip to the host.
+A rule is called with factors `[..., n, K]` and a stream, and returns factors of the same shape, on
+the same device, without a round trip to the host.
 """
 
 import math
@@ -28,8 +28,8 @@ class PairRule(Protocol):
 class WeakPairs:
     """The weakly supervised pairs of Ada-GVAE: one or k factors, chosen at random, are drawn anew.
 
-    As disentanglement_lib has it, the number of chosen factors is 1 or k with equal chance, and a factor's
-    new class may be its old one.
+    As disentanglement_lib has it, the number of chosen factors is 1 or k with equal chance, and a
+    factor's new class may be its old one.
 
     Args:
         changed: k, or -1 for a fresh k from 1 … K-1 for every pair.
@@ -80,7 +80,9 @@ class UniformTransitions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaplaceTransitions:
-    """The sparse transitions of SlowVAE: every factor that is no category moves by a Laplace law on its grid,
+    """The sparse transitions of SlowVAE: every factor that is no category moves a little.
+
+    The law is Laplace's on the grid,
 
         p(new class) ∝ exp(-|new - old| · rate / ln size);
 
@@ -120,7 +122,7 @@ def laplace_law(size: int, rate: float, device: torch.device | str = "cpu") -> T
 
 
 def _draw_row(law: Tensor, old: Tensor, uniform: Tensor) -> Tensor:
-    """Draw a class from row `old` of an unnormalised law, by inverting its distribution function."""
+    """Draw a class from row `old` of an unnormalised law by inverting its cumulative sum."""
     cumulative = law.cumsum(-1)[old]
     return (
         (uniform[..., None] * cumulative[..., -1:] >= cumulative)

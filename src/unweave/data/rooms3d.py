@@ -65,9 +65,9 @@ LAYERS_SHAPE = (len(SCALES), len(SHAPES), len(DEGREES), 4, SIDE * SIDE)
 CAMERA_RADIUS, CAMERA_HEIGHT, TARGET_HEIGHT = 6.0, 2.1, 0.1
 VIEW = np.tan(np.radians(26))  # of half the angle of view
 FLOOR_HEIGHT, WALL_HEIGHT, HALF_WIDTH = -1.2, 2.8, 4.7
-LAMP = np.array([[-2.5], [9.0], [5.5]])
+LAMP = np.array([[-4.5], [9.0], [1.0]])
 LAMP_SIZE = 1.6
-AMBIENT, DIFFUSE, SHADED = 0.2, 0.8, 0.6
+AMBIENT, DIFFUSE, SHADED = 0.25, 0.75, 0.6
 
 # Of the shapes at scale 1; the capsule is a cylinder of this half height with a ball at each end.
 CUBE_HALF, CYLINDER_HALF, CYLINDER_RADIUS, SPHERE_RADIUS = 0.85, 0.9, 0.9, 1.0
@@ -168,19 +168,13 @@ def palettes() -> np.ndarray:
 
 
 def render(scale: int, shape: int, orientation: int) -> np.ndarray:
-    """The coefficients of floor, wall, object and sky, uint8 `[4, 64 * 64]` in 255ths.
-
-    Args:
-        scale: Class of the factor `scale`, not its value.
-        shape: Likewise.
-        orientation: Likewise.
-    """
+    """Coefficients of floor, wall, object and sky, uint8 `[4, 64 * 64]`, for factor classes."""
     view, size = see_room(orientation), SCALES[scale]
     centre = np.array([[0], [FLOOR_HEIGHT + size * HALF_HEIGHTS[shape]], [0]])
 
+    # The object is never behind a wall or beyond the lamp, so if it is on the line, it is between.
     enters, leaves = meet(shape, (view.places - centre) / size, view.to_lamp / size)
-    hidden = (enters < leaves) & (leaves > 0) & (view.surfaces != SKY)
-    brightness = np.where(hidden, SHADED, 1) * view.brightness
+    brightness = np.where(enters < leaves, SHADED, 1) * view.brightness
 
     enters, leaves = meet(shape, (view.eye - centre) / size, view.rays / size)
     hit = enters < leaves

@@ -1,7 +1,7 @@
 """Shapes3D: 480,000 rendered rooms, each with one object in the middle.
 
-Published as one HDF5 file, with the images in the order of their factors and the orientation changing
-fastest. The grid is read off the labels, which are checked to be in exactly that order.
+Published as one HDF5 file, with the images in the order of their factors and the orientation
+changing fastest. The grid is read off the labels, which are checked to be in exactly that order.
 
 References:
     Burgess and Kim, 3D Shapes Dataset, 2018 (github.com/google-deepmind/3d-shapes).
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.data.archives import Facts, find_files, prepare, reading
+from unweave.data.archives import Facts, fetching, find_files, prepare, reading
 from unweave.data.cache import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
@@ -42,7 +42,7 @@ FILES = (
 def load(path: str | Path | None = None) -> Dataset:
     """Shapes3D, from the published file, or from the `.h5` file at `path`."""
     given = None if path is None else find_files(path, [FILES[0].name])
-    images, facts = prepare("shapes3d", FILES, given, convert)
+    images, facts = prepare("shapes3d", fetching(FILES), given, convert)
     return Dataset("shapes3d", Bytes(images), grid([facts[name] for name in FACTORS]))
 
 
@@ -94,6 +94,6 @@ def ordered_values(source: Path, labels: np.ndarray, count: int) -> list[np.ndar
 
 
 def _step(images: Any) -> int:
-    """How many images to read at once: whole chunks of the file, so that none is unpacked twice."""
+    """How many images to read at once: whole chunks of the file, none of them unpacked twice."""
     chunk = images.chunks[0] if images.chunks else 1
     return int(max(1, IMAGES_AT_ONCE // chunk) * chunk)

@@ -1,9 +1,9 @@
 """SmallNORB: 50 toys of five kinds, photographed from 162 directions under six lights.
 
 Published as six files in NYU's binary matrix format: a magic number for the type, the number of
-dimensions, at least three sizes, and the data, all little-endian. The images of the first camera are
-used, of the training and testing files together. Which of the ten toys of a kind is seen is no factor:
-stored image `10 * index + toy` is one of ten variants of the image `index`.
+dimensions, at least three sizes, and the data, all little-endian. The images of the first camera
+are used, of the training and testing files together. Which of the ten toys of a kind is seen is no
+factor: stored image `10 * index + toy` is one of ten variants of the image `index`.
 
 References:
     LeCun, Huang and Bottou, Learning methods for generic object recognition, CVPR 2004.
@@ -19,6 +19,7 @@ from PIL import Image
 from unweave.data.archives import (
     Facts,
     batches,
+    fetching,
     find_files,
     open_stream,
     prepare,
@@ -40,7 +41,7 @@ CATEGORIES = ("animal", "human", "plane", "truck", "car")
 COLUMNS = ("category", "elevation", "azimuth", "lighting", "instance")
 CAMERAS, RAW_SIDE, SIDE = 2, 96, 64
 IMAGES_AT_ONCE = 512
-TYPES = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
+TYPES: dict[int, np.dtype] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
 
 TRAINING = "smallnorb-5x46789x9x18x6x2x96x96-training"
 TESTING = "smallnorb-5x01235x9x18x6x2x96x96-testing"
@@ -65,7 +66,7 @@ FILES = (
 def load(path: str | Path | None = None) -> Dataset:
     """SmallNORB, from the published files, or from the folder `path` with these, `.gz` or not."""
     given = None if path is None else find_files(path, [file.name for file in FILES])
-    images, facts = prepare("smallnorb", FILES, given, convert)
+    images, facts = prepare("smallnorb", fetching(FILES), given, convert)
     grid = Grid(
         (
             Factor("category", [CATEGORIES[c] for c in facts["category"]], categorical=True),
@@ -110,9 +111,9 @@ def _positions(columns: np.ndarray, folder: Path) -> tuple[list[np.ndarray], np.
     positions = np.ravel_multi_index(ranks, sizes)
     if not np.array_equal(np.sort(positions), np.arange(np.prod(sizes))):
         raise DataError(
-            f"the SmallNORB files in {folder} should show each combination of {', '.join(COLUMNS)} "
-            f"once, but {len(columns):,} images stand for {np.prod(sizes):,} combinations; "
-            "get the published files"
+            f"the SmallNORB files in {folder} should show every combination of their factors and "
+            f"instances once, but {len(columns):,} images stand for {np.prod(sizes):,} "
+            "combinations; get the published files"
         )
     if not np.isin(values[0], range(len(CATEGORIES))).all():
         raise DataError(f"the categories in {folder} should be 0 … 4; get the published files")
@@ -128,7 +129,7 @@ def _place_images(path: Path, positions: np.ndarray, out: np.ndarray) -> None:
                 f"{path} should hold {len(positions):,} pairs of 96 × 96 bytes, "
                 f"but it is {dtype} {list(shape)}; get the published files"
             )
-        for batch in track(batches(positions, IMAGES_AT_ONCE), f"reading {path.name}"):
+        for batch in track(batches(positions.tolist(), IMAGES_AT_ONCE), f"reading {path.name}"):
             data = read_exactly(stream, len(batch) * CAMERAS * RAW_SIDE * RAW_SIDE)
             pairs = np.frombuffer(data, np.uint8).reshape(-1, *shape[1:])
             for position, pair in zip(batch, pairs, strict=True):

@@ -1,7 +1,7 @@
 """How images lie in memory, and how a batch of them is taken out.
 
-Every store gives `gather(indices)`: uint8 images `[..., H, W, C]` for indices `[...]`, NumPy in host memory
-and torch after `to(device)`.
+Every store gives `gather(indices)`: uint8 images `[..., H, W, C]` for indices `[...]`, NumPy in
+host memory and torch after `to(device)`.
 """
 
 import math
@@ -40,7 +40,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Bytes:
-    """One byte per pixel and channel: `array` is uint8 `[N, H, W, C]`, in memory or memory-mapped."""
+    """One byte per pixel and channel: `array` is uint8 `[N, H, W, C]`, possibly memory-mapped."""
 
     array: Array
 
@@ -90,6 +90,7 @@ class Bits:
 
     def gather(self, indices: Array) -> Array:
         rows = self.array[indices]
+        bits: Array
         if isinstance(rows, torch.Tensor):
             shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=rows.device)
             bits = (rows[..., None] >> shifts & 1).flatten(-2)[..., : math.prod(self.shape)]

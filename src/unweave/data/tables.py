@@ -160,14 +160,13 @@ def _check_names(names: list[str], source: str) -> None:
 
 def _typed(cells: list[str]) -> np.ndarray:
     """The cells of a column as whole numbers or floats, if they all are, and otherwise as text."""
-    if not any(
-        "_" in cell for cell in cells
-    ):  # Python reads 1_2 as 12, but in a table it is a name
-        for kind in (np.int64, np.float64):
-            try:
-                return np.array([kind(cell) for cell in cells], dtype=kind)
-            except (ValueError, OverflowError):
-                continue
+    if "_" in "".join(cells):  # Python reads 1_2 as the number 12; in a table it is a name
+        return np.array(cells)
+    for kind in (np.int64, np.float64):
+        try:
+            return np.array([kind(cell) for cell in cells], dtype=kind)
+        except (ValueError, OverflowError):
+            continue
     return np.array(cells)
 
 

@@ -1,4 +1,4 @@
-"""Drawing some images more often than others: correlated factors, and the table that is drawn from."""
+"""Drawing some images more often than others: correlated factors, and tables to draw from."""
 
 import numpy as np
 import torch
@@ -11,18 +11,19 @@ __all__ = ["correlated_joint", "cumulate"]
 
 
 def correlated_joint(rows: int, columns: int, correlation: float) -> np.ndarray:
-    r"""The joint law of two factors, each uniform, with a given correlation and otherwise the least structure.
+    """The joint law of two uniform factors with a given correlation and no other structure.
 
     The law of largest entropy under these constraints is
 
         p(i, j) = a_i b_j exp(λ u_i v_j)
 
-    with u, v the classes spread over [-1, 1], a, b such that the marginals are uniform (found by Sinkhorn's
-    scaling) and λ such that Corr(i, j) is what was asked for.
+    with u, v the classes spread over [-1, 1], a, b such that the marginals are uniform (found by
+    Sinkhorn's scaling) and λ such that Corr(i, j) is what was asked for.
 
     Args:
         rows, columns: The sizes of the two factors, at least 2.
-        correlation: Pearson's, between the classes; the extremes ±1 exist only for factors of equal size.
+        correlation: Pearson's, between the classes; the extremes ±1 exist only for factors of
+            equal size.
 
     Returns:
         `[rows, columns]`, summing to 1.
@@ -61,7 +62,7 @@ def correlated_joint(rows: int, columns: int, correlation: float) -> np.ndarray:
 
 
 def cumulate(weights: np.ndarray) -> Tensor:
-    """The distribution function `[N]` of a draw with these weights, float64, ending at exactly 1."""
+    """The distribution function `[N]` of a draw with these weights, ending at exactly 1."""
     total = np.cumsum(weights, dtype=np.float64)
     if not total[-1] > 0:
         raise DataError("nothing is left to draw: no image satisfies all conditions")

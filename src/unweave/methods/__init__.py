@@ -1,0 +1,46 @@
+"""The methods: one file each, its hyperparameters a frozen dataclass, its objective a function."""
+
+from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
+from unweave.methods.ae import AE
+from unweave.methods.annealed_vae import AnnealedVAE
+from unweave.methods.base import Batch, Losses, Method, Nets, Posterior
+from unweave.methods.beta_tc_vae import BetaTCVAE
+from unweave.methods.beta_vae import BetaVAE
+from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
+from unweave.methods.factor_vae import FactorVAE
+from unweave.methods.vae import VAE
+
+__all__ = [
+    "AE",
+    "DIPVAEI",
+    "DIPVAEII",
+    "METHODS",
+    "VAE",
+    "AdaGVAE",
+    "AdaMLVAE",
+    "AnnealedVAE",
+    "Batch",
+    "BetaTCVAE",
+    "BetaVAE",
+    "FactorVAE",
+    "Losses",
+    "Method",
+    "Nets",
+    "Posterior",
+]
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        VAE,
+        BetaVAE,
+        AnnealedVAE,
+        FactorVAE,
+        BetaTCVAE,
+        DIPVAEI,
+        DIPVAEII,
+        AE,
+        AdaGVAE,
+        AdaMLVAE,
+    )
+}

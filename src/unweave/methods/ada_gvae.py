@@ -1,0 +1,102 @@
+"""Ada-GVAE and Ada-ML-VAE: pairs of images that share unknown factors."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unweave.data.pairs import PairRule, WeakPairs
+from unweave.errors import UnweaveError
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior
+
+__all__ = ["AdaGVAE", "AdaMLVAE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaGVAE(Method):
+    """Ada-GVAE: average the posteriors of a pair in the latents that seem shared.
+
+        δ_l = KL(q(z_l|x) ‖ q(z_l|x')) of each latent;   l is shared where δ_l < ½ (min δ + max δ)
+        shared:  μ̄ = ½ (μ + μ'),  σ̄² = ½ (σ² + σ'²)  for both;   otherwise each keeps its own
+        L = ½ Σ_pair { E_q̄[-log p(x|z)] + β KL(q̄(z|x) ‖ N(0, I)) }
+
+    Args:
+        beta: Weight of the KL divergence.
+        changed: How many factors change in a pair, as in `WeakPairs`.
+
+    References:
+        Locatello et al., Weakly-Supervised Disentanglement Without Compromises, arXiv:2002.02886.
+    """
+
+    name = "ada_gvae"
+    pairs = True
+
+    beta: float = 1.0
+    """Weight of the KL divergence."""
+    changed: int = -1
+    """How many factors change in a pair; -1 draws the number anew each time."""
+
+    def pair_rule(self) -> PairRule:
+        return WeakPairs(changed=self.changed)
+
+    def average(self, one: Posterior, two: Posterior) -> Posterior:
+        """What both images are given in the latents they share."""
+        variance = 0.5 * (one.logvar.exp() + two.logvar.exp())
+        return Posterior(0.5 * (one.mu + two.mu), variance.log())
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        if batch.partners is None:
+            raise UnweaveError(
+                f"{self.name} trains on pairs, which need data with a grid of factors"
+            )
+        one, two = nets.encode(batch.images), nets.encode(batch.partners)
+        shared, average = is_shared(one, two), self.average(one, two)
+        halves = ((one, batch.images, "first"), (two, batch.partners, "second"))
+        reconstruction = kl = torch.zeros_like(one.mu[:, 0, 0])
+        for own, images, place in halves:
+            posterior = Posterior(
+                torch.where(shared, average.mu, own.mu),
+                torch.where(shared, average.logvar, own.logvar),
+            )
+            z = posterior.sample(batch.noise(f"posterior {place}", posterior.mu))
+            reconstruction = reconstruction + 0.5 * nets.reconstruction(z, images)
+            kl = kl + 0.5 * posterior.kl().mean(-1)
+        loss = reconstruction + self.beta * kl
+        return Losses({MODEL: loss}, {"reconstruction": reconstruction, "kl": kl})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaMLVAE(AdaGVAE):
+    """Ada-ML-VAE: as Ada-GVAE, but shared latents get the product of the two posteriors.
+
+        σ̄² = 2 σ² σ'² / (σ² + σ'²),     μ̄ = ½ (μ / σ² + μ' / σ'²) σ̄²
+
+    Args:
+        beta: Weight of the KL divergence.
+        changed: How many factors change in a pair, as in `WeakPairs`.
+
+    References:
+        Bouchacourt et al., Multi-Level Variational Autoencoder, arXiv:1705.08841; adaptive by
+        Locatello et al., arXiv:2002.02886.
+    """
+
+    name = "ada_ml_vae"
+
+    def average(self, one: Posterior, two: Posterior) -> Posterior:
+        precision_one, precision_two = (-one.logvar).exp(), (-two.logvar).exp()
+        variance = 2 / (precision_one + precision_two)
+        mu = 0.5 * (one.mu * precision_one + two.mu * precision_two) * variance
+        return Posterior(mu, variance.log())
+
+
+def is_shared(one: Posterior, two: Posterior) -> Tensor:
+    """Which latents `[M, B, d]` differ less than halfway between the least and the most."""
+    difference = two.mu - one.mu
+    distance = (
+        (one.logvar - two.logvar).exp()
+        + difference**2 * (-two.logvar).exp()
+        - 1
+        + two.logvar
+        - one.logvar
+    )
+    return distance < 0.5 * (distance.amin(-1, keepdim=True) + distance.amax(-1, keepdim=True))

@@ -1,0 +1,22 @@
+"""The plain autoencoder, the baseline without a prior."""
+
+from dataclasses import dataclass
+
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets
+
+__all__ = ["AE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AE(Method):
+    """The autoencoder: reconstruct from the mean, no noise and no prior.
+
+    L = -log p(x | μ(x))
+    """
+
+    name = "ae"
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        posterior = nets.encode(batch.images)
+        reconstruction = nets.reconstruction(posterior.mu, batch.images)
+        return Losses({MODEL: reconstruction}, {"reconstruction": reconstruction})

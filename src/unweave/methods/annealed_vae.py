@@ -1,0 +1,42 @@
+"""AnnealedVAE: a capacity that grows while training."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unweave.methods.base import Batch
+from unweave.methods.vae import VAE, Elbo
+
+__all__ = ["AnnealedVAE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealedVAE(VAE):
+    """AnnealedVAE: hold the KL divergence at a capacity that grows linearly.
+
+        L = E_q[-log p(x|z)] + γ |KL(q(z|x) ‖ N(0, I)) - C(t)|,     C(t) = C_max min(1, t / T)
+
+    Args:
+        c_max: The final capacity in nats; the study takes 5, 10, 25, 50, 75, 100.
+        gamma: How strictly the capacity is kept.
+        threshold: T, the number of steps over which it grows.
+
+    References:
+        Burgess et al., Understanding Disentangling in β-VAE, arXiv:1804.03599.
+    """
+
+    name = "annealed_vae"
+
+    c_max: float = 25.0
+    """Final capacity in nats."""
+    gamma: float = 1000.0
+    """Weight of the distance from the capacity."""
+    threshold: float = 100_000.0
+    """Steps until the final capacity."""
+
+    def capacity(self, step: Tensor) -> Tensor:
+        """C(t), `[M]`."""
+        return self.c_max * (step / self.threshold).clamp(max=1)
+
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:
+        return self.gamma * (elbo.kl - self.capacity(batch.step)).abs()

@@ -1,0 +1,178 @@
+"""What a method is: hyperparameters, networks, and losses over a leading model axis.
+
+Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
+    model, `[M]`, so
+objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like the paper's
+equation.
+"""
+
+import dataclasses
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from unweave.data.pairs import PairRule
+from unweave.errors import UnweaveError
+from unweave.nets.network import Network
+from unweave.streams import Stream
+
+__all__ = ["Batch", "Losses", "Method", "Nets", "Posterior"]
+
+MODEL = "model"
+"""The player that every method has: the networks that are trained by the optimiser of the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Diagonal normal distributions `q(z|x)`: mean and log-variance, each `[M, B, d]`."""
+
+    mu: Tensor
+    logvar: Tensor
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """z = μ + σ ε."""
+        return self.mu + (self.logvar / 2).exp() * noise
+
+    def kl(self) -> Tensor:
+        """KL(q(z|x) ‖ N(0, I)) = ½ Σ (μ² + σ² - log σ² - 1) of every image, in nats, `[M, B]`."""
+        return 0.5 * (self.mu**2 + self.logvar.exp() - self.logvar - 1).sum(-1)
+
+    def log_density(self, z: Tensor) -> Tensor:
+        """log q(z_l | x) of every latent, for z that broadcasts against the mean."""
+        return -0.5 * (
+            (z - self.mu) ** 2 * (-self.logvar).exp() + self.logvar + math.log(2 * math.pi)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Nets:
+    """The networks of a fleet with their current parameters, as an objective sees them.
+
+    Args:
+        apply: By name, a function from a network's input to its output, model axis first.
+        likelihood: Of decoder output and images, `[M, B, ...]` each; negative log-likelihood `[M,
+            B]`.
+    """
+
+    apply: Mapping[str, Callable[[Tensor], Tensor]]
+    likelihood: Callable[[Tensor, Tensor], Tensor]
+
+    def encode(self, images: Tensor) -> Posterior:
+        """q(z|x) for images `[M, B, H, W, C]`."""
+        mu, logvar = self.apply["encoder"](images).float().chunk(2, -1)
+        return Posterior(mu, logvar)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Logits or means of images, `[M, B, H, W, C]`."""
+        return self.apply["decoder"](z)
+
+    def reconstruction(self, z: Tensor, images: Tensor) -> Tensor:
+        """-log p(x|z) summed over pixels, averaged over the batch, `[M]`."""
+        return self.likelihood(self.decode(z), images).mean(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one step of training gives an objective.
+
+    Args:
+        images: float `[M, B, H, W, C]` in [0, 1].
+        partners: The second images of pairs, where the method asks for pairs.
+        seeds: int64 `[M]`, the models' seeds.
+        step: The number of steps taken so far, a scalar on the device.
+        data_size: How many images the data set has.
+    """
+
+    images: Tensor
+    seeds: Tensor
+    step: Tensor
+    data_size: int
+    partners: Tensor | None = None
+
+    def stream(self, purpose: str) -> Stream:
+        """Each model's own random numbers for this step and purpose."""
+        return Stream(self.seeds, purpose, self.step)
+
+    def noise(self, purpose: str, like: Tensor) -> Tensor:
+        """Standard normal numbers shaped like `[M, B, d]`."""
+        return self.stream(purpose).normal(like.shape[1], like.shape[2]).to(like.dtype)
+
+
+class Losses(NamedTuple):
+    """What an objective returns.
+
+    Args:
+        players: For each set of networks with an optimiser of its own, the loss `[M]` it
+            minimises.
+        terms: What to report besides, `[M]` each.
+    """
+
+    players: Mapping[str, Tensor]
+    terms: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A published method: its hyperparameters are fields, its objective is `losses`.
+
+    Fields annotated `float` may differ between the models of a fleet: in a fleet they are `[M]`
+    tensors. All other fields are shared. A field may be given several values, `BetaVAE(beta=[1, 4,
+    16])`, which stands for one method per value (`grid`).
+    """
+
+    name: ClassVar[str]
+    pairs: ClassVar[bool] = False
+
+    @abstractmethod
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        """The losses of M models on a batch."""
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
+        """Networks besides encoder and decoder, by player and name."""
+        return {}
+
+    def extra_optimisers(self) -> Mapping[str, Any]:
+        """The optimisers of those players."""
+        return {}
+
+    def pair_rule(self) -> PairRule:
+        """How the second image of a pair follows from the first, for methods on pairs."""
+        raise TypeError(f"{type(self).__name__} takes single images")
+
+    @classmethod
+    def stackable(cls) -> tuple[str, ...]:
+        """The names of the fields that may differ between the models of a fleet."""
+        return tuple(
+            field.name for field in dataclasses.fields(cls) if field.type in (float, "float")
+        )
+
+    def grid(self) -> list[Self]:
+        """One method for every combination of the values given."""
+        values = [
+            value if isinstance(value, list | tuple) else [value]
+            for value in (getattr(self, field.name) for field in dataclasses.fields(self))
+        ]
+        names = [field.name for field in dataclasses.fields(self)]
+        return [
+            type(self)(**dict(zip(names, chosen, strict=True)))
+            for chosen in itertools.product(*values)
+        ]
+
+    @classmethod
+    def stack(cls, methods: Sequence[Self], device: torch.device | str = "cpu") -> Self:
+        """One method whose fields hold the values of several, `[M]`."""
+        first = methods[0]
+        stacked: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            values = [getattr(method, field.name) for method in methods]
+            if field.name in cls.stackable():
+                stacked[field.name] = torch.tensor(values, dtype=torch.float32, device=device)
+            elif any(value != values[0] for value in values):
+                raise UnweaveError(f"models of one fleet must share {cls.name}'s {field.name}")
+        return dataclasses.replace(first, **stacked)

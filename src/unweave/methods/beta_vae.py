@@ -1,0 +1,33 @@
+"""β-VAE: a heavier prior."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unweave.methods.base import Batch
+from unweave.methods.vae import VAE, Elbo
+
+__all__ = ["BetaVAE"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaVAE(VAE):
+    """β-VAE: weigh the prior more than the reconstruction.
+
+        L = E_q[-log p(x|z)] + β KL(q(z|x) ‖ N(0, I))
+
+    Args:
+        beta: 1 is the VAE; the study takes 1, 2, 4, 6, 8, 16.
+
+    References:
+        Higgins et al., beta-VAE: Learning Basic Visual Concepts with a Constrained Variational
+        Framework, ICLR 2017.
+    """
+
+    name = "beta_vae"
+
+    beta: float = 4.0
+    """Weight of the KL divergence."""
+
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002
+        return self.beta * elbo.kl

@@ -1,0 +1,50 @@
+"""The variational autoencoder, from which most methods differ by one term."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior
+
+__all__ = ["VAE", "Elbo"]
+
+
+class Elbo(NamedTuple):
+    """The parts of the evidence lower bound on a batch."""
+
+    posterior: Posterior
+    z: Tensor
+    reconstruction: Tensor
+    kl: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAE(Method):
+    """The variational autoencoder.
+
+        L = E_q[-log p(x|z)] + KL(q(z|x) ‖ N(0, I))
+
+    summed over pixels and latents, averaged over the batch, in nats. Methods that add to this
+    replace `regularizer`.
+
+    References:
+        Kingma & Welling, Auto-Encoding Variational Bayes, arXiv:1312.6114.
+    """
+
+    name = "vae"
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        elbo = self.elbo(nets, batch)
+        loss = elbo.reconstruction + self.regularizer(elbo, batch)
+        return Losses({MODEL: loss}, {"reconstruction": elbo.reconstruction, "kl": elbo.kl})
+
+    def elbo(self, nets: Nets, batch: Batch) -> Elbo:
+        """Encode, sample, decode."""
+        posterior = nets.encode(batch.images)
+        z = posterior.sample(batch.noise("posterior", posterior.mu))
+        return Elbo(posterior, z, nets.reconstruction(z, batch.images), posterior.kl().mean(-1))
+
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002 - used by others
+        """All of the loss but the reconstruction, `[M]`."""
+        return elbo.kl

@@ -1,0 +1,1 @@
+"""Layers and architectures whose parameters carry a leading model axis."""

@@ -1,0 +1,126 @@
+"""The architectures of the papers: encoders, decoders and discriminators.
+
+An encoder takes images `[M, B, H, W, C]` to `[M, B, 2 d]`, mean and log-variance side by side; a
+decoder takes codes `[M, B, d]` to logits or means `[M, B, H, W, C]`. Images are 32, 64 or 128
+pixels wide: each doubling is one more stride-2 layer at the image's end, so that what reaches the
+dense layers is always 4 × 4.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.network import Network
+
+__all__ = ["ARCHITECTURES", "Architecture", "build", "discriminator"]
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A pair of functions that build the encoder and the decoder for a shape and a latent size."""
+
+    encoder: Callable[[Shape, int], Network]
+    decoder: Callable[[Shape, int], Network]
+
+
+def conv_encoder(shape: Shape, latents: int) -> Network:
+    """The protocol's: 32 and 32 with 4 × 4 taps, 64 and 64 with 2 × 2, dense 256, two heads."""
+    return Network(
+        (*_down(shape, (4, 4, 2, 2)), Reshape((1024,)), Linear(1024, 256), _heads(latents))
+    )
+
+
+def conv_decoder(shape: Shape, latents: int) -> Network:
+    """The protocol's: dense 256 and 1024, then 64, 32, 32 and the image with 4 × 4 taps."""
+    dense = (Linear(latents, 256), Linear(256, 1024), Reshape((4, 4, 64)))
+    return Network((*dense, *_up(shape)))
+
+
+def conv4x4_encoder(shape: Shape, latents: int) -> Network:
+    """The VAE ensemble's: 4 × 4 taps throughout, also in place of the dense layer."""
+    collapse = Linear(1024, 256, fan=(16 * 64, 16 * 256))
+    return Network((*_down(shape, (4, 4, 4, 4)), Reshape((1024,)), collapse, _heads(latents)))
+
+
+def conv4x4_decoder(shape: Shape, latents: int) -> Network:
+    """The VAE ensemble's: dense 256, transposed to 4 × 4 × 64, then as the protocol's."""
+    return Network((Linear(latents, 256), Expand(256, 64), *_up(shape)))
+
+
+def mlp_encoder(shape: Shape, latents: int) -> Network:
+    """Dense 1200 and 1200, ReLU, two heads."""
+    pixels = math.prod(shape)
+    layers = (Reshape((pixels,)), Linear(pixels, 1200), Linear(1200, 1200))
+    return Network((*layers, _heads(latents, 1200)))
+
+
+def mlp_decoder(shape: Shape, latents: int) -> Network:
+    """Dense 1200 three times, tanh, then the image."""
+    pixels = math.prod(shape)
+    hidden = (
+        Linear(latents, 1200, "tanh"),
+        Linear(1200, 1200, "tanh"),
+        Linear(1200, 1200, "tanh"),
+    )
+    return Network((*hidden, Linear(1200, pixels, "none"), Reshape(shape)))
+
+
+ARCHITECTURES = {
+    "conv": Architecture(conv_encoder, conv_decoder),
+    "conv4x4": Architecture(conv4x4_encoder, conv4x4_decoder),
+    "mlp": Architecture(mlp_encoder, mlp_decoder),
+}
+
+
+def build(name: str, shape: Shape, latents: int) -> tuple[Network, Network]:
+    """The encoder and the decoder of an architecture for images of a shape."""
+    if name not in ARCHITECTURES:
+        raise UnknownNameError("architecture", name, ARCHITECTURES)
+    architecture = ARCHITECTURES[name]
+    return architecture.encoder(shape, latents), architecture.decoder(shape, latents)
+
+
+def discriminator(latents: int, hidden: int = 6) -> Network:
+    """FactorVAE's judge of codes: six dense layers of 1000, leaky ReLU, two logits."""
+    widths = [latents] + [1000] * hidden
+    layers = [Linear(a, b, "leaky_relu") for a, b in pairwise(widths)]
+    return Network((*layers, Linear(1000, 2, "none")))
+
+
+def _doublings(shape: Shape) -> int:
+    height, width, _ = shape
+    if height != width or height not in (32, 64, 128):
+        raise UnweaveError(
+            f"convolutional networks take square images of 32, 64 or 128 pixels, but got {shape}; "
+            "choose such a size, or the architecture 'mlp'"
+        )
+    return int(math.log2(height // 4))
+
+
+def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
+    """Stride-2 layers from the image to 4 × 4 × 64; 32 pixels lack the first, 128 repeat it."""
+    count = _doublings(shape)
+    widths, taps = [32, 32, 32, 64, 64][-count:], [kernels[0], *kernels][-count:]
+    inputs = [shape[2], *widths[:-1]]
+    return [Conv(a, b, k) for a, b, k in zip(inputs, widths, taps, strict=True)]
+
+
+def _up(shape: Shape) -> list[Layer]:
+    """Transposed stride-2 layers from 4 × 4 × 64 to the image."""
+    count = _doublings(shape)
+    widths = [64, 64, 32, 32, 32][:count]
+    outputs = [*widths[1:], shape[2]]
+    kinds = ["relu"] * (count - 1) + ["none"]
+    return [
+        ConvTranspose(a, b, 4, kind) for a, b, kind in zip(widths, outputs, kinds, strict=True)
+    ]
+
+
+def _heads(latents: int, inputs: int = 256) -> Linear:
+    """Mean and log-variance: two linear layers side by side."""
+    return Linear(inputs, 2 * latents, "none", fan=(inputs, latents))

@@ -1,0 +1,63 @@
+"""The definition of every kernel: plain PyTorch, any device, any dtype.
+
+Shapes: M models, B images, H × W pixels of the large image, h × w = H/2 × W/2 of the small one,
+C channels of the large image, O of the small one, k × k taps. Weights are always `[M, k, k, C,
+O]`.
+
+A stride-2 convolution takes large to small, its transpose small to large with the same weights,
+and both have the same weight gradient, so the three functions are closed under differentiation.
+Padding is (k - 2) / 2 on each side, which is what TensorFlow calls "same".
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["conv", "conv_transpose", "conv_weight_grad", "linear"]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`."""
+    return torch.baddbmm(bias[:, None], x, weight)
+
+
+def conv(large: Tensor, weight: Tensor) -> Tensor:
+    """`[M, B, H, W, C]` to `[M, B, h, w, O]`: small(i) = Σ_t large(2 i + t - p) · weight(t)."""
+    models, batch, height, width, _ = large.shape
+    columns = _columns(large, weight.shape[1])
+    small = torch.bmm(columns, weight.flatten(1, 3))
+    return small.view(models, batch, height // 2, width // 2, -1)
+
+
+def conv_transpose(small: Tensor, weight: Tensor) -> Tensor:
+    """`[M, B, h, w, O]` to `[M, B, H, W, C]`: the adjoint of `conv` with the same weights."""
+    columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
+    return _uncolumns(columns, small.shape[:4], weight.shape[1])
+
+
+def conv_weight_grad(large: Tensor, small: Tensor, kernel: int) -> Tensor:
+    """`[M, B, H, W, C]`, `[M, B, h, w, O]` to `[M, k, k, C, O]`: ∂⟨conv(large, w), small⟩ / ∂w."""
+    gradient = torch.bmm(_columns(large, kernel).mT, small.flatten(1, 3))
+    return gradient.unflatten(1, (kernel, kernel, large.shape[-1]))
+
+
+def _columns(large: Tensor, kernel: int) -> Tensor:
+    """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
+    margin = (kernel - 2) // 2
+    padded = F.pad(large, (0, 0, margin, margin, margin, margin)) if margin else large
+    windows = padded.unfold(2, kernel, 2).unfold(3, kernel, 2)
+    return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(1, 3).flatten(2)
+
+
+def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:
+    """The adjoint of `_columns`: add every neighbourhood back where it came from."""
+    models, batch, height, width = small
+    taps = columns.view(models, batch, height, width, kernel, kernel, -1)
+    margin = (kernel - 2) // 2
+    padded = (2 * height + 2 * margin, 2 * width + 2 * margin)
+    large = columns.new_zeros(models, batch, *padded, taps.shape[-1])
+    for row in range(kernel):
+        for column in range(kernel):
+            place = large[:, :, row : row + 2 * height : 2, column : column + 2 * width : 2]
+            place += taps[:, :, :, :, row, column]
+    return large[:, :, margin : margin + 2 * height, margin : margin + 2 * width]

@@ -1,0 +1,166 @@
+"""Layers with a leading model axis.
+
+A layer is data: its sizes, and a function of parameters and input. Its parameters for M models are
+stacked, `[M, *shape]`, and live in one flat buffer per network (`network.py`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from unweave.nets import kernels
+
+__all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Reshape"]
+
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": F.relu,
+    "tanh": lambda x: x.tanh(),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+}
+
+
+class Layer(Protocol):
+    """What a network needs of a layer."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of its parameters, without the model axis."""
+        ...
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        """Fan-in and fan-out, by which weights are initialised.
+
+        For a transposed convolution both libraries of reference take those of the convolution that
+        it transposes.
+        """
+        ...
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Fully connected, `[M, B, inputs]` to `[M, B, outputs]`.
+
+    Args:
+        inputs: Width of the input.
+        outputs: Width of the output.
+        activation: Of `ACTIVATIONS`.
+        fan: The fans of what this layer stands for, where that is not one matrix: two heads, or a
+            convolution that covers its whole input.
+    """
+
+    inputs: int
+    outputs: int
+    activation: str = "relu"
+    fan: tuple[int, int] | None = None
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"weight": (self.inputs, self.outputs), "bias": (self.outputs,)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.fan or (self.inputs, self.outputs)
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
+        return ACTIVATIONS[self.activation](kernels.linear(x, weight, bias))
+
+
+@dataclass(frozen=True)
+class Expand:
+    """Transposed convolution of one pixel, `[M, B, inputs]` to `[M, B, side, side, outputs]`."""
+
+    inputs: int
+    outputs: int
+    side: int = 4
+    activation: str = "relu"
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"weight": (self.inputs, self.side**2 * self.outputs), "bias": (self.outputs,)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.side**2 * self.outputs, self.side**2 * self.inputs
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
+        y = kernels.linear(x, weight, bias.repeat(1, self.side**2))
+        return ACTIVATIONS[self.activation](y).unflatten(-1, (self.side, self.side, self.outputs))
+
+
+@dataclass(frozen=True)
+class Conv:
+    """Stride-2 convolution, `[M, B, H, W, inputs]` to `[M, B, H/2, W/2, outputs]`."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    activation: str = "relu"
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {
+            "weight": (self.kernel, self.kernel, self.inputs, self.outputs),
+            "bias": (self.outputs,),
+        }
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.kernel**2 * self.inputs, self.kernel**2 * self.outputs
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
+        return ACTIVATIONS[self.activation](kernels.conv(x, weight) + bias[:, None, None, None])
+
+
+@dataclass(frozen=True)
+class ConvTranspose:
+    """Transposed stride-2 convolution, `[M, B, h, w, inputs]` to `[M, B, 2h, 2w, outputs]`."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    activation: str = "relu"
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {
+            "weight": (self.kernel, self.kernel, self.outputs, self.inputs),
+            "bias": (self.outputs,),
+        }
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.kernel**2 * self.outputs, self.kernel**2 * self.inputs
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
+        y = kernels.conv_transpose(x, weight) + bias[:, None, None, None]
+        return ACTIVATIONS[self.activation](y)
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """`[M, B, ...]` to `[M, B, *shape]`."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return math.prod(self.shape), math.prod(self.shape)
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
+        return x.reshape(*x.shape[:2], *self.shape)

@@ -1,0 +1,34 @@
+"""How far an image is from what a decoder says: negative log-likelihoods, summed over pixels."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from unweave.errors import UnknownNameError
+
+__all__ = ["LIKELIHOODS", "bernoulli", "gaussian", "likelihood", "mean_image"]
+
+
+def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
+    """-Σ [x log p + (1 - x) log(1 - p)], p = sigmoid(logits), `[M, B, H, W, C]` to `[M, B]`."""
+    losses = F.binary_cross_entropy_with_logits(logits.float(), images, reduction="none")
+    return losses.flatten(2).sum(-1)
+
+
+def gaussian(means: Tensor, images: Tensor) -> Tensor:
+    """Σ (x - p)², the protocol's squared error without ½, `[M, B, H, W, C]` to `[M, B]`."""
+    return (means.float() - images).square().flatten(2).sum(-1)
+
+
+LIKELIHOODS = {"bernoulli": bernoulli, "gaussian": gaussian}
+
+
+def likelihood(name: str) -> object:
+    """The likelihood of that name."""
+    if name not in LIKELIHOODS:
+        raise UnknownNameError("likelihood", name, LIKELIHOODS)
+    return LIKELIHOODS[name]
+
+
+def mean_image(name: str, decoded: Tensor) -> Tensor:
+    """What a decoder's output looks like, in [0, 1]."""
+    return decoded.float().sigmoid() if name == "bernoulli" else decoded.float().clamp(0, 1)

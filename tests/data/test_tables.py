@@ -1,0 +1,209 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unweave.data.grid import Grid, Labels
+from unweave.data.tables import arrange, factor_table
+from unweave.errors import DataError
+
+FILES = ("a/x.png", "a/y.png", "b/x.png", "z.png")
+ALL = np.full(4, True)
+
+
+def read(tmp_path, text, kept=ALL, files=FILES):
+    path = tmp_path / "factors.csv"
+    path.write_text(text, encoding="utf-8")
+    return factor_table(path, kept, files)
+
+
+def error(tmp_path, text, **options):
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, text, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+class TestCsv:
+    def test_rows_in_order(self, tmp_path):
+        axes, classes = read(tmp_path, "shape,size\ndisc,10\ncross,9\n\ndisc,2.5\nstar,10\n")
+        assert [axis.name for axis in axes] == ["shape", "size"]
+        assert axes[0].values == ("cross", "disc", "star")
+        assert axes[1].values == (2.5, 9, 10)
+        assert [axis.categorical for axis in axes] == [True, False]
+        assert classes.tolist() == [[1, 2], [0, 1], [1, 0], [2, 2]]
+
+    @pytest.mark.parametrize("key", ["file", "filename", "path", "image", "File"])
+    def test_rows_by_path_or_unique_base_name(self, tmp_path, key):
+        text = f"size,{key}\n4,z.png\n1,./a/x.png\n3,b/x.png\n2,y.png\n"
+        axes, classes = read(tmp_path, text)
+        assert classes[:, 0].tolist() == [0, 1, 2, 3]
+        assert [axis.name for axis in axes] == ["size"]
+
+    def test_a_path_goes_before_a_base_name(self, tmp_path):
+        text = "file,size\nx.png,1\na/x.png,2\n"
+        _, classes = read(tmp_path, text, np.full(2, True), ("a/x.png", "x.png"))
+        assert classes[:, 0].tolist() == [1, 0]
+
+    def test_names_of_files_that_look_like_numbers_stay_names(self, tmp_path):
+        _, classes = read(tmp_path, "file,size\n1,5\n01,4\n", np.full(2, True), ("01", "1"))
+        assert classes[:, 0].tolist() == [0, 1]
+
+    def test_spaces_quotes_and_a_byte_order_mark(self, tmp_path):
+        text = '\ufeff"my, shape", size \na,1\n b ,2\na,1\nb,2\n'
+        axes, _ = read(tmp_path, text)
+        assert [axis.name for axis in axes] == ["my, shape", "size"]
+        assert axes[0].values == ("a", "b")
+
+    @pytest.mark.parametrize(
+        ("cells", "values", "categorical"),
+        [
+            ("10 9 9 10", (9, 10), False),
+            ("1e1 9 9 10", (9.0, 10.0), False),
+            ("10 9 x 10", ("10", "9", "x"), True),
+            ("1_0 1_1 1_0 1_1", ("1_0", "1_1"), True),
+            ("99999999999999999999 1 1 1", (1.0, 1e20), False),
+            ("-1 0 +1 1", (-1, 0, 1), False),
+        ],
+    )
+    def test_types_of_columns(self, tmp_path, cells, values, categorical):
+        (axis,), _ = read(tmp_path, "\n".join(["v", *cells.split()]))
+        assert axis.values == values
+        assert [type(v) for v in axis.values] == [type(v) for v in values]
+        assert axis.categorical == categorical
+
+    def test_many_distinct_values_stay_exact(self, tmp_path):
+        values = np.random.default_rng(0).normal(size=2000)
+        text = "\n".join(["v", *map(repr, values.tolist())])
+        (axis,), classes = read(tmp_path, text, np.full(2000, True), ())
+        assert np.array_equal(np.array(axis.values)[classes[:, 0]], values)
+
+    def test_rows_of_unreadable_files_are_dropped(self, tmp_path):
+        kept = np.array([True, False, True, True])
+        (axis,), classes = read(tmp_path, "v\n1\n2\n3\n4\n", kept)
+        assert axis.values == (1, 3, 4)
+        assert classes[:, 0].tolist() == [0, 1, 2]
+        text = "file,v\na/x.png,1\nb/x.png,3\nz.png,4\n"
+        assert np.array_equal(read(tmp_path, text, kept)[1], classes)
+        assert np.array_equal(read(tmp_path, text + "y.png,2\n", kept)[1], classes)
+
+    def test_wrong_numbers_of_rows(self, tmp_path):
+        assert "2 rows, but there are 4 images;" in error(tmp_path, "v\n1\n2\n")
+        message = error(tmp_path, "v\n1\n2\n3\n", kept=np.array([True, False, True, True]))
+        assert "3 rows, but there are 4 images (1 of them unreadable)" in message
+
+    def test_wrong_names_of_files(self, tmp_path):
+        rows = "file,v\na/x.png,1\na/y.png,2\nb/x.png,3\n"
+        assert "no row for 1 of the images, the first 'z.png'" in error(tmp_path, rows)
+        assert "row 4 of the factors is for 'q.png'" in error(tmp_path, rows + "q.png,4\n")
+        assert "several folders have it" in error(tmp_path, rows + "x.png,4\n")
+        twice = error(tmp_path, rows + "z.png,4\ny.png,5\n")
+        assert "rows 2 and 5 of the factors are both for 'a/y.png'" in twice
+        assert "an array of images has none" in error(tmp_path, rows, files=())
+
+    def test_broken_tables(self, tmp_path):
+        assert "is empty" in error(tmp_path, "")
+        assert "is empty" in error(tmp_path, "\n\n")
+        assert "line 3 of" in error(tmp_path, "v,w\n1,2\n3\n")
+        assert "has 3 cells, but the header has 2" in error(tmp_path, "v,w\n1,2,3\n")
+        assert "line 3 of" in error(tmp_path, "v,w\n1,2\n3,\n")
+        assert "empty cell under 'w'" in error(tmp_path, "v,w\n1,2\n3, \n")
+        assert "column 1 of" in error(tmp_path, ",v\n0,1\n")
+        assert "two columns called 'v'" in error(tmp_path, "v,v\n1,2\n")
+        assert "by commas" in error(tmp_path, "v;w\n1;2\n")
+        assert "has no factor" in error(tmp_path, "file\n" + "\n".join(FILES))
+        assert "keep only one" in error(tmp_path, "file,path,v\n1,2,3\n")
+        assert "'v' is nan in row 2" in error(tmp_path, "v\n1\nnan\n2\n3\n")
+        assert "'v' is inf in row 1" in error(tmp_path, "v\ninf\n1\n2\n3\n")
+        assert "0 rows" in error(tmp_path, "v\n")
+
+    def test_files_that_cannot_be_read(self, tmp_path):
+        with pytest.raises(DataError, match=r"cannot read .*nowhere\.csv"):
+            factor_table(tmp_path / "nowhere.csv", ALL)
+        (tmp_path / "latin.csv").write_bytes("größe\n".encode("latin-1"))
+        with pytest.raises(DataError, match="in UTF-8"):
+            factor_table(str(tmp_path / "latin.csv"), ALL)
+
+
+class TestPython:
+    def test_all_kinds_of_tables_agree(self):
+        columns = {"v": [3, 1, 1, 2], "w": [0.5, 0.5, 1.5, 0.5]}
+        array = np.array(list(columns.values())).T
+        expected = [[2, 0], [0, 0], [0, 1], [1, 0]]
+        for table in (columns, pd.DataFrame(columns), array, torch.tensor(array)):
+            axes, classes = factor_table(table, ALL)
+            assert classes.tolist() == expected
+            assert axes[1].values == (0.5, 1.5)
+        assert [axis.name for axis in axes] == ["factor_0", "factor_1"]
+        assert factor_table(columns, ALL)[0][0].values == (1, 2, 3)
+
+    def test_a_data_frame_with_names_of_files(self):
+        frame = pd.DataFrame({"file": FILES[::-1], "v": list("dcba"), "on": [True, False] * 2})
+        axes, classes = factor_table(frame, ALL, FILES)
+        assert axes[0].values == ("a", "b", "c", "d")
+        assert axes[1].values == (0, 1)
+        assert [axis.categorical for axis in axes] == [True, False]
+        assert classes.tolist() == [[0, 0], [1, 1], [2, 0], [3, 1]]
+
+    @pytest.mark.parametrize("dtype", ["str", "object", "category", "string"])
+    def test_text_in_a_data_frame(self, pd, dtype):
+        frame = pd.DataFrame({"v": pd.Series(["b", "a", "b", "c"], dtype=dtype)})
+        (axis,), classes = factor_table(frame, ALL)
+        assert axis.values == ("a", "b", "c")
+        assert classes[:, 0].tolist() == [1, 0, 1, 2]
+
+    @pytest.mark.parametrize("gap", [None, float("nan"), "NA"])
+    @pytest.mark.parametrize("others", ["abc", [1, 2, 3]])
+    def test_gaps_are_errors(self, pd, gap, others):
+        frame = pd.DataFrame({"v": [*others, pd.NA if gap == "NA" else gap]})
+        with pytest.raises(DataError, match=r"'v' is .* in row 4"):
+            factor_table(frame, ALL)
+
+    def test_numbers_as_text_are_names_and_mixtures_are_errors(self):
+        (axis,), _ = factor_table({"v": ["10", "9", "9", "9"]}, ALL)
+        assert axis.values == ("10", "9")
+        assert axis.categorical
+        with pytest.raises(DataError, match="'v' is 1 in row 3"):
+            factor_table({"v": ["a", "b", 1, "c"]}, ALL)
+        with pytest.raises(DataError, match="'v' is ' ' in row 1"):
+            factor_table({"v": np.array([" ", "b", "c", "c"])}, ALL)
+
+    def test_wrong_shapes_and_types(self):
+        with pytest.raises(DataError, match=r"shape is \(4,\); make it \[N, K\]"):
+            factor_table(np.arange(4), ALL)
+        with pytest.raises(DataError, match=r"'v' needs one value per image.*\(4, 2\)"):
+            factor_table({"v": np.zeros((4, 2))}, ALL)
+        with pytest.raises(DataError, match="differ in length"):
+            factor_table({"v": [1, 2, 3, 4], "w": [1]}, ALL)
+        with pytest.raises(DataError, match="3 rows, but there are 4 images"):
+            factor_table(np.zeros((3, 2)), ALL)
+        with pytest.raises(DataError, match="type datetime64"):
+            factor_table({"v": np.zeros(4, dtype="datetime64[s]")}, ALL)
+        with pytest.raises(DataError, match="no factor"):
+            factor_table({}, ALL)
+
+    def test_a_data_frame_with_one_name_twice(self):
+        with pytest.raises(DataError, match="two columns called 'v'"):
+            factor_table(pd.DataFrame(np.zeros((4, 2)), columns=["v", "v"]), ALL)
+
+
+class TestArrange:
+    @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False))
+    def test_any_shuffled_grid_is_put_in_order(self, sizes, random):
+        rows = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), -1)
+        mixed = random.sample(range(len(rows)), len(rows))
+        axes, classes = factor_table(rows[mixed], np.full(len(rows), True))
+        grid, order = arrange(axes, classes)
+        assert isinstance(grid, Grid)
+        assert np.array_equal(classes[order], grid.factors(np.arange(len(rows))))
+
+    @pytest.mark.parametrize("rows", [[0, 1, 2], [0, 1, 2, 2], [0, 1, 2, 3, 3]])
+    def test_anything_else_is_labels(self, rows):
+        table = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])[rows]
+        known, order = arrange(*factor_table(table, np.full(len(rows), True)))
+        assert isinstance(known, Labels)
+        assert order.tolist() == list(range(len(rows)))
+        assert np.array_equal(known.factors(np.arange(len(rows))), table)
