@@ -19,7 +19,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page, tmp_path):
-    """All blocks of a page, one after the other, beside a folder of images with one broken file."""
+    """All blocks of a page, in order, beside a folder of images with one broken file."""
     folder = tmp_path / "images"
     folder.mkdir()
     rng = np.random.default_rng(0)

@@ -1,6 +1,5 @@
 import logging
 import mmap
-import os
 import struct
 import time
 import warnings

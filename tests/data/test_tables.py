@@ -149,7 +149,7 @@ class TestPython:
         assert classes.tolist() == [[0, 0], [1, 1], [2, 0], [3, 1]]
 
     @pytest.mark.parametrize("dtype", ["str", "object", "category", "string"])
-    def test_text_in_a_data_frame(self, pd, dtype):
+    def test_text_in_a_data_frame(self, dtype):
         frame = pd.DataFrame({"v": pd.Series(["b", "a", "b", "c"], dtype=dtype)})
         (axis,), classes = factor_table(frame, ALL)
         assert axis.values == ("a", "b", "c")
@@ -157,7 +157,7 @@ class TestPython:
 
     @pytest.mark.parametrize("gap", [None, float("nan"), "NA"])
     @pytest.mark.parametrize("others", ["abc", [1, 2, 3]])
-    def test_gaps_are_errors(self, pd, gap, others):
+    def test_gaps_are_errors(self, gap, others):
         frame = pd.DataFrame({"v": [*others, pd.NA if gap == "NA" else gap]})
         with pytest.raises(DataError, match=r"'v' is .* in row 4"):
             factor_table(frame, ALL)

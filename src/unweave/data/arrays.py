@@ -15,7 +15,8 @@ __all__ = ["as_images", "as_store"]
 
 def as_images(array: Any, name: str) -> np.ndarray:
     """A NumPy or torch array as bytes `[N, H, W, C]`; see `unweave.data.own.from_array`."""
-    return _bytes(_channels_last(_numpy(array, name), name), name)
+    images = _channels_last(_numpy(array, name), name)
+    return _bytes(images, name) if len(images) else images.astype(np.uint8)
 
 
 def as_store(images: np.ndarray) -> Store:
