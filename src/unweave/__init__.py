@@ -3,6 +3,7 @@
     import unweave as uw
 
     data = uw.data.load("dsprites")
+    fleet = uw.train(uw.methods.BetaVAE(beta=[1, 4, 16]), data, seeds=10, steps=20_000)
 
 Rooms are imported when they are first used, so that importing unweave is quick.
 """
@@ -11,13 +12,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, show
+    from unweave import data, methods, show
+    from unweave.fleet.models import Fleet, Model, load
+    from unweave.fleet.train import train
 
 __version__ = "0.1.0.dev0"
-__all__ = ["__version__", "data", "show"]
+__all__ = ["Fleet", "Model", "__version__", "data", "load", "methods", "show", "train"]
+
+_ROOMS = ("data", "methods", "show")
+_HOMES = {
+    "Fleet": "unweave.fleet.models",
+    "Model": "unweave.fleet.models",
+    "load": "unweave.fleet.models",
+    "train": "unweave.fleet.train",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in _ROOMS:
         return import_module(f"unweave.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

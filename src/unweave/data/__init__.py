@@ -51,17 +51,21 @@ def load(source: Any, **options: Any) -> "Dataset":
         >>> uw.data.load("pendulum").grid.names
         ('length', 'damping', 'mass')
     """
-    if not isinstance(source, str | Path):
-        from unweave.data.own import from_array
+    from unweave.data.origin import remember
 
-        return from_array(source, **options)
-    name = str(source).replace("-", "_").lower()
+    name = str(source).replace("-", "_").lower() if isinstance(source, str) else ""
     if name in DATASETS:
-        return _load_named(name, options)
+        return remember(_load_named(name, options), name, options)
+    return remember(_load_own(source, options), source, options)
+
+
+def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
+    from unweave.data.own import from_array, from_path
+
+    if not isinstance(source, str | Path):
+        return from_array(source, **options)
     path = Path(source).expanduser()
     if path.exists():
-        from unweave.data.own import from_path
-
         return from_path(path, **options)
     if path.suffix or "/" in str(source):
         raise DataError(f"there is no file or folder {str(source)!r}; check the path")

@@ -1,6 +1,7 @@
 """The folder where prepared data lies, and how files get there: whole or not at all."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import numpy as np
 
 from unweave.errors import DataError
 
-__all__ = ["cache_folder", "open_array", "whole_array", "whole_file"]
+__all__ = ["cache_folder", "open_array", "whole_array", "whole_file", "whole_folder"]
 
 
 def cache_folder() -> Path:
@@ -43,6 +44,31 @@ def whole_file(path: Path) -> Iterator[Path]:
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends well, and is gone otherwise.
+
+    Where `path` exists by then, written by somebody else or before, it is left as it is.
+    """
+    with _write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        yield temporary
+        with _write_errors(path):
+            for file in temporary.iterdir():
+                file.chmod(0o644)
+            for file in [*temporary.iterdir(), temporary]:
+                descriptor = os.open(file, os.O_RDONLY)
+                os.fsync(descriptor)
+                os.close(descriptor)
+            temporary.chmod(0o755)
+            if not path.exists():
+                temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

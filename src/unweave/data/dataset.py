@@ -62,6 +62,7 @@ class Dataset:
         files: Where the images came from, one name per image, where each had a file of its own.
         skipped: The files that could not be read, with the reason.
         device: Where the images are; None is host memory, speaking NumPy.
+        origin: How it was made, step by step, as plain data: what a saved model remembers of it.
 
     Example:
         >>> import unweave as uw
@@ -83,6 +84,7 @@ class Dataset:
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     device: torch.device | None = None
+    origin: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         known = len(self.grid) if self.grid else len(self.labels.classes) if self.labels else None
@@ -213,11 +215,11 @@ class Dataset:
             >>> len(data.support)
             614400
         """
-        return self._reweighted(~self._grid().where(choice))
+        return self._reweighted(~self._grid().where(choice), ["leave_out", self._listed(choice)])
 
     def only(self, **choice: int | Iterable[int]) -> "Dataset":
         """This data set, drawing only what `leave_out` with the same choice leaves out."""
-        return self._reweighted(self._grid().where(choice))
+        return self._reweighted(self._grid().where(choice), ["only", self._listed(choice)])
 
     def correlate(self, first: str, second: str, correlation: float) -> "Dataset":
         """This data set with two factors drawn correlated, each still uniform by itself.
@@ -234,7 +236,8 @@ class Dataset:
             )
         joint = correlated_joint(grid.sizes[one], grid.sizes[two], correlation)
         classes = grid.factors(np.arange(len(self)))
-        return self._reweighted(joint[classes[:, one], classes[:, two]])
+        weights = joint[classes[:, one], classes[:, two]]
+        return self._reweighted(weights, ["correlate", first, second, correlation])
 
     def slice(self, **choice: int | Iterable[int]) -> "Dataset":
         """A smaller data set: the sub-grid where the named factors keep the given classes only."""
@@ -250,9 +253,9 @@ class Dataset:
         axes = tuple(
             replace(axis, values=[axis.values[c] for c in kept[axis.name]]) for axis in grid.axes
         )
-        return replace(
-            self, store=self.store.take(grid.where(choice).nonzero()[0]), grid=Grid(axes)
-        )
+        store = self.store.take(grid.where(choice).nonzero()[0])
+        origin = (*self.origin, ["slice", self._listed(choice)])
+        return replace(self, store=store, grid=Grid(axes), origin=origin)
 
     @property
     def support(self) -> np.ndarray:
@@ -294,11 +297,14 @@ class Dataset:
             raise DataError(f"{self.name} has no grid of factors, which this needs")
         return self.grid
 
-    def _reweighted(self, factor: np.ndarray) -> "Dataset":
+    def _listed(self, choice: Choice) -> dict[str, list[int]]:
+        return {name: self._grid().classes(name, classes) for name, classes in choice.items()}
+
+    def _reweighted(self, factor: np.ndarray, step: list[Any]) -> "Dataset":
         weights = factor * (1.0 if self.weights is None else self.weights)
         if not weights.any():
             raise DataError("nothing is left to draw; leave out less")
-        return replace(self, weights=weights)
+        return replace(self, weights=weights, origin=(*self.origin, step))
 
     def _indices(self, indices: Any) -> Array:
         """Indices as the kind of array this data set speaks; checked in host memory only."""

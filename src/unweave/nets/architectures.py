@@ -115,9 +115,9 @@ def _up(shape: Shape) -> list[Layer]:
     count = _doublings(shape)
     widths = [64, 64, 32, 32, 32][:count]
     outputs = [*widths[1:], shape[2]]
-    kinds = ["relu"] * (count - 1) + ["none"]
+    relus = [True] * (count - 1) + [False]
     return [
-        ConvTranspose(a, b, 4, kind) for a, b, kind in zip(widths, outputs, kinds, strict=True)
+        ConvTranspose(a, b, 4, relu) for a, b, relu in zip(widths, outputs, relus, strict=True)
     ]
 
 

@@ -104,7 +104,7 @@ class Conv:
     inputs: int
     outputs: int
     kernel: int
-    activation: str = "relu"
+    relu: bool = True
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -119,7 +119,7 @@ class Conv:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        return ACTIVATIONS[self.activation](kernels.conv(x, weight) + bias[:, None, None, None])
+        return kernels.conv(x, weight, bias, self.relu)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ConvTranspose:
     inputs: int
     outputs: int
     kernel: int
-    activation: str = "relu"
+    relu: bool = True
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -144,8 +144,7 @@ class ConvTranspose:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        y = kernels.conv_transpose(x, weight) + bias[:, None, None, None]
-        return ACTIVATIONS[self.activation](y)
+        return kernels.conv_transpose(x, weight, bias, self.relu)
 
 
 @dataclass(frozen=True)

@@ -21,24 +21,33 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias[:, None], x, weight)
 
 
-def conv(large: Tensor, weight: Tensor) -> Tensor:
+def conv(large: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     """`[M, B, H, W, C]` to `[M, B, h, w, O]`: small(i) = Σ_t large(2 i + t - p) · weight(t)."""
     models, batch, height, width, _ = large.shape
     columns = _columns(large, weight.shape[1])
     small = torch.bmm(columns, weight.flatten(1, 3))
-    return small.view(models, batch, height // 2, width // 2, -1)
+    return _finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu)
 
 
-def conv_transpose(small: Tensor, weight: Tensor) -> Tensor:
+def conv_transpose(
+    small: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False
+) -> Tensor:
     """`[M, B, h, w, O]` to `[M, B, H, W, C]`: the adjoint of `conv` with the same weights."""
     columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
-    return _uncolumns(columns, small.shape[:4], weight.shape[1])
+    return _finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu)
 
 
 def conv_weight_grad(large: Tensor, small: Tensor, kernel: int) -> Tensor:
     """`[M, B, H, W, C]`, `[M, B, h, w, O]` to `[M, k, k, C, O]`: ∂⟨conv(large, w), small⟩ / ∂w."""
     gradient = torch.bmm(_columns(large, kernel).mT, small.flatten(1, 3))
     return gradient.unflatten(1, (kernel, kernel, large.shape[-1]))
+
+
+def _finish(image: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """Add the bias `[M, channels]`, then cut off what is negative, where asked."""
+    if bias is not None:
+        image = image + bias[:, None, None, None]
+    return image.relu() if relu else image
 
 
 def _columns(large: Tensor, kernel: int) -> Tensor:

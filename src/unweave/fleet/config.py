@@ -1,0 +1,128 @@
+"""A run: everything that one trained model depends on, as plain data."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.methods import METHODS, Method
+from unweave.nets.adam import Adam
+from unweave.nets.architectures import ARCHITECTURES
+from unweave.nets.likelihoods import LIKELIHOODS
+from unweave.nets.network import INITS
+
+__all__ = ["PRECISIONS", "Config"]
+
+FLOAT = (float, "float")
+PRECISIONS = ("float32", "tf32", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What a model is trained with. Equal configs give equal models.
+
+    Args:
+        method: The objective and its hyperparameters.
+        data: How the data set is made (`Dataset.origin`).
+        seed: Of initial weights, batches and noise.
+        steps: Updates of the parameters.
+        batch: Images per step.
+        latents: Size of the code.
+        architecture: Of `ARCHITECTURES`.
+        likelihood: Of `LIKELIHOODS`.
+        init: Of `INITS`.
+        optimiser: Adam, of the encoder and decoder.
+        precision: `float32`; `tf32` or `bf16` multiply with fewer digits, on a GPU.
+    """
+
+    method: Method
+    data: tuple[Any, ...] = ()
+    seed: int = 0
+    steps: int = 300_000
+    batch: int = 64
+    latents: int = 10
+    architecture: str = "conv"
+    likelihood: str = "bernoulli"
+    init: str = "glorot"
+    optimiser: Adam = field(default_factory=Adam)
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        for kind, name, valid in (
+            ("architecture", self.architecture, ARCHITECTURES),
+            ("likelihood", self.likelihood, LIKELIHOODS),
+            ("initialisation", self.init, INITS),
+            ("precision", self.precision, PRECISIONS),
+        ):
+            if name not in valid:
+                raise UnknownNameError(kind, name, valid)
+        for name in ("batch", "latents"):
+            if getattr(self, name) < 1:
+                raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")
+        if self.steps < 0 or not 0 <= self.seed < 2**63:
+            raise UnweaveError(
+                f"steps and seed must not be negative, but got {self.steps=}, {self.seed=}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["method"] = {"name": self.method.name, **_plain(self.method)}
+        plain["optimiser"] = _plain(self.optimiser)
+        plain["data"] = [list(step) for step in self.data]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Config":
+        """The inverse of `to_dict`; unknown keys are errors."""
+        values = dict(plain)
+        method = dict(values.pop("method"))
+        name = method.pop("name", "")
+        if name not in METHODS:
+            raise UnknownNameError("method", name, METHODS)
+        return _build(
+            cls,
+            {
+                **values,
+                "method": _build(METHODS[name], method),
+                "optimiser": _build(Adam, values.get("optimiser", {})),
+                "data": tuple(values.get("data", ())),
+            },
+        )
+
+    @property
+    def hash(self) -> str:
+        """A name for this run that no other run has."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def fleet(self) -> str:
+        """What all runs of one fleet have in common; only those with the same can share one."""
+        plain = self.to_dict()
+        plain["seed"] = None
+        for name in self.method.stackable():
+            plain["method"][name] = None
+        for name in ("lr", "beta1", "beta2", "eps"):
+            plain["optimiser"][name] = None
+        return json.dumps(plain, sort_keys=True)
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass, with 1 and 1.0 written alike where it wants floats."""
+    return {
+        f.name: float(getattr(settings, f.name)) if f.type in FLOAT else getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+    }
+
+
+def _build(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass from plain data, numbers where it wants floats, nothing unknown."""
+    known = {f.name: f.type for f in dataclasses.fields(kind)}
+    for name in values:
+        if name not in known:
+            raise UnknownNameError(f"setting of {kind.__name__}", name, known)
+    return kind(**{n: float(v) if known[n] in FLOAT else v for n, v in values.items()})

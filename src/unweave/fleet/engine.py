@@ -1,0 +1,249 @@
+"""The training engine: M models as stacked state, and one step that moves all of them.
+
+A step draws a batch for every model, evaluates the method's losses, and updates each player's
+parameters, without a round trip to the host. On a GPU it is captured once as a CUDA graph and
+replayed.
+
+Shapes: M models, B images, P parameters of a player.
+"""
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
+from unweave.fleet.config import Config
+from unweave.methods.base import MODEL, Batch, Losses, Nets
+from unweave.nets.adam import Adam, Moments
+from unweave.nets.architectures import build
+from unweave.nets.likelihoods import LIKELIHOODS
+from unweave.nets.network import Network
+
+__all__ = ["Engine", "Player", "networks_of"]
+
+WARM_UP = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Player:
+    """Networks that are trained together, by one optimiser, towards one loss.
+
+    Args:
+        networks: By name, in the order in which their parameters lie in the buffer.
+        parameters: `[M, P]`
+        moments: Of the optimiser.
+        optimiser: With the rates of all models.
+    """
+
+    networks: Mapping[str, Network]
+    parameters: Tensor
+    moments: Moments
+    optimiser: Adam
+
+    def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """The part of the parameters that is each network's."""
+        sizes = [len(network) for network in self.networks.values()]
+        yield from zip(self.networks, parameters.split(sizes, 1), strict=True)
+
+
+def keep_memory() -> None:
+    """Let the C library keep what tensors have freed.
+
+    By default it hands large blocks back at once, and a fleet on a CPU then spends a third of its
+    time on the page faults of asking for them again.
+    """
+    mmap_threshold, trim_threshold, largest = -3, -1, 2**31 - 1
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's
+    if mallopt is not None:
+        mallopt(mmap_threshold, 1 << 30)
+        mallopt(trim_threshold, largest)
+
+
+class Engine:
+    """M runs of one fleet, in training.
+
+    Args:
+        configs: The runs; they must share `Config.fleet`.
+        data: What they train on.
+        device: Where they train.
+    """
+
+    def __init__(
+        self, configs: Sequence[Config], data: Dataset, device: torch.device | str
+    ) -> None:
+        if len({config.fleet for config in configs}) != 1:
+            raise UnweaveError(
+                "these runs cannot share a fleet: only seeds and strengths may differ"
+            )
+        self.configs = list(configs)
+        self.config = configs[0]
+        self.device = torch.device(device)
+        if self.device.type == "cpu":
+            keep_memory()
+        self.data = data.to(self.device)
+        self.seeds = torch.tensor([config.seed for config in configs], device=self.device)
+        methods = [config.method for config in configs]
+        self.method = type(methods[0]).stack(methods, self.device)
+        self.players = self._players()
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.alive = torch.ones(len(configs), dtype=torch.bool, device=self.device)
+        self.diverged_at = torch.full_like(self.seeds, -1)
+        self.terms = self._term_names()
+        self.sums = torch.zeros(len(self.terms), len(configs), device=self.device)
+        self.count = torch.zeros((), device=self.device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def _players(self) -> dict[str, Player]:
+        optimisers = {MODEL: [config.optimiser for config in self.configs]}
+        extra = self.config.method.extra_optimisers()
+        optimisers |= {name: [adam] * len(self.configs) for name, adam in extra.items()}
+        players = {}
+        for player, networks in networks_of(self.config, self.data.shape).items():
+            buffers = [
+                n.initial(self.seeds, name, self.config.init) for name, n in networks.items()
+            ]
+            parameters = torch.cat(buffers, 1)
+            adam = Adam.stack(optimisers[player], self.device)
+            players[player] = Player(networks, parameters, Moments.zeros_like(parameters), adam)
+        return players
+
+    def _term_names(self) -> tuple[str, ...]:
+        """What the method reports, found by asking it once."""
+        with torch.no_grad():
+            losses = self._losses(
+                {name: player.parameters for name, player in self.players.items()}
+            )
+        return (
+            "loss",
+            *losses.terms,
+            *(f"{name} loss" for name in losses.players if name != MODEL),
+        )
+
+    def advance(self, steps: int) -> None:
+        """Take some steps."""
+        with _matmul_precision(self.config.precision):
+            if self.device.type == "cuda" and self._graph is None:
+                steps -= self._capture(steps)
+            for _ in range(steps):
+                if self._graph is None:
+                    self._step()
+                else:
+                    self._graph.replay()
+
+    def _capture(self, steps: int) -> int:
+        """Take a few steps to warm up, then record one; how many were taken."""
+        taken = min(steps, WARM_UP)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(taken):
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        if steps > taken:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._step()
+        return taken
+
+    def _step(self) -> None:
+        parameters = {
+            name: player.parameters.detach().requires_grad_()
+            for name, player in self.players.items()
+        }
+        losses = self._losses(parameters)
+        names = list(losses.players)
+        gradients = {}
+        for name in names:
+            last = name == names[-1]
+            total = losses.players[name].sum()
+            (gradients[name],) = torch.autograd.grad(
+                total, parameters[name], retain_graph=not last
+            )
+        with torch.no_grad():
+            self._judge(losses, gradients)
+            for name, player in self.players.items():
+                player.optimiser.update(
+                    player.parameters, player.moments, gradients[name], self.step, self.alive
+                )
+            self._report(losses)
+            self.step += 1
+
+    def _losses(self, parameters: Mapping[str, Tensor]) -> Losses:
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        apply = {
+            name: partial(_apply, player.networks[name], buffer, dtype)
+            for key, player in self.players.items()
+            for name, buffer in player.buffers(parameters[key])
+        }
+        nets = Nets(apply, LIKELIHOODS[self.config.likelihood])
+        return self.method.losses(nets, self._batch())
+
+    def _batch(self) -> Batch:
+        from unweave.streams import Stream
+
+        size, seeds, step = self.config.batch, self.seeds, self.step
+        places = torch.arange(size, device=self.device)
+        partners = None
+        if self.method.pairs:
+            first, second = self.data.draw_index_pairs(
+                size, seeds, step, self.config.method.pair_rule()
+            )
+            partners = self.data.pixels(second, seeds, step, places + size)
+        else:
+            first = self.data.draw_indices(size, Stream(seeds, "draw", step))
+        images = self.data.pixels(first, seeds, step, places)
+        return Batch(images, seeds, step, len(self.data), partners)
+
+    def _judge(self, losses: Losses, gradients: Mapping[str, Tensor]) -> None:
+        """Stop each model whose losses or gradients are not finite before its weights feel it."""
+        finite = self.alive.clone()
+        for name, gradient in gradients.items():
+            finite &= losses.players[name].isfinite() & gradient.sum(1).isfinite()
+        fallen = self.alive & ~finite
+        self.diverged_at.copy_(torch.where(fallen, self.step, self.diverged_at))
+        self.alive &= finite
+
+    def _report(self, losses: Losses) -> None:
+        """Add what happened to the running sums; a stopped model's do not count."""
+        others = [loss for name, loss in losses.players.items() if name != MODEL]
+        values = torch.stack([losses.players[MODEL], *losses.terms.values(), *others])
+        self.sums += torch.where(self.alive, values.float(), 0)
+        self.count += 1
+
+    def fetch(self) -> Tensor:
+        """The means `[terms, M]` since the last call; NaN for models that have diverged."""
+        means = torch.where(self.alive, self.sums / self.count, torch.nan).cpu()
+        self.sums.zero_()
+        self.count.zero_()
+        return means
+
+
+def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
+    """All networks of a run, by player and name."""
+    encoder, decoder = build(config.architecture, shape, config.latents)
+    extra = config.method.extra_networks(config.latents)
+    return {
+        MODEL: {"encoder": encoder, "decoder": decoder},
+        **{player: dict(networks) for player, networks in extra.items()},
+    }
+
+
+def _apply(network: Network, buffer: Tensor, dtype: torch.dtype, x: Tensor) -> Tensor:
+    return network(buffer, x.to(dtype))
+
+
+@contextmanager
+def _matmul_precision(precision: str) -> Iterator[None]:
+    """TF32 where asked for, and only there."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,226 @@
+"""Trained models: encode, decode, save and load, one at a time or a fleet at once.
+
+A saved model is a folder of three files, written whole or not at all:
+
+    config.json          what it was trained with
+    weights.safetensors  its parameters by name
+    curve.parquet        what the losses did while training
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from unweave.data.cache import whole_folder
+from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
+from unweave.fleet.config import Config
+from unweave.nets.architectures import build
+from unweave.nets.likelihoods import mean_image
+from unweave.nets.network import Network
+
+__all__ = ["Fleet", "Model", "load"]
+
+AT_ONCE = 1024
+CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """M trained models of one fleet.
+
+    Args:
+        configs: Their runs.
+        shape: Height, width and channels of their images.
+        parameters: By network (`encoder`, `decoder` and the method's own), `[M, P]`.
+        curve: The losses while training, one row per model and window of steps.
+        diverged_at: The step at which each model stopped being finite, or -1, `[M]`.
+    """
+
+    configs: Sequence[Config]
+    shape: tuple[int, int, int]
+    parameters: Mapping[str, Tensor]
+    curve: pd.DataFrame
+    diverged_at: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.configs)
+
+    def __getitem__(self, place: int) -> "Model":
+        place = range(len(self))[place]
+        config = self.configs[place]
+        return Model(
+            [config],
+            self.shape,
+            {name: buffer[place : place + 1] for name, buffer in self.parameters.items()},
+            self.curve[self.curve["run"] == config.hash],
+            self.diverged_at[place : place + 1],
+        )
+
+    def __iter__(self) -> Iterator["Model"]:
+        return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        method = self.configs[0].method
+        lost = int((self.diverged_at >= 0).sum())
+        note = f", {lost} diverged" if lost else ""
+        return (
+            f"{len(self)} {method.name} models of {' × '.join(map(str, self.shape))} images{note}"
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return self.parameters["encoder"].device
+
+    def to(self, device: str | torch.device) -> "Fleet":
+        """The same models on another device."""
+        moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
+        return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
+
+    def encode(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and log-variance of the codes, float32 `[M, n, d]` each.
+
+        Args:
+            images: Bytes or floats in [0, 1], `[n, H, W, C]`, NumPy or torch; or a data set, for
+                all of its images.
+            seed: For a data set whose images are random given their factors, the draw to encode.
+        """
+        means, logvars = [], []
+        for batch in self._batches(images, seed):
+            mean, logvar = self._apply("encoder", batch).chunk(2, -1)
+            means.append(mean.cpu())
+            logvars.append(logvar.cpu())
+        return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
+
+    def decode(self, codes: Any) -> np.ndarray:
+        """The mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
+
+        Args:
+            codes: `[n, d]` for all models alike, or `[M, n, d]`.
+        """
+        codes = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
+        if codes.shape[-1:] != (self.configs[0].latents,):
+            raise UnweaveError(
+                f"codes have {self.configs[0].latents} latents, but got {list(codes.shape)}"
+            )
+        codes = codes.expand(len(self), *codes.shape[-2:])
+        decoded = [self._apply("decoder", part) for part in codes.split(AT_ONCE, 1)]
+        return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write each model into a folder of its own, named by its run, inside `folder`."""
+        return [model.save(Path(folder) / model.config.hash) for model in self]
+
+    @cached_property
+    def _networks(self) -> dict[str, Network]:
+        config = self.configs[0]
+        encoder, decoder = build(config.architecture, self.shape, config.latents)
+        extra = config.method.extra_networks(config.latents)
+        others = {name: network for player in extra.values() for name, network in player.items()}
+        return {"encoder": encoder, "decoder": decoder, **others}
+
+    @torch.no_grad()
+    def _apply(self, network: str, x: Tensor) -> Tensor:
+        return self._networks[network](self.parameters[network], x).float()
+
+    def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
+        """Batches `[M, n, H, W, C]` of floats on the models' device, the same for every model."""
+        if isinstance(images, Dataset):
+            data = images.to(self.device)
+            for indices in torch.arange(len(data), device=self.device).split(AT_ONCE):
+                yield self._for_all(data.pixels(indices, seed))
+            return
+        images = torch.as_tensor(images)
+        images = images[None] if images.ndim == 3 else images
+        if images.ndim != 4 or tuple(images.shape[1:]) != self.shape:
+            raise UnweaveError(
+                f"these models take images {list(self.shape)}, but got {list(images.shape)}"
+            )
+        for part in images.split(AT_ONCE):
+            pixels = part.to(self.device).float()
+            yield self._for_all(pixels if part.is_floating_point() else pixels / 255)
+
+    def _for_all(self, pixels: Tensor) -> Tensor:
+        return pixels.expand(len(self), *pixels.shape)
+
+
+class Model(Fleet):
+    """One trained model: a fleet of one, without the model axis."""
+
+    @property
+    def config(self) -> Config:
+        """Its run."""
+        return self.configs[0]
+
+    def encode(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""
+        mean, logvar = super().encode(images, seed)
+        return mean[0], logvar[0]
+
+    def decode(self, codes: Any) -> np.ndarray:
+        """The mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
+        return super().decode(codes)[0]
+
+    def __repr__(self) -> str:
+        fate = f", diverged at step {self.diverged_at[0]:,}" if self.diverged_at[0] >= 0 else ""
+        steps, seed = f"{self.config.steps:,}", self.config.seed
+        return f"{self.config.method} trained for {steps} steps, seed {seed}{fate}"
+
+    def named_parameters(self) -> dict[str, Tensor]:
+        """Every parameter by name (`"encoder/0.weight"`), without the model axis."""
+        return {
+            f"{network}/{name}": value[0].contiguous()
+            for network, buffer in self.parameters.items()
+            for name, value in self._networks[network].named(buffer)
+        }
+
+    def save(self, folder: str | Path) -> Path:  # type: ignore[override]
+        """Write the model into `folder`, which must not exist yet."""
+        folder = Path(folder)
+        if folder.exists():
+            raise UnweaveError(f"{folder} is already there; choose another folder")
+        facts = {"shape": json.dumps(self.shape), "diverged_at": str(int(self.diverged_at[0]))}
+        with whole_folder(folder) as temporary:
+            text = json.dumps(self.config.to_dict(), indent=1)
+            (temporary / CONFIG).write_text(text + "\n")
+            weights = {name: value.cpu() for name, value in self.named_parameters().items()}
+            save_file(weights, temporary / WEIGHTS, metadata=facts)
+            self.curve.to_parquet(temporary / CURVE, index=False)
+        return folder
+
+
+def load(folder: str | Path, device: str | torch.device = "cpu") -> Model:
+    """The model in a folder that `save` wrote."""
+    folder = Path(folder)
+    try:
+        config = Config.from_dict(json.loads((folder / CONFIG).read_text()))
+        with safetensors.safe_open(folder / WEIGHTS, "pt", device=str(device)) as file:
+            facts = file.metadata()
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        curve = pd.read_parquet(folder / CURVE)
+    except FileNotFoundError as error:
+        raise UnweaveError(
+            f"{folder} holds no model: {Path(error.filename).name} is missing"
+        ) from error
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
+        raise UnweaveError(
+            f"the model in {folder} is damaged ({error}); train it again"
+        ) from error
+    shape = tuple(json.loads(facts["shape"]))
+    model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
+    parameters = {
+        name: torch.cat([weights[f"{name}/{key}"].flatten() for key in network.shapes])[None]
+        for name, network in model._networks.items()
+    }
+    return Model([config], shape, parameters, curve, model.diverged_at)

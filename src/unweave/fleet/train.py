@@ -1,0 +1,235 @@
+"""Training a fleet from beginning to end: progress, checkpoints, interruption, results."""
+
+import hashlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from unweave.data import load as load_data
+from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
+from unweave.fleet import checkpoint
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.fleet.models import Fleet, Model
+from unweave.fleet.models import load as load_model
+from unweave.fleet.watch import Watch
+from unweave.methods import Method
+
+__all__ = ["InterruptedTrainingError", "train", "train_runs"]
+
+WINDOW = 100
+CHECKPOINT_SECONDS = 60.0
+GLANCE_SECONDS = 0.3
+
+
+class InterruptedTrainingError(UnweaveError):
+    """Training was stopped by the user; what was done is kept."""
+
+
+def train(
+    method: Method,
+    data: Dataset | str,
+    *,
+    seeds: int | Iterable[int] = 1,
+    steps: int = 300_000,
+    out: str | Path | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Fleet:
+    """Train a fleet: every combination of the method's values, each with every seed.
+
+    Args:
+        method: A method; fields with several values, `BetaVAE(beta=[1, 4, 16])`, are a grid.
+        data: A data set, or the name of one.
+        seeds: How many seeds (0, 1, 2 …), or which.
+        steps: Updates of the parameters.
+        out: A folder for the trained models, one folder each; runs that it already has are not
+            trained again, and training that was interrupted goes on from its last checkpoint
+            there.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far training is.
+        settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
+            precision.
+
+    Returns:
+        The trained models, in the order of the grid, seeds fastest.
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> method = uw.methods.BetaVAE(beta=[1, 4])
+        >>> fleet = uw.train(method, data, seeds=2, steps=2, batch=8, progress=False)
+        >>> len(fleet), [config.method.beta for config in fleet.configs]
+        (4, [1, 1, 4, 4])
+    """
+    data = load_data(data) if isinstance(data, str) else data
+    chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
+    configs = [
+        Config(method=one, data=tuple(data.origin), seed=seed, steps=steps, **settings)
+        for one in method.grid()
+        for seed in chosen
+    ]
+    if len({config.hash for config in configs}) != len(configs):
+        raise UnweaveError("two of these runs are the same; give each seed and value once")
+    return train_runs(configs, data, out=out, device=device, progress=progress)
+
+
+def train_runs(
+    configs: Sequence[Config],
+    data: Dataset,
+    *,
+    out: str | Path | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+) -> Fleet:
+    """Train runs that can share a fleet; see `train`."""
+    if not configs:
+        raise UnweaveError("there is nothing to train: no seed or no value was given")
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    folder = None if out is None else Path(out)
+    done = {} if folder is None else _finished(configs, folder)
+    missing = [config for config in configs if config.hash not in done]
+    if missing:
+        engine = Engine(missing, data, device)
+        curve = _run(engine, folder, progress)
+        trained = _collect(engine, curve)
+        if folder is not None:
+            trained.save(folder)
+            _checkpoint_path(missing, folder).unlink(missing_ok=True)
+        done |= {model.config.hash: model for model in trained}
+    return _join([done[config.hash] for config in configs])
+
+
+def _finished(configs: Sequence[Config], folder: Path) -> dict[str, Model]:
+    places = {config.hash: folder / config.hash for config in configs}
+    return {name: load_model(place) for name, place in places.items() if place.exists()}
+
+
+def _checkpoint_path(configs: Sequence[Config], folder: Path) -> Path:
+    names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
+    return folder / f".fleet-{names}.safetensors"
+
+
+def _run(engine: Engine, folder: Path | None, progress: bool) -> Tensor:
+    """Train to the end; the curve `[windows, terms + 1, M]`, each row led by its step."""
+    total, models = engine.config.steps, len(engine.configs)
+    path = None if folder is None else _checkpoint_path(engine.configs, folder)
+    rows = torch.empty(0, len(engine.terms) + 1, models)
+    if path is not None and path.exists():
+        rows = checkpoint.restore(engine, path)
+    start = int(engine.step)
+    saved = time.monotonic()
+    with _interruptible() as stopped, Watch(engine, start, progress) as watch:
+        for step in _strides(engine, start, total):
+            if step % WINDOW == 0 or step == total:
+                means = engine.fetch()
+                rows = torch.cat([rows, torch.cat([torch.full((1, models), step), means])[None]])
+                watch.show(step, means)
+            else:
+                watch.show(step)
+            if stopped() and step < total:
+                _stop(engine, rows, path, step, total)
+            if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS and step < total:
+                checkpoint.save(engine, rows, path)
+                saved = time.monotonic()
+    return rows
+
+
+def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
+    """Advance to the end, pausing at every window and a few times a second; yields the step."""
+    stride = 1
+    while step < total:
+        window_end = (step // WINDOW + 1) * WINDOW
+        count = min(stride, window_end - step, total - step)
+        start = time.monotonic()
+        engine.advance(count)
+        if engine.device.type == "cuda":
+            torch.cuda.synchronize()
+        if time.monotonic() - start < GLANCE_SECONDS:
+            stride = min(2 * stride, WINDOW)
+        elif stride > 1:
+            stride //= 2
+        step += count
+        yield step
+
+
+def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int) -> None:
+    if path is None:
+        raise InterruptedTrainingError(
+            f"stopped at step {step:,} of {total:,}; nothing was kept, for want of an out folder"
+        )
+    checkpoint.save(engine, rows, path)
+    raise InterruptedTrainingError(
+        f"stopped at step {step:,} of {total:,}; run the same again to go on from there"
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """While this holds, Ctrl-C is noted and not thrown; a second one is thrown."""
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted.is_set
+        return
+
+    def note(number: int, frame: Any) -> None:  # noqa: ARG001
+        if noted.is_set():
+            raise KeyboardInterrupt
+        noted.set()
+        print("finishing this step …", file=sys.stderr)  # noqa: T201
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield noted.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _collect(engine: Engine, rows: Tensor) -> Fleet:
+    parameters = {
+        name: buffer.clone()
+        for player in engine.players.values()
+        for name, buffer in player.buffers(player.parameters)
+    }
+    return Fleet(
+        engine.configs,
+        engine.data.shape,
+        parameters,
+        _table(engine, rows),
+        engine.diverged_at.cpu().numpy(),
+    )
+
+
+def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
+    """The curve as a tidy table: run, step and every term."""
+    parts = []
+    for place, config in enumerate(engine.configs):
+        part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=list(engine.terms))
+        part.insert(0, "run", config.hash)
+        part.insert(1, "step", rows[:, 0, place].long().numpy())
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _join(models: Sequence[Model]) -> Fleet:
+    first = models[0]
+    device = max((model.device for model in models), key=str)
+    parameters = {
+        name: torch.cat([model.parameters[name].to(device) for model in models])
+        for name in first.parameters
+    }
+    curve = pd.concat([model.curve for model in models], ignore_index=True)
+    diverged = torch.tensor([int(model.diverged_at[0]) for model in models]).numpy()
+    return Fleet([model.config for model in models], first.shape, parameters, curve, diverged)
