@@ -14,8 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup
-	@mkdir -p demo
-	@$(BIN)/unweave data show dsprites -o demo/dsprites.png --overwrite
+	@$(BIN)/python examples/demo.py --out demo
 
 lint: setup
 	$(BIN)/ruff check .

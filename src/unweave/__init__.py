@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from unweave import data, methods, show
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
+    from unweave.nets.adam import Adam
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Fleet", "Model", "__version__", "data", "load", "methods", "show", "train"]
+__all__ = ["Adam", "Fleet", "Model", "__version__", "data", "load", "methods", "show", "train"]
 
 _ROOMS = ("data", "methods", "show")
 _HOMES = {
+    "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",
     "Model": "unweave.fleet.models",
     "load": "unweave.fleet.models",

@@ -7,7 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
 
-from unweave.errors import DataError, UnweaveError
+from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 
 __all__ = ["main"]
 
@@ -149,13 +149,40 @@ def _free(path: Path, overwrite: bool) -> Path:
     return path
 
 
+@app.command(name="train")
+def train(
+    source: Source,
+    method: Annotated[Positional[str], arg(metavar="METHOD", help="For example beta-vae.")],
+) -> None:
+    """Train a fleet: every value of the method's flags, with every seed, side by side.
+
+    Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
+        ada-gvae, ada-ml-vae.
+    Their flags: unweave train dsprites beta-vae --help
+
+    Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs
+    """
+    _train([source, method])
+
+
+def _train(args: list[str]) -> None:
+    from unweave.cli_train import run
+
+    run(args)
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command line; errors that a user can put right are one sentence and exit code 2."""
+    words = sys.argv[1:] if args is None else args
     try:
-        app.cli(prog="unweave", description=DESCRIPTION, args=args)
+        # The flags of `train` depend on the method, so once that is named they are read elsewhere.
+        if words[:1] == ["train"] and len(words) > 2 and not words[2].startswith("-"):
+            _train(words[1:])
+        else:
+            app.cli(prog="unweave", description=DESCRIPTION, args=words)
     except UnweaveError as error:
         print(f"unweave: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(130 if isinstance(error, InterruptedTrainingError) else 2)
     except KeyboardInterrupt:
         print("unweave: stopped; nothing is half-written", file=sys.stderr)
         sys.exit(130)

@@ -7,7 +7,13 @@ line prints it and exits with code 2; anything else that escapes is a bug.
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["DataError", "DownloadError", "UnknownNameError", "UnweaveError"]
+__all__ = [
+    "DataError",
+    "DownloadError",
+    "InterruptedTrainingError",
+    "UnknownNameError",
+    "UnweaveError",
+]
 
 
 class UnweaveError(Exception):
@@ -20,6 +26,10 @@ class DataError(UnweaveError):
 
 class DownloadError(DataError):
     """A published file that is not here and could not be fetched."""
+
+
+class InterruptedTrainingError(UnweaveError):
+    """Training was stopped by the user; what was done is kept where a folder was given."""
 
 
 class UnknownNameError(UnweaveError):

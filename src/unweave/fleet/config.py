@@ -9,6 +9,7 @@ from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods import METHODS, Method
+from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES
 from unweave.nets.likelihoods import LIKELIHOODS
@@ -16,7 +17,7 @@ from unweave.nets.network import INITS
 
 __all__ = ["PRECISIONS", "Config"]
 
-FLOAT = (float, "float")
+FLOAT = (float, Strength)
 PRECISIONS = ("float32", "tf32", "bf16")
 
 

@@ -97,6 +97,7 @@ class Engine:
         self.terms = self._term_names()
         self.sums = torch.zeros(len(self.terms), len(configs), device=self.device)
         self.count = torch.zeros((), device=self.device)
+        self._warm = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def _players(self) -> dict[str, Player]:
@@ -128,28 +129,26 @@ class Engine:
     def advance(self, steps: int) -> None:
         """Take some steps."""
         with _matmul_precision(self.config.precision):
-            if self.device.type == "cuda" and self._graph is None:
-                steps -= self._capture(steps)
             for _ in range(steps):
-                if self._graph is None:
-                    self._step()
-                else:
+                if self._graph is not None:
                     self._graph.replay()
+                elif self.device.type == "cuda":
+                    self._warm_up()
+                else:
+                    self._step()
 
-    def _capture(self, steps: int) -> int:
-        """Take a few steps to warm up, then record one; how many were taken."""
-        taken = min(steps, WARM_UP)
+    def _warm_up(self) -> None:
+        """Take a step aside, as a capture wants it; after a few of them, record the next one."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(taken):
-                self._step()
+            self._step()
         torch.cuda.current_stream().wait_stream(stream)
-        if steps > taken:
+        self._warm += 1
+        if self._warm == WARM_UP:
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._step()
-        return taken
 
     def _step(self) -> None:
         parameters = {

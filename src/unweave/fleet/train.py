@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.errors import UnweaveError
+from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
@@ -25,15 +25,11 @@ from unweave.fleet.models import load as load_model
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
-__all__ = ["InterruptedTrainingError", "train", "train_runs"]
+__all__ = ["train", "train_runs"]
 
 WINDOW = 100
 CHECKPOINT_SECONDS = 60.0
 GLANCE_SECONDS = 0.3
-
-
-class InterruptedTrainingError(UnweaveError):
-    """Training was stopped by the user; what was done is kept."""
 
 
 def train(

@@ -3,7 +3,7 @@
 from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
-from unweave.methods.base import Batch, Losses, Method, Nets, Posterior
+from unweave.methods.base import Batch, Losses, Method, Nets, Posterior, Strength
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
@@ -27,6 +27,7 @@ __all__ = [
     "Method",
     "Nets",
     "Posterior",
+    "Strength",
 ]
 
 METHODS: dict[str, type[Method]] = {

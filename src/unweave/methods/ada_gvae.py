@@ -7,7 +7,7 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Strength
 
 __all__ = ["AdaGVAE", "AdaMLVAE"]
 
@@ -31,10 +31,8 @@ class AdaGVAE(Method):
     name = "ada_gvae"
     pairs = True
 
-    beta: float = 1.0
-    """Weight of the KL divergence."""
+    beta: Strength = 1.0
     changed: int = -1
-    """How many factors change in a pair; -1 draws the number anew each time."""
 
     def pair_rule(self) -> PairRule:
         return WeakPairs(changed=self.changed)

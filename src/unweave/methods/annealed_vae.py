@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unweave.methods.base import Batch
+from unweave.methods.base import Batch, Strength
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["AnnealedVAE"]
@@ -27,12 +27,9 @@ class AnnealedVAE(VAE):
 
     name = "annealed_vae"
 
-    c_max: float = 25.0
-    """Final capacity in nats."""
-    gamma: float = 1000.0
-    """Weight of the distance from the capacity."""
-    threshold: float = 100_000.0
-    """Steps until the final capacity."""
+    c_max: Strength = 25.0
+    gamma: Strength = 1000.0
+    threshold: Strength = 100_000.0
 
     def capacity(self, step: Tensor) -> Tensor:
         """C(t), `[M]`."""

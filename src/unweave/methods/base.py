@@ -22,7 +22,10 @@ from unweave.errors import UnweaveError
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
-__all__ = ["Batch", "Losses", "Method", "Nets", "Posterior"]
+__all__ = ["MODEL", "Batch", "Losses", "Method", "Nets", "Posterior", "Strength"]
+
+Strength = Any
+"""A hyperparameter: a number; several, for a grid of methods; in a fleet a tensor `[M]`."""
 
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
@@ -121,7 +124,7 @@ class Losses(NamedTuple):
 class Method(ABC):
     """A published method: its hyperparameters are fields, its objective is `losses`.
 
-    Fields annotated `float` may differ between the models of a fleet: in a fleet they are `[M]`
+    Fields annotated `Strength` may differ between the models of a fleet: in a fleet they are `[M]`
     tensors. All other fields are shared. A field may be given several values, `BetaVAE(beta=[1, 4,
     16])`, which stands for one method per value (`grid`).
     """
@@ -148,9 +151,7 @@ class Method(ABC):
     @classmethod
     def stackable(cls) -> tuple[str, ...]:
         """The names of the fields that may differ between the models of a fleet."""
-        return tuple(
-            field.name for field in dataclasses.fields(cls) if field.type in (float, "float")
-        )
+        return tuple(field.name for field in dataclasses.fields(cls) if field.type is Strength)
 
     def grid(self) -> list[Self]:
         """One method for every combination of the values given."""

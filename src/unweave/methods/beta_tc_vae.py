@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import Batch, Posterior
+from unweave.methods.base import Batch, Posterior, Strength
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["BetaTCVAE"]
@@ -53,14 +53,10 @@ class BetaTCVAE(VAE):
 
     name = "beta_tc_vae"
 
-    beta: float = 6.0
-    """Weight of the total correlation."""
-    alpha: float = 1.0
-    """Weight of the mutual information between image and code."""
-    gamma: float = 1.0
-    """Weight of the dimension-wise KL divergence."""
+    beta: Strength = 6.0
+    alpha: Strength = 1.0
+    gamma: Strength = 1.0
     estimator: str = "minibatch"
-    """How q(z) is estimated: minibatch, weighted or stratified."""
 
     def __post_init__(self) -> None:
         if isinstance(self.estimator, str) and self.estimator not in ESTIMATORS:

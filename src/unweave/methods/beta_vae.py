@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unweave.methods.base import Batch
+from unweave.methods.base import Batch, Strength
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["BetaVAE"]
@@ -26,8 +26,7 @@ class BetaVAE(VAE):
 
     name = "beta_vae"
 
-    beta: float = 4.0
-    """Weight of the KL divergence."""
+    beta: Strength = 4.0
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002
         return self.beta * elbo.kl

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import Batch, Posterior
+from unweave.methods.base import Batch, Posterior, Strength
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["DIPVAEI", "DIPVAEII"]
@@ -30,10 +30,8 @@ class DIPVAEI(VAE):
 
     name = "dip_vae_i"
 
-    lambda_od: float = 5.0
-    """Weight of the squared covariances."""
-    d_factor: float = 10.0
-    """Weight of the variances' squared distance from 1, relative to lambda_od."""
+    lambda_od: Strength = 5.0
+    d_factor: Strength = 10.0
 
     def covariance(self, posterior: Posterior) -> Tensor:
         """The covariance `[M, d, d]` that should be the identity."""
@@ -62,8 +60,7 @@ class DIPVAEII(DIPVAEI):
 
     name = "dip_vae_ii"
 
-    d_factor: float = 1.0
-    """Weight of the variances' squared distance from 1, relative to lambda_od."""
+    d_factor: Strength = 1.0
 
     def covariance(self, posterior: Posterior) -> Tensor:
         noise = posterior.logvar.exp().mean(-2)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import MODEL, Batch, Losses, Nets
+from unweave.methods.base import MODEL, Batch, Losses, Nets, Strength
 from unweave.methods.vae import VAE
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import discriminator
@@ -43,8 +43,7 @@ class FactorVAE(VAE):
 
     name = "factor_vae"
 
-    gamma: float = 35.0
-    """Weight of the total correlation."""
+    gamma: Strength = 35.0
 
     def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
         return {DISCRIMINATOR: {DISCRIMINATOR: discriminator(latents)}}

@@ -1,5 +1,6 @@
 """Pictures of data and models."""
 
 from unweave.show.contact_sheet import contact_sheet
+from unweave.show.traversals import traversals
 
-__all__ = ["contact_sheet"]
+__all__ = ["contact_sheet", "traversals"]

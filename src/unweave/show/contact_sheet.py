@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
-__all__ = ["contact_sheet", "traversal"]
+__all__ = ["contact_sheet", "lay_out", "pictures_of", "traversal"]
 
 GAP = 4
 MARGIN = 12
@@ -38,7 +38,7 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Image.Im
             classes, indices = traversal(data, axis.name, columns)
             first, last = (_word(axis.values[c]) for c in (classes[0], classes[-1]))
             rows.append((f"{axis.name} ({len(axis)})", f"{first} … {last}", indices))
-    return _lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
+    return lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
 
 
 def traversal(data: "Dataset", factor: str, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +65,13 @@ def _pictures(data: "Dataset", indices: np.ndarray, seed: int) -> list[Image.Ima
     if hasattr(data, "curves"):
         return [_plot(curve) for curve in data.curves(indices)]
     images = data.images(indices, seed)
-    images = images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    return pictures_of(images if isinstance(images, np.ndarray) else images.cpu().numpy())
+
+
+def pictures_of(images: np.ndarray) -> list[Image.Image]:
+    """Images `[n, H, W, C]`, bytes or floats in [0, 1], as pictures."""
+    if images.dtype != np.uint8:
+        images = np.rint(images * 255).astype(np.uint8)
     return [Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image) for image in images]
 
 
@@ -80,7 +86,8 @@ def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
     return picture
 
 
-def _lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Image.Image:
+def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Image.Image:
+    """Rows of pictures on one sheet, each with a name and a note beside it."""
     side = max(rows[0][2][0].size)
     columns = max(len(pictures) for _, _, pictures in rows)
     width = 2 * MARGIN + LABELS + columns * (side + GAP) - GAP

@@ -9,6 +9,8 @@ and both have the same weight gradient, so the three functions are closed under 
 Padding is (k - 2) / 2 on each side, which is what TensorFlow calls "same".
 """
 
+from itertools import product
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -33,6 +35,8 @@ def conv_transpose(
     small: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False
 ) -> Tensor:
     """`[M, B, h, w, O]` to `[M, B, H, W, C]`: the adjoint of `conv` with the same weights."""
+    if weight.shape[1] == 4 and weight.shape[3] > 1:
+        return _finish(_transpose_by_phases(small, weight), bias, relu)
     columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
     return _finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu)
 
@@ -50,12 +54,40 @@ def _finish(image: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
     return image.relu() if relu else image
 
 
-def _columns(large: Tensor, kernel: int) -> Tensor:
+def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
     """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
-    margin = (kernel - 2) // 2
-    padded = F.pad(large, (0, 0, margin, margin, margin, margin)) if margin else large
-    windows = padded.unfold(2, kernel, 2).unfold(3, kernel, 2)
-    return windows.permute(0, 1, 2, 3, 5, 6, 4).flatten(1, 3).flatten(2)
+    models = len(large)
+    margin = (kernel - stride) // 2
+    wide = _wide(large)
+    padded = F.pad(wide, (0, 0, margin, margin, margin, margin)) if margin else wide
+    windows = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)
+    columns = windows.permute(0, 1, 2, 3, 5, 6, 4).contiguous()
+    return columns.view(large.dtype).view(models, -1, kernel * kernel * large.shape[-1])
+
+
+def _wide(image: Tensor) -> Tensor:
+    """The same memory as 16-byte numbers where the channels allow: copies are then much faster."""
+    fits = image.shape[-1] * image.element_size() % 16 == 0
+    return image.contiguous().view(torch.complex128) if fits else image
+
+
+def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
+    """The transpose for 4 × 4 taps as one product.
+
+    Each of the 2 × 2 phases of the large image sees 2 × 2 of the 3 × 3 neighbours of a small
+    pixel: phase 0 the taps 3, 1 of neighbours -1, 0; phase 1 the taps 2, 0 of neighbours 0, 1.
+    """
+    models, batch, height, width, inputs = small.shape
+    outputs = weight.shape[3]
+    taps = weight.new_zeros(models, 3, 3, inputs, 2, 2, outputs)
+    for phase_y, phase_x, step_y, step_x in product((0, 1), repeat=4):
+        tap = weight[:, 3 - phase_y - 2 * step_y, 3 - phase_x - 2 * step_x]
+        taps[:, phase_y + step_y, phase_x + step_x, :, phase_y, phase_x] = tap.mT
+    columns = _columns(small, 3, 1)
+    phases = torch.bmm(columns, taps.view(models, 9 * inputs, 4 * outputs))
+    phases = _wide(phases.view(models, batch, height, width, 2, 2, outputs))
+    large = phases.permute(0, 1, 2, 4, 3, 5, 6).contiguous().view(small.dtype)
+    return large.view(models, batch, 2 * height, 2 * width, outputs)
 
 
 def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:

@@ -1,0 +1,134 @@
+"""What must hold on a GPU: the same numbers as on the CPU, and the fleet equals the model alone.
+
+    python benchmarks/check_gpu.py [--out FILE]
+
+Prints, and fails on: random words, draws, pairs and images that differ between CPU and GPU in any
+bit; rounding differences above the stated tolerance in noise, losses and weights.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import unweave as uw
+from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
+from unweave.data.dsprites_variants import OnPainting
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.nets.adam import Adam
+from unweave.streams import Stream
+
+STEPS = 50
+
+
+def same_random_numbers() -> dict[str, float]:
+    seeds = torch.tensor([3, 2**40 + 1])
+    host, device = Stream(seeds, "check", 5), Stream(seeds.cuda(), "check", torch.tensor(5).cuda())
+    assert torch.equal(host.words(1000, 7), device.words(1000, 7).cpu())
+    difference = (host.normal(1000, 7) - device.normal(1000, 7).cpu()).abs().max()
+    return {"normal numbers, largest difference": float(difference)}
+
+
+def same_data() -> dict[str, float]:
+    results = {}
+    for name in ("dsprites", "color_dsprites", "noisy_dsprites", "rooms3d"):
+        host = uw.data.load(name)
+        device = host.to("cuda")
+        one, other = host.draw(256, seed=9), device.draw(256, seed=9)
+        assert np.array_equal(one.indices, other.indices.cpu().numpy())
+        worst = np.abs(one.images.astype(int) - other.images.cpu().numpy().astype(int)).max()
+        results[f"{name} images, largest difference in grey levels"] = float(worst)
+        for rule in (WeakPairs(), UniformTransitions(), LaplaceTransitions()):
+            pairs = host.draw_pairs(256, 9, rule=rule), device.draw_pairs(256, 9, rule=rule)
+            moved = (pairs[0][1].indices != pairs[1][1].indices.cpu().numpy()).mean()
+            results[f"{name} {type(rule).__name__}, share of differing pairs"] = float(moved)
+    painting = torch.rand(200, 250, 3)
+    sprites, items = torch.ones(8, 64, 64, 1), torch.arange(8)
+    shown = OnPainting(painting)(sprites, Stream(1, "appearance"), items)
+    there = OnPainting(painting.cuda())(
+        sprites.cuda(), Stream(torch.tensor(1).cuda(), "appearance"), items.cuda()
+    )
+    results["scream pixels, largest difference"] = float((shown - there.cpu()).abs().max())
+    return results
+
+
+def small_data() -> uw.data.Dataset:
+    return uw.data.load("dsprites").slice(orientation=range(0, 40, 4), posX=range(0, 32, 4))
+
+
+def fleet_equals_alone(precision: str) -> dict[str, float]:
+    data, results = small_data(), {}
+    for name, make in uw.methods.METHODS.items():
+        configs = [
+            Config(method=make(), seed=seed, batch=32, precision=precision) for seed in range(5)
+        ]
+        fleet, alone = Engine(configs, data, "cuda"), Engine(configs[3:4], data, "cuda")
+        fleet.advance(STEPS)
+        alone.advance(STEPS)
+        results[f"{name} {precision}, fleet against alone after {STEPS} steps"] = max(
+            float((fleet.players[p].parameters[3] - alone.players[p].parameters[0]).abs().max())
+            for p in fleet.players
+        )
+    return results
+
+
+def gpu_equals_cpu() -> dict[str, float]:
+    data, results = small_data(), {}
+    for name, make in uw.methods.METHODS.items():
+        config = Config(method=make(), seed=1, batch=16)
+        engines = [Engine([config], data, device) for device in ("cpu", "cuda")]
+        for engine in engines:
+            engine.advance(10)
+        one, other = (engine.players["model"].parameters.cpu() for engine in engines)
+        results[f"{name}, GPU against CPU after 10 steps"] = float((one - other).abs().max())
+    return results
+
+
+def divergence_is_contained() -> dict[str, float]:
+    data = small_data()
+    sick = Adam(lr=1e3)
+    configs = [Config(method=uw.methods.VAE(), seed=0, batch=32)]
+    configs += [Config(method=uw.methods.VAE(), seed=1, batch=32, optimiser=sick)]
+    fleet, alone = Engine(configs, data, "cuda"), Engine(configs[:1], data, "cuda")
+    fleet.advance(STEPS)
+    alone.advance(STEPS)
+    assert fleet.alive.tolist() == [True, False]
+    difference = fleet.players["model"].parameters[0] - alone.players["model"].parameters[0]
+    return {"neighbour of a diverged model against alone": float(difference.abs().max())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    for check in (
+        same_random_numbers,
+        same_data,
+        lambda: fleet_equals_alone("float32"),
+        lambda: fleet_equals_alone("bf16"),
+        gpu_equals_cpu,
+        divergence_is_contained,
+    ):
+        for name, value in check().items():
+            results[name] = value
+            print(f"{name:<75}{value:.3g}", flush=True)
+    if args.out:
+        args.out.write_text(json.dumps(results, indent=1) + "\n")
+    limits = {"grey": 1, "share": 0.002, "normal": 1e-5, "scream": 1e-6, "bf16": 2e-2}
+    worst = [
+        name
+        for name, value in results.items()
+        if isinstance(value, float)
+        and value > next((limit for word, limit in limits.items() if word in name), 2e-3)
+    ]
+    sys.exit(f"too large: {worst}" if worst else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The command `unweave train`: its flags are those of the method that is named.
+
+It stands apart from `cli.py` because it must import the methods, and with them torch, to know
+their flags.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import docstring_parser
+import tyro
+from tyro.conf import arg
+
+from unweave.data import load
+from unweave.errors import UnknownNameError
+from unweave.fleet.train import train
+from unweave.methods import METHODS, Method
+from unweave.methods.base import Strength
+from unweave.nets.adam import Adam
+from unweave.show import traversals
+
+__all__ = ["run"]
+
+SEVERAL = {Strength: tuple[float, ...], int: tuple[int, ...], str: tuple[str, ...]}
+
+
+@dataclass(kw_only=True)
+class Options:
+    """What every method can be trained with."""
+
+    seeds: int = 1
+    """How many seeds to train each setting with."""
+    first_seed: int = 0
+    """The first of them."""
+    steps: int = 300_000
+    """Updates of the parameters."""
+    out: Path = Path("runs")
+    """The folder for the models; what it has already is not trained again."""
+    batch: int = 64
+    """Images per step."""
+    latents: int = 10
+    """Size of the code."""
+    architecture: Literal["conv", "conv4x4", "mlp"] = "conv"
+    """The protocol's network, the VAE ensemble's, or dense layers."""
+    likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """How images are compared."""
+    init: Literal["glorot", "torch"] = "glorot"
+    """How weights begin."""
+    lr: float = 1e-4
+    """Learning rate of Adam."""
+    adam: Literal["torch", "tensorflow"] = "torch"
+    """Where Adam adds its epsilon."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Digits of the products, on a GPU."""
+    device: Literal["cpu", "cuda"] | None = None
+    """By default a GPU where there is one."""
+    pictures: bool = True
+    """Draw what the latents of each model do."""
+    path: Path | None = None
+    """For a published data set: its file or folder, where you already have it."""
+    picture: Path | None = None
+    """For scream-dsprites: a picture in place of the painting."""
+    size: Literal[32, 64, 128] | None = None
+    """For your own images: the side to which they are resized."""
+
+
+def run(args: Sequence[str]) -> None:
+    """Train what `unweave train SOURCE METHOD --flags` says."""
+    source, name, *flags = args
+    key = name.replace("-", "_").lower()
+    if key not in METHODS:
+        raise UnknownNameError("method", name, METHODS)
+    kind = METHODS[key]
+    chosen: Any = tyro.cli(
+        _options_of(kind),
+        prog=f"unweave train {source} {name}",
+        args=flags,
+        description=_help(kind),
+    )
+    settings = {
+        field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
+    }
+    options = {n: getattr(chosen, n) for n in ("path", "picture", "size")}
+    data = load(source, **{n: value for n, value in options.items() if value is not None})
+    print(data)
+    fleet = train(
+        kind(**settings),
+        data,
+        seeds=range(chosen.first_seed, chosen.first_seed + chosen.seeds),
+        steps=chosen.steps,
+        out=chosen.out,
+        device=chosen.device,
+        batch=chosen.batch,
+        latents=chosen.latents,
+        architecture=chosen.architecture,
+        likelihood=chosen.likelihood,
+        init=chosen.init,
+        optimiser=Adam(lr=chosen.lr, variant=chosen.adam),
+        precision=chosen.precision,
+    )
+    for model in fleet.to("cpu"):
+        line = f"{chosen.out / model.config.hash}  {model!r}"
+        if chosen.pictures and model.diverged_at[0] < 0:
+            picture = chosen.out / f"{model.config.hash}.png"
+            traversals(model, data).save(picture)
+            line += f"  {picture.name}"
+        print(line)
+    print(fleet)
+
+
+def _options_of(kind: type[Method]) -> type:
+    """The options of all methods and those of this one, which take one value or several."""
+    about = {
+        item.arg_name: item.description for item in docstring_parser.parse(kind.__doc__).params
+    }
+    own = [
+        (
+            field.name,
+            Annotated[SEVERAL[field.type], arg(help=about.get(field.name))],
+            dataclasses.field(default=(field.default,)),
+        )
+        for field in dataclasses.fields(kind)
+    ]
+    return dataclasses.make_dataclass("Options", own, bases=(Options,), kw_only=True)
+
+
+def _help(kind: type[Method]) -> str:
+    first = (kind.__doc__ or "").strip().splitlines()[0]
+    word = kind.name.replace("_", "-")
+    names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
+    flag = f" --{names[0]} 1 4 16" if names and kind.stackable() else ""
+    example = f"unweave train dsprites {word}{flag} --seeds 10 --steps 20000 --out runs"
+    return f"{first}\n\nExample: {example}"

@@ -1,0 +1,114 @@
+"""The engine: a model does not know its fleet, and a sick one does not infect it."""
+
+import pytest
+import torch
+
+from unweave.errors import UnweaveError
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
+from unweave.nets.adam import Adam
+
+STEPS = 200
+BATCH = 4
+
+# A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
+STRENGTHS = (1.0, 8.0, 3.0)
+
+
+def runs(kind, seeds=(3, 11, 7), **settings):
+    names = kind.stackable()
+    return [
+        Config(
+            method=kind(**({names[0]: strength} if names else {})),
+            seed=seed,
+            batch=BATCH,
+            **settings,
+        )
+        for seed, strength in zip(seeds, STRENGTHS, strict=True)
+    ]
+
+
+def weights(engine, place):
+    return torch.cat([player.parameters[place] for player in engine.players.values()])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(name, sprites):
+    configs = runs(METHODS[name], architecture="mlp" if name == "ae" else "conv")
+    steps = 40 if name in ("factor_vae", "ae") else STEPS
+    fleet, alone = Engine(configs, sprites, "cpu"), Engine(configs[1:2], sprites, "cpu")
+    start = weights(alone, 0).clone()
+    fleet.advance(steps)
+    alone.advance(steps)
+    assert (weights(alone, 0) - start).abs().max() > 1e-3
+    assert (weights(fleet, 1) - weights(alone, 0)).abs().max() <= 1e-5
+    assert (weights(fleet, 0) - weights(fleet, 1)).abs().max() > 1e-2
+
+
+def test_the_order_of_a_fleet_does_not_matter(sprites):
+    configs = runs(BetaVAE)
+    one, other = Engine(configs, sprites, "cpu"), Engine(configs[::-1], sprites, "cpu")
+    one.advance(50)
+    other.advance(50)
+    for place in range(3):
+        assert (weights(one, place) - weights(other, 2 - place)).abs().max() <= 1e-5
+
+
+def test_a_model_that_diverges_is_stopped_and_its_neighbours_are_untouched(sprites):
+    healthy = Config(method=VAE(), seed=0, batch=BATCH)
+    sick = Config(method=VAE(), seed=1, batch=BATCH, optimiser=Adam(lr=1e3))
+    fleet, alone = Engine([healthy, sick], sprites, "cpu"), Engine([healthy], sprites, "cpu")
+    fleet.advance(60)
+    alone.advance(60)
+    assert fleet.alive.tolist() == [True, False]
+    assert 0 < int(fleet.diverged_at[1]) < 60
+    assert fleet.diverged_at[0] == -1
+    assert torch.isfinite(weights(fleet, 1)).all()
+    assert (weights(fleet, 0) - weights(alone, 0)).abs().max() <= 1e-5
+    means = fleet.fetch()
+    assert torch.isfinite(means[:, 0]).all()
+    assert torch.isnan(means[:, 1]).all()
+
+
+def test_reported_terms_are_means_over_the_steps_since_the_last_report(sprites):
+    configs = runs(FactorVAE)
+    whole, single = Engine(configs, sprites, "cpu"), Engine(configs, sprites, "cpu")
+    assert whole.terms == (
+        "loss",
+        "reconstruction",
+        "kl",
+        "total_correlation",
+        "discriminator loss",
+    )
+    whole.advance(3)
+    each = []
+    for _ in range(3):
+        single.advance(1)
+        each.append(single.fetch())
+    torch.testing.assert_close(whole.fetch(), torch.stack(each).mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_only_seeds_and_strengths_may_differ_in_a_fleet(sprites):
+    one, other = Config(method=VAE(), batch=4), Config(method=VAE(), batch=8)
+    with pytest.raises(UnweaveError, match="cannot share a fleet"):
+        Engine([one, other], sprites, "cpu")
+
+
+def test_the_tensorflow_variant_of_adam_is_used_where_asked(sprites):
+    torch_like, tensorflow_like = (
+        Engine(runs(VAE, optimiser=Adam(variant=variant, eps=1e-3)), sprites, "cpu")
+        for variant in ("torch", "tensorflow")
+    )
+    torch_like.advance(2)
+    tensorflow_like.advance(2)
+    assert (weights(torch_like, 0) - weights(tensorflow_like, 0)).abs().max() > 1e-5
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+def test_both_likelihoods_train(likelihood, sprites):
+    engine = Engine(runs(VAE, likelihood=likelihood), sprites, "cpu")
+    engine.advance(1)
+    before = engine.fetch()[0]
+    engine.advance(60)
+    assert (engine.fetch()[0] < before).all()

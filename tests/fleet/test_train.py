@@ -1,0 +1,208 @@
+"""Training from beginning to end: learning, resuming, interrupting, saving."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.fleet import train as training
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
+
+
+def test_a_vae_and_a_beta_vae_learn(sprites):
+    """768 sprites: a constant image costs 182 nats; both must be far below, β = 8 with less KL."""
+    fleet = uw.train(
+        BetaVAE(beta=[1, 8]),
+        sprites,
+        steps=300,
+        batch=32,
+        optimiser=uw.Adam(lr=1e-3),
+        progress=False,
+    )
+    last = fleet.curve.groupby("run", sort=False).tail(1)
+    vae, beta_vae = last.to_dict("records")
+    assert vae["reconstruction"] < 45
+    assert beta_vae["reconstruction"] < 75
+    assert 8 < vae["kl"] < 20
+    assert 3 < beta_vae["kl"] < 0.75 * vae["kl"]
+    mean, logvar = fleet.encode(sprites)
+    assert mean.shape == logvar.shape == (2, 768, 10)
+    decoded = fleet[0].decode(mean[0])
+    assert np.abs(decoded - sprites[:] / 255).mean() < 0.02
+
+
+def test_the_kl_of_annealed_vae_follows_its_capacity(sprites):
+    method = AnnealedVAE(c_max=12, gamma=100, threshold=300)
+    fleet = uw.train(
+        method, sprites, steps=400, batch=32, optimiser=uw.Adam(lr=1e-3), progress=False
+    )
+    curve = fleet.curve.set_index("step")["kl"]
+    # Each row is the mean over the hundred steps before it.
+    for step, capacity in [(200, 6.0), (300, 10.0), (400, 12.0)]:
+        assert curve[step] == pytest.approx(capacity, abs=1.5)
+
+
+def test_seeds_and_values_make_the_grid_in_order(sprites):
+    fleet = uw.train(BetaVAE(beta=[1, 2]), sprites, seeds=[5, 3], steps=1, batch=4, progress=False)
+    assert [(c.method.beta, c.seed) for c in fleet.configs] == [(1, 5), (1, 3), (2, 5), (2, 3)]
+    assert len(fleet) == 4
+    assert fleet[-1].config is fleet.configs[3]
+
+
+def weights(fleet):
+    return torch.cat([fleet.parameters[name] for name in sorted(fleet.parameters)], 1)
+
+
+def test_what_is_done_is_not_done_again_and_new_values_train_only_what_is_missing(
+    sprites, tmp_path
+):
+    settings = {"seeds": 1, "steps": 5, "batch": 4, "out": tmp_path, "progress": False}
+    first = uw.train(BetaVAE(beta=[1, 2]), sprites, **settings)
+    stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    more = uw.train(BetaVAE(beta=[1, 2, 4]), sprites, **settings)
+    assert len(more) == 3
+    assert len(list(tmp_path.iterdir())) == 3
+    for name, stamp in stamps.items():
+        assert (tmp_path / name).stat().st_mtime_ns == stamp
+    assert torch.equal(weights(more)[:2], weights(first))
+
+
+def test_a_saved_model_is_the_model(sprites, tmp_path):
+    fleet = uw.train(
+        FactorVAE(gamma=[10, 20]), sprites, steps=3, batch=4, out=tmp_path, progress=False
+    )
+    for model in fleet:
+        again = uw.load(tmp_path / model.config.hash)
+        assert again.config == model.config
+        assert again.config.hash == model.config.hash
+        np.testing.assert_array_equal(again.encode(sprites[:7])[0], model.encode(sprites[:7])[0])
+        np.testing.assert_array_equal(again.curve["loss"], model.curve["loss"])
+        assert again.named_parameters().keys() == model.named_parameters().keys()
+        assert again.named_parameters()["discriminator/0.weight"].shape == (10, 1000)
+    config = json.loads((tmp_path / fleet.configs[0].hash / "config.json").read_text())
+    assert config["method"] == {"name": "factor_vae", "gamma": 10.0}
+    with pytest.raises(UnweaveError, match="already there"):
+        fleet[0].save(tmp_path / fleet.configs[0].hash)
+
+
+def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
+    (model,) = uw.train(BetaVAE(), sprites, steps=1, batch=4, out=tmp_path, progress=False)
+    folder = tmp_path / model.config.hash
+    os.truncate(folder / "weights.safetensors", 1000)
+    with pytest.raises(UnweaveError, match="is damaged"):
+        uw.load(folder)
+    with pytest.raises(UnweaveError, match=r"holds no model: config\.json is missing"):
+        uw.load(tmp_path / "nothing")
+
+
+def test_images_of_another_shape_are_refused(sprites):
+    (model,) = uw.train(BetaVAE(), sprites, steps=1, batch=4, progress=False)
+    with pytest.raises(UnweaveError, match=r"take images \[32, 32, 1\]"):
+        model.encode(np.zeros((2, 64, 64, 1), dtype=np.uint8))
+    with pytest.raises(UnweaveError, match="10 latents"):
+        model.decode(np.zeros((2, 9)))
+
+
+def test_bytes_floats_and_tensors_encode_alike(sprites):
+    (model,) = uw.train(BetaVAE(), sprites, steps=1, batch=4, progress=False)
+    images = sprites[:3]
+    expected = model.encode(images)[0]
+    for same in (images / np.float32(255), torch.from_numpy(images)):
+        np.testing.assert_allclose(model.encode(same)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(model.encode(images[0])[0], expected[:1], atol=1e-6)
+
+
+def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
+    sprites, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(training, "WINDOW", 7)
+    configs = [
+        Config(method=FactorVAE(gamma=gamma), seed=seed, steps=30, batch=4)
+        for gamma, seed in [(10.0, 1), (40.0, 2)]
+    ]
+    whole = training.train_runs(configs, sprites, progress=False)
+
+    class Killed(Exception):
+        """Stands for the power cut."""
+
+    advance, taken = Engine.advance, []
+
+    def advance_until_killed(engine, steps):
+        taken.append(steps)
+        if len(taken) % 4 == 0:
+            raise Killed
+        advance(engine, steps)
+
+    monkeypatch.setattr(Engine, "advance", advance_until_killed)
+    kills = 0
+    while True:
+        try:
+            pieces = training.train_runs(configs, sprites, out=tmp_path, progress=False)
+            break
+        except Killed:
+            kills += 1
+            assert [path.name for path in tmp_path.iterdir() if path.name[0] != "."] == []
+    assert kills >= 3
+    assert (weights(pieces) - weights(whole)).abs().max() <= 1e-6
+    np.testing.assert_allclose(pieces.curve["loss"], whole.curve["loss"], rtol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(c.hash for c in configs)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import unweave as uw
+from unweave.errors import InterruptedTrainingError
+images = np.random.default_rng(0).integers(0, 256, (64, 32, 32), dtype=np.uint8)
+print("start", flush=True)
+try:
+    data = uw.data.load(images)
+    uw.train(uw.methods.VAE(), data, steps=int(sys.argv[2]), batch=4, out=sys.argv[1])
+except InterruptedTrainingError as error:
+    print(error)
+    sys.exit(130)
+"""
+
+
+def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path), "100000"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "start\n"
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "run the same again to go on" in out
+    (kept,) = tmp_path.iterdir()
+    assert kept.suffix == ".safetensors"
+
+
+def test_nonsense_is_refused(sprites):
+    with pytest.raises(UnweaveError, match="nothing to train"):
+        uw.train(BetaVAE(), sprites, seeds=0, steps=1)
+    with pytest.raises(UnweaveError, match="are the same"):
+        uw.train(BetaVAE(beta=[1, 1.0]), sprites, steps=1)
+    with pytest.raises(
+        UnweaveError, match="no architecture is called 'convv'; did you mean 'conv'"
+    ):
+        uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
+    with pytest.raises(UnweaveError, match="batch must be at least 1"):
+        uw.train(BetaVAE(), sprites, steps=1, batch=0)
+
+
+def test_pairs_without_a_grid_are_a_clear_error():
+    data = uw.data.load(np.zeros((4, 32, 32), dtype=np.uint8))
+    with pytest.raises(UnweaveError, match="no grid of factors"):
+        uw.train(uw.methods.AdaGVAE(), data, steps=1, progress=False)

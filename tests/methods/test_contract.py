@@ -1,0 +1,222 @@
+"""What holds for every method."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_fleet import MODELS, NETWORKS, equal, varied
+
+import unweave as uw
+from unweave.data.catalog import DATASETS
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.methods import METHODS, BetaTCVAE, Losses
+from unweave.streams import Stream
+
+CASES = {name: (kind, {}) for name, kind in METHODS.items()} | {
+    f"beta_tc_vae {estimator}": (BetaTCVAE, {"estimator": estimator})
+    for estimator in ("weighted", "stratified")
+}
+FIELDS = [(kind, field) for kind in METHODS.values() for field in kind.stackable()]
+NOISELESS = ("ae",)
+
+every_case = pytest.mark.parametrize(("kind", "settings"), CASES.values(), ids=CASES)
+every_method = pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)
+every_field = pytest.mark.parametrize(
+    ("kind", "field"), FIELDS, ids=[f"{kind.name} {field}" for kind, field in FIELDS]
+)
+
+
+def networks_of(kind):
+    """The names of the networks of each player."""
+    extra = kind().extra_networks(3)
+    return {"model": ["encoder", "decoder"], **{name: list(nets) for name, nets in extra.items()}}
+
+
+@every_case
+def test_there_is_one_loss_per_player_and_model(fleet, kind, settings):
+    losses = fleet.losses(*varied(kind, **settings))
+    assert list(losses.players) == list(networks_of(kind))
+    assert set(kind().extra_optimisers()) == set(networks_of(kind)) - {"model"}
+    assert "reconstruction" in losses.terms
+    for value in (*losses.players.values(), *losses.terms.values()):
+        assert value.shape == (MODELS,)
+        assert value.isfinite().all()
+
+
+@every_case
+def test_a_model_has_the_same_losses_alone_and_in_a_fleet(fleet, kind, settings):
+    methods = varied(kind, **settings)
+    together = fleet.losses(*methods)
+    for m, method in enumerate(methods):
+        alone = fleet.alone(m).losses(method)
+        part = Losses(
+            {name: value[m : m + 1] for name, value in together.players.items()},
+            {name: value[m : m + 1] for name, value in together.terms.items()},
+        )
+        equal(part, alone)
+        unstacked = method.losses(fleet.alone(m).nets(), fleet.alone(m).batch())
+        equal(unstacked, alone)
+
+
+@every_case
+def test_losses_are_a_function_of_their_inputs(fleet, kind, settings):
+    methods = varied(kind, **settings)
+    state = torch.random.get_rng_state()
+    once = fleet.losses(*methods)
+    assert torch.equal(state, torch.random.get_rng_state())
+    torch.rand(1)
+    equal(once, fleet.losses(*methods))
+
+
+@every_method
+def test_every_step_has_noise_of_its_own(fleet, kind):
+    now = fleet.losses(*varied(kind)).terms["reconstruction"]
+    later = replace(fleet, step=fleet.step + 1).losses(*varied(kind)).terms["reconstruction"]
+    assert (now == later).all() if kind.name in NOISELESS else (now != later).all()
+
+
+@every_field
+def test_a_models_strength_changes_that_models_loss_only(fleet, kind, field):
+    methods = varied(kind)
+    before = fleet.losses(*methods)
+    methods[1] = replace(methods[1], **{field: 3 * getattr(methods[1], field)})
+    after = fleet.losses(*methods)
+    changed = before.players["model"] != after.players["model"]
+    assert changed.tolist() == [False, True, False]
+    equal(others_of(before), others_of(after))
+
+
+def others_of(losses):
+    """All but the loss of the player "model", on which alone strengths act."""
+    others = {name: loss for name, loss in losses.players.items() if name != "model"}
+    return Losses(others, losses.terms)
+
+
+def with_gradients(fleet):
+    parameters = {name: p.clone().requires_grad_() for name, p in fleet.parameters.items()}
+    return replace(fleet, parameters=parameters)
+
+
+@every_case
+def test_gradients_are_those_of_finite_differences(fleet, kind, settings):
+    methods, width = varied(kind, **settings), 1e-5
+    tracked = with_gradients(fleet)
+    losses = tracked.losses(*methods)
+    for player, names in networks_of(kind).items():
+        buffers = [tracked.parameters[name] for name in names]
+        gradients = torch.autograd.grad(losses.players[player].sum(), buffers, retain_graph=True)
+        for name, gradient in zip(names, gradients, strict=True):
+            size = len(NETWORKS[name])
+            for column in (0, size // 3, size // 2, size - 4, size - 1):
+                sides = []
+                for step in (width, -width):
+                    moved = fleet.parameters[name].clone()
+                    moved[:, column] += step
+                    elsewhere = replace(fleet, parameters={**fleet.parameters, name: moved})
+                    sides.append(elsewhere.losses(*methods).players[player])
+                difference = (sides[0] - sides[1]) / (2 * width)
+                torch.testing.assert_close(gradient[:, column], difference, rtol=1e-5, atol=1e-5)
+
+
+@every_case
+def test_no_model_feels_the_loss_of_another(fleet, kind, settings):
+    tracked = with_gradients(fleet)
+    losses = tracked.losses(*varied(kind, **settings))
+    for player, names in networks_of(kind).items():
+        buffers = [tracked.parameters[name] for name in names]
+        for gradient in torch.autograd.grad(losses.players[player][1], buffers, retain_graph=True):
+            assert (gradient[[0, 2]] == 0).all()
+            assert (gradient[1] != 0).any()
+
+
+def own_images(channels):
+    """A whole grid of 3 × 4 factors, 32 pixels wide."""
+    pixels = Stream(0, "test").integers(256, 12, 32 * 32 * channels).byte()
+    factors = np.stack(np.meshgrid(range(3), range(4), indexing="ij"), -1).reshape(12, 2)
+    return uw.data.load(pixels.reshape(12, 32, 32, channels).numpy(), factors=factors)
+
+
+def sprites(channels):
+    """Hearts of one size, upright, at 8 × 8 places, 64 pixels wide."""
+    data = uw.data.load("dsprites" if channels == 1 else "color-dsprites")
+    few = range(0, 32, 4)
+    return data.slice(shape=2, scale=5, orientation=0, posX=few, posY=few)
+
+
+def first_step(methods, data, seeds):
+    """The losses and terms `[terms, M]` of freshly initialised models."""
+    configs = [
+        Config(method=method, seed=seed, batch=4, latents=5)
+        for method, seed in zip(methods, seeds, strict=True)
+    ]
+    engine = Engine(configs, data, "cpu")
+    engine.advance(1)
+    return engine.fetch(), engine
+
+
+@pytest.mark.parametrize("images", [own_images, sprites])
+@pytest.mark.parametrize("channels", [1, 3])
+@every_method
+def test_losses_and_gradients_are_finite_at_initialisation(kind, images, channels):
+    data = images(channels)
+    assert data.shape[2] == channels
+    losses, engine = first_step([kind()], data, [0])
+    assert losses.isfinite().all()
+    assert engine.alive.all()
+    for player in engine.players.values():
+        assert player.parameters.isfinite().all()
+        assert (player.moments.first != 0).any()
+    reconstruction = losses[engine.terms.index("reconstruction")]
+    pixels = np.prod(data.shape)
+    assert 0.5 * np.log(2) * pixels < reconstruction.item() < 2 * np.log(2) * pixels
+
+
+@every_case
+def test_a_real_model_has_the_same_losses_alone_and_in_a_fleet(kind, settings):
+    methods, data, seeds = varied(kind, **settings), sprites(1), (3, 0, 2**35)
+    together, _ = first_step(methods, data, seeds)
+    for m, (method, seed) in enumerate(zip(methods, seeds, strict=True)):
+        alone, _ = first_step([method], data, [seed])
+        torch.testing.assert_close(together[:, m], alone[:, 0], rtol=1e-5, atol=1e-6)
+
+
+STUDY = {  # Locatello et al., arXiv:1811.12359: what is swept
+    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
+    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
+    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "beta_tc_vae": {"beta": [1, 2, 4, 6, 8, 10]},
+    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100]},
+}
+STUDY_DATA = (
+    "dsprites",
+    "color_dsprites",
+    "noisy_dsprites",
+    "scream_dsprites",
+    "smallnorb",
+    "cars3d",
+    "shapes3d",
+)
+
+
+def test_the_published_study_has_12_600_different_runs():
+    configs = [
+        Config(method=method, data=(["load", data, {}],), seed=seed)
+        for data in STUDY_DATA
+        for name, values in STUDY.items()
+        for method in METHODS[name](**values).grid()
+        for seed in range(50)
+    ]
+    assert set(STUDY_DATA) <= set(DATASETS)
+    assert len(configs) == 7 * 6 * 6 * 50 == 12_600
+    assert len({config.hash for config in configs}) == 12_600
+    assert len({config.fleet for config in configs}) == 7 * 6
+    config = configs[0]
+    assert (config.batch, config.steps, config.latents) == (64, 300_000, 10)
+    assert (config.optimiser.lr, config.optimiser.beta1, config.optimiser.beta2) == (
+        1e-4,
+        0.9,
+        0.999,
+    )

@@ -1,0 +1,206 @@
+"""Adam: against torch's, against TensorFlow's formula, and models apart."""
+
+import math
+
+import pytest
+import torch
+
+from unweave.errors import UnweaveError
+from unweave.nets.adam import Adam, Moments
+
+RATES = [(1e-2, 0.9, 0.999, 1e-8), (3e-4, 0.5, 0.9, 1e-8), (0.1, 0.8, 0.99, 1e-3)]
+MODELS, SIZE = len(RATES), 6
+
+
+def optimisers(variant="torch"):
+    return [
+        Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps, variant=variant)
+        for lr, beta1, beta2, eps in RATES
+    ]
+
+
+def draw(*shape, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def quadratic(dtype):
+    """Its gradient, a matrix and a target for each model."""
+    matrix, target = draw(MODELS, SIZE, SIZE, seed=1, dtype=dtype), draw(MODELS, SIZE, dtype=dtype)
+    matrix = matrix @ matrix.mT
+
+    def gradient(parameters, model=None):
+        if model is None:
+            return torch.bmm(matrix, (parameters - target)[..., None])[..., 0]
+        return matrix[model] @ (parameters - target[model])
+
+    return gradient
+
+
+def descend(gradient, steps, variant="torch", dtype=torch.float64, start=None, alive=None):
+    parameters = draw(MODELS, SIZE, seed=2, dtype=dtype) if start is None else start.clone()
+    moments, adam = Moments.zeros_like(parameters), Adam.stack(optimisers(variant))
+    alive = torch.ones(MODELS, dtype=torch.bool) if alive is None else alive
+    for step in range(steps):
+        adam.update(parameters, moments, gradient(parameters), torch.tensor(step), alive)
+    return parameters, moments
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_every_model_takes_the_steps_of_torchs_adam(dtype, rtol):
+    gradient = quadratic(dtype)
+    parameters, moments = descend(gradient, 50, dtype=dtype)
+    start = draw(MODELS, SIZE, seed=2, dtype=dtype)
+    for m, (lr, beta1, beta2, eps) in enumerate(RATES):
+        theirs = torch.nn.Parameter(start[m].clone())
+        optimiser = torch.optim.Adam([theirs], lr=lr, betas=(beta1, beta2), eps=eps)
+        for _ in range(50):
+            theirs.grad = gradient(theirs.detach(), m)
+            optimiser.step()
+        state = optimiser.state[theirs]
+        torch.testing.assert_close(parameters[m], theirs.data, rtol=rtol, atol=rtol)
+        scale = float(state["exp_avg_sq"].max())
+        torch.testing.assert_close(
+            moments.first[m], state["exp_avg"], rtol=rtol, atol=10 * rtol * scale**0.5
+        )
+        torch.testing.assert_close(
+            moments.second[m], state["exp_avg_sq"], rtol=10 * rtol, atol=10 * rtol * scale
+        )
+
+
+def tensorflow(theta, gradients, lr, beta1, beta2, eps):
+    """The documented update of TensorFlow 1's AdamOptimizer, number by number."""
+    m = v = 0.0
+    power1 = power2 = 1.0
+    for g in gradients:
+        power1, power2 = power1 * beta1, power2 * beta2
+        lr_t = lr * math.sqrt(1 - power2) / (1 - power1)
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g * g
+        theta = theta - lr_t * m / (math.sqrt(v) + eps)
+    return theta
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_the_tensorflow_variant_is_tensorflows(scale):
+    gradients = scale * draw(50, MODELS, SIZE, seed=3)
+    given = iter(gradients)
+    start = torch.zeros(MODELS, SIZE, dtype=torch.float64)
+    parameters, _ = descend(lambda _: next(given), 50, "tensorflow", start=start)
+    for m, rates in enumerate(RATES):
+        for place in range(SIZE):
+            expected = tensorflow(0.0, gradients[:, m, place].tolist(), *rates)
+            assert float(parameters[m, place]) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(("scale", "same"), [(1e4, True), (1e-9, False)])
+def test_the_variants_differ_only_where_gradients_are_tiny(scale, same):
+    start = torch.zeros(MODELS, SIZE, dtype=torch.float64)
+    ends = [
+        descend(lambda _: torch.full((MODELS, SIZE), scale).double(), 5, variant, start=start)[0]
+        for variant in ("torch", "tensorflow")
+    ]
+    assert torch.allclose(*ends, rtol=1e-4, atol=0) == same
+    if not same:
+        # While v is far below eps, the correction of its bias is what parts them.
+        assert (ends[0][0] / ends[1][0] > 10).all()
+
+
+def test_the_first_step_is_the_learning_rate_against_the_sign():
+    gradient = draw(MODELS, SIZE, seed=4).sign() * 10
+    for variant in ("torch", "tensorflow"):
+        start = torch.zeros(MODELS, SIZE, dtype=torch.float64)
+        parameters, _ = descend(lambda _: gradient, 1, variant, start=start)
+        lr = torch.tensor([[rates[0]] for rates in RATES], dtype=torch.float64)
+        torch.testing.assert_close(parameters, -lr * gradient.sign(), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("step", [0, 1, 10])
+def test_the_bias_correction_counts_steps_from_zero(step):
+    parameters, gradient = torch.zeros(MODELS, SIZE).double(), torch.ones(MODELS, SIZE).double()
+    moments, alive = Moments.zeros_like(parameters), torch.ones(MODELS, dtype=torch.bool)
+    Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(step), alive)
+    for m, (lr, beta1, beta2, eps) in enumerate(RATES):
+        first = (1 - beta1) / (1 - beta1 ** (step + 1))
+        second = (1 - beta2) / (1 - beta2 ** (step + 1))
+        expected = -lr * first / (math.sqrt(second) + eps)
+        assert parameters[m].tolist() == pytest.approx([expected] * SIZE, rel=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["torch", "tensorflow"])
+@pytest.mark.parametrize("poison", [1.0, math.nan, math.inf])
+def test_a_dead_model_keeps_every_bit_while_its_neighbours_move(variant, poison):
+    gradient = quadratic(torch.float32)
+    adam = Adam.stack(optimisers(variant))
+    parameters = draw(MODELS, SIZE, seed=2, dtype=torch.float32)
+    moments = Moments.zeros_like(parameters)
+    healthy, own = parameters.clone(), Moments.zeros_like(parameters)
+    everyone = torch.ones(MODELS, dtype=torch.bool)
+    survivors = torch.tensor([True, False, True])
+    for step in range(3):
+        count = torch.tensor(step)
+        adam.update(parameters, moments, gradient(parameters), count, everyone)
+        adam.update(healthy, own, gradient(healthy), count, everyone)
+    frozen = [tensor[1].clone() for tensor in (parameters, moments.first, moments.second)]
+    for step in range(3, 6):
+        count, sick = torch.tensor(step), gradient(parameters)
+        sick[1] = poison
+        adam.update(parameters, moments, sick, count, survivors)
+        adam.update(healthy, own, gradient(healthy), count, everyone)
+    pairs = [(parameters, healthy), (moments.first, own.first), (moments.second, own.second)]
+    for (ours, theirs), before in zip(pairs, frozen, strict=True):
+        assert torch.equal(ours[1], before)
+        assert not torch.equal(theirs[1], before)
+        assert torch.equal(ours[survivors], theirs[survivors])
+        assert not torch.equal(ours[0], before)
+
+
+def test_a_dead_model_may_hold_nan_without_harm():
+    parameters = draw(MODELS, SIZE, dtype=torch.float32)
+    moments = Moments.zeros_like(parameters)
+    for tensor in (parameters, moments.first, moments.second):
+        tensor[1] = math.nan
+    alive = torch.tensor([True, False, True])
+    gradient = torch.ones(MODELS, SIZE)
+    Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(0), alive)
+    for tensor in (parameters, moments.first, moments.second):
+        assert tensor[1].isnan().all()
+        assert tensor[[0, 2]].isfinite().all()
+
+
+def test_the_update_is_in_place():
+    parameters, gradient = torch.zeros(MODELS, SIZE), torch.ones(MODELS, SIZE)
+    moments = Moments.zeros_like(parameters)
+    places = [tensor.data_ptr() for tensor in (parameters, moments.first, moments.second)]
+    alive = torch.ones(MODELS, dtype=torch.bool)
+    assert (
+        Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(0), alive)
+        is None
+    )
+    after = (parameters, moments.first, moments.second)
+    assert places == [tensor.data_ptr() for tensor in after]
+    assert all((tensor != 0).all() for tensor in after)
+    assert torch.equal(gradient, torch.ones(MODELS, SIZE))
+
+
+def test_the_defaults_are_the_protocols():
+    adam = Adam()
+    assert (adam.lr, adam.beta1, adam.beta2, adam.eps) == (1e-4, 0.9, 0.999, 1e-8)
+    assert adam.variant == "torch"
+
+
+def test_stacking_keeps_every_rate_exactly():
+    adam = Adam.stack(optimisers("tensorflow"))
+    assert adam.variant == "tensorflow"
+    for place, name in enumerate(("lr", "beta1", "beta2", "eps")):
+        assert getattr(adam, name).tolist() == [[rates[place]] for rates in RATES]
+
+
+def test_models_of_one_fleet_share_the_variant():
+    with pytest.raises(UnweaveError, match="must share the variant of Adam"):
+        Adam.stack([Adam(), Adam(variant="tensorflow")])
+
+
+def test_an_unknown_variant_is_refused():
+    with pytest.raises(UnweaveError, match="one of torch, tensorflow, not 'jax'"):
+        Adam(variant="jax")

@@ -1,0 +1,240 @@
+"""Architectures: sizes as published, outputs as an independent torch.nn network's."""
+
+import pytest
+import torch
+from torch import nn
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.nets.architectures import ARCHITECTURES, build, discriminator
+from unweave.nets.layers import Conv, ConvTranspose
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "encoder", "decoder"),
+    [
+        ("conv", 1, 309_204, 381_313),
+        ("conv", 3, 310_228, 382_339),
+        ("conv4x4", 1, 382_932, 380_353),
+        ("conv4x4", 3, 383_956, 381_379),
+    ],
+)
+def test_parameter_counts_are_the_published_ones(name, channels, encoder, decoder):
+    networks = build(name, (64, 64, channels), 10)
+    assert tuple(map(len, networks)) == (encoder, decoder)
+    # Half or twice the size is one layer of 32 to 32 channels less or more at either end.
+    one = 4 * 4 * 32 * 32 + 32
+    small, big = build(name, (32, 32, channels), 10), build(name, (128, 128, channels), 10)
+    assert tuple(map(len, small)) == (encoder - one, decoder - one)
+    assert tuple(map(len, big)) == (encoder + one, decoder + one)
+
+
+@pytest.mark.parametrize(("shape", "latents"), [((64, 64, 1), 20), ((28, 20, 3), 5)])
+def test_mlp_parameter_counts_are_those_of_its_matrices(shape, latents):
+    pixels = shape[0] * shape[1] * shape[2]
+    encoder, decoder = build("mlp", shape, latents)
+    square = 1200 * 1200 + 1200
+    assert len(encoder) == pixels * 1200 + 1200 + square + 1200 * 2 * latents + 2 * latents
+    assert len(decoder) == latents * 1200 + 1200 + 2 * square + 1200 * pixels + pixels
+
+
+def test_the_discriminator_has_the_published_size():
+    assert len(discriminator(10)) == 5_018_002
+    assert len(discriminator(10)) - len(discriminator(10, hidden=5)) == 1000 * 1000 + 1000
+
+
+@pytest.mark.parametrize("name", ["conv", "conv4x4"])
+@pytest.mark.parametrize("size", [32, 64, 128])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_outputs_have_the_shape_of_codes_and_images(name, size, channels):
+    shape = (size, size, channels)
+    encoder, decoder = build(name, shape, 7)
+    codes = encoder(torch.zeros(2, len(encoder)), torch.zeros(2, 3, *shape))
+    assert codes.shape == (2, 3, 14)
+    images = decoder(torch.zeros(2, len(decoder)), torch.zeros(2, 3, 7))
+    assert images.shape == (2, 3, *shape)
+
+
+def test_mlp_outputs_have_the_shape_of_codes_and_images():
+    encoder, decoder = build("mlp", (6, 5, 3), 4)
+    assert encoder(torch.zeros(2, len(encoder)), torch.zeros(2, 3, 6, 5, 3)).shape == (2, 3, 8)
+    assert decoder(torch.zeros(2, len(decoder)), torch.zeros(2, 3, 4)).shape == (2, 3, 6, 5, 3)
+
+
+@pytest.mark.parametrize(("size", "down", "up"), [(32, 3, 3), (64, 4, 4), (128, 5, 5)])
+def test_kernels_and_widths_at_every_size(size, down, up):
+    encoder, decoder = build("conv", (size, size, 3), 10)
+    convs = [layer for layer in encoder.layers if isinstance(layer, Conv)]
+    assert [conv.kernel for conv in convs] == [4, 4, 4, 2, 2][-down:]
+    assert [conv.outputs for conv in convs] == [32, 32, 32, 64, 64][-down:]
+    ups = [layer for layer in decoder.layers if isinstance(layer, ConvTranspose)]
+    assert [conv.outputs for conv in ups] == [*[64, 32, 32, 32][: up - 1], 3]
+    assert [conv.relu for conv in ups] == [True] * (up - 1) + [False]
+    assert {conv.kernel for conv in ups} == {4}
+
+
+def load(module, weight, bias):
+    assert module.weight.shape == weight.shape
+    assert module.bias.shape == bias.shape
+    module.weight.data, module.bias.data = weight.contiguous(), bias.contiguous()
+    return module
+
+
+def linear(parameters, name, inputs, outputs):
+    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+    return load(nn.Linear(inputs, outputs), weight.mT, bias)
+
+
+def conv(parameters, name, *sizes, kind=nn.Conv2d):
+    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+    return load(kind(*sizes), weight.permute(3, 2, 0, 1), bias)
+
+
+def heads(parameters, name, inputs, latents):
+    """Mean and log-variance as two layers, whose outputs are put side by side."""
+    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+    halves = [slice(0, latents), slice(latents, 2 * latents)]
+    two = [load(nn.Linear(inputs, latents), weight[:, half].mT, bias[half]) for half in halves]
+    return lambda x: torch.cat([head(x) for head in two], 1)
+
+
+def downwards(parameters, channels, kernels):
+    widths = [channels, 32, 32, 64, 64]
+    layers = []
+    for place, kernel in enumerate(kernels):
+        sizes = (widths[place], widths[place + 1], kernel, 2, (kernel - 2) // 2)
+        layers += [conv(parameters, place, *sizes), nn.ReLU()]
+    return layers
+
+
+def upwards(parameters, channels, start):
+    widths = [64, 64, 32, 32, channels]
+    layers = []
+    for place in range(4):
+        sizes = (widths[place], widths[place + 1], 4, 2, 1)
+        layer = conv(parameters, start + place, *sizes, kind=nn.ConvTranspose2d)
+        layers += [layer, nn.ReLU()]
+    return layers[:-1]
+
+
+def conv_encoder(parameters, channels, latents):
+    dense = linear(parameters, 5, 1024, 256)
+    # Channels first, the 4 × 4 × 64 values reach the dense layer in another order.
+    weight = dense.weight.data.view(256, 4, 4, 64).permute(0, 3, 1, 2).flatten(1)
+    load(dense, weight, dense.bias.data)
+    body = [*downwards(parameters, channels, (4, 4, 2, 2)), nn.Flatten(), dense, nn.ReLU()]
+    two = heads(parameters, 6, 256, latents)
+    return lambda x: two(nn.Sequential(*body)(x))
+
+
+def conv_decoder(parameters, channels, latents):
+    first, second = linear(parameters, 0, latents, 256), linear(parameters, 1, 256, 1024)
+    weight = second.weight.data.view(4, 4, 64, 256).permute(2, 0, 1, 3).flatten(0, 2)
+    load(second, weight, second.bias.data.view(4, 4, 64).permute(2, 0, 1).flatten())
+    dense = [first, nn.ReLU(), second, nn.ReLU(), nn.Unflatten(1, (64, 4, 4))]
+    return nn.Sequential(*dense, *upwards(parameters, channels, 3))
+
+
+def conv4x4_encoder(parameters, channels, latents):
+    weight, bias = parameters["5.weight"].view(4, 4, 64, 256), parameters["5.bias"]
+    collapse = load(nn.Conv2d(64, 256, 4, 1, 0), weight.permute(3, 2, 0, 1), bias)
+    body = [*downwards(parameters, channels, (4, 4, 4, 4)), collapse, nn.ReLU(), nn.Flatten()]
+    two = heads(parameters, 6, 256, latents)
+    return lambda x: two(nn.Sequential(*body)(x))
+
+
+def conv4x4_decoder(parameters, channels, latents):
+    weight, bias = parameters["1.weight"].view(256, 4, 4, 64), parameters["1.bias"]
+    expand = load(nn.ConvTranspose2d(256, 64, 4, 1, 0), weight.permute(0, 3, 1, 2), bias)
+    first = [linear(parameters, 0, latents, 256), nn.ReLU(), nn.Unflatten(1, (256, 1, 1))]
+    return nn.Sequential(*first, expand, nn.ReLU(), *upwards(parameters, channels, 2))
+
+
+def mlp_encoder(parameters, pixels, latents):
+    body = [nn.Flatten(), linear(parameters, 1, pixels, 1200), nn.ReLU()]
+    body += [linear(parameters, 2, 1200, 1200), nn.ReLU()]
+    two = heads(parameters, 3, 1200, latents)
+    return lambda x: two(nn.Sequential(*body)(x))
+
+
+def mlp_decoder(parameters, pixels, latents):
+    layers = [linear(parameters, 0, latents, 1200), nn.Tanh()]
+    layers += [linear(parameters, 1, 1200, 1200), nn.Tanh()]
+    layers += [linear(parameters, 2, 1200, 1200), nn.Tanh()]
+    return nn.Sequential(*layers, linear(parameters, 3, 1200, pixels))
+
+
+def random_buffer(network, models=2):
+    """Torch's initialisation, whose biases are not zero."""
+    return network.initial(torch.arange(models), "test", "torch")
+
+
+def of_model(network, buffer, model):
+    return {name: part[model] for name, part in network.named(buffer)}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("name", "encode", "decode"),
+    [("conv", conv_encoder, conv_decoder), ("conv4x4", conv4x4_encoder, conv4x4_decoder)],
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_outputs_are_those_of_an_independent_network(name, encode, decode, channels):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(2, 3, 64, 64, channels, generator=generator)
+    codes = torch.randn(2, 3, 10, generator=generator)
+    encoder, decoder = build(name, (64, 64, channels), 10)
+    weights, others = random_buffer(encoder), random_buffer(decoder)
+    encoded, decoded = encoder(weights, images), decoder(others, codes)
+    for m in range(2):
+        theirs = encode(of_model(encoder, weights, m), channels, 10)
+        expected = theirs(images[m].permute(0, 3, 1, 2))
+        assert expected.std() > 1e-3
+        torch.testing.assert_close(encoded[m], expected, rtol=1e-5, atol=1e-6)
+        expected = decode(of_model(decoder, others, m), channels, 10)(codes[m])
+        assert expected.std() > 1e-3
+        torch.testing.assert_close(decoded[m], expected.permute(0, 2, 3, 1), rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_mlp_outputs_are_those_of_an_independent_network():
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(2, 3, 4, 5, 2, generator=generator)
+    codes = torch.randn(2, 3, 6, generator=generator)
+    encoder, decoder = build("mlp", (4, 5, 2), 6)
+    weights, others = random_buffer(encoder), random_buffer(decoder)
+    encoded, decoded = encoder(weights, images), decoder(others, codes)
+    for m in range(2):
+        expected = mlp_encoder(of_model(encoder, weights, m), 40, 6)(images[m])
+        torch.testing.assert_close(encoded[m], expected, rtol=1e-5, atol=1e-6)
+        expected = mlp_decoder(of_model(decoder, others, m), 40, 6)(codes[m])
+        torch.testing.assert_close(decoded[m].flatten(1), expected, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_discriminator_outputs_are_those_of_an_independent_network():
+    network = discriminator(10)
+    buffer = 2.5 * random_buffer(network, 1)  # deep enough to fade otherwise
+    codes = torch.randn(1, 8, 10, generator=torch.Generator().manual_seed(0))
+    parameters = of_model(network, buffer, 0)
+    layers = []
+    for place in range(6):
+        layers += [linear(parameters, place, 1000 if place else 10, 1000), nn.LeakyReLU(0.2)]
+    theirs = nn.Sequential(*layers, linear(parameters, 6, 1000, 2))
+    logits = network(buffer, codes)
+    assert logits.shape == (1, 8, 2)
+    assert logits.min() < -0.1
+    assert logits.max() > 0.1
+    torch.testing.assert_close(logits[0], theirs(codes[0]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["conv", "conv4x4"])
+@pytest.mark.parametrize("shape", [(28, 28, 1), (16, 16, 3), (256, 256, 3), (64, 32, 1)])
+def test_other_sizes_are_refused_with_advice(name, shape):
+    for network in (ARCHITECTURES[name].encoder, ARCHITECTURES[name].decoder):
+        with pytest.raises(UnweaveError, match=r"32, 64 or 128 pixels, but got \(.*'mlp'"):
+            network(shape, 10)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="called 'conv4x5'; did you mean 'conv4x4'"):
+        build("conv4x5", (64, 64, 1), 10)
