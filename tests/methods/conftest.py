@@ -5,6 +5,15 @@ import torch
 from small_fleet import SmallFleet
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tensors this small gain nothing from threads, which wait long for busy cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def double(monkeypatch):
     """Let what asks for float32 compute in float64, so that equations hold to many digits."""

@@ -65,7 +65,7 @@ class AdaGVAE(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaMLVAE(AdaGVAE):
-    """Ada-ML-VAE: as Ada-GVAE, but shared latents get the product of the two posteriors.
+    """Ada-ML-VAE: as Ada-GVAE, but shared latents get the precision-weighted average.
 
         σ̄² = 2 σ² σ'² / (σ² + σ'²),     μ̄ = ½ (μ / σ² + μ' / σ'²) σ̄²
 

@@ -1,9 +1,9 @@
 """What a method is: hyperparameters, networks, and losses over a leading model axis.
 
 Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
-    model, `[M]`, so
-objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like the paper's
-equation.
+    model,
+`[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like the
+paper's equation.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -44,7 +45,7 @@ class Posterior:
 
     def kl(self) -> Tensor:
         """KL(q(z|x) ‖ N(0, I)) = ½ Σ (μ² + σ² - log σ² - 1) of every image, in nats, `[M, B]`."""
-        return 0.5 * (self.mu**2 + self.logvar.exp() - self.logvar - 1).sum(-1)
+        return 0.5 * (self.mu**2 + self.logvar.expm1() - self.logvar).sum(-1)
 
     def log_density(self, z: Tensor) -> Tensor:
         """log q(z_l | x) of every latent, for z that broadcasts against the mean."""
@@ -132,6 +133,14 @@ class Method(ABC):
     name: ClassVar[str]
     pairs: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        for name in self.stackable():
+            value = getattr(self, name)
+            for one in value if isinstance(value, list | tuple) else [value]:
+                fits = isinstance(one, Real | Tensor) and not isinstance(one, bool)
+                if not fits or (isinstance(one, Real) and not one >= 0):
+                    raise UnweaveError(f"{self.name}'s {name} must be at least 0, but got {one!r}")
+
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
@@ -151,7 +160,9 @@ class Method(ABC):
     @classmethod
     def stackable(cls) -> tuple[str, ...]:
         """The names of the fields that may differ between the models of a fleet."""
-        return tuple(field.name for field in dataclasses.fields(cls) if field.type is Strength)
+        return tuple(
+            field.name for field in dataclasses.fields(cls) if field.type in (Strength, "Strength")
+        )
 
     def grid(self) -> list[Self]:
         """One method for every combination of the values given."""

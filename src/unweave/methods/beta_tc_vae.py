@@ -46,6 +46,8 @@ class BetaTCVAE(VAE):
         The stratified weights follow the paper's equation (1/N for the image itself, (N - M) / NM
         for one other, 1/M for the rest, M = B - 1), which its published code assigns to the wrong
         entries.
+        They assume a batch without repeats; batches here, as in the protocol, are drawn with
+        replacement.
 
     References:
         Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942.
@@ -59,6 +61,7 @@ class BetaTCVAE(VAE):
     estimator: str = "minibatch"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.estimator, str) and self.estimator not in ESTIMATORS:
             raise UnweaveError(
                 f"estimator must be one of {', '.join(ESTIMATORS)}, not {self.estimator!r}"

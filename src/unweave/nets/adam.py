@@ -84,8 +84,8 @@ class Adam:
         rate, shrink = self.lr / correction1, correction2**-0.5
         if self.variant == "tensorflow":
             rate, shrink = rate / shrink, torch.ones_like(shrink)
-        first = torch.lerp(gradient, moments.first, _like(beta1, gradient))
-        second = torch.lerp(gradient.square(), moments.second, _like(beta2, gradient))
+        first = torch.lerp(moments.first, gradient, _like(1 - beta1, gradient))
+        second = torch.lerp(moments.second, gradient.square(), _like(1 - beta2, gradient))
         size = second.sqrt() * _like(shrink, gradient) + _like(self.eps, gradient)
         update = _like(rate, gradient) * first / size
         keep = alive[:, None]

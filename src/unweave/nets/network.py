@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from unweave.errors import UnknownNameError
 from unweave.nets.layers import Layer
 from unweave.streams import Stream
 
@@ -62,6 +63,8 @@ class Network:
             init: `"glorot"`, uniform in ±√(6 / (fan-in + fan-out)) with biases 0, as in the
                 protocol; or `"torch"`, weights and biases uniform in ±1 / √fan-in.
         """
+        if init not in INITS:
+            raise UnknownNameError("initialisation", init, INITS)
         parts = []
         for place, layer in enumerate(self.layers):
             fan_in, fan_out = layer.fans

@@ -67,8 +67,10 @@ def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
 
 def _wide(image: Tensor) -> Tensor:
     """The same memory as 16-byte numbers where the channels allow: copies are then much faster."""
-    fits = image.shape[-1] * image.element_size() % 16 == 0
-    return image.contiguous().view(torch.complex128) if fits else image
+    image = image.contiguous()
+    size = image.element_size()
+    fits = image.shape[-1] * size % 16 == 0 and image.storage_offset() * size % 16 == 0
+    return image.view(torch.complex128) if fits else image
 
 
 def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
