@@ -1,6 +1,6 @@
 """Train eight models side by side on a small grid of sprites, and draw what their latents do.
 
-python examples/demo.py [--steps 1000] [--out demo]
+python examples/demo.py [--steps 800] [--out demo]
 """
 
 import argparse
@@ -25,7 +25,7 @@ def small_sprites() -> uw.data.Dataset:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

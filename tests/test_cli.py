@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import unweave as uw
 from unweave.data import DATASETS
 
-COMMANDS = ["data list", "data prepare", "data show", "data export"]
+COMMANDS = ["data list", "data prepare", "data show", "data export", "train"]
 
 
 def run(*words, cwd=None, **environment):
@@ -103,3 +104,63 @@ def test_mistakes_are_one_sentence_and_exit_code_2(words, message, tmp_path):
     assert done.returncode == 2
     assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_train_makes_models_and_pictures_and_goes_on_where_it_was(tmp_path):
+    rng = np.random.default_rng(0)
+    for k in range(6):
+        Image.fromarray(rng.integers(0, 256, (40, 40), dtype=np.uint8)).save(tmp_path / f"{k}.png")
+    words = [
+        "train",
+        tmp_path,
+        "beta-vae",
+        "--beta",
+        1,
+        4,
+        "--seeds",
+        2,
+        "--steps",
+        3,
+        "--size",
+        32,
+    ]
+    words += ["--batch", 4, "--out", tmp_path / "runs", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "4 beta_vae models of 32 × 32 × 1 images" in done.stdout
+    folders = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    assert len(folders) == 4
+    assert len(list((tmp_path / "runs").glob("*.png"))) == 4
+    model = uw.load(folders[0])
+    assert model.encode(uw.data.load(images, size=32))[0].shape == (6, 10)
+    stamps = {path: path.stat().st_mtime_ns for path in folders}
+    assert run(*words).returncode == 0
+    assert stamps == {path: path.stat().st_mtime_ns for path in folders}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "dsprites", "betavae"], "did you mean 'beta_vae'"),
+        (["train", "dsprites", "beta-vae", "--bta", "3"], "--beta"),
+        (["train", "dsprites", "beta-vae", "--beta", "-1"], "must be at least 0"),
+        (["train", "dsprites", "beta-tc-vae", "--estimator", "mss"], "stratified"),
+    ],
+)
+def test_mistakes_in_training_are_one_sentence(words, message, tmp_path):
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_each_method_has_help_with_its_own_flags_and_an_example():
+    done = run("train", "dsprites", "annealed-vae", "--help")
+    assert done.returncode == 0
+    for text in (
+        "--c-max",
+        "--gamma",
+        "--threshold",
+        "Example: unweave train dsprites annealed-vae",
+    ):
+        assert text in done.stdout

@@ -20,25 +20,24 @@ from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
 
 
 def test_a_vae_and_a_beta_vae_learn(sprites):
-    """768 sprites: a constant image costs 182 nats; both must be far below, β = 8 with less KL."""
+    """The best constant image costs 204 nats a sprite; both get far below, β = 4 with less KL."""
     fleet = uw.train(
-        BetaVAE(beta=[1, 8]),
+        BetaVAE(beta=[1, 4]),
         sprites,
-        steps=300,
+        steps=400,
         batch=32,
         optimiser=uw.Adam(lr=1e-3),
         progress=False,
     )
-    last = fleet.curve.groupby("run", sort=False).tail(1)
-    vae, beta_vae = last.to_dict("records")
-    assert vae["reconstruction"] < 60
-    assert beta_vae["reconstruction"] < 90
-    assert 8 < vae["kl"] < 20
-    assert 3 < beta_vae["kl"] < 0.75 * vae["kl"]
+    vae, beta_vae = fleet.curve.groupby("run", sort=False).tail(1).to_dict("records")
+    assert vae["reconstruction"] < 55
+    assert beta_vae["reconstruction"] < 72
+    assert 9 < vae["kl"] < 16
+    assert 4.5 < beta_vae["kl"] < 9
     mean, logvar = fleet.encode(sprites)
     assert mean.shape == logvar.shape == (2, 768, 10)
     decoded = fleet[0].decode(mean[0])
-    assert np.abs(decoded - sprites[:] / 255).mean() < 0.02
+    assert np.abs(decoded - sprites[:] / 255).mean() < 0.03
 
 
 def test_the_kl_of_annealed_vae_follows_its_capacity(sprites):

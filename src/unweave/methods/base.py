@@ -138,7 +138,7 @@ class Method(ABC):
             value = getattr(self, name)
             for one in value if isinstance(value, list | tuple) else [value]:
                 fits = isinstance(one, Real | Tensor) and not isinstance(one, bool)
-                if not fits or (isinstance(one, Real) and not one >= 0):
+                if not fits or (isinstance(one, Real) and not float(one) >= 0):
                     raise UnweaveError(f"{self.name}'s {name} must be at least 0, but got {one!r}")
 
     @abstractmethod
