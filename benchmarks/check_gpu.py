@@ -64,9 +64,9 @@ def small_data() -> uw.data.Dataset:
 def fleet_equals_alone(precision: str) -> dict[str, float]:
     """Largest weight difference, and relative difference of the loss over the last ten steps.
 
-    The library's batched products round differently for different numbers of models, and Adam turns
-    the rounding of a gradient near zero into a full step, so single weights may part by the learning
-    rate times the number of steps; losses do not.
+    Batched products round differently for different numbers of models, and Adam turns the rounding
+    of a gradient near zero into a full step, so single weights may part by the learning rate times
+    the number of steps; losses do not.
     """
     data, results = small_data(), {}
     for name, make in uw.methods.METHODS.items():

@@ -9,6 +9,7 @@ it, since that setting holds for the process.
 """
 
 import argparse
+import gc
 import json
 import platform
 import time
@@ -93,9 +94,12 @@ def fleet_row(models: int, method: str, precision: str, device: torch.device) ->
     make = uw.methods.METHODS[method]
     configs = [Config(method=make(), seed=seed, precision=precision) for seed in range(models)]
     data = uw.data.load("dsprites")
+    before = 0
     if device.type == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
     engine = Engine(configs, data, device)
     each = seconds(lambda: engine.advance(1), 2.0, device) / models
     row = {
@@ -105,7 +109,7 @@ def fleet_row(models: int, method: str, precision: str, device: torch.device) ->
         "us_per_model_step": each * 1e6,
     }
     if device.type == "cuda":
-        used = torch.cuda.max_memory_allocated() - data.store.nbytes
+        used = torch.cuda.max_memory_allocated() - before - data.store.nbytes
         row["mb_per_model"] = used / models / 1e6
     return row
 

@@ -107,24 +107,12 @@ def test_mistakes_are_one_sentence_and_exit_code_2(words, message, tmp_path):
 
 
 def test_train_makes_models_and_pictures_and_goes_on_where_it_was(tmp_path):
-    rng = np.random.default_rng(0)
+    images = tmp_path / "images"
+    images.mkdir()
     for k in range(6):
-        Image.fromarray(rng.integers(0, 256, (40, 40), dtype=np.uint8)).save(tmp_path / f"{k}.png")
-    words = [
-        "train",
-        tmp_path,
-        "beta-vae",
-        "--beta",
-        1,
-        4,
-        "--seeds",
-        2,
-        "--steps",
-        3,
-        "--size",
-        32,
-    ]
-    words += ["--batch", 4, "--out", tmp_path / "runs", "--device", "cpu"]
+        Image.new("L", (40, 40), 40 * k).save(images / f"{k}.png")
+    words = ["train", images, "beta-vae", "--beta", 1, 4, "--seeds", 2, "--steps", 3]
+    words += ["--size", 32, "--batch", 4, "--out", tmp_path / "runs", "--device", "cpu"]
     done = run(*words)
     assert done.returncode == 0, done.stderr
     assert "4 beta_vae models of 32 × 32 × 1 images" in done.stdout

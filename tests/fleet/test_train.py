@@ -124,7 +124,6 @@ def test_bytes_floats_and_tensors_encode_alike(sprites):
 def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
     sprites, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(training, "WINDOW", 7)
     configs = [
         Config(method=FactorVAE(gamma=gamma), seed=seed, steps=30, batch=4)
@@ -147,7 +146,9 @@ def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
     kills = 0
     while True:
         try:
-            pieces = training.train_runs(configs, sprites, out=tmp_path, progress=False)
+            pieces = training.train_runs(
+                configs, sprites, out=tmp_path, progress=False, checkpoint_every=0
+            )
             break
         except Killed:
             kills += 1
@@ -167,25 +168,68 @@ images = np.random.default_rng(0).integers(0, 256, (64, 32, 32), dtype=np.uint8)
 print("start", flush=True)
 try:
     data = uw.data.load(images)
-    uw.train(uw.methods.VAE(), data, steps=int(sys.argv[2]), batch=4, out=sys.argv[1])
+    uw.train(
+        uw.methods.VAE(),
+        data,
+        seeds=2,
+        steps=int(sys.argv[2]),
+        batch=4,
+        out=sys.argv[1],
+        checkpoint_every=0.2,
+    )
 except InterruptedTrainingError as error:
     print(error)
     sys.exit(130)
 """
 
 
-def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path):
+def start(folder, steps):
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), "100000"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, str(folder), str(steps)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout.readline() == "start\n"
-    time.sleep(4)
+    return process
+
+
+def wait_for_checkpoint(folder):
+    deadline = time.time() + 60
+    while not list(folder.glob(".fleet-*.safetensors")):
+        assert time.time() < deadline
+        time.sleep(0.02)
+
+
+def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path):
+    process = start(tmp_path, 100_000)
+    wait_for_checkpoint(tmp_path)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "run the same again to go on" in out
     (kept,) = tmp_path.iterdir()
     assert kept.suffix == ".safetensors"
+
+
+def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    assert start(undisturbed, 300).communicate()[1] is None
+    for _ in range(3):
+        process = start(killed, 300)
+        wait_for_checkpoint(killed)
+        time.sleep(0.3)
+        process.kill()
+        process.communicate()
+    start(killed, 300).communicate()
+    names = sorted(path.name for path in undisturbed.iterdir())
+    assert sorted(path.name for path in killed.iterdir() if path.name in names) == names
+    assert len(names) == 2
+    for name in names:
+        one, other = uw.load(undisturbed / name), uw.load(killed / name)
+        for key, value in one.named_parameters().items():
+            assert (value - other.named_parameters()[key]).abs().max() <= 1e-5
+        np.testing.assert_allclose(one.curve["loss"], other.curve["loss"], rtol=1e-4)
 
 
 def test_nonsense_is_refused(sprites):

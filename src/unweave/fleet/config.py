@@ -94,6 +94,9 @@ class Config:
             },
         )
 
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
     @property
     def hash(self) -> str:
         """A name for this run that no other run has."""

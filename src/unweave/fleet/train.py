@@ -28,7 +28,6 @@ from unweave.methods import Method
 __all__ = ["train", "train_runs"]
 
 WINDOW = 100
-CHECKPOINT_SECONDS = 60.0
 GLANCE_SECONDS = 0.3
 
 
@@ -41,6 +40,7 @@ def train(
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     progress: bool = True,
+    checkpoint_every: float = 60.0,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -55,6 +55,7 @@ def train(
             there.
         device: By default a GPU where there is one.
         progress: Whether to show how far training is.
+        checkpoint_every: Seconds between checkpoints in `out`.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision.
 
@@ -78,7 +79,14 @@ def train(
     ]
     if len({config.hash for config in configs}) != len(configs):
         raise UnweaveError("two of these runs are the same; give each seed and value once")
-    return train_runs(configs, data, out=out, device=device, progress=progress)
+    return train_runs(
+        configs,
+        data,
+        out=out,
+        device=device,
+        progress=progress,
+        checkpoint_every=checkpoint_every,
+    )
 
 
 def train_runs(
@@ -88,6 +96,7 @@ def train_runs(
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     progress: bool = True,
+    checkpoint_every: float = 60.0,
 ) -> Fleet:
     """Train runs that can share a fleet; see `train`."""
     if not configs:
@@ -98,7 +107,7 @@ def train_runs(
     missing = [config for config in configs if config.hash not in done]
     if missing:
         engine = Engine(missing, data, device)
-        curve = _run(engine, folder, progress)
+        curve = _run(engine, folder, progress, checkpoint_every)
         trained = _collect(engine, curve)
         if folder is not None:
             trained.save(folder)
@@ -117,7 +126,7 @@ def _checkpoint_path(configs: Sequence[Config], folder: Path) -> Path:
     return folder / f".fleet-{names}.safetensors"
 
 
-def _run(engine: Engine, folder: Path | None, progress: bool) -> Tensor:
+def _run(engine: Engine, folder: Path | None, progress: bool, checkpoint_every: float) -> Tensor:
     """Train to the end; the curve `[windows, terms + 1, M]`, each row led by its step."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else _checkpoint_path(engine.configs, folder)
@@ -136,7 +145,7 @@ def _run(engine: Engine, folder: Path | None, progress: bool) -> Tensor:
                 watch.show(step)
             if stopped() and step < total:
                 _stop(engine, rows, path, step, total)
-            if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS and step < total:
+            if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
     return rows
