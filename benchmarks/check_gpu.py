@@ -102,6 +102,17 @@ def gpu_equals_cpu() -> dict[str, float]:
     return results
 
 
+def weighted_draws() -> dict[str, float]:
+    """Restricted and correlated data: the same draws on both, and a captured step trains on them."""
+    data = small_data().leave_out(shape=1, posX=[0, 1]).correlate("posX", "scale", 0.5)
+    there = data.to("cuda").draw(4096, seed=3).indices.cpu().numpy()
+    engine = Engine([Config(method=uw.methods.VAE(), batch=32)], data, "cuda")
+    engine.advance(STEPS)
+    assert torch.isfinite(engine.fetch()).all()
+    differing = (data.draw(4096, seed=3).indices != there).mean()
+    return {"weighted draws, share that differs": float(differing)}
+
+
 def divergence_is_contained() -> dict[str, float]:
     data = small_data()
     sick = Adam(lr=1e3)
@@ -126,6 +137,7 @@ def main() -> None:
         lambda: fleet_equals_alone("float32"),
         lambda: fleet_equals_alone("bf16"),
         gpu_equals_cpu,
+        weighted_draws,
         divergence_is_contained,
     ):
         for name, value in check().items():

@@ -96,6 +96,10 @@ def test_a_folder_of_pictures_can_be_shown(tmp_path):
         (["data", "prepare", "pendulum", "--path", "x"], "option of pendulum"),
         (["data", "export", "pendulum"], "curves and no images"),
         (["data", "shwo", "dsprites"], "show"),
+        (["data", "show", "pendulum", "-o", "sheet.xyz"], ".png, .jpg or .webp"),
+        (["data", "show", "pendulum", "-o", "nowhere/sheet.png"], "no folder nowhere"),
+        (["data", "show", "pendulum", "--columns", "0"], "at least one image"),
+        (["data", "show", ".", "--path", "x"], "option of your own images"),
         (["data", "show", "dsprites", "--colums", "3"], "--columns"),
     ],
 )
@@ -131,6 +135,8 @@ def test_train_makes_models_and_pictures_and_goes_on_where_it_was(tmp_path):
     [
         (["train", "dsprites", "betavae"], "did you mean 'beta_vae'"),
         (["train", "dsprites", "beta-vae", "--bta", "3"], "--beta"),
+        (["train", "--steps", "1", "dsprites", "beta-vae"], "SOURCE METHOD"),
+        (["train", "pendulum", "ae", "--device", "cuda", "--architecture", "mlp"], "no GPU"),
         (["train", "dsprites", "beta-vae", "--beta", "-1"], "must be at least 0"),
         (["train", "dsprites", "beta-tc-vae", "--estimator", "mss"], "stratified"),
     ],

@@ -88,6 +88,8 @@ def data_show(
     columns: int = 10,
     seed: int = 0,
     size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
     path: PathOption = None,
     picture: PictureOption = None,
     overwrite: bool = False,
@@ -100,11 +102,16 @@ def data_show(
         columns: Images per row.
         seed: For what is random in the images.
         size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
         overwrite: Replace the file if it is already there.
     """
     from unweave.show import contact_sheet
 
-    data = _load(source, path=path, picture=picture, size=size)
+    if columns < 1:
+        raise DataError(f"a row needs at least one image, but got --columns {columns}")
+    own = {"size": size, "channels": channels, "factors": factors}
+    data = _load(source, path=path, picture=picture, **own)
     out = _free(out or Path(f"{data.name}.png"), overwrite)
     contact_sheet(data, columns, seed).save(out)
     print(data)
@@ -142,6 +149,10 @@ def _load(source: str, **options: object):  # type: ignore[no-untyped-def] # Dat
 
 
 def _free(path: Path, overwrite: bool) -> Path:
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise DataError(f"a picture is a .png, .jpg or .webp file, but got {path.name!r}")
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent}; make it first")
     if path.exists() and not overwrite:
         raise DataError(
             f"{path} is already there; choose another name with -o, or add --overwrite"
@@ -176,7 +187,11 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     try:
         # The flags of `train` depend on the method, so once that is named they are read elsewhere.
-        if words[:1] == ["train"] and len(words) > 2 and not words[2].startswith("-"):
+        if words[:1] == ["train"] and len(words) > 2:
+            if words[1].startswith("-") or words[2].startswith("-"):
+                raise DataError(
+                    "say first what to train on and how: unweave train SOURCE METHOD …"
+                )
             _train(words[1:])
         else:
             app.cli(prog="unweave", description=DESCRIPTION, args=words)

@@ -24,6 +24,7 @@ from unweave.show import traversals
 
 __all__ = ["run"]
 
+DATA_OPTIONS = ("path", "picture", "size", "channels", "factors")
 SEVERAL = {Strength: tuple[float, ...], int: tuple[int, ...], str: tuple[str, ...]}
 
 
@@ -65,6 +66,10 @@ class Options:
     """For scream-dsprites: a picture in place of the painting."""
     size: Literal[32, 64, 128] | None = None
     """For your own images: the side to which they are resized."""
+    channels: Literal[1, 3] | None = None
+    """For your own images: 1 makes all grey, 3 makes all coloured."""
+    factors: Path | None = None
+    """For your own images: a CSV file of what made them."""
 
 
 def run(args: Sequence[str]) -> None:
@@ -83,7 +88,7 @@ def run(args: Sequence[str]) -> None:
     settings = {
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
-    options = {n: getattr(chosen, n) for n in ("path", "picture", "size")}
+    options = {n: getattr(chosen, n) for n in DATA_OPTIONS}
     data = load(source, **{n: value for n, value in options.items() if value is not None})
     print(data)
     fleet = train(
@@ -101,7 +106,7 @@ def run(args: Sequence[str]) -> None:
         optimiser=Adam(lr=chosen.lr, variant=chosen.adam),
         precision=chosen.precision,
     )
-    for model in fleet.to("cpu"):
+    for model in fleet:
         line = f"{chosen.out / model.config.hash}  {model!r}"
         if chosen.pictures and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"

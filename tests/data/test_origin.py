@@ -25,18 +25,33 @@ def test_every_step_is_remembered_and_repeated():
     assert len(data.origin) == 5
 
 
-def test_own_images_are_known_by_their_pixels(tmp_path):
+def test_own_images_are_known_by_their_pixels_and_factors_not_by_their_place(tmp_path):
     rng = np.random.default_rng(0)
-    for k in range(3):
-        Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(
-            tmp_path / f"{k}.png"
-        )
-    data = uw.data.load(tmp_path, size=32)
-    again = rebuild(through_json(data.origin))
+    first = tmp_path / "first"
+    first.mkdir()
+    for k in range(4):
+        Image.fromarray(rng.integers(0, 256, (40, 40), dtype=np.uint8)).save(first / f"{k}.png")
+    data = uw.data.load(first, size=32, name="mine")
+    moved = first.rename(tmp_path / "moved")
+    again = rebuild(through_json(data.origin), moved, size=32, name="mine")
     np.testing.assert_array_equal(again[:], data[:])
-    Image.new("RGB", (40, 40)).save(tmp_path / "1.png")
-    with pytest.raises(DataError, match="not those that the model was trained on"):
-        rebuild(data.origin)
+    assert again.origin == data.origin
+    tables = [{"a": [0, 0, 1, 1]}, {"a": [0, 1, 1, 0]}, {"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]}]
+    origins = [str(uw.data.load(moved, size=32, factors=table).origin) for table in tables]
+    assert len(set(origins)) == 3
+    Image.new("L", (40, 40)).save(moved / "1.png")
+    with pytest.raises(DataError, match="not the images that 'mine' had"):
+        rebuild(data.origin, moved, size=32)
+
+
+def test_a_picture_counts_by_its_content(tmp_path):
+    for name, level in [("a.png", 10), ("b.png", 10), ("c.png", 20)]:
+        Image.new("RGB", (300, 300), (level, 0, 0)).save(tmp_path / name)
+    a, b, c = (
+        uw.data.load("scream-dsprites", picture=tmp_path / name).origin
+        for name in ("a.png", "b.png", "c.png")
+    )
+    assert a == b != c
 
 
 def test_arrays_are_told_apart_but_cannot_be_made_again():
@@ -44,5 +59,5 @@ def test_arrays_are_told_apart_but_cannot_be_made_again():
     one, same, other = (uw.data.load(a) for a in (images, images.copy(), images[::-1]))
     assert one.origin == same.origin
     assert one.origin != other.origin
-    with pytest.raises(DataError, match="an array, which is not kept"):
+    with pytest.raises(DataError, match="say where they are"):
         rebuild(one.origin)

@@ -34,7 +34,7 @@ def test_the_data_set_is_the_grid_of_the_paper():
     np.testing.assert_array_equal(data.curves(index)[0], simulate(3.0, 0.1, 1.0))
     batch = data.draw(8, seed=1)
     np.testing.assert_array_equal(batch.images, data.curves(batch.indices))
-    assert data.to("cpu").pixels([4, 5]).shape == (2, 100)
+    assert data.to("cpu").pixels([4, 5]).shape == (2, *data.shape) == (2, 100, 1, 1)
     with pytest.raises(DataError, match=r"data\.curves"):
         data.images([0])
     with pytest.raises(DataError, match="positive length"):

@@ -122,3 +122,26 @@ def test_both_likelihoods_train(likelihood, sprites):
     engine.fetch()
     engine.advance(30)
     assert (engine.fetch()[0] < 0.6 * before).all()
+
+
+def test_networks_without_an_optimiser_are_frozen(sprites):
+    class Frozen(FactorVAE):
+        def extra_optimisers(self):
+            return {}
+
+        def losses(self, nets, batch):
+            losses = super().losses(nets, batch)
+            return losses._replace(players={"model": losses.players["model"]})
+
+    engine = Engine([Config(method=Frozen(), batch=BATCH)], sprites, "cpu")
+    before = {name: player.parameters.clone() for name, player in engine.players.items()}
+    engine.advance(3)
+    assert torch.equal(engine.players["discriminator"].parameters, before["discriminator"])
+    assert not torch.equal(engine.players["model"].parameters, before["model"])
+
+
+def test_data_drawn_with_weights_trains(sprites):
+    data = sprites.leave_out(shape=1).correlate("posX", "posY", 0.8)
+    engine = Engine([Config(method=VAE(), batch=BATCH)], data, "cpu")
+    engine.advance(2)
+    assert torch.isfinite(engine.fetch()).all()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 
 import unweave as uw
 from unweave.errors import UnweaveError
+from unweave.fleet import checkpoint
 from unweave.fleet import train as training
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
@@ -159,6 +161,97 @@ def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(c.hash for c in configs)
 
 
+def test_killed_while_saving_the_rest_is_not_trained_again(sprites, tmp_path, monkeypatch):
+    settings = {"seeds": 3, "steps": 4, "batch": 4, "out": tmp_path, "progress": False}
+    whole = uw.train(BetaVAE(), sprites, **{**settings, "out": None})
+    save, saved = uw.Model.save, []
+
+    def save_one(model, folder):
+        if saved:
+            raise KeyboardInterrupt
+        saved.append(save(model, folder))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(uw.Model, "save", save_one)
+        with pytest.raises(KeyboardInterrupt):
+            uw.train(BetaVAE(), sprites, **settings)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
+    monkeypatch.setattr(Engine, "advance", None)  # nothing may be trained any more
+    again = uw.train(BetaVAE(), sprites, **settings)
+    assert torch.equal(weights(again), weights(whole))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        c.hash for c in again.configs
+    )
+
+
+def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):
+    configs = [Config(method=BetaVAE(beta=b), seed=1, steps=6, batch=4) for b in (1.0, 2.0, 4.0)]
+    engine = Engine(configs, sprites, "cpu")
+    engine.advance(4)
+    checkpoint.save(engine, torch.empty(0, 4, 3), tmp_path / ".fleet-earlier.safetensors")
+    part = training.train_runs(configs[1:2], sprites, out=tmp_path, progress=False)
+    engine.advance(2)
+    assert torch.equal(
+        part.parameters["encoder"][0],
+        dict(engine.players["model"].buffers(engine.players["model"].parameters))["encoder"][1],
+    )
+    assert (tmp_path / ".fleet-earlier.safetensors").exists()  # two of its runs still need it
+
+
+def test_settings_that_cannot_share_a_fleet_train_in_turn(sprites):
+    method = uw.methods.BetaTCVAE(beta=[2, 4], estimator=["minibatch", "weighted"])
+    fleet = uw.train(method, sprites, steps=1, batch=4, progress=False)
+    assert [c.method.estimator for c in fleet.configs] == ["minibatch", "weighted"] * 2
+    assert [c.method.beta for c in fleet.configs] == [2, 2, 4, 4]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(uw.methods.VAE):
+    """A method of the user's own."""
+
+    name = "mine"
+    strength: uw.methods.Strength = 2.0
+
+    def regularizer(self, elbo, batch):
+        return self.strength * elbo.kl
+
+
+def test_a_method_of_ones_own_is_saved_loaded_and_not_trained_again(sprites, tmp_path):
+    settings = {"steps": 2, "batch": 4, "out": tmp_path, "progress": False}
+    first = uw.train(Mine(strength=[1, 3]), sprites, **settings)
+    again = uw.train(Mine(strength=[1, 3]), sprites, **settings)
+    assert torch.equal(weights(first), weights(again))
+    model = uw.load(tmp_path / first.configs[1].hash, method=Mine)
+    assert model.config.method == Mine(strength=3.0)
+    with pytest.raises(UnweaveError, match="no method is called 'mine'"):
+        uw.load(tmp_path / first.configs[1].hash)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setattr(Engine, "advance", None)
+    with pytest.raises(UnweaveError, match=r"cannot write into .*taken"):
+        uw.train(BetaVAE(), sprites, steps=1, out=tmp_path / "taken", progress=False)
+
+
+def test_large_fleets_encode_in_small_batches(sprites, monkeypatch):
+    fleet = uw.train(BetaVAE(), sprites, seeds=3, steps=1, batch=4, progress=False)
+    whole = fleet.encode(sprites)[0]
+    monkeypatch.setattr("unweave.fleet.models.IMAGES_AT_ONCE", 30)
+    np.testing.assert_allclose(fleet.encode(sprites)[0], whole, atol=1e-6)
+
+
+def test_curves_train_with_dense_layers_towards_the_right_loss():
+    data = uw.data.load("pendulum")
+    config = Config(
+        method=uw.methods.AE(), architecture="mlp", likelihood="gaussian", batch=64, latents=3
+    )
+    engine = Engine([config], data, "cpu")
+    engine.advance(1)
+    expected = float((data.curves(np.arange(len(data))) ** 2).sum(1).mean())
+    assert float(engine.fetch()[0, 0]) == pytest.approx(expected, rel=0.5)
+
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -241,6 +334,10 @@ def test_nonsense_is_refused(sprites):
         UnweaveError, match="no architecture is called 'convv'; did you mean 'conv'"
     ):
         uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
+    with pytest.raises(UnweaveError, match="learning rate must be positive"):
+        uw.Adam(lr=-1)
+    with pytest.raises(UnweaveError, match="threshold must be positive"):
+        AnnealedVAE(threshold=0)
     with pytest.raises(UnweaveError, match="batch must be at least 1"):
         uw.train(BetaVAE(), sprites, steps=1, batch=0)
 

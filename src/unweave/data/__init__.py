@@ -1,5 +1,7 @@
 """Data sets: images in memory with, where known, the grid of factors that made them."""
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,20 +65,25 @@ def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
     from unweave.data.own import from_array, from_path
 
     if not isinstance(source, str | Path):
-        return from_array(source, **options)
+        return _call(partial(from_array, source), "an array", options)
     path = Path(source).expanduser()
     if path.exists():
-        return from_path(path, **options)
+        return _call(partial(from_path, path), "your own images", options)
     if path.suffix or "/" in str(source):
         raise DataError(f"there is no file or folder {str(source)!r}; check the path")
     raise UnknownNameError("data set", str(source), DATASETS)
 
 
 def _load_named(name: str, options: dict[str, Any]) -> "Dataset":
+    return _call(DATASETS[name].function(), name, options)
+
+
+def _call(loader: Callable[..., Any], name: str, options: dict[str, Any]) -> "Dataset":
+    """Call a loader, if it knows all the options."""
     import inspect
 
-    loader = DATASETS[name].function()
-    known = [name for name in inspect.signature(loader).parameters if name not in loader.keywords]
+    preset = getattr(loader, "keywords", {})
+    known = [option for option in inspect.signature(loader).parameters if option not in preset]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)

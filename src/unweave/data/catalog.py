@@ -18,7 +18,6 @@ class Entry:
     """What is known of a data set before it is loaded.
 
     Args:
-        summary: One line for the list.
         shape: Height, width and channels of its images.
         factors: Names and sizes of the factors of its grid, slowest first.
         count: How many images, where that is not the size of the grid.
@@ -28,7 +27,6 @@ class Entry:
         prepared: The files in the cache that make it ready, relative to the cache folder.
     """
 
-    summary: str
     shape: tuple[int, ...]
     factors: Mapping[str, int] = field(default_factory=dict)
     count: int | None = None
@@ -72,7 +70,7 @@ ROOM = {
 }
 
 
-def _mpi3d(summary: str, variant: str, kinds: int, megabytes: str) -> Entry:
+def _mpi3d(variant: str, kinds: int, source: str) -> Entry:
     factors = {
         "object_color": kinds,
         "object_shape": kinds,
@@ -83,10 +81,9 @@ def _mpi3d(summary: str, variant: str, kinds: int, megabytes: str) -> Entry:
         "vertical_axis": 40,
     }
     return Entry(
-        summary=summary,
         shape=(64, 64, 3),
         factors=factors,
-        source=megabytes,
+        source=source,
         loader="unweave.data.mpi3d:load",
         preset={"variant": f"mpi3d_{variant}"},
         prepared=(f"mpi3d_{variant}/images.npy",),
@@ -95,7 +92,6 @@ def _mpi3d(summary: str, variant: str, kinds: int, megabytes: str) -> Entry:
 
 DATASETS: dict[str, Entry] = {
     "dsprites": Entry(
-        summary="three shapes in every size, turn and place; exact to the bit",
         shape=(64, 64, 1),
         factors=SPRITES,
         source="rendered here in seconds",
@@ -103,7 +99,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("dsprites/bits.npy",),
     ),
     "color_dsprites": Entry(
-        summary="dSprites, each in a random colour",
         shape=(64, 64, 3),
         factors=SPRITES,
         source="rendered here in seconds",
@@ -111,7 +106,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("dsprites/bits.npy",),
     ),
     "noisy_dsprites": Entry(
-        summary="dSprites in front of noise",
         shape=(64, 64, 3),
         factors=SPRITES,
         source="rendered here in seconds",
@@ -119,7 +113,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("dsprites/bits.npy",),
     ),
     "scream_dsprites": Entry(
-        summary="dSprites as the negative of a piece of Munch's Scream, or of any picture",
         shape=(64, 64, 3),
         factors=SPRITES,
         source="rendered here; the painting by download, or picture=FILE",
@@ -127,7 +120,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("dsprites/bits.npy", "scream_dsprites/scream.jpg"),
     ),
     "rooms3d": Entry(
-        summary="a coloured object in a coloured room: a Shapes3D without a download",
         shape=(64, 64, 3),
         factors=ROOM,
         source="rendered here in seconds",
@@ -135,7 +127,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("rooms3d/layers.npy",),
     ),
     "shapes3d": Entry(
-        summary="a coloured object in a coloured room, rendered by its authors",
         shape=(64, 64, 3),
         factors=ROOM,
         source="download of 3dshapes.h5, 268 MB",
@@ -143,7 +134,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("shapes3d/images.npy",),
     ),
     "cars3d": Entry(
-        summary="183 cars from 24 sides and 4 heights",
         shape=(64, 64, 3),
         factors={"elevation": 4, "azimuth": 24, "object": 183},
         source="download of nips2015-analogy-data.tar.gz, 300 MB",
@@ -151,7 +141,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("cars3d/images.npy",),
     ),
     "smallnorb": Entry(
-        summary="photographs of toys; ten instances of each category, drawn at random",
         shape=(64, 64, 1),
         factors={"category": 5, "elevation": 9, "azimuth": 18, "lighting": 6},
         count=48_600,
@@ -159,11 +148,9 @@ DATASETS: dict[str, Entry] = {
         loader="unweave.data.smallnorb:load",
         prepared=("smallnorb/images.npy",),
     ),
-    "mpi3d_toy": _mpi3d("a robot arm, rendered simply", "toy", 6, "download of an .npz, 12.7 GB"),
-    "mpi3d_realistic": _mpi3d(
-        "a robot arm, rendered realistically", "realistic", 6, "download of an .npz, 12.7 GB"
-    ),
-    "mpi3d_real": _mpi3d("a robot arm, photographed", "real", 6, "download of an .npz, 12.7 GB"),
+    "mpi3d_toy": _mpi3d("toy", 6, "download of an .npz, 12.7 GB"),
+    "mpi3d_realistic": _mpi3d("realistic", 6, "download of an .npz, 12.7 GB"),
+    "mpi3d_real": _mpi3d("real", 6, "download of an .npz, 12.7 GB"),
     "mpi3d_complex": _mpi3d(
         "a robot arm with everyday things, photographed",
         "complex",
@@ -171,7 +158,6 @@ DATASETS: dict[str, Entry] = {
         "download of an .npz, 5.7 GB",
     ),
     "celeba": Entry(
-        summary="faces, with 40 attributes and no grid",
         shape=(64, 64, 3),
         count=202_599,
         source="download of img_align_celeba.zip, 1.4 GB",
@@ -179,7 +165,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("celeba/images-148-64.npy",),
     ),
     "mnist": Entry(
-        summary="handwritten digits",
         shape=(32, 32, 1),
         count=70_000,
         source="download of four idx files, 12 MB",
@@ -187,7 +172,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("mnist/images-all-32.npy",),
     ),
     "fashion_mnist": Entry(
-        summary="pieces of clothing",
         shape=(32, 32, 1),
         count=70_000,
         source="download of four idx files, 31 MB",
@@ -195,7 +179,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("fashion_mnist/images-all-32.npy",),
     ),
     "chairs3d": Entry(
-        summary="1,393 chairs from 31 sides and 2 heights",
         shape=(64, 64, 1),
         factors={"chair": 1393, "elevation": 2, "azimuth": 31},
         source="download of rendered_chairs.tar, 770 MB",
@@ -203,7 +186,6 @@ DATASETS: dict[str, Entry] = {
         prepared=("chairs3d/images-1.npy",),
     ),
     "pendulum": Entry(
-        summary="curves of a damped pendulum's angle over 100 moments",
         shape=(100,),
         factors={"length": 21, "damping": 20, "mass": 5},
         source="computed here at once",

@@ -290,7 +290,8 @@ class Dataset:
 
     @cached_property
     def _cumulative(self) -> Tensor:
-        return cumulate(self.weights if self.weights is not None else np.ones(len(self)))
+        weights = self.weights if self.weights is not None else np.ones(len(self))
+        return cumulate(weights).to(self.device or "cpu")
 
     def _grid(self) -> Grid:
         if self.grid is None:

@@ -107,7 +107,7 @@ class Grid:
 
     def classes(self, name: str, classes: int | Iterable[int]) -> list[int]:
         """The given class or classes of a factor as a list, checked, ascending."""
-        chosen = sorted({classes} if isinstance(classes, int) else {int(c) for c in classes})
+        chosen = sorted({int(c) for c in np.atleast_1d(np.asarray(_listed(classes)))})
         size = self.sizes[self.column(name)]
         if chosen and not (chosen[0] >= 0 and chosen[-1] < size):
             raise DataError(f"the classes of {name!r} are 0 … {size - 1}, but got {chosen}")
@@ -150,6 +150,10 @@ class Labels:
 
     def __str__(self) -> str:
         return "\n".join(f"  {axis}" for axis in self.axes)
+
+
+def _listed(classes: int | Iterable[int]) -> Any:
+    return list(classes) if isinstance(classes, Iterable) else classes
 
 
 def whole_numbers(values: Array) -> Array:

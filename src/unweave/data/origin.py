@@ -16,57 +16,62 @@ import numpy as np
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.data.stores import Store
 from unweave.errors import DataError
 
-__all__ = ["rebuild", "remember"]
+__all__ = ["digest", "rebuild", "remember"]
 
 
 def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
     """The data set with the first step of its origin: how it was loaded."""
-    plain = {name: str(v) if isinstance(v, Path) else v for name, v in sorted(options.items())}
     if isinstance(source, str) and source in DATASETS:
+        plain = {name: _plain(value) for name, value in sorted(options.items())}
         return replace(data, origin=(["load", source, plain],))
-    kept = {name: plain[name] for name in ("size", "channels") if name in plain}
-    where = str(Path(source).resolve()) if isinstance(source, str | Path) else None
-    return replace(data, origin=(["own", where, kept, digest(data.store)],))
+    return replace(data, origin=(["own", data.name, digest(data)],))
 
 
-def rebuild(origin: Sequence[Sequence[Any]]) -> Dataset:
-    """Make a data set again from its origin."""
+def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any) -> Dataset:
+    """Make a data set again from its origin.
+
+    Args:
+        origin: What `Dataset.origin` was.
+        source: For your own images, where they are now; their pixels are checked.
+        options: And how they were loaded.
+    """
     from unweave.data import load
 
     if not origin:
-        raise DataError(
-            "this model does not say what data it was trained on; load the data yourself"
-        )
+        raise DataError("this model does not say what data it was trained on; load it yourself")
     first, *rest = origin
     if first[0] == "load":
         data = load(first[1], **first[2])
-    elif first[1] is None:
+    elif source is None:
         raise DataError(
-            "this model was trained on an array, which is not kept; pass the data yourself"
+            f"this model was trained on your own images {first[1]!r}; say where they are"
         )
     else:
-        data = load(first[1], **first[2])
-        if digest(data.store) != first[3]:
-            raise DataError(
-                f"the images in {first[1]} are not those that the model was trained on"
-            )
+        data = load(source, **options)
+        if digest(data) != first[2]:
+            raise DataError(f"these are not the images that {first[1]!r} had; load the right ones")
     for step, *arguments in rest:
-        options = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-        data = getattr(data, step)(*arguments, **options)
+        choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
+        data = getattr(data, step)(*arguments, **choice)
     return data
 
 
-def digest(store: Store) -> str:
-    """A short hash of all pixels."""
+def _plain(value: Any) -> Any:
+    """A value that JSON knows; a file counts by its content, wherever it lies."""
+    if not isinstance(value, str | Path) or not Path(value).is_file():
+        return str(value) if isinstance(value, Path) else value
+    with Path(value).open("rb") as file:
+        return f"file {hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
+
+
+def digest(data: Dataset) -> str:
+    """A short hash of all pixels, and of the factors where they are known."""
     sha = hashlib.sha256()
-    for field in fields(store):  # type: ignore[arg-type]
-        value = getattr(store, field.name)
-        sha.update(
-            np.ascontiguousarray(value).data
-            if isinstance(value, np.ndarray)
-            else repr(value).encode()
-        )
+    for part in (data.store, data.grid, data.labels):
+        for field in fields(part) if part is not None else ():  # type: ignore[arg-type]
+            value = getattr(part, field.name)
+            plain = isinstance(value, np.ndarray)
+            sha.update(np.ascontiguousarray(value).data if plain else repr(value).encode())
     return sha.hexdigest()[:16]

@@ -53,8 +53,8 @@ class CurveData(Dataset):
         step: int | Tensor = 0,  # noqa: ARG002
         items: Tensor | None = None,  # noqa: ARG002
     ) -> Tensor:
-        """The curves as a tensor: what a model sees of a data set."""
-        return torch.as_tensor(self.curves(indices))
+        """The curves `[..., T, 1, 1]`: what a model sees of a data set."""
+        return torch.as_tensor(self.curves(indices))[..., None, None]
 
 
 def load() -> CurveData:

@@ -1,10 +1,12 @@
 """Checkpoints: all that a fleet in training is, in one file, written whole or not at all."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import safetensors
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -12,7 +14,10 @@ from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.fleet.engine import Engine
 
-__all__ = ["restore", "save"]
+__all__ = ["restore", "runs_of", "save"]
+
+MODEL_AXIS = {"sums": 1, "curve": 2}
+"""Where the models are in a tensor, if not first."""
 
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
@@ -25,21 +30,40 @@ def save(engine: Engine, rows: Tensor, path: Path) -> None:
         save_file({**tensors, "curve": rows.contiguous()}, temporary, metadata={"runs": runs})
 
 
+def runs_of(path: Path) -> list[str]:
+    """The names of the runs in a checkpoint."""
+    with _reading(path), safetensors.safe_open(path, "pt") as file:
+        runs: list[str] = json.loads(file.metadata()["runs"])
+    return runs
+
+
 def restore(engine: Engine, path: Path) -> Tensor:
-    """Put an engine into the state of a checkpoint; the curve so far is returned."""
+    """Put an engine into the state of a checkpoint, which may have other runs besides.
+
+    Returns:
+        The curve so far.
+    """
+    runs = runs_of(path)
+    wanted = [config.hash for config in engine.configs]
+    if not set(wanted) <= set(runs):
+        raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
+    places = torch.tensor([runs.index(run) for run in wanted])
+    with _reading(path), safetensors.safe_open(path, "pt") as file:
+        for name, tensor in _tensors(engine).items():
+            stored = file.get_tensor(name)
+            axis = MODEL_AXIS.get(name, 0)
+            tensor.copy_(stored.index_select(axis, places) if stored.ndim else stored)
+        return file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with safetensors.safe_open(path, "pt") as file:
-            runs = json.loads(file.metadata()["runs"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
+        yield
+    except (OSError, KeyError, safetensors.SafetensorError) as error:
         raise UnweaveError(
             f"the checkpoint {path} is damaged ({error}); remove it to start anew"
         ) from error
-    if runs != [config.hash for config in engine.configs]:
-        raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
-    for name, tensor in _tensors(engine).items():
-        tensor.copy_(tensors[name])
-    return tensors["curve"]
 
 
 def _tensors(engine: Engine) -> Mapping[str, Tensor]:

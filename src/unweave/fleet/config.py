@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from unweave.nets.network import INITS
 
 __all__ = ["PRECISIONS", "Config"]
 
-FLOAT = (float, Strength)
+FLOAT = (float, Strength, "Strength")
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -60,6 +61,8 @@ class Config:
         ):
             if name not in valid:
                 raise UnknownNameError(kind, name, valid)
+        for name in ("seed", "steps", "batch", "latents"):
+            object.__setattr__(self, name, operator.index(getattr(self, name)))
         for name in ("batch", "latents"):
             if getattr(self, name) < 1:
                 raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")
@@ -77,18 +80,19 @@ class Config:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Config":
-        """The inverse of `to_dict`; unknown keys are errors."""
+    def from_dict(cls, plain: Mapping[str, Any], own: type[Method] | None = None) -> "Config":
+        """The inverse of `to_dict`; `own` is a method that is not in `METHODS`."""
         values = dict(plain)
         method = dict(values.pop("method"))
         name = method.pop("name", "")
-        if name not in METHODS:
-            raise UnknownNameError("method", name, METHODS)
+        known = METHODS if own is None else {**METHODS, own.name: own}
+        if name not in known:
+            raise UnknownNameError("method", name, known)
         return _build(
             cls,
             {
                 **values,
-                "method": _build(METHODS[name], method),
+                "method": _build(known[name], method),
                 "optimiser": _build(Adam, values.get("optimiser", {})),
                 "data": tuple(values.get("data", ())),
             },

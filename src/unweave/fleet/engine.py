@@ -9,9 +9,10 @@ Shapes: M models, B images, P parameters of a player.
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from unweave.nets.adam import Adam, Moments
 from unweave.nets.architectures import build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
+from unweave.streams import Stream
 
 __all__ = ["Engine", "Player", "networks_of"]
 
@@ -38,13 +40,13 @@ class Player:
         networks: By name, in the order in which their parameters lie in the buffer.
         parameters: `[M, P]`
         moments: Of the optimiser.
-        optimiser: With the rates of all models.
+        optimiser: With the rates of all models; None where the networks are frozen.
     """
 
     networks: Mapping[str, Network]
     parameters: Tensor
     moments: Moments
-    optimiser: Adam
+    optimiser: Adam | None
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The part of the parameters that is each network's."""
@@ -103,14 +105,17 @@ class Engine:
     def _players(self) -> dict[str, Player]:
         optimisers = {MODEL: [config.optimiser for config in self.configs]}
         extra = self.config.method.extra_optimisers()
-        optimisers |= {name: [adam] * len(self.configs) for name, adam in extra.items()}
+        variant = self.config.optimiser.variant
+        for name, adam in extra.items():
+            optimisers[name] = [replace(adam, variant=variant)] * len(self.configs)
         players = {}
         for player, networks in networks_of(self.config, self.data.shape).items():
             buffers = [
                 n.initial(self.seeds, name, self.config.init) for name, n in networks.items()
             ]
             parameters = torch.cat(buffers, 1)
-            adam = Adam.stack(optimisers[player], self.device)
+            own = optimisers.get(player)
+            adam = None if own is None else Adam.stack(own, self.device)
             players[player] = Player(networks, parameters, Moments.zeros_like(parameters), adam)
         return players
 
@@ -128,7 +133,7 @@ class Engine:
 
     def advance(self, steps: int) -> None:
         """Take some steps."""
-        with _matmul_precision(self.config.precision):
+        with _matmul_precision(self.config.precision), self._on_device():
             for _ in range(steps):
                 if self._graph is not None:
                     self._graph.replay()
@@ -136,6 +141,9 @@ class Engine:
                     self._warm_up()
                 else:
                     self._step()
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _warm_up(self) -> None:
         """Take a step aside, as a capture wants it; after a few of them, record the next one."""
@@ -166,9 +174,11 @@ class Engine:
             )
         with torch.no_grad():
             self._judge(losses, gradients)
-            for name, player in self.players.items():
+            for name, gradient in gradients.items():
+                player = self.players[name]
+                assert player.optimiser is not None, f"{name} has a loss but no optimiser"
                 player.optimiser.update(
-                    player.parameters, player.moments, gradients[name], self.step, self.alive
+                    player.parameters, player.moments, gradient, self.step, self.alive
                 )
             self._report(losses)
             self.step += 1
@@ -184,8 +194,6 @@ class Engine:
         return self.method.losses(nets, self._batch())
 
     def _batch(self) -> Batch:
-        from unweave.streams import Stream
-
         size, seeds, step = self.config.batch, self.seeds, self.step
         places = torch.arange(size, device=self.device)
         partners = None

@@ -25,13 +25,15 @@ from unweave.data.cache import whole_folder
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.nets.architectures import build
+from unweave.fleet.engine import networks_of
+from unweave.methods import Method
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
 __all__ = ["Fleet", "Model", "load"]
 
-AT_ONCE = 1024
+IMAGES_AT_ONCE = 16_384
+"""Over all models together, so that a large fleet takes no more memory than a small one."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 
 
@@ -115,20 +117,21 @@ class Fleet:
                 f"codes have {self.configs[0].latents} latents, but got {list(codes.shape)}"
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
-        decoded = [self._apply("decoder", part) for part in codes.split(AT_ONCE, 1)]
+        decoded = [self._apply("decoder", part) for part in codes.split(self._at_once, 1)]
         return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write each model into a folder of its own, named by its run, inside `folder`."""
-        return [model.save(Path(folder) / model.config.hash) for model in self]
+        places = [Path(folder) / config.hash for config in self.configs]
+        for model, place in zip(self, places, strict=True):
+            if not place.exists():  # by another process that trained the same run
+                model.save(place)
+        return places
 
     @cached_property
     def _networks(self) -> dict[str, Network]:
-        config = self.configs[0]
-        encoder, decoder = build(config.architecture, self.shape, config.latents)
-        extra = config.method.extra_networks(config.latents)
-        others = {name: network for player in extra.values() for name, network in player.items()}
-        return {"encoder": encoder, "decoder": decoder, **others}
+        players = networks_of(self.configs[0], self.shape)
+        return {name: network for player in players.values() for name, network in player.items()}
 
     @torch.no_grad()
     def _apply(self, network: str, x: Tensor) -> Tensor:
@@ -138,7 +141,7 @@ class Fleet:
         """Batches `[M, n, H, W, C]` of floats on the models' device, the same for every model."""
         if isinstance(images, Dataset):
             data = images.to(self.device)
-            for indices in torch.arange(len(data), device=self.device).split(AT_ONCE):
+            for indices in torch.arange(len(data), device=self.device).split(self._at_once):
                 yield self._for_all(data.pixels(indices, seed))
             return
         images = torch.as_tensor(images)
@@ -147,9 +150,14 @@ class Fleet:
             raise UnweaveError(
                 f"these models take images {list(self.shape)}, but got {list(images.shape)}"
             )
-        for part in images.split(AT_ONCE):
+        for part in images.split(self._at_once):
             pixels = part.to(self.device).float()
-            yield self._for_all(pixels if part.is_floating_point() else pixels / 255)
+            unit = part.is_floating_point() or part.dtype == torch.bool
+            yield self._for_all(pixels if unit else pixels / 255)
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, IMAGES_AT_ONCE // len(self))
 
     def _for_all(self, pixels: Tensor) -> Tensor:
         return pixels.expand(len(self), *pixels.shape)
@@ -200,27 +208,37 @@ class Model(Fleet):
         return folder
 
 
-def load(folder: str | Path, device: str | torch.device = "cpu") -> Model:
-    """The model in a folder that `save` wrote."""
+def load(
+    folder: str | Path,
+    device: str | torch.device = "cpu",
+    method: type[Method] | None = None,
+) -> Model:
+    """The model in a folder that `save` wrote.
+
+    Args:
+        folder: Where it was saved.
+        device: Where it should be.
+        method: The class of its method, where that is your own and not one of `METHODS`.
+    """
     folder = Path(folder)
     try:
-        config = Config.from_dict(json.loads((folder / CONFIG).read_text()))
+        config = Config.from_dict(json.loads((folder / CONFIG).read_text()), method)
         with safetensors.safe_open(folder / WEIGHTS, "pt", device=str(device)) as file:
             facts = file.metadata()
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         curve = pd.read_parquet(folder / CURVE)
+        shape = tuple(json.loads(facts["shape"]))
+        model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
+        parameters = {
+            name: torch.cat([weights[f"{name}/{key}"].flatten() for key in network.shapes])[None]
+            for name, network in model._networks.items()
+        }
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"
         ) from error
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise UnweaveError(
             f"the model in {folder} is damaged ({error}); train it again"
         ) from error
-    shape = tuple(json.loads(facts["shape"]))
-    model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
-    parameters = {
-        name: torch.cat([weights[f"{name}/{key}"].flatten() for key in network.shapes])[None]
-        for name, network in model._networks.items()
-    }
     return Model([config], shape, parameters, curve, model.diverged_at)

@@ -3,6 +3,7 @@
 import hashlib
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
+from unweave.data.origin import remember
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
@@ -28,6 +30,7 @@ from unweave.methods import Method
 __all__ = ["train", "train_runs"]
 
 WINDOW = 100
+CHECKPOINT = ".fleet-"
 GLANCE_SECONDS = 0.3
 
 
@@ -60,7 +63,7 @@ def train(
             precision.
 
     Returns:
-        The trained models, in the order of the grid, seeds fastest.
+        The trained models, on the CPU, in the order of the grid, seeds fastest.
 
     Example:
         >>> import unweave as uw
@@ -72,8 +75,9 @@ def train(
     """
     data = load_data(data) if isinstance(data, str) else data
     chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
+    origin = data.origin or remember(data, None, {}).origin
     configs = [
-        Config(method=one, data=tuple(data.origin), seed=seed, steps=steps, **settings)
+        Config(method=one, data=tuple(origin), seed=seed, steps=steps, **settings)
         for one in method.grid()
         for seed in chosen
     ]
@@ -98,32 +102,80 @@ def train_runs(
     progress: bool = True,
     checkpoint_every: float = 60.0,
 ) -> Fleet:
-    """Train runs that can share a fleet; see `train`."""
+    """Train runs, those that can share a fleet together; see `train`."""
     if not configs:
         raise UnweaveError("there is nothing to train: no seed or no value was given")
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    folder = None if out is None else Path(out)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    folder = None if out is None else _writable(Path(out))
     done = {} if folder is None else _finished(configs, folder)
-    missing = [config for config in configs if config.hash not in done]
-    if missing:
-        engine = Engine(missing, data, device)
-        curve = _run(engine, folder, progress, checkpoint_every)
-        trained = _collect(engine, curve)
-        if folder is not None:
-            trained.save(folder)
-            _checkpoint_path(missing, folder).unlink(missing_ok=True)
+    fleets: dict[str, list[Config]] = {}
+    for config in configs:
+        if config.hash not in done:
+            fleets.setdefault(config.fleet, []).append(config)
+    for fleet in fleets.values():
+        trained = _train_fleet(fleet, data, folder, device, progress, checkpoint_every)
         done |= {model.config.hash: model for model in trained}
     return _join([done[config.hash] for config in configs])
 
 
+def _train_fleet(
+    configs: list[Config],
+    data: Dataset,
+    folder: Path | None,
+    device: torch.device,
+    progress: bool,
+    checkpoint_every: float,
+) -> Fleet:
+    engine = Engine(configs, data, device)
+    rows = _run(engine, folder, progress, checkpoint_every)
+    trained = _collect(engine, rows)
+    if folder is not None:
+        # Killed while saving, the models that are not saved yet come from here.
+        checkpoint.save(engine, rows, _checkpoint_path(configs, folder))
+        trained.save(folder)
+        _tidy(folder)
+    return trained
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made if need be; better to know now than after training."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = error.strerror or error
+        raise UnweaveError(
+            f"cannot write into {folder}: {reason}; choose another folder"
+        ) from error
+
+
 def _finished(configs: Sequence[Config], folder: Path) -> dict[str, Model]:
-    places = {config.hash: folder / config.hash for config in configs}
-    return {name: load_model(place) for name, place in places.items() if place.exists()}
+    return {
+        config.hash: load_model(folder / config.hash, method=type(config.method))
+        for config in configs
+        if (folder / config.hash).exists()
+    }
 
 
 def _checkpoint_path(configs: Sequence[Config], folder: Path) -> Path:
     names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
-    return folder / f".fleet-{names}.safetensors"
+    return folder / f"{CHECKPOINT}{names}.safetensors"
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints, those that are furthest behind last."""
+    found = folder.glob(f"{CHECKPOINT}*.safetensors")
+    return sorted(found, key=lambda path: -path.stat().st_mtime)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove checkpoints all of whose runs are saved."""
+    for path in _checkpoints(folder):
+        if all((folder / run).exists() for run in checkpoint.runs_of(path)):
+            path.unlink(missing_ok=True)
 
 
 def _run(engine: Engine, folder: Path | None, progress: bool, checkpoint_every: float) -> Tensor:
@@ -131,8 +183,11 @@ def _run(engine: Engine, folder: Path | None, progress: bool, checkpoint_every: 
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else _checkpoint_path(engine.configs, folder)
     rows = torch.empty(0, len(engine.terms) + 1, models)
-    if path is not None and path.exists():
-        rows = checkpoint.restore(engine, path)
+    wanted = {config.hash for config in engine.configs}
+    for earlier in [] if folder is None else _checkpoints(folder):
+        if wanted <= set(checkpoint.runs_of(earlier)):
+            rows = checkpoint.restore(engine, earlier)
+            break
     start = int(engine.step)
     saved = time.monotonic()
     with _interruptible() as stopped, Watch(engine, start, progress) as watch:
@@ -160,7 +215,7 @@ def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
         start = time.monotonic()
         engine.advance(count)
         if engine.device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(engine.device)
         if time.monotonic() - start < GLANCE_SECONDS:
             stride = min(2 * stride, WINDOW)
         elif stride > 1:
@@ -204,7 +259,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 def _collect(engine: Engine, rows: Tensor) -> Fleet:
     parameters = {
-        name: buffer.clone()
+        name: buffer.to("cpu", copy=True)
         for player in engine.players.values()
         for name, buffer in player.buffers(player.parameters)
     }
@@ -230,10 +285,8 @@ def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
 
 def _join(models: Sequence[Model]) -> Fleet:
     first = models[0]
-    device = max((model.device for model in models), key=str)
     parameters = {
-        name: torch.cat([model.parameters[name].to(device) for model in models])
-        for name in first.parameters
+        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
     }
     curve = pd.concat([model.curve for model in models], ignore_index=True)
     diverged = torch.tensor([int(model.diverged_at[0]) for model in models]).numpy()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unweave.errors import UnweaveError
 from unweave.methods.base import Batch, Strength
 from unweave.methods.vae import VAE, Elbo
 
@@ -30,6 +31,11 @@ class AnnealedVAE(VAE):
     c_max: Strength = 25.0
     gamma: Strength = 1000.0
     threshold: Strength = 100_000.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.threshold, int | float) and self.threshold == 0:
+            raise UnweaveError("annealed_vae's threshold must be positive: steps until c_max")
 
     def capacity(self, step: Tensor) -> Tensor:
         """C(t), `[M]`."""

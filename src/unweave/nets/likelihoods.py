@@ -3,9 +3,7 @@
 from torch import Tensor
 from torch.nn import functional as F
 
-from unweave.errors import UnknownNameError
-
-__all__ = ["LIKELIHOODS", "bernoulli", "gaussian", "likelihood", "mean_image"]
+__all__ = ["LIKELIHOODS", "bernoulli", "gaussian", "mean_image"]
 
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
@@ -20,13 +18,6 @@ def gaussian(means: Tensor, images: Tensor) -> Tensor:
 
 
 LIKELIHOODS = {"bernoulli": bernoulli, "gaussian": gaussian}
-
-
-def likelihood(name: str) -> object:
-    """The likelihood of that name."""
-    if name not in LIKELIHOODS:
-        raise UnknownNameError("likelihood", name, LIKELIHOODS)
-    return LIKELIHOODS[name]
 
 
 def mean_image(name: str, decoded: Tensor) -> Tensor:
