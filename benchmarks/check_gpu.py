@@ -103,7 +103,7 @@ def gpu_equals_cpu() -> dict[str, float]:
 
 
 def weighted_draws() -> dict[str, float]:
-    """Restricted and correlated data: the same draws on both, and a captured step trains on them."""
+    """Restricted and correlated data: the same draws, and a captured step trains on them."""
     data = small_data().leave_out(shape=1, posX=[0, 1]).correlate("posX", "scale", 0.5)
     there = data.to("cuda").draw(4096, seed=3).indices.cpu().numpy()
     engine = Engine([Config(method=uw.methods.VAE(), batch=32)], data, "cuda")

@@ -151,12 +151,7 @@ DATASETS: dict[str, Entry] = {
     "mpi3d_toy": _mpi3d("toy", 6, "download of an .npz, 12.7 GB"),
     "mpi3d_realistic": _mpi3d("realistic", 6, "download of an .npz, 12.7 GB"),
     "mpi3d_real": _mpi3d("real", 6, "download of an .npz, 12.7 GB"),
-    "mpi3d_complex": _mpi3d(
-        "a robot arm with everyday things, photographed",
-        "complex",
-        4,
-        "download of an .npz, 5.7 GB",
-    ),
+    "mpi3d_complex": _mpi3d("complex", 4, "download of an .npz, 5.7 GB"),
     "celeba": Entry(
         shape=(64, 64, 3),
         count=202_599,
