@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
@@ -142,7 +142,7 @@ def data_export(
     print(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
 
 
-def _load(source: str, **options: object):  # type: ignore[no-untyped-def] # Dataset imports torch
+def _load(source: str, **options: object) -> Any:
     from unweave.data import load
 
     return load(source, **{name: value for name, value in options.items() if value is not None})

@@ -371,8 +371,8 @@ class TestFiles:
 
     def test_objects_are_never_unpickled(self, tmp_path):
         objects = np.array([{"a": 1}, None], dtype=object)
-        np.save(tmp_path / "a.npy", objects, allow_pickle=True)
-        np.savez(tmp_path / "a.npz", images=objects, allow_pickle=True)
+        np.save(tmp_path / "a.npy", objects)
+        np.savez(tmp_path / "a.npz", images=objects)
         for name in ("a.npy", "a.npz"):
             with pytest.raises(DataError, match=r"a\.np.*not of Python objects"):
                 from_path(tmp_path / name)

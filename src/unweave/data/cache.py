@@ -11,7 +11,14 @@ import numpy as np
 
 from unweave.errors import DataError
 
-__all__ = ["cache_folder", "open_array", "whole_array", "whole_file", "whole_folder"]
+__all__ = [
+    "cache_folder",
+    "open_array",
+    "whole_array",
+    "whole_file",
+    "whole_folder",
+    "write_errors",
+]
 
 
 def cache_folder() -> Path:
@@ -28,7 +35,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     A reader, another process or a crash never sees a half-written file.
     """
-    with _write_errors(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
@@ -37,7 +44,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with _write_errors(path):
+        with write_errors(path):
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             temporary.chmod(0o644)
@@ -52,12 +59,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     Where `path` exists by then, written by somebody else or before, it is left as it is.
     """
-    with _write_errors(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         yield temporary
-        with _write_errors(path):
+        with write_errors(path):
             for file in temporary.iterdir():
                 file.chmod(0o644)
             for file in [*temporary.iterdir(), temporary]:
@@ -75,7 +82,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def whole_array(path: Path, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
     """A uint8 array on disk to fill in, which appears at `path` (`.npy`) once it is complete."""
     with whole_file(path) as temporary:
-        with _write_errors(path):
+        with write_errors(path):
             array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
             # Claim the space now: on a full disk this is an error, a page fault later a crash.
             with temporary.open("rb+") as file:
@@ -95,7 +102,8 @@ def open_array(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray |
 
 
 @contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
+def write_errors(path: Path) -> Iterator[None]:
+    """Make whatever goes wrong in writing a file a DataError that names it."""
     try:
         yield
     except OSError as error:

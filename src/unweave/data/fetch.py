@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from unweave.errors import DataError, DownloadError
+from unweave.data.cache import write_errors
+from unweave.errors import DownloadError
 
 __all__ = ["RemoteFile", "fetch"]
 
@@ -90,23 +91,12 @@ def _is_recorded(path: Path, file: RemoteFile) -> bool:
 @contextmanager
 def _alone(path: Path) -> Iterator[TextIO]:
     """The open record of a file, held by no other process."""
-    with _writing(path):
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         record = _record(path).open("a+")
     with record:
         fcntl.flock(record, fcntl.LOCK_EX)
         yield record
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"cannot write {path}: {error.strerror or error}; "
-            "free some space or choose another folder with UNWEAVE_CACHE"
-        ) from error
 
 
 def _check_present(path: Path, file: RemoteFile) -> None:
@@ -142,7 +132,7 @@ def _download(file: RemoteFile, path: Path) -> None:
         except MirrorError as error:
             reasons.append(f"{urlsplit(url).netloc}: {error}")
             continue
-        with _writing(path):
+        with write_errors(path):
             with part.open("rb+") as opened:
                 os.fsync(opened.fileno())
             part.replace(path)
@@ -211,11 +201,11 @@ def _receive(
             raise MirrorError("it answered with something else")
         if None not in (total, file.size) and total != file.size:
             raise MirrorError(f"it has a file of {total:,} bytes")
-        with _writing(part):
+        with write_errors(part):
             out = part.open("ab" if start else "wb")
         with out:
             while block := response.read1(BLOCK):
-                with _writing(part):
+                with write_errors(part):
                     out.write(block)
                     out.flush()
                 show(out.tell(), total)

@@ -6,7 +6,7 @@ host memory and torch after `to(device)`.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -59,11 +59,11 @@ class Bytes:
     def gather(self, indices: Array) -> Array:
         return self.array[indices]
 
-    def take(self, indices: np.ndarray) -> "Bytes":
-        return Bytes(self.array[indices])
+    def take(self, indices: np.ndarray) -> Self:
+        return type(self)(self.array[indices])
 
-    def to(self, device: str | torch.device) -> "Bytes":
-        return Bytes(_tensor(self.array, device))
+    def to(self, device: str | torch.device) -> Self:
+        return type(self)(_tensor(self.array, device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,31 +105,12 @@ class Bits:
         return Bits(_tensor(self.array, device), self.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
+class Curves(Bytes):
     """Real numbers in place of images: `array` is float32 `[N, T]`, a curve being `T × 1 × 1`."""
-
-    array: Array
 
     @property
     def shape(self) -> tuple[int, int, int]:
         return self.array.shape[1], 1, 1
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.array.nbytes)
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def gather(self, indices: Array) -> Array:
-        return self.array[indices]
-
-    def take(self, indices: np.ndarray) -> "Curves":
-        return Curves(self.array[indices])
-
-    def to(self, device: str | torch.device) -> "Curves":
-        return Curves(_tensor(self.array, device))
 
 
 def _tensor(array: Array, device: str | torch.device) -> torch.Tensor:

@@ -123,24 +123,18 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class ConvTranspose:
+class ConvTranspose(Conv):
     """Transposed stride-2 convolution, `[M, B, h, w, inputs]` to `[M, B, 2h, 2w, outputs]`."""
-
-    inputs: int
-    outputs: int
-    kernel: int
-    relu: bool = True
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {
-            "weight": (self.kernel, self.kernel, self.outputs, self.inputs),
-            "bias": (self.outputs,),
-        }
+        weight = (self.kernel, self.kernel, self.outputs, self.inputs)
+        return {"weight": weight, "bias": (self.outputs,)}
 
     @property
     def fans(self) -> tuple[int, int]:
-        return self.kernel**2 * self.outputs, self.kernel**2 * self.inputs
+        fan_in, fan_out = super().fans
+        return fan_out, fan_in
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
