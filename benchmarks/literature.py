@@ -1,6 +1,6 @@
 """Train VAE and β-VAE (4) on dSprites, to compare with the literature and a reference run.
 
-    python benchmarks/literature.py --seeds 6 --steps 150000 --minutes 6.8 [--out FILE]
+    python benchmarks/literature.py --seeds 6 --steps 150000 --minutes 8.4 [--out FILE]
 
 Reference run (twelve conv VAEs with 4 × 4 taps, 300,000 steps): FactorVAE score 0.673 ± 0.103 over
 six seeds of β = 1 and 0.692 ± 0.050 of β = 4 (published, ten seeds each: 0.635 ± 0.083 and 0.665 ±
