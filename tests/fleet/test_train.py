@@ -334,7 +334,7 @@ def test_nonsense_is_refused(sprites):
         UnweaveError, match="no architecture is called 'convv'; did you mean 'conv'"
     ):
         uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
-    with pytest.raises(UnweaveError, match="learning rate must be positive"):
+    with pytest.raises(UnweaveError, match="learning rate must not be negative"):
         uw.Adam(lr=-1)
     with pytest.raises(UnweaveError, match="threshold must be positive"):
         AnnealedVAE(threshold=0)

@@ -54,8 +54,8 @@ class Adam:
     """Where eps is added: as in torch, or as in TensorFlow 1."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.lr, float | int) and not self.lr > 0:
-            raise UnweaveError(f"the learning rate must be positive, but got {self.lr}")
+        if isinstance(self.lr, float | int) and not self.lr >= 0:
+            raise UnweaveError(f"the learning rate must not be negative, but got {self.lr}")
         if self.variant not in VARIANTS:
             raise UnweaveError(
                 f"variant must be one of {', '.join(VARIANTS)}, not {self.variant!r}"
