@@ -12,6 +12,7 @@ import argparse
 import gc
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,7 +95,7 @@ def fleet_row(models: int, method: str, precision: str, device: torch.device) ->
     make = uw.methods.METHODS[method]
     configs = [Config(method=make(), seed=seed, precision=precision) for seed in range(models)]
     data = uw.data.load("dsprites")
-    before = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
@@ -108,9 +109,10 @@ def fleet_row(models: int, method: str, precision: str, device: torch.device) ->
         "precision": precision,
         "us_per_model_step": each * 1e6,
     }
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     if device.type == "cuda":
         used = torch.cuda.max_memory_allocated() - before - data.store.nbytes
-        row["mb_per_model"] = used / models / 1e6
+    row["mb_per_model"] = used / models / 1e6
     return row
 
 
@@ -139,11 +141,11 @@ def main() -> None:
     rows = []
     for method in args.methods:
         for precision in args.precision or (["float32", "tf32", "bf16"] if cuda else ["float32"]):
-            for models in args.models or ([1, 8, 64, 256] if cuda else [1, 8]):
+            for models in args.models or ([1, 8, 64, 256] if cuda else [1, 8, 64]):
                 row = fleet_row(models, method, precision, device)
                 row["times_plain"] = fastest / row["us_per_model_step"]
                 rows.append(row)
-                memory = f"{row['mb_per_model']:8.1f} MB per model" if cuda else ""
+                memory = f"{row['mb_per_model']:8.1f} MB per model"
                 print(
                     f"fleet {method:<14}{precision:<8} M = {models:<4}"
                     f"{row['us_per_model_step']:>12,.0f} µs per model-step"

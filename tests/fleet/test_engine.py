@@ -145,3 +145,16 @@ def test_data_drawn_with_weights_trains(sprites):
     engine = Engine([Config(method=VAE(), batch=BATCH)], data, "cpu")
     engine.advance(2)
     assert torch.isfinite(engine.fetch()).all()
+
+
+def test_what_a_fleet_keeps_per_model_does_not_depend_on_its_size(sprites):
+    def kept(configs):
+        engine = Engine(configs, sprites, "cpu")
+        return sum(
+            tensor.nbytes
+            for player in engine.players.values()
+            for tensor in (player.parameters, player.moments.first, player.moments.second)
+        ) / len(configs)
+
+    configs = runs(FactorVAE)
+    assert kept(configs) == kept(configs[:1]) == 3 * 4 * (292_788 + 364_897 + 5_018_002)

@@ -73,7 +73,7 @@ def prepare(
     if found is None:
         facts = convert(obtain(folder) if given is None else given, place)
         with whole_file(place.with_suffix(".npz")) as temporary:
-            np.savez(temporary, **facts)  # type: ignore[arg-type]
+            np.savez(temporary, **facts)  # type: ignore[arg-type] # its stub mixes up keywords
         found = _open(place)
         assert found is not None
     return found
@@ -131,7 +131,7 @@ def reading(path: Path) -> Iterator[None]:
         EOFError,
         ValueError,
         KeyError,
-        NotImplementedError,
+        NotImplementedError,  # zipfile, of a compression that it does not know
         zlib.error,
         zipfile.BadZipFile,
         tarfile.TarError,

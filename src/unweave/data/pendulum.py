@@ -50,8 +50,8 @@ class CurveData(Dataset):
         self,
         indices: Any,
         seed: int | Tensor = 0,  # noqa: ARG002 - the base's signature
-        step: int | Tensor = 0,  # noqa: ARG002
-        items: Tensor | None = None,  # noqa: ARG002
+        step: int | Tensor = 0,  # noqa: ARG002 - the same
+        items: Tensor | None = None,  # noqa: ARG002 - the same
     ) -> Tensor:
         """The curves `[..., T, 1, 1]`: what a model sees of a data set."""
         return torch.as_tensor(self.curves(indices))[..., None, None]

@@ -193,7 +193,7 @@ class Model(Fleet):
             for name, value in self._networks[network].named(buffer)
         }
 
-    def save(self, folder: str | Path) -> Path:  # type: ignore[override]
+    def save(self, folder: str | Path) -> Path:  # type: ignore[override] # one model, one folder
         """Write the model into `folder`, which must not exist yet."""
         folder = Path(folder)
         if folder.exists():
@@ -225,7 +225,7 @@ def load(
         config = Config.from_dict(json.loads((folder / CONFIG).read_text()), method)
         with safetensors.safe_open(folder / WEIGHTS, "pt", device=str(device)) as file:
             facts = file.metadata()
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         curve = pd.read_parquet(folder / CURVE)
         shape = tuple(json.loads(facts["shape"]))
         model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))

@@ -243,7 +243,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         yield noted.is_set
         return
 
-    def note(number: int, frame: Any) -> None:  # noqa: ARG001
+    def note(number: int, frame: Any) -> None:  # noqa: ARG001 - as signal calls it
         if noted.is_set():
             raise KeyboardInterrupt
         noted.set()
