@@ -13,6 +13,7 @@ Shapes: a stream over seeds of shape `[*S]` draws arrays `[*S, items, width]`.
 import math
 import zlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -63,16 +64,26 @@ class Stream:
         Returns:
             `[*S, n, width]`
         """
-        seeds = self.seeds
-        if isinstance(items, int):
-            items = torch.arange(items, device=seeds.device)
+        seeds, items = self.seeds, self._items(items)
+        purpose = zlib.crc32(self.purpose.encode())
+        if self._fused:
+            from unweave import streams_gpu
+
+            return streams_gpu.draw(seeds, items, self.step, purpose, width, False)
         blocks = torch.arange(math.ceil(width / 4), device=items.device)
-        counter = (blocks, items[..., None], self.step, zlib.crc32(self.purpose.encode()))
+        counter = (blocks, items[..., None], self.step, purpose)
         key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
         return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
 
     def uniform(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform float32 in [0, 1) on a grid of 2**-24, `[*S, n, width]`."""
+        if self._fused:
+            from unweave import streams_gpu
+
+            purpose = zlib.crc32(self.purpose.encode())
+            return streams_gpu.draw(
+                self.seeds, self._items(items), self.step, purpose, width, True
+            )
         return (self.words(items, width) >> 8).float() * 2.0**-24
 
     def uniform64(self, items: int | Tensor) -> Tensor:
@@ -93,6 +104,14 @@ class Stream:
         return torch.stack([radius * angle.cos(), radius * angle.sin()], -1).flatten(-2)[
             ..., :width
         ]
+
+
+    @property
+    def _fused(self) -> bool:
+        return self.seeds.device.type == "cuda" and find_spec("triton") is not None
+
+    def _items(self, items: int | Tensor) -> Tensor:
+        return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items
 
 
 def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:

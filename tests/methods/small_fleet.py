@@ -53,7 +53,7 @@ class SmallFleet:
     def make(cls):
         return cls(
             {
-                name: random(MODELS, len(network), seed=place) / 2
+                name: random(MODELS, network.width, seed=place) / 2
                 for place, (name, network) in enumerate(NETWORKS.items())
             },
             random(MODELS, IMAGES, 4, 4, 1, seed=10).sigmoid(),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam, Moments, update
 
 RATES = [(1e-2, 0.9, 0.999, 1e-8), (3e-4, 0.5, 0.9, 1e-8), (0.1, 0.8, 0.99, 1e-3)]
 MODELS, SIZE = len(RATES), 6
@@ -17,6 +17,12 @@ def optimisers(variant="torch"):
         Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps, variant=variant)
         for lr, beta1, beta2, eps in RATES
     ]
+
+
+def step_of(adam, parameters, moments, gradient, step, alive):
+    finite, rates = torch.ones_like(alive), adam.rates(step, parameters.dtype)
+    update(parameters, moments, [gradient], [0], rates, alive, finite)
+    return finite
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
@@ -42,7 +48,7 @@ def descend(gradient, steps, variant="torch", dtype=torch.float64, start=None, a
     moments, adam = Moments.zeros_like(parameters), Adam.stack(optimisers(variant))
     alive = torch.ones(MODELS, dtype=torch.bool) if alive is None else alive
     for step in range(steps):
-        adam.update(parameters, moments, gradient(parameters), torch.tensor(step), alive)
+        step_of(adam, parameters, moments, gradient(parameters), torch.tensor(step), alive)
     return parameters, moments
 
 
@@ -119,7 +125,7 @@ def test_the_first_step_is_the_learning_rate_against_the_sign():
 def test_the_bias_correction_counts_steps_from_zero(step):
     parameters, gradient = torch.zeros(MODELS, SIZE).double(), torch.ones(MODELS, SIZE).double()
     moments, alive = Moments.zeros_like(parameters), torch.ones(MODELS, dtype=torch.bool)
-    Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(step), alive)
+    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(step), alive)
     for m, (lr, beta1, beta2, eps) in enumerate(RATES):
         first = (1 - beta1) / (1 - beta1 ** (step + 1))
         second = (1 - beta2) / (1 - beta2 ** (step + 1))
@@ -139,14 +145,14 @@ def test_a_dead_model_keeps_every_bit_while_its_neighbours_move(variant, poison)
     survivors = torch.tensor([True, False, True])
     for step in range(3):
         count = torch.tensor(step)
-        adam.update(parameters, moments, gradient(parameters), count, everyone)
-        adam.update(healthy, own, gradient(healthy), count, everyone)
+        step_of(adam, parameters, moments, gradient(parameters), count, everyone)
+        step_of(adam, healthy, own, gradient(healthy), count, everyone)
     frozen = [tensor[1].clone() for tensor in (parameters, moments.first, moments.second)]
     for step in range(3, 6):
         count, sick = torch.tensor(step), gradient(parameters)
         sick[1] = poison
-        adam.update(parameters, moments, sick, count, survivors)
-        adam.update(healthy, own, gradient(healthy), count, everyone)
+        step_of(adam, parameters, moments, sick, count, survivors)
+        step_of(adam, healthy, own, gradient(healthy), count, everyone)
     pairs = [(parameters, healthy), (moments.first, own.first), (moments.second, own.second)]
     for (ours, theirs), before in zip(pairs, frozen, strict=True):
         assert torch.equal(ours[1], before)
@@ -162,7 +168,7 @@ def test_a_dead_model_may_hold_nan_without_harm():
         tensor[1] = math.nan
     alive = torch.tensor([True, False, True])
     gradient = torch.ones(MODELS, SIZE)
-    Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(0), alive)
+    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
     for tensor in (parameters, moments.first, moments.second):
         assert tensor[1].isnan().all()
         assert tensor[[0, 2]].isfinite().all()
@@ -173,10 +179,7 @@ def test_the_update_is_in_place():
     moments = Moments.zeros_like(parameters)
     places = [tensor.data_ptr() for tensor in (parameters, moments.first, moments.second)]
     alive = torch.ones(MODELS, dtype=torch.bool)
-    assert (
-        Adam.stack(optimisers()).update(parameters, moments, gradient, torch.tensor(0), alive)
-        is None
-    )
+    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
     after = (parameters, moments.first, moments.second)
     assert places == [tensor.data_ptr() for tensor in after]
     assert all((tensor != 0).all() for tensor in after)

@@ -48,16 +48,16 @@ def test_the_discriminator_has_the_published_size():
 def test_outputs_have_the_shape_of_codes_and_images(name, size, channels):
     shape = (size, size, channels)
     encoder, decoder = build(name, shape, 7)
-    codes = encoder(torch.zeros(2, len(encoder)), torch.zeros(2, 3, *shape))
+    codes = encoder(torch.zeros(2, encoder.width), torch.zeros(2, 3, *shape))
     assert codes.shape == (2, 3, 14)
-    images = decoder(torch.zeros(2, len(decoder)), torch.zeros(2, 3, 7))
+    images = decoder(torch.zeros(2, decoder.width), torch.zeros(2, 3, 7))
     assert images.shape == (2, 3, *shape)
 
 
 def test_mlp_outputs_have_the_shape_of_codes_and_images():
     encoder, decoder = build("mlp", (6, 5, 3), 4)
-    assert encoder(torch.zeros(2, len(encoder)), torch.zeros(2, 3, 6, 5, 3)).shape == (2, 3, 8)
-    assert decoder(torch.zeros(2, len(decoder)), torch.zeros(2, 3, 4)).shape == (2, 3, 6, 5, 3)
+    assert encoder(torch.zeros(2, encoder.width), torch.zeros(2, 3, 6, 5, 3)).shape == (2, 3, 8)
+    assert decoder(torch.zeros(2, decoder.width), torch.zeros(2, 3, 4)).shape == (2, 3, 6, 5, 3)
 
 
 @pytest.mark.parametrize(("size", "down", "up"), [(32, 3, 3), (64, 4, 4), (128, 5, 5)])

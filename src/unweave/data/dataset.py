@@ -127,6 +127,17 @@ class Dataset:
             items: The numbers `[n]` of the images in their stream. By default an image's index, so
                 that it always looks the same under one seed; a training batch numbers its places.
         """
+        images = self.inputs(indices, seed, step, items)
+        return images.float() / 255 if images.dtype == torch.uint8 else images
+
+    def inputs(
+        self,
+        indices: Any,
+        seed: int | Tensor = 0,
+        step: int | Tensor = 0,
+        items: Tensor | None = None,
+    ) -> Tensor:
+        """What networks take: `pixels`, or the same as bytes 0 … 255 where that is exact."""
         where = self._tensor(self._indices(indices))
         items = where if items is None else items
         if self.variants > 1:
@@ -134,7 +145,10 @@ class Dataset:
                 ..., 0
             ]
             where = where * self.variants + chosen
-        pixels = torch.as_tensor(self.store.gather(self._native(where))).float() / 255
+        images = torch.as_tensor(self.store.gather(self._native(where)))
+        if self.appearance is None and images.dtype == torch.uint8:
+            return images
+        pixels = images.float() / 255
         if self.appearance is None:
             return pixels
         return self.appearance(pixels, Stream(self._tensor(seed), "appearance", step), items)

@@ -46,7 +46,7 @@ class CurveData(Dataset):
     def images(self, indices: Any, seed: int = 0) -> Array:  # noqa: ARG002 - the base's signature
         raise DataError(f"{self.name} has curves and no images; use data.curves(indices)")
 
-    def pixels(
+    def inputs(
         self,
         indices: Any,
         seed: int | Tensor = 0,  # noqa: ARG002 - the base's signature

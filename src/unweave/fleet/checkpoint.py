@@ -53,6 +53,8 @@ def restore(engine: Engine, path: Path) -> Tensor:
             stored = file.get_tensor(name)
             axis = MODEL_AXIS.get(name, 0)
             tensor.copy_(stored.index_select(axis, places) if stored.ndim else stored)
+        for player in engine.players.values():
+            player.refresh()
         return file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
 
 

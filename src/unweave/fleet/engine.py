@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.methods.base import MODEL, Batch, Losses, Nets
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.architectures import build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
@@ -38,20 +39,67 @@ class Player:
 
     Args:
         networks: By name, in the order in which their parameters lie in the buffer.
-        parameters: `[M, P]`
+        parameters: float32 `[M, P]`
+        working: The same in the precision to multiply with; in float32 it is the same tensor.
         moments: Of the optimiser.
         optimiser: With the rates of all models; None where the networks are frozen.
     """
 
     networks: Mapping[str, Network]
     parameters: Tensor
+    working: Tensor
     moments: Moments
     optimiser: Adam | None
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The part of the parameters that is each network's."""
-        sizes = [len(network) for network in self.networks.values()]
+        sizes = [network.width for network in self.networks.values()]
         yield from zip(self.networks, parameters.split(sizes, 1), strict=True)
+
+    def named(self, buffer: Tensor) -> dict[str, dict[str, Tensor]]:
+        """Views `[M, *shape]` of all parameters in a buffer, by network and name."""
+        return {
+            name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)
+        }
+
+    @property
+    def places(self) -> list[int]:
+        """Where each parameter begins in a row of the buffer."""
+        networks = self.networks.values()
+        starts = accumulate((network.width for network in networks), initial=0)
+        return [
+            start + place
+            for start, network in zip(starts, networks, strict=False)
+            for place in network.places.values()
+        ]
+
+    def leaves(self) -> dict[str, dict[str, Tensor]]:
+        """The working parameters, to be differentiated by."""
+        return {
+            network: {name: value.detach().requires_grad_() for name, value in named.items()}
+            for network, named in self.named(self.working).items()
+        }
+
+    def refresh(self) -> None:
+        """Bring the working copy up to date with the parameters."""
+        if self.working is not self.parameters:
+            self.working.copy_(self.parameters)
+
+    def update(
+        self, gradients: Sequence[Tensor], step: Tensor, alive: Tensor, finite: Tensor
+    ) -> None:
+        """Move the parameters of the models that are alive; note whose gradients are finite."""
+        assert self.optimiser is not None, "a loss for networks without an optimiser"
+        update(
+            self.parameters,
+            self.moments,
+            [gradient.flatten(1) for gradient in gradients],
+            self.places,
+            self.optimiser.rates(step),
+            alive,
+            finite,
+            None if self.working is self.parameters else self.working,
+        )
 
 
 def keep_memory() -> None:
@@ -116,14 +164,21 @@ class Engine:
             parameters = torch.cat(buffers, 1)
             own = optimisers.get(player)
             adam = None if own is None else Adam.stack(own, self.device)
-            players[player] = Player(networks, parameters, Moments.zeros_like(parameters), adam)
+            working = parameters.to(self.dtype)
+            moments = Moments.zeros_like(parameters)
+            players[player] = Player(networks, parameters, working, moments, adam)
         return players
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What networks multiply."""
+        return torch.bfloat16 if self.config.precision == "bf16" else torch.float32
 
     def _term_names(self) -> tuple[str, ...]:
         """What the method reports, found by asking it once."""
         with torch.no_grad():
             losses = self._losses(
-                {name: player.parameters for name, player in self.players.items()}
+                {name: player.leaves() for name, player in self.players.items()}
             )
         return (
             "loss",
@@ -159,36 +214,37 @@ class Engine:
                 self._step()
 
     def _step(self) -> None:
-        parameters = {
-            name: player.parameters.detach().requires_grad_()
-            for name, player in self.players.items()
-        }
-        losses = self._losses(parameters)
+        leaves = {name: player.leaves() for name, player in self.players.items()}
+        losses = self._losses(leaves)
         names = list(losses.players)
         gradients = {}
         for name in names:
-            last = name == names[-1]
-            total = losses.players[name].sum()
-            (gradients[name],) = torch.autograd.grad(
-                total, parameters[name], retain_graph=not last
+            own = [leaf for network in leaves[name].values() for leaf in network.values()]
+            gradients[name] = torch.autograd.grad(
+                losses.players[name].sum(),
+                own,
+                retain_graph=name != names[-1],
+                allow_unused=True,
+                materialize_grads=True,
             )
         with torch.no_grad():
-            self._judge(losses, gradients)
-            for name, gradient in gradients.items():
-                player = self.players[name]
-                assert player.optimiser is not None, f"{name} has a loss but no optimiser"
-                player.optimiser.update(
-                    player.parameters, player.moments, gradient, self.step, self.alive
-                )
+            before = self.alive.clone()
+            for loss in losses.players.values():
+                self.alive &= loss.isfinite()
+            finite = self.alive.clone()
+            for name, own in gradients.items():
+                self.players[name].update(own, self.step, self.alive, finite)
+            self.alive &= finite
+            fallen = before & ~self.alive
+            self.diverged_at.copy_(torch.where(fallen, self.step, self.diverged_at))
             self._report(losses)
             self.step += 1
 
-    def _losses(self, parameters: Mapping[str, Tensor]) -> Losses:
-        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+    def _losses(self, leaves: Mapping[str, Mapping[str, Mapping[str, Tensor]]]) -> Losses:
         apply = {
-            name: partial(_apply, player.networks[name], buffer, dtype)
+            name: partial(_apply, player.networks[name], leaves[key][name], self.dtype)
             for key, player in self.players.items()
-            for name, buffer in player.buffers(parameters[key])
+            for name in player.networks
         }
         nets = Nets(apply, LIKELIHOODS[self.config.likelihood])
         return self.method.losses(nets, self._batch())
@@ -201,20 +257,11 @@ class Engine:
             first, second = self.data.draw_index_pairs(
                 size, seeds, step, self.config.method.pair_rule()
             )
-            partners = self.data.pixels(second, seeds, step, places + size)
+            partners = self.data.inputs(second, seeds, step, places + size)
         else:
             first = self.data.draw_indices(size, Stream(seeds, "draw", step))
-        images = self.data.pixels(first, seeds, step, places)
+        images = self.data.inputs(first, seeds, step, places)
         return Batch(images, seeds, step, len(self.data), partners)
-
-    def _judge(self, losses: Losses, gradients: Mapping[str, Tensor]) -> None:
-        """Stop each model whose losses or gradients are not finite before its weights feel it."""
-        finite = self.alive.clone()
-        for name, gradient in gradients.items():
-            finite &= losses.players[name].isfinite() & gradient.sum(1).isfinite()
-        fallen = self.alive & ~finite
-        self.diverged_at.copy_(torch.where(fallen, self.step, self.diverged_at))
-        self.alive &= finite
 
     def _report(self, losses: Losses) -> None:
         """Add what happened to the running sums; a stopped model's do not count."""
@@ -241,8 +288,10 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
     }
 
 
-def _apply(network: Network, buffer: Tensor, dtype: torch.dtype, x: Tensor) -> Tensor:
-    return network(buffer, x.to(dtype))
+def _apply(
+    network: Network, parameters: Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
+) -> Tensor:
+    return network(parameters, x if x.dtype == torch.uint8 else x.to(dtype))
 
 
 @contextmanager

@@ -230,7 +230,7 @@ def load(
         shape = tuple(json.loads(facts["shape"]))
         model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
         parameters = {
-            name: torch.cat([weights[f"{name}/{key}"].flatten() for key in network.shapes])[None]
+            name: network.packed({key: weights[f"{name}/{key}"][None] for key in network.shapes})
             for name, network in model._networks.items()
         }
     except FileNotFoundError as error:

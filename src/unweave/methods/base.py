@@ -86,7 +86,7 @@ class Batch:
     """What one step of training gives an objective.
 
     Args:
-        images: float `[M, B, H, W, C]` in [0, 1].
+        images: `[M, B, H, W, C]`, float in [0, 1], or bytes, which stand for the same.
         partners: The second images of pairs, where the method asks for pairs.
         seeds: int64 `[M]`, the models' seeds.
         step: The number of steps taken so far, a scalar on the device.

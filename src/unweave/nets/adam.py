@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.nets import kernels
 
-__all__ = ["Adam", "Moments"]
+__all__ = ["Adam", "Moments", "update"]
 
 VARIANTS = ("torch", "tensorflow")
 
@@ -77,24 +78,71 @@ class Adam:
             raise UnweaveError("models of one fleet must share the variant of Adam")
         return dataclasses.replace(optimisers[0], **stacked)
 
-    def update(
-        self, parameters: Tensor, moments: Moments, gradient: Tensor, step: Tensor, alive: Tensor
-    ) -> None:
-        """Take a step in place, where `alive [M]`; `step` counts from 0."""
-        beta1, beta2 = self.beta1, self.beta2
-        correction1, correction2 = 1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)
+    def rates(self, step: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """What a stacked optimiser multiplies with at one step, counted from 0, `[M, 5]`.
+
+        Size of the step, 1 - β₁, 1 - β₂, the factor on √v, and ε.
+        """
+        correction1, correction2 = 1 - self.beta1 ** (step + 1), 1 - self.beta2 ** (step + 1)
         rate, shrink = self.lr / correction1, correction2**-0.5
         if self.variant == "tensorflow":
             rate, shrink = rate / shrink, torch.ones_like(shrink)
-        first = torch.lerp(moments.first, gradient, _like(1 - beta1, gradient))
-        second = torch.lerp(moments.second, gradient.square(), _like(1 - beta2, gradient))
-        size = second.sqrt() * _like(shrink, gradient) + _like(self.eps, gradient)
-        update = _like(rate, gradient) * first / size
-        keep = alive[:, None]
-        parameters.copy_(torch.where(keep, parameters - update, parameters))
-        moments.first.copy_(torch.where(keep, first, moments.first))
-        moments.second.copy_(torch.where(keep, second, moments.second))
+        values = (rate, 1 - self.beta1, 1 - self.beta2, shrink, self.eps)
+        return torch.cat([torch.as_tensor(value) for value in values], 1).to(dtype)
 
 
-def _like(value: Any, gradient: Tensor) -> Any:
-    return value.to(gradient.dtype) if isinstance(value, Tensor) else value
+def update(
+    parameters: Tensor,
+    moments: Moments,
+    gradients: Sequence[Tensor],
+    places: Sequence[int],
+    rates: Tensor,
+    alive: Tensor,
+    finite: Tensor,
+    working: Tensor | None = None,
+) -> None:
+    """Take a step of Adam in place, for the models that are alive.
+
+    Args:
+        parameters: float32 `[M, P]`
+        moments: Laid out as the parameters.
+        gradients: Of parts of the parameters, `[M, n]` each.
+        places: Where each part begins.
+        rates: Of this step, `[M, 5]`.
+        alive: bool `[M]`
+        finite: bool `[M]`, becomes False for models with a gradient that is not finite; no
+            parameter ever becomes so by it.
+        working: Where to write a copy of the new parameters, in the precision to multiply with.
+    """
+    if kernels.fused(parameters):
+        from unweave.nets.kernels import gpu_adam
+
+        first, second = moments.first, moments.second
+        copy = parameters if working is None else working
+        gpu_adam.update(
+            parameters, first, second, gradients, places, copy, rates, alive, finite
+        )
+        return
+    for gradient, place in zip(gradients, places, strict=True):
+        part = slice(place, place + gradient.shape[1])
+        own = Moments(moments.first[:, part], moments.second[:, part])
+        finite &= _update_part(parameters[:, part], own, gradient, rates, alive)
+    if working is not None:
+        working.copy_(parameters)
+
+
+def _update_part(
+    parameters: Tensor, moments: Moments, gradient: Tensor, rates: Tensor, alive: Tensor
+) -> Tensor:
+    """The same for one part; whose gradient is finite, `[M]`."""
+    step, weight1, weight2, shrink, eps = rates.split(1, 1)
+    gradient = gradient.to(parameters.dtype)
+    finite = gradient.sum(1).isfinite()
+    first = torch.lerp(moments.first, gradient, weight1)
+    second = torch.lerp(moments.second, gradient.square(), weight2)
+    keep = (alive & finite)[:, None]
+    moved = parameters - step * first / (second.sqrt() * shrink + eps)
+    parameters.copy_(torch.where(keep, moved, parameters))
+    moments.first.copy_(torch.where(keep, first, moments.first))
+    moments.second.copy_(torch.where(keep, second, moments.second))
+    return finite

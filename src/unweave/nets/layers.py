@@ -70,8 +70,8 @@ class Linear:
         return self.fan or (self.inputs, self.outputs)
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        return ACTIVATIONS[self.activation](kernels.linear(x, weight, bias))
+        y = kernels.linear(x, parameters["weight"], parameters["bias"])
+        return ACTIVATIONS[self.activation](y)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Expand:
         return self.side**2 * self.outputs, self.side**2 * self.inputs
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        y = kernels.linear(x, weight, bias.repeat(1, self.side**2))
+        bias = parameters["bias"].repeat(1, self.side**2)
+        y = kernels.linear(x, parameters["weight"], bias)
         return ACTIVATIONS[self.activation](y).unflatten(-1, (self.side, self.side, self.outputs))
 
 
@@ -117,9 +117,23 @@ class Conv:
     def fans(self) -> tuple[int, int]:
         return self.kernel**2 * self.inputs, self.kernel**2 * self.outputs
 
-    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        return kernels.conv(x, weight, bias, self.relu)
+    def __call__(
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        after_conv: bool = False,
+        before_conv: bool = False,
+    ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            parameters: By name.
+            x: The images.
+            after_conv: Whether x comes straight from a convolution with a ReLU that was told so.
+            before_conv: Whether the result goes straight into such a layer.
+        """
+        weight, bias = parameters["weight"], parameters["bias"]
+        return kernels.conv(x, weight, bias, self.relu, None, after_conv, before_conv)
 
 
 @dataclass(frozen=True)
@@ -136,9 +150,15 @@ class ConvTranspose(Conv):
         fan_in, fan_out = super().fans
         return fan_out, fan_in
 
-    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        weight, bias = parameters["weight"].to(x.dtype), parameters["bias"].to(x.dtype)
-        return kernels.conv_transpose(x, weight, bias, self.relu)
+    def __call__(
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        after_conv: bool = False,
+        before_conv: bool = False,
+    ) -> Tensor:
+        weight, bias = parameters["weight"], parameters["bias"]
+        return kernels.conv_transpose(x, weight, bias, self.relu, None, after_conv, before_conv)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,21 @@
 """How far an image is from what a decoder says: negative log-likelihoods, summed over pixels."""
 
+import torch
 from torch import Tensor
-from torch.nn import functional as F
+
+from unweave.nets import kernels
 
 __all__ = ["LIKELIHOODS", "bernoulli", "gaussian", "mean_image"]
 
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     """-Σ [x log p + (1 - x) log(1 - p)], p = sigmoid(logits), `[M, B, H, W, C]` to `[M, B]`."""
-    losses = F.binary_cross_entropy_with_logits(logits.float(), images, reduction="none")
-    return losses.flatten(2).sum(-1)
+    return kernels.bernoulli(logits, images)
 
 
 def gaussian(means: Tensor, images: Tensor) -> Tensor:
     """Σ (x - p)², the protocol's squared error without ½, `[M, B, H, W, C]` to `[M, B]`."""
-    return (means.float() - images).square().flatten(2).sum(-1)
+    return (means.float() - kernels.unit(images, torch.float32)).square().flatten(2).sum(-1)
 
 
 LIKELIHOODS = {"bernoulli": bernoulli, "gaussian": gaussian}

@@ -4,25 +4,30 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
-from unweave.nets.layers import Layer
+from unweave.nets.layers import Conv, Layer
 from unweave.streams import Stream
 
 __all__ = ["INITS", "Network"]
 
 INITS = ("glorot", "torch")
+ALIGNMENT = 16
+"""In numbers: where a parameter may begin, so that it can be read in wide words."""
 
 
 @dataclass(frozen=True)
 class Network:
     """Layers applied one after the other, for M models side by side.
 
-    The parameters of all layers of a model are one row of a buffer `[M, len(network)]`;
-    optimisers, checkpoints and fleets only ever see that buffer.
+    The parameters of all layers of a model are one row of a buffer `[M, network.width]`;
+    optimisers, checkpoints and fleets only ever see that buffer. Between parameters it has a few
+    numbers that nobody reads, so that each parameter begins at a multiple of `ALIGNMENT`.
     """
 
     layers: tuple[Layer, ...]
@@ -37,25 +42,54 @@ class Network:
         }
 
     def __len__(self) -> int:
+        """How many parameters a model has."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
-    def __call__(self, buffer: Tensor, x: Tensor) -> Tensor:
-        """Apply all layers: parameters `[M, len(self)]`, input `[M, B, ...]`."""
-        parameters = dict(self.named(buffer))
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where every parameter begins in a model's row of the buffer."""
+        sizes = [_aligned(math.prod(shape)) for shape in self.shapes.values()]
+        return dict(zip(self.shapes, accumulate(sizes, initial=0), strict=False))
+
+    @cached_property
+    def width(self) -> int:
+        """The length of a model's row of the buffer."""
+        return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
+
+    def __call__(self, parameters: Tensor | Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Apply all layers: parameters by name or as a buffer, input `[M, B, ...]`."""
+        if isinstance(parameters, Tensor):
+            parameters = dict(self.named(parameters))
         for place, layer in enumerate(self.layers):
             own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
-            x = layer(own, x)
+            if isinstance(layer, Conv):
+                x = layer(own, x, self._linked(place - 1), self._linked(place))
+            else:
+                x = layer(own, x)
         return x
+
+    def _linked(self, place: int) -> bool:
+        """Whether a convolution with a ReLU leads straight into another convolution."""
+        layer, following = self.layers[max(place, 0)], self.layers[place + 1 : place + 2]
+        both = isinstance(layer, Conv) and all(isinstance(one, Conv) for one in following)
+        return place >= 0 and len(following) == 1 and both and layer.relu
 
     def named(self, buffer: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Views `[M, *shape]` of all parameters, by name."""
-        sizes = [math.prod(shape) for shape in self.shapes.values()]
-        # One split, not many slices: its gradient is one concatenation.
-        for (name, shape), part in zip(self.shapes.items(), buffer.split(sizes, 1), strict=True):
-            yield name, part.unflatten(1, shape)
+        if buffer.shape[1] != self.width:
+            raise ValueError(f"expected a buffer [M, {self.width}], got {list(buffer.shape)}")
+        for name, shape in self.shapes.items():
+            start = self.places[name]
+            yield name, buffer[:, start : start + math.prod(shape)].unflatten(1, shape)
+
+    def packed(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """The buffer `[M, width]` of parameters `[M, *shape]` by name."""
+        parts = [parameters[name].flatten(1) for name in self.shapes]
+        padded = [F.pad(part, (0, _aligned(part.shape[1]) - part.shape[1])) for part in parts]
+        return torch.cat(padded, 1)
 
     def initial(self, seeds: Tensor, purpose: str, init: str = "glorot") -> Tensor:
-        """Initial parameters `[M, len(self)]`, each model's from its own seed.
+        """Initial parameters `[M, width]`, each model's from its own seed.
 
         Args:
             seeds: int64 `[M]`.
@@ -65,15 +99,20 @@ class Network:
         """
         if init not in INITS:
             raise UnknownNameError("initialisation", init, INITS)
-        parts = []
+        parts = {}
         for place, layer in enumerate(self.layers):
             fan_in, fan_out = layer.fans
             bound = math.sqrt(6 / (fan_in + fan_out)) if init == "glorot" else fan_in**-0.5
             for name, shape in layer.shapes.items():
+                key = f"{place}.{name}"
                 if name == "bias" and init == "glorot":
-                    parts.append(torch.zeros(len(seeds), *shape, device=seeds.device).flatten(1))
+                    parts[key] = torch.zeros(len(seeds), *shape, device=seeds.device)
                     continue
-                stream = Stream(seeds, f"init {purpose} {place}.{name}")
+                stream = Stream(seeds, f"init {purpose} {key}")
                 uniform = stream.uniform(1, math.prod(shape))[:, 0]
-                parts.append((2 * uniform - 1) * bound)
-        return torch.cat(parts, 1)
+                parts[key] = (2 * uniform - 1) * bound
+        return self.packed(parts)
+
+
+def _aligned(size: int) -> int:
+    return math.ceil(size / ALIGNMENT) * ALIGNMENT

@@ -6,6 +6,7 @@ differentiable to any order.
 """
 
 import os
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 from torch import Tensor
 
 from unweave.nets.kernels import cpu, reference
+from unweave.nets.kernels.reference import unit
 
-__all__ = ["conv", "conv_transpose", "linear"]
+__all__ = ["bernoulli", "conv", "conv_transpose", "fused", "linear", "unit"]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -22,79 +24,189 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return reference.linear(x, weight, bias)
 
 
-def conv(large: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
-    """Stride-2 convolution, `[M, B, H, W, C]` to `[M, B, H/2, W/2, O]`."""
-    return _Conv.apply(large, weight, bias, relu)
+def conv(
+    large: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+    after_conv: bool = False,
+    before_conv: bool = False,
+) -> Tensor:
+    """Stride-2 convolution, `[M, B, H, W, C]` to `[M, B, H/2, W/2, O]`.
+
+    The gradient of a ReLU between two convolutions is taken by the second one while it writes,
+    which saves a pass over the largest images of a network. Both must be told.
+
+    Args:
+        large: The images.
+        weight: `[M, k, k, C, O]`
+        bias: `[M, O]`
+        relu: Whether to cut off what is negative.
+        mask: The result is 0 where this is not positive.
+        after_conv: `large` is the result of a function told `before_conv`.
+        before_conv: The result goes into a function told `after_conv`, and nowhere else.
+    """
+    return _Conv.apply(large, weight, bias, relu, mask, after_conv, before_conv)
 
 
 def conv_transpose(
-    small: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+    after_conv: bool = False,
+    before_conv: bool = False,
 ) -> Tensor:
-    """Its transpose, `[M, B, h, w, O]` to `[M, B, 2h, 2w, C]`."""
-    return _ConvTranspose.apply(small, weight, bias, relu)
+    """Its transpose, `[M, B, h, w, O]` to `[M, B, 2h, 2w, C]`; arguments as of `conv`."""
+    return _ConvTranspose.apply(small, weight, bias, relu, mask, after_conv, before_conv)
 
 
-def _version(x: Tensor) -> ModuleType:
-    """The module whose kernels serve this tensor; UNWEAVE_KERNELS=reference is the plain one."""
-    if os.environ.get("UNWEAVE_KERNELS") == "reference" or x.device.type != "cpu":
-        return reference
-    return cpu
+def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
+    """Negative log-likelihood of images in [0, 1] or bytes, `[M, B, H, W, C]` to `[M, B]`."""
+    return _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
+
+
+def fused(x: Tensor) -> bool:
+    """Whether the kernels for a GPU serve this tensor; UNWEAVE_KERNELS=reference says no."""
+    return (
+        x.device.type == "cuda"
+        and x.dtype != torch.float64
+        and os.environ.get("UNWEAVE_KERNELS") != "reference"
+        and find_spec("triton") is not None
+    )
+
+
+def _version(weight: Tensor) -> ModuleType:
+    """The module whose kernels serve these weights."""
+    if fused(weight):
+        from unweave.nets.kernels import gpu
+
+        return gpu
+    plain = os.environ.get("UNWEAVE_KERNELS") == "reference" or weight.device.type != "cpu"
+    return reference if plain else cpu
 
 
 class _Conv(torch.autograd.Function):
     @staticmethod
     def forward(
-        context: Any, large: Tensor, weight: Tensor, bias: Tensor | None, relu: bool
+        context: Any,
+        large: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        relu: bool,
+        mask: Tensor | None,
+        after_conv: bool,
+        before_conv: bool,
     ) -> Tensor:
-        small = _version(large).conv(large, weight, bias, relu)
-        context.save_for_backward(large, weight, small if relu else None)
+        small = _version(weight).conv(large, weight, bias, relu, mask)
+        context.after_conv = after_conv
+        context.save_for_backward(large, weight, small if relu and not before_conv else None, mask)
         return small
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        large, weight, small = context.saved_tensors
-        need_large, need_weight, need_bias, _ = context.needs_input_grad
-        gradient = _masked(gradient, small)
+        large, weight, small, mask = context.saved_tensors
+        need_large, need_weight, need_bias, *_ = context.needs_input_grad
+        gradient = _masked(_masked(gradient, small), mask)
+        before = large if context.after_conv else None
+        if need_large and need_weight and need_bias and not torch.is_grad_enabled():
+            together = _version(weight).conv_backward(large, gradient, weight, before)
+            return *together, *(None,) * 4
         return (
-            conv_transpose(gradient, weight) if need_large else None,
-            _WeightGrad.apply(large, gradient, weight.shape[1]) if need_weight else None,
-            gradient.sum((1, 2, 3)) if need_bias else None,
-            None,
+            conv_transpose(gradient, weight, mask=before) if need_large else None,
+            *_parameter_grads(large, gradient, weight, need_weight, need_bias, "small"),
+            *(None,) * 4,
         )
 
 
 class _ConvTranspose(torch.autograd.Function):
     @staticmethod
     def forward(
-        context: Any, small: Tensor, weight: Tensor, bias: Tensor | None, relu: bool
+        context: Any,
+        small: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        relu: bool,
+        mask: Tensor | None,
+        after_conv: bool,
+        before_conv: bool,
     ) -> Tensor:
-        large = _version(small).conv_transpose(small, weight, bias, relu)
-        context.save_for_backward(small, weight, large if relu else None)
+        large = _version(weight).conv_transpose(small, weight, bias, relu, mask)
+        context.after_conv = after_conv
+        context.save_for_backward(small, weight, large if relu and not before_conv else None, mask)
         return large
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        small, weight, large = context.saved_tensors
-        need_small, need_weight, need_bias, _ = context.needs_input_grad
-        gradient = _masked(gradient, large)
+        small, weight, large, mask = context.saved_tensors
+        need_small, need_weight, need_bias, *_ = context.needs_input_grad
+        gradient = _masked(_masked(gradient, large), mask)
+        before = small if context.after_conv else None
+        if need_small and need_weight and need_bias and not torch.is_grad_enabled():
+            together = _version(weight).conv_transpose_backward(gradient, small, weight, before)
+            return *together, *(None,) * 4
         return (
-            conv(gradient, weight) if need_small else None,
-            _WeightGrad.apply(gradient, small, weight.shape[1]) if need_weight else None,
-            gradient.sum((1, 2, 3)) if need_bias else None,
-            None,
+            conv(gradient, weight, mask=before) if need_small else None,
+            *_parameter_grads(gradient, small, weight, need_weight, need_bias, "large"),
+            *(None,) * 4,
         )
 
 
 class _WeightGrad(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, large: Tensor, small: Tensor, kernel: int) -> Tensor:
+    def forward(
+        context: Any, large: Tensor, small: Tensor, kernel: int, bias: str | None
+    ) -> tuple[Tensor, Tensor | None]:
+        context.bias = bias
         context.save_for_backward(large, small)
-        return _version(large).conv_weight_grad(large, small, kernel)
+        return _version(small).conv_weight_grad(large, small, kernel, bias)
+
+    @staticmethod
+    def backward(
+        context: Any, gradient: Tensor, bias_gradient: Tensor | None = None
+    ) -> tuple[Tensor | None, ...]:
+        large, small = context.saved_tensors
+        of_large = bias_gradient if context.bias == "large" else None
+        of_small = bias_gradient if context.bias == "small" else None
+        need_large, need_small, *_ = context.needs_input_grad
+        return (
+            conv_transpose(small, gradient, of_large) if need_large else None,
+            conv(large, gradient, of_small) if need_small else None,
+            None,
+            None,
+        )
+
+
+class _Bernoulli(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, logits: Tensor, images: Tensor) -> Tensor:
+        from unweave.nets.kernels import gpu_bernoulli
+
+        context.save_for_backward(logits, images)
+        return gpu_bernoulli.losses(logits, images)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        large, small = context.saved_tensors
-        return conv_transpose(small, gradient), conv(large, gradient), None
+        from unweave.nets.kernels import gpu_bernoulli
+
+        logits, images = context.saved_tensors
+        if torch.is_grad_enabled():  # somebody will differentiate this again
+            excess = logits.float().sigmoid() - unit(images, torch.float32)
+            return (gradient[:, :, None, None, None] * excess).to(logits.dtype), None
+        return gpu_bernoulli.gradients(logits, images, gradient), None
+
+
+def _parameter_grads(
+    large: Tensor, small: Tensor, weight: Tensor, need_weight: bool, need_bias: bool, bias: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of weight and bias, where they are needed."""
+    if need_weight:
+        kernel = weight.shape[1]
+        return _WeightGrad.apply(large, small, kernel, bias if need_bias else None)
+    summed = (small if bias == "small" else large).sum((1, 2, 3))
+    return None, summed if need_bias else None
 
 
 def _masked(gradient: Tensor, output: Tensor | None) -> Tensor:

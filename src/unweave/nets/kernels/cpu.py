@@ -4,6 +4,7 @@ One model's convolution is enough work for all cores, so nothing is lost by taki
 model's numbers cannot depend on its fleet.
 """
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -12,31 +13,52 @@ from torch.nn import functional as F
 
 from unweave.nets.kernels import reference
 
-__all__ = ["conv", "conv_transpose", "conv_weight_grad"]
+__all__ = [
+    "conv",
+    "conv_backward",
+    "conv_transpose",
+    "conv_transpose_backward",
+    "conv_weight_grad",
+]
 
+_here = sys.modules[__name__]
 STRIDE, DILATION, NO_OUTPUT_PADDING = (2, 2), (1, 1), (0, 0)
 
 
-def conv(large: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+def conv(
+    large: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:
     """See `reference.conv`."""
+    large = reference.unit(large, weight.dtype)
     models, batch, height, width, _ = large.shape
     small = large.new_empty(models, batch, height // 2, width // 2, weight.shape[4])
-    return _fill(small, F.conv2d, large, weight, bias, relu)
+    return _fill(small, F.conv2d, large, weight, bias, relu, mask)
 
 
 def conv_transpose(
-    small: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """See `reference.conv_transpose`."""
     if weight.shape[3] == 1:  # the library is slow at a single channel
-        return reference.conv_transpose(small, weight, bias, relu)
+        return reference.conv_transpose(small, weight, bias, relu, mask)
     models, batch, height, width, _ = small.shape
     large = small.new_empty(models, batch, 2 * height, 2 * width, weight.shape[3])
-    return _fill(large, F.conv_transpose2d, small, weight, bias, relu)
+    return _fill(large, F.conv_transpose2d, small, weight, bias, relu, mask)
 
 
-def conv_weight_grad(large: Tensor, small: Tensor, kernel: int) -> Tensor:
+def conv_weight_grad(
+    large: Tensor, small: Tensor, kernel: int, bias: str | None = None
+) -> tuple[Tensor, Tensor | None]:
     """See `reference.conv_weight_grad`."""
+    large = reference.unit(large, small.dtype)
     padding = _padding(kernel)
     shape = large.new_empty(small.shape[-1], large.shape[-1], kernel, kernel)
     gradients = []
@@ -55,7 +77,22 @@ def conv_weight_grad(large: Tensor, small: Tensor, kernel: int) -> Tensor:
             (False, True, False),
         )
         gradients.append(gradient.permute(2, 3, 1, 0))
-    return torch.stack(gradients)
+    summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
+    return torch.stack(gradients), summed
+
+
+def conv_backward(
+    large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `reference.conv_backward`."""
+    return reference.composed_backward(_here, large, gradient, weight, mask)
+
+
+def conv_transpose_backward(
+    gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `reference.conv_transpose_backward`."""
+    return reference.composed_transpose_backward(_here, gradient, small, weight, mask)
 
 
 def _padding(kernel: int) -> tuple[int, int]:
@@ -79,6 +116,7 @@ def _fill(
     weight: Tensor,
     bias: Tensor | None,
     relu: bool,
+    mask: Tensor | None,
 ) -> Tensor:
     """Apply a convolution to the images of each model, straight into its part of `out`."""
     padding = _padding(weight.shape[1])
@@ -90,4 +128,4 @@ def _fill(
             torch.clamp_min(y, 0, out=place)
         else:
             place.copy_(y)
-    return out
+    return out if mask is None else torch.ops.aten.threshold_backward(out, mask, 0)

@@ -7,51 +7,135 @@ O]`.
 A stride-2 convolution takes large to small, its transpose small to large with the same weights,
 and both have the same weight gradient, so the three functions are closed under differentiation.
 Padding is (k - 2) / 2 on each side, which is what TensorFlow calls "same".
+
+Images may be bytes, 0 … 255, which stand for [0, 1]. A mask is an image of the result's shape:
+where it is not positive, the result is 0, which is how a gradient goes back through a ReLU.
 """
 
+import sys
 from itertools import product
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["conv", "conv_transpose", "conv_weight_grad", "linear"]
+__all__ = [
+    "bernoulli",
+    "composed_backward",
+    "composed_transpose_backward",
+    "conv",
+    "conv_backward",
+    "conv_transpose",
+    "conv_transpose_backward",
+    "conv_weight_grad",
+    "linear",
+    "unit",
+]
+
+_here = sys.modules[__name__]
+
+
+def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
+    """Images in [0, 1], whether they are bytes or already numbers."""
+    return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """`[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`."""
-    return torch.baddbmm(bias[:, None], x, weight)
+    return torch.baddbmm(bias[:, None], unit(x, weight.dtype), weight)
 
 
-def conv(large: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+def conv(
+    large: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:
     """`[M, B, H, W, C]` to `[M, B, h, w, O]`: small(i) = Σ_t large(2 i + t - p) · weight(t)."""
     models, batch, height, width, _ = large.shape
-    columns = _columns(large, weight.shape[1])
+    columns = _columns(unit(large, weight.dtype), weight.shape[1])
     small = torch.bmm(columns, weight.flatten(1, 3))
-    return _finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu)
+    return _finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu, mask)
 
 
 def conv_transpose(
-    small: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """`[M, B, h, w, O]` to `[M, B, H, W, C]`: the adjoint of `conv` with the same weights."""
     if weight.shape[1] == 4 and weight.shape[3] > 1:
-        return _finish(_transpose_by_phases(small, weight), bias, relu)
+        return _finish(_transpose_by_phases(small, weight), bias, relu, mask)
     columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
-    return _finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu)
+    return _finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu, mask)
 
 
-def conv_weight_grad(large: Tensor, small: Tensor, kernel: int) -> Tensor:
-    """`[M, B, H, W, C]`, `[M, B, h, w, O]` to `[M, k, k, C, O]`: ∂⟨conv(large, w), small⟩ / ∂w."""
-    gradient = torch.bmm(_columns(large, kernel).mT, small.flatten(1, 3))
-    return gradient.unflatten(1, (kernel, kernel, large.shape[-1]))
+def conv_weight_grad(
+    large: Tensor, small: Tensor, kernel: int, bias: str | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """`[M, B, H, W, C]`, `[M, B, h, w, O]` to `[M, k, k, C, O]`: ∂⟨conv(large, w), small⟩ / ∂w.
+
+    Args:
+        large: The large images.
+        small: The small ones.
+        kernel: k.
+        bias: Which of the two images had a bias, `"small"` (a convolution's result) or `"large"`
+            (its transpose's); its gradient, the sum over pixels, comes second.
+    """
+    gradient = torch.bmm(_columns(unit(large, small.dtype), kernel).mT, small.flatten(1, 3))
+    summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
+    return gradient.unflatten(1, (kernel, kernel, large.shape[-1])), summed
 
 
-def _finish(image: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """Add the bias `[M, channels]`, then cut off what is negative, where asked."""
+def conv_backward(
+    large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `conv`'s images (masked), weight and bias from that of its result."""
+    return composed_backward(_here, large, gradient, weight, mask)
+
+
+def conv_transpose_backward(
+    gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `conv_transpose`'s images (masked), weight and bias."""
+    return composed_transpose_backward(_here, gradient, small, weight, mask)
+
+
+def composed_backward(
+    version: Any, large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`conv_backward` by the single kernels of some version."""
+    back = version.conv_transpose(gradient, weight, mask=mask)
+    return back, *version.conv_weight_grad(large, gradient, weight.shape[1], "small")
+
+
+def composed_transpose_backward(
+    version: Any, gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`conv_transpose_backward` by the single kernels of some version."""
+    back = version.conv(gradient, weight, mask=mask)
+    return back, *version.conv_weight_grad(gradient, small, weight.shape[1], "large")
+
+
+def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
+    """-Σ [x log p + (1 - x) log(1 - p)], p = sigmoid(logits), `[M, B, H, W, C]` to `[M, B]`."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    losses = F.binary_cross_entropy_with_logits(
+        logits, unit(images, logits.dtype), reduction="none"
+    )
+    return losses.flatten(2).sum(-1)
+
+
+def _finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) -> Tensor:
+    """Add the bias `[M, channels]`, cut off what is negative, and mask, where asked."""
     if bias is not None:
         image = image + bias[:, None, None, None]
-    return image.relu() if relu else image
+    image = image.relu() if relu else image
+    return image if mask is None else torch.where(mask > 0, image, 0)
 
 
 def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:

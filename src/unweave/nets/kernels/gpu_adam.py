@@ -1,0 +1,114 @@
+"""Adam on a GPU: parameters, moments and the copy to multiply with, in one pass and one launch."""
+
+import itertools
+from collections.abc import Sequence
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+__all__ = ["update"]
+
+BLOCK = 1024
+
+
+def update(
+    parameters: Tensor,
+    first: Tensor,
+    second: Tensor,
+    gradients: Sequence[Tensor],
+    places: Sequence[int],
+    working: Tensor,
+    rates: Tensor,
+    alive: Tensor,
+    finite: Tensor,
+) -> None:
+    """Take a step in place; see `Adam.update`.
+
+    Args:
+        parameters: `[M, P]`
+        first: Mean of gradients, laid out as the parameters.
+        second: Mean of squares, likewise.
+        gradients: Of parts of the parameters, `[M, n]` each.
+        places: Where each part begins in a row of the parameters.
+        working: `[M, P]`, written with the new parameters.
+        rates: float32 `[M, 5]`: step size, 1 - β₁, 1 - β₂, factor on the root, ε.
+        alive: bool `[M]`; other models are left alone.
+        finite: bool `[M]`, set to False for models with a gradient that is not finite.
+    """
+    dense = tuple(g if g.stride(1) == 1 else g.contiguous() for g in gradients)
+    sizes = tuple(g.shape[1] for g in dense)
+    blocks = [triton.cdiv(size, BLOCK) for size in sizes]
+    starts = tuple(itertools.accumulate(blocks, initial=0))
+    _kernel[(starts[-1], len(parameters))](
+        parameters,
+        first,
+        second,
+        dense,
+        working,
+        rates,
+        alive,
+        finite,
+        parameters.stride(0),
+        tuple(g.stride(0) for g in dense),
+        PARTS=len(dense),
+        PLACES=tuple(places),
+        SIZES=sizes,
+        STARTS=starts,
+        COPY=working.data_ptr() != parameters.data_ptr(),
+        BLOCK=BLOCK,
+    )
+
+
+@triton.jit
+def _kernel(
+    parameters,
+    first,
+    second,
+    gradients,
+    working,
+    rates,
+    alive,
+    finite,
+    stride,
+    gradient_strides,
+    PARTS: tl.constexpr,
+    PLACES: tl.constexpr,
+    SIZES: tl.constexpr,
+    STARTS: tl.constexpr,
+    COPY: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    block = tl.program_id(0)
+    model = tl.program_id(1).to(tl.int64)
+    if tl.load(alive + model):
+        for part in tl.static_range(PARTS):
+            if (block >= STARTS[part]) & (block < STARTS[part + 1]):
+                item = (block - STARTS[part]) * BLOCK + tl.arange(0, BLOCK)
+                known = item < SIZES[part]
+                place = model * stride + PLACES[part] + item
+                own = gradients[part] + model * gradient_strides[part] + item
+                g = tl.load(own, mask=known, other=0.0).to(tl.float32)
+                if tl.sum((tl.abs(g) < float("inf")).to(tl.int32), 0) < BLOCK:
+                    tl.store(finite + model, False)
+                else:
+                    _move(
+                        parameters, first, second, working, rates + model * 5, place, known, g,
+                        COPY,
+                    )  # fmt: skip
+
+
+@triton.jit
+def _move(parameters, first, second, working, rates, place, known, g, COPY: tl.constexpr):
+    """One block of one part."""
+    m = tl.load(first + place, mask=known, other=0.0)
+    v = tl.load(second + place, mask=known, other=0.0)
+    p = tl.load(parameters + place, mask=known, other=0.0)
+    m += tl.load(rates + 1) * (g - m)
+    v += tl.load(rates + 2) * (g * g - v)
+    p -= tl.load(rates) * m / (tl.sqrt(v) * tl.load(rates + 3) + tl.load(rates + 4))
+    tl.store(first + place, m, mask=known)
+    tl.store(second + place, v, mask=known)
+    tl.store(parameters + place, p, mask=known)
+    if COPY:
+        tl.store(working + place, p.to(working.dtype.element_ty), mask=known)
