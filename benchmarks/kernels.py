@@ -88,7 +88,7 @@ def call(kind: str, layer: Layer, models: int, launch: Launch | None) -> Callabl
         "conv, mask": lambda: gpu.conv(large, weight, mask=small, launch=launch),
         "transpose": lambda: gpu.conv_transpose(small, weight, bias, True, launch=launch),
         "weight grad": lambda: gpu.conv_weight_grad(large, small, kernel, "large", launch),
-        "conv backward": lambda: gpu.conv_backward(large, small, weight, large, launch),
+        "conv backward": lambda: gpu.conv_backward(large, small, weight, large),
         "transpose backward": lambda: gpu.conv_transpose_backward(
             large, small, weight, small, launch
         ),
@@ -152,11 +152,16 @@ def error(layer: Layer, dtype: torch.dtype) -> dict[str, float]:
 
 def compile_all(share: int, shares: int) -> None:
     """Compile this process's share of all launches, for a later process to find in the cache."""
-    work = [(k, at, launch) for k, layers in USES.items() for at in layers for launch in launches(k, at)]
+    work = [
+        (k, at, launch)
+        for k, layers in USES.items()
+        for at in layers
+        for launch in launches(k, at)
+    ]
     for kind, layer, launch in work[share::shares]:
         try:
             call(kind, layer, 1, launch)()
-        except Exception as reason:  # noqa: BLE001 - too large a block is one that is not chosen
+        except Exception as reason:
             print(kind, layer, launch, str(reason)[:80])
 
 
@@ -187,7 +192,7 @@ def main() -> None:
             for launch in [None, *(launches(kind, layer) if args.search else [])]:
                 try:
                     time = microseconds(call(kind, layer, args.models, launch)) / args.models
-                except Exception:  # noqa: BLE001, S112 - as in compile_all
+                except Exception:
                     continue
                 found.append((time, launch))
             found.sort(key=lambda one: one[0])

@@ -105,7 +105,6 @@ class Stream:
             ..., :width
         ]
 
-
     @property
     def _fused(self) -> bool:
         return self.seeds.device.type == "cuda" and find_spec("triton") is not None

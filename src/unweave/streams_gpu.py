@@ -76,6 +76,10 @@ def _kernel(
         at = 4 * block + j
         real = known & (at < width)
         if UNIFORM:
-            tl.store(out + start + at, (words[j] >> 8).to(tl.float32) * 5.9604644775390625e-08, mask=real)
+            tl.store(
+                out + start + at,
+                (words[j] >> 8).to(tl.float32) * 5.9604644775390625e-08,
+                mask=real,
+            )
         else:
             tl.store(out + start + at, words[j].to(tl.int64), mask=real)

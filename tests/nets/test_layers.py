@@ -133,9 +133,9 @@ def test_fans_are_those_that_torch_computes_from_its_weights(layer, theirs):
         (Expand(7, 3), (7,)),
     ],
 )
-def test_a_layer_computes_in_the_precision_of_its_input(layer, shape):
+def test_a_layer_computes_in_the_precision_of_its_parameters(layer, shape):
     own, x = parameters(layer), draw(MODELS, BATCH, *shape)
-    double = layer(own, x.double())
+    double = layer({name: value.double() for name, value in own.items()}, x.double())
     assert double.dtype == torch.float64
     assert layer(own, x).dtype == torch.float32
     torch.testing.assert_close(layer(own, x), double.float())

@@ -58,9 +58,7 @@ class Player:
 
     def named(self, buffer: Tensor) -> dict[str, dict[str, Tensor]]:
         """Views `[M, *shape]` of all parameters in a buffer, by network and name."""
-        return {
-            name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)
-        }
+        return {name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)}
 
     @property
     def places(self) -> list[int]:
@@ -177,9 +175,7 @@ class Engine:
     def _term_names(self) -> tuple[str, ...]:
         """What the method reports, found by asking it once."""
         with torch.no_grad():
-            losses = self._losses(
-                {name: player.leaves() for name, player in self.players.items()}
-            )
+            losses = self._losses({name: player.leaves() for name, player in self.players.items()})
         return (
             "loss",
             *losses.terms,
@@ -232,8 +228,8 @@ class Engine:
             for loss in losses.players.values():
                 self.alive &= loss.isfinite()
             finite = self.alive.clone()
-            for name, own in gradients.items():
-                self.players[name].update(own, self.step, self.alive, finite)
+            for name, of_player in gradients.items():
+                self.players[name].update(of_player, self.step, self.alive, finite)
             self.alive &= finite
             fallen = before & ~self.alive
             self.diverged_at.copy_(torch.where(fallen, self.step, self.diverged_at))

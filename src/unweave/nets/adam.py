@@ -119,9 +119,7 @@ def update(
 
         first, second = moments.first, moments.second
         copy = parameters if working is None else working
-        gpu_adam.update(
-            parameters, first, second, gradients, places, copy, rates, alive, finite
-        )
+        gpu_adam.update(parameters, first, second, gradients, places, copy, rates, alive, finite)
         return
     for gradient, place in zip(gradients, places, strict=True):
         part = slice(place, place + gradient.shape[1])

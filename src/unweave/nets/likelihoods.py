@@ -15,7 +15,8 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
 
 def gaussian(means: Tensor, images: Tensor) -> Tensor:
     """Σ (x - p)², the protocol's squared error without ½, `[M, B, H, W, C]` to `[M, B]`."""
-    return (means.float() - kernels.unit(images, torch.float32)).square().flatten(2).sum(-1)
+    means = means.to(torch.promote_types(means.dtype, torch.float32))
+    return (means - kernels.unit(images, means.dtype)).square().flatten(2).sum(-1)
 
 
 LIKELIHOODS = {"bernoulli": bernoulli, "gaussian": gaussian}

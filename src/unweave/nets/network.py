@@ -70,9 +70,10 @@ class Network:
 
     def _linked(self, place: int) -> bool:
         """Whether a convolution with a ReLU leads straight into another convolution."""
-        layer, following = self.layers[max(place, 0)], self.layers[place + 1 : place + 2]
-        both = isinstance(layer, Conv) and all(isinstance(one, Conv) for one in following)
-        return place >= 0 and len(following) == 1 and both and layer.relu
+        if not 0 <= place < len(self.layers) - 1:
+            return False
+        layer, following = self.layers[place : place + 2]
+        return isinstance(layer, Conv) and layer.relu and isinstance(following, Conv)
 
     def named(self, buffer: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Views `[M, *shape]` of all parameters, by name."""

@@ -65,7 +65,9 @@ def conv_transpose(
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of images in [0, 1] or bytes, `[M, B, H, W, C]` to `[M, B]`."""
-    return _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
+    return (
+        _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
+    )
 
 
 def fused(x: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """The Bernoulli likelihood on a GPU: one pass over logits and images each way.
 
-    loss = Σ max(l, 0) - l x + log(1 + exp(-|l|)),     ∂ loss / ∂ l = sigmoid(l) - x
+loss = Σ max(l, 0) - l x + log(1 + exp(-|l|)),     ∂ loss / ∂ l = sigmoid(l) - x
 """
 
 import torch
