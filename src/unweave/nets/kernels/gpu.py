@@ -18,6 +18,7 @@ from unweave.nets.kernels.gpu_conv import (
     conv_kernel,
     meet_kernel,
     products_kernel,
+    thin_transpose_kernel,
     transpose_backward_kernel,
     transpose_kernel,
     weight_grad_kernel,
