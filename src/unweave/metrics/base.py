@@ -57,7 +57,8 @@ class Table:
     """Checked codes `[n, d]` and factor classes `[n, K]`, classes counted from 0 without gaps.
 
     Args:
-        codes: float64 `[n, d]`, finite.
+        codes: Floats `[n, d]`, finite; float32 where they came so, since the edges of bins and so
+            the last digits of scores depend on it, else float64.
         factors: int64 `[n, K]`: each factor's values replaced by their rank among those present.
     """
 
@@ -115,8 +116,9 @@ def table(codes: Any, factors: Any) -> Table:
 
 
 def check_codes(codes: Any) -> np.ndarray:
-    """Codes as float64 `[n, d]`, finite."""
-    return _matrix(codes, "codes").astype(np.float64)
+    """Codes as finite floats `[n, d]`: float32 stays, all else becomes float64."""
+    codes = _matrix(codes, "codes")
+    return codes if codes.dtype == np.float32 else codes.astype(np.float64)
 
 
 def _matrix(values: Any, what: str) -> np.ndarray:
