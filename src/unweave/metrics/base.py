@@ -60,10 +60,12 @@ class Table:
         codes: Floats `[n, d]`, finite; float32 where they came so, since the edges of bins and so
             the last digits of scores depend on it, else float64.
         factors: int64 `[n, K]`: each factor's values replaced by their rank among those present.
+        columns: Which of the given factors these are, `[K]`; factors with one value are left out.
     """
 
     codes: np.ndarray
     factors: np.ndarray
+    columns: tuple[int, ...]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -72,6 +74,14 @@ class Table:
     def sizes(self) -> np.ndarray:
         """How many values each factor takes, `[K]`."""
         return self.factors.max(0) + 1
+
+    @cached_property
+    def is_grid(self) -> bool:
+        """Whether the rows are every combination of the factors' values, each once."""
+        if len(self) != np.prod(self.sizes.astype(float)):
+            return False
+        index = np.ravel_multi_index(tuple(self.factors.T), tuple(self.sizes))
+        return bool((np.bincount(index) == 1).all())
 
     def draw(self, count: int, generator: np.random.Generator) -> "Table":
         """All rows as they are where at most `count` are given, else `count` of them, drawn."""
@@ -85,17 +95,33 @@ class Table:
         """Rows to learn from and rows to test on.
 
         Up to `train + test` rows are cut in their order, in the proportion of the two; more are
-        drawn from.
+        drawn from, and so is a full grid of any size. Rows sorted such that a cut would test
+        values that were never learned are shuffled first.
         """
-        if len(self) > train + test:
-            drawn = self.draw(train + test, generator)
+        if len(self) > train + test or self.is_grid:
+            drawn = self.rows(generator.integers(len(self), size=train + test))
             return drawn.rows(slice(0, train)), drawn.rows(slice(train, None))
         border = round(len(self) * train / (train + test))
-        return self.rows(slice(0, border)), self.rows(slice(border, None))
+        if border in (0, len(self)):
+            raise MetricError(
+                f"a part to learn from and a part to test on need more rows, but got {len(self)}"
+            )
+        learned, tested = self.rows(slice(0, border)), self.rows(slice(border, None))
+        if not learned.covers(tested):
+            order = generator.permutation(len(self))
+            return self.rows(order[:border]), self.rows(order[border:])
+        return learned, tested
+
+    def covers(self, other: "Table") -> bool:
+        """Whether every value of every factor in the other table is also in this one."""
+        return all(
+            np.isin(np.unique(asked), known).all()
+            for asked, known in zip(other.factors.T, self.factors.T, strict=True)
+        )
 
     def rows(self, chosen: Any) -> "Table":
         """The chosen rows; classes keep their numbers."""
-        return Table(self.codes[chosen], self.factors[chosen])
+        return Table(self.codes[chosen], self.factors[chosen], self.columns)
 
 
 def table(codes: Any, factors: Any) -> Table:
@@ -103,7 +129,8 @@ def table(codes: Any, factors: Any) -> Table:
 
     Args:
         codes: `[n, d]` or `[n]`; NumPy, torch, pandas or lists.
-        factors: `[n, K]` or `[n]`; any values, of which equal ones are one class.
+        factors: `[n, K]` or `[n]`; any values, of which equal ones are one class. Factors with
+            one value are left out: there is nothing to find.
     """
     codes, factors = check_codes(codes), _matrix(factors, "factors")
     if len(codes) != len(factors):
@@ -111,8 +138,55 @@ def table(codes: Any, factors: Any) -> Table:
             f"codes and factors must have the same rows, but got {len(codes):,} and "
             f"{len(factors):,}"
         )
-    columns = [np.unique(column, return_inverse=True)[1] for column in factors.T]
-    return Table(codes, np.stack(columns, 1).astype(np.int64))
+    ranked = [_ranks(column) for column in factors.T]
+    varying = tuple(k for k, ranks in enumerate(ranked) if ranks.any())
+    if not varying:
+        raise MetricError("factors must vary, but each of them has the same value in every row")
+    return Table(codes, np.stack([ranked[k] for k in varying], 1), varying)
+
+
+def train_and_test(
+    codes: Any,
+    factors: Any,
+    test_codes: Any,
+    test_factors: Any,
+    generator: np.random.Generator,
+    train: int = 10_000,
+    test: int = 5_000,
+) -> tuple[Table, Table]:
+    """Rows to learn from and rows to test on, cut from one table or given as two.
+
+    Args:
+        codes: As for `table`.
+        factors: As for `table`.
+        test_codes: None to cut one table, or the codes of the rows to test on.
+        test_factors: Their factors.
+        generator: Draws rows where there are more than the protocol's.
+        train: The protocol's number of rows to learn from.
+        test: The protocol's number of rows to test on.
+    """
+    if (test_codes is None) != (test_factors is None):
+        raise MetricError("test_codes and test_factors must be given together")
+    if test_codes is None:
+        return table(codes, factors).split(train, test, generator)
+    parts = (check_codes(codes), check_codes(test_codes))
+    labels = (_matrix(factors, "factors"), _matrix(test_factors, "test_factors"))
+    for part, label in zip(parts, labels, strict=True):
+        if len(part) != len(label):
+            raise MetricError(
+                f"codes and factors must have the same rows, but got {len(part):,} and "
+                f"{len(label):,}"
+            )
+    if parts[0].shape[1] != parts[1].shape[1] or labels[0].shape[1] != labels[1].shape[1]:
+        raise MetricError(
+            "test rows must have the same codes and factors as the rows to learn from"
+        )
+    both = table(np.concatenate(parts), np.concatenate(labels))
+    border = len(parts[0])
+    return (
+        both.rows(slice(0, border)).draw(train, generator),
+        both.rows(slice(border, None)).draw(test, generator),
+    )
 
 
 def check_codes(codes: Any) -> np.ndarray:
@@ -133,3 +207,15 @@ def _matrix(values: Any, what: str) -> np.ndarray:
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise MetricError(f"{what} must be finite, but row {row}, column {column} is not")
     return array
+
+
+def _ranks(column: np.ndarray) -> np.ndarray:
+    """Each value's rank among the values present, int64."""
+    low, high = float(column.min()), float(column.max())
+    whole = column.dtype.kind in "biu" or (column == np.rint(column)).all()
+    if not whole or max(-low, high) > 2**53 or high - low > 2 * len(column):
+        return np.unique(column, return_inverse=True)[1]
+    # Small whole numbers, as factors mostly are: counting is many times faster than sorting.
+    shifted = column.astype(np.int64) - int(low)
+    present = np.bincount(shifted) > 0
+    return shifted if present.all() else (np.cumsum(present) - 1)[shifted]
