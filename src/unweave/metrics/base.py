@@ -1,4 +1,4 @@
-"""What every metric shares: the table of codes and factors, the draws from it, and its description.
+"""What every metric shares: its description, the table of codes and factors, draws from it.
 
 A metric is a pure function of arrays:
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from unweave.errors import UnweaveError
 
-__all__ = ["Metric", "MetricError", "Table", "table"]
+__all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
 
 
 class MetricError(UnweaveError):
@@ -33,7 +33,9 @@ class Metric:
         function: The metric.
         higher_is_better: None where neither is.
         bounds: Of the headline score.
-        needs: `"codes"` alone; `"factors"` beside them; `"pairs"` of rows that share a factor.
+        needs: `"codes"` alone; `"factors"` beside them; `"pairs"` of rows that share a factor;
+            `"posterior"`: codes and their log-variances, as the option `logvars`; `"images"`: the
+            posterior, the images and their reconstructions, as options of these names.
         cost: Rough time for 10,000 rows and ten codes: `"seconds"` or `"minutes"`.
         reference: Where it was published.
         failure: Its known failure, in one line.
@@ -43,7 +45,7 @@ class Metric:
     function: Callable[..., dict[str, float]]
     higher_is_better: bool | None
     bounds: tuple[float, float]
-    needs: Literal["codes", "factors", "pairs"]
+    needs: Literal["codes", "factors", "pairs", "posterior", "images"]
     cost: Literal["seconds", "minutes"]
     reference: str
     failure: str
@@ -85,9 +87,8 @@ class Table:
 
     def draw(self, count: int, generator: np.random.Generator) -> "Table":
         """All rows as they are where at most `count` are given, else `count` of them, drawn."""
-        if len(self) <= count:
-            return self
-        return self.rows(generator.integers(len(self), size=count))
+        chosen = choose_rows(len(self), count, generator)
+        return self if chosen is None else self.rows(chosen)
 
     def split(
         self, train: int, test: int, generator: np.random.Generator
@@ -138,7 +139,7 @@ def table(codes: Any, factors: Any) -> Table:
             f"codes and factors must have the same rows, but got {len(codes):,} and "
             f"{len(factors):,}"
         )
-    ranked = [_ranks(column) for column in factors.T]
+    ranked = [_ranks(column) for column in np.ascontiguousarray(factors.T)]
     varying = tuple(k for k, ranks in enumerate(ranked) if ranks.any())
     if not varying:
         raise MetricError("factors must vary, but each of them has the same value in every row")
@@ -189,10 +190,27 @@ def train_and_test(
     )
 
 
+def choose_rows(available: int, count: int, generator: np.random.Generator) -> np.ndarray | None:
+    """None, for all rows, where at most `count` are there, else the numbers of `count`, drawn."""
+    return None if available <= count else generator.integers(available, size=count)
+
+
+def draw_codes(codes: Any, count: int, seed: int) -> np.ndarray:
+    """Checked codes for metrics that need no factors, drawn as `Table.draw` does."""
+    checked = check_codes(codes)
+    chosen = choose_rows(len(checked), count, np.random.default_rng(seed))
+    return checked if chosen is None else checked[chosen]
+
+
 def check_codes(codes: Any) -> np.ndarray:
     """Codes as finite floats `[n, d]`: float32 stays, all else becomes float64."""
     codes = _matrix(codes, "codes")
     return codes if codes.dtype == np.float32 else codes.astype(np.float64)
+
+
+def check_factors(factors: Any) -> np.ndarray:
+    """Factors as finite floats `[n, K]`, for metrics that read their values and not classes."""
+    return _matrix(factors, "factors").astype(np.float64)
 
 
 def _matrix(values: Any, what: str) -> np.ndarray:
@@ -203,7 +221,7 @@ def _matrix(values: Any, what: str) -> np.ndarray:
         raise MetricError(f"{what} must be a table [rows, columns], but got {list(array.shape)}")
     if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
         raise MetricError(f"{what} must be numbers, but got {array.dtype}")
-    if not np.isfinite(array).all():
+    if array.dtype.kind not in "biu" and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise MetricError(f"{what} must be finite, but row {row}, column {column} is not")
     return array
