@@ -7,16 +7,47 @@ Every metric is a function of arrays, for anybody's codes:
 `METRICS` describes each: whether higher is better, what it needs, how it is known to fail.
 """
 
+from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
+from unweave.metrics.beta_vae import BETA_VAE, beta_vae
+from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
+from unweave.metrics.mig import MIG, information_matrix, mig
+from unweave.metrics.modularity import MODULARITY, modularity
+from unweave.metrics.gaussian_total_correlation import (
+    GAUSSIAN_TOTAL_CORRELATION,
+    gaussian_total_correlation,
+)
+from unweave.metrics.gaussian_wasserstein_correlation import (
+    GAUSSIAN_WASSERSTEIN_CORRELATION,
+    gaussian_wasserstein_correlation,
+)
+from unweave.metrics.irs import IRS, irs
+from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
 
 __all__ = [
     "CLASSIC",
     "METRICS",
     "Metric",
     "MetricError",
+    "beta_vae",
+    "factor_vae",
+    "information_matrix",
+    "mig",
+    "modularity",
+    "vote_matrix",
+    "active_units",
+    "gaussian_total_correlation",
+    "gaussian_wasserstein_correlation",
+    "irs",
+    "mutual_info_score",
 ]
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in ()}
+METRICS: dict[str, Metric] = {
+    "beta_vae": BETA_VAE,
+    "factor_vae": FACTOR_VAE,
+    "mig": MIG,
+    "modularity": MODULARITY,
+}
 """Every metric by its name."""
 
 CLASSIC = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
