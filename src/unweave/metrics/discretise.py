@@ -54,7 +54,7 @@ def mutual_information(a_classes: np.ndarray, b_classes: np.ndarray) -> np.ndarr
 
 
 def contingency(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How often each class of a `[n]` meets each class of b `[n]`: counts `[a classes, b classes]`."""
+    """How often each class of a `[n]` meets each class of b `[n]`, `[classes of a, of b]`."""
     width = int(b.max()) + 1
     height = int(a.max()) + 1
     return np.bincount(a * width + b, minlength=height * width).reshape(height, width)
@@ -77,8 +77,8 @@ def entropy(classes: np.ndarray) -> np.ndarray:
     """Entropy H = -Σ p log p of every column of `[n, K]`, in nats, `[K]`.
 
     Example:
-        >>> entropy(np.array([[0, 0], [1, 0]])).round(3)
-        array([0.693, 0.   ])
+        >>> entropy(np.array([[0, 0], [1, 0], [1, 0], [1, 1]])).round(3)
+        array([0.562, 0.562])
     """
     return np.array([_entropy_of_one(np.bincount(column)) for column in classes.T])
 
