@@ -10,9 +10,8 @@ Every metric is a function of arrays, for anybody's codes:
 from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
 from unweave.metrics.beta_vae import BETA_VAE, beta_vae
+from unweave.metrics.elbo import ELBO, elbo
 from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
-from unweave.metrics.mig import MIG, information_matrix, mig
-from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.gaussian_total_correlation import (
     GAUSSIAN_TOTAL_CORRELATION,
     gaussian_total_correlation,
@@ -22,24 +21,29 @@ from unweave.metrics.gaussian_wasserstein_correlation import (
     gaussian_wasserstein_correlation,
 )
 from unweave.metrics.irs import IRS, irs
+from unweave.metrics.mig import MIG, information_matrix, mig
+from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
+from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
 
 __all__ = [
     "CLASSIC",
     "METRICS",
     "Metric",
     "MetricError",
-    "beta_vae",
-    "factor_vae",
-    "information_matrix",
-    "mig",
-    "modularity",
-    "vote_matrix",
     "active_units",
+    "beta_vae",
+    "elbo",
+    "factor_vae",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
+    "information_matrix",
     "irs",
+    "mig",
+    "modularity",
     "mutual_info_score",
+    "polarised_regime",
+    "vote_matrix",
 ]
 
 METRICS: dict[str, Metric] = {
@@ -47,6 +51,13 @@ METRICS: dict[str, Metric] = {
     "factor_vae": FACTOR_VAE,
     "mig": MIG,
     "modularity": MODULARITY,
+    "irs": IRS,
+    "gaussian_total_correlation": GAUSSIAN_TOTAL_CORRELATION,
+    "gaussian_wasserstein_correlation": GAUSSIAN_WASSERSTEIN_CORRELATION,
+    "mutual_info_score": MUTUAL_INFO_SCORE,
+    "active_units": ACTIVE_UNITS,
+    "polarised_regime": POLARISED_REGIME,
+    "elbo": ELBO,
 }
 """Every metric by its name."""
 

@@ -56,9 +56,9 @@ ACTIVE_UNITS = Metric(
     name="active_units",
     function=active_units,
     higher_is_better=None,
-    bounds=(0, float("inf")),
+    bounds=(0.0, float("inf")),
     needs="codes",
     cost="seconds",
-    reference="Burda et al., arXiv:1509.00519",
-    failure="the threshold is in units of the code: rescaled codes become active or passive",
+    reference="Burda et al., Importance Weighted Autoencoders, arXiv:1509.00519",
+    failure="The threshold is in units of the code: rescaling makes latents active or passive.",
 )

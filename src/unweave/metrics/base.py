@@ -202,9 +202,9 @@ def draw_codes(codes: Any, count: int, seed: int) -> np.ndarray:
     return checked if chosen is None else checked[chosen]
 
 
-def check_codes(codes: Any) -> np.ndarray:
+def check_codes(codes: Any, what: str = "codes") -> np.ndarray:
     """Codes as finite floats `[n, d]`: float32 stays, all else becomes float64."""
-    codes = _matrix(codes, "codes")
+    codes = _matrix(codes, what)
     return codes if codes.dtype == np.float32 else codes.astype(np.float64)
 
 

@@ -81,9 +81,9 @@ GAUSSIAN_TOTAL_CORRELATION = Metric(
     name="gaussian_total_correlation",
     function=gaussian_total_correlation,
     higher_is_better=False,
-    bounds=(0, float("inf")),
+    bounds=(0.0, float("inf")),
     needs="codes",
     cost="seconds",
-    reference="Locatello et al., arXiv:1811.12359",
-    failure="a passive latent whose tiny mean copies an active one counts in full",
+    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
+    failure="A passive latent whose tiny mean copies an active one counts in full.",
 )

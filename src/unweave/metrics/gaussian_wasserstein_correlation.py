@@ -62,9 +62,9 @@ GAUSSIAN_WASSERSTEIN_CORRELATION = Metric(
     name="gaussian_wasserstein_correlation",
     function=gaussian_wasserstein_correlation,
     higher_is_better=False,
-    bounds=(0, float("inf")),
+    bounds=(0.0, float("inf")),
     needs="codes",
     cost="seconds",
-    reference="Locatello et al., arXiv:1811.12359",
-    failure="shrinking all codes lowers it, whatever they share; compare the normalised one",
+    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
+    failure="Shrinking all codes lowers it, whatever they share; compare the normalised one.",
 )

@@ -84,9 +84,9 @@ IRS = Metric(
     name="irs",
     function=irs,
     higher_is_better=True,
-    bounds=(0, 1),
+    bounds=(0.0, 1.0),
     needs="factors",
     cost="seconds",
-    reference="Suter et al., arXiv:1811.00007",
-    failure="several codes that copy one factor score as well as one code each",
+    reference="Suter et al., Robustly Disentangled Causal Mechanisms, arXiv:1811.00007",
+    failure="Several codes that each copy the same factor score as well as one code per factor.",
 )

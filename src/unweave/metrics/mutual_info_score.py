@@ -53,9 +53,9 @@ MUTUAL_INFO_SCORE = Metric(
     name="mutual_info_score",
     function=mutual_info_score,
     higher_is_better=False,
-    bounds=(0, float(np.log(20))),
+    bounds=(0.0, float(np.log(20))),
     needs="codes",
     cost="seconds",
-    reference="Locatello et al., arXiv:1811.12359",
-    failure="few rows in 20 × 20 bins give independent codes a score above 0",
+    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
+    failure="A few rows in 20 × 20 bins give independent codes a score above 0.",
 )
