@@ -20,11 +20,16 @@ from unweave.metrics.gaussian_wasserstein_correlation import (
     GAUSSIAN_WASSERSTEIN_CORRELATION,
     gaussian_wasserstein_correlation,
 )
+from unweave.metrics.infomec import INFOMEC, infomec
 from unweave.metrics.irs import IRS, irs
+from unweave.metrics.jemmig import JEMMIG, jemmig
+from unweave.metrics.mcc import MCC, mcc
 from unweave.metrics.mig import MIG, information_matrix, mig
+from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
+from unweave.metrics.rmig import RMIG, rmig
 
 __all__ = [
     "CLASSIC",
@@ -37,12 +42,17 @@ __all__ = [
     "factor_vae",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
+    "infomec",
     "information_matrix",
     "irs",
+    "jemmig",
+    "mcc",
     "mig",
+    "mig_sup",
     "modularity",
     "mutual_info_score",
     "polarised_regime",
+    "rmig",
     "vote_matrix",
 ]
 
@@ -58,6 +68,11 @@ METRICS: dict[str, Metric] = {
     "active_units": ACTIVE_UNITS,
     "polarised_regime": POLARISED_REGIME,
     "elbo": ELBO,
+    "mig_sup": MIG_SUP,
+    "jemmig": JEMMIG,
+    "rmig": RMIG,
+    "mcc": MCC,
+    "infomec": INFOMEC,
 }
 """Every metric by its name."""
 
