@@ -30,6 +30,9 @@ from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
 from unweave.metrics.rmig import RMIG, rmig
+from unweave.metrics.z_diff import Z_DIFF, z_diff
+from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
+from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
 
 __all__ = [
     "CLASSIC",
@@ -54,6 +57,9 @@ __all__ = [
     "polarised_regime",
     "rmig",
     "vote_matrix",
+    "z_diff",
+    "z_max_var",
+    "z_min_var",
 ]
 
 METRICS: dict[str, Metric] = {
@@ -73,6 +79,9 @@ METRICS: dict[str, Metric] = {
     "rmig": RMIG,
     "mcc": MCC,
     "infomec": INFOMEC,
+    "z_diff": Z_DIFF,
+    "z_min_var": Z_MIN_VAR,
+    "z_max_var": Z_MAX_VAR,
 }
 """Every metric by its name."""
 
