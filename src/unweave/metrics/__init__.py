@@ -10,6 +10,7 @@ Every metric is a function of arrays, for anybody's codes:
 from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
 from unweave.metrics.beta_vae import BETA_VAE, beta_vae
+from unweave.metrics.dci import DCI, dci, importance_matrix
 from unweave.metrics.elbo import ELBO, elbo
 from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
 from unweave.metrics.gaussian_total_correlation import (
@@ -30,6 +31,7 @@ from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
 from unweave.metrics.rmig import RMIG, rmig
+from unweave.metrics.sap import SAP, accuracy_matrix, sap
 from unweave.metrics.z_diff import Z_DIFF, z_diff
 from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
 from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
@@ -39,12 +41,15 @@ __all__ = [
     "METRICS",
     "Metric",
     "MetricError",
+    "accuracy_matrix",
     "active_units",
     "beta_vae",
+    "dci",
     "elbo",
     "factor_vae",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
+    "importance_matrix",
     "infomec",
     "information_matrix",
     "irs",
@@ -56,6 +61,7 @@ __all__ = [
     "mutual_info_score",
     "polarised_regime",
     "rmig",
+    "sap",
     "vote_matrix",
     "z_diff",
     "z_max_var",
@@ -67,6 +73,8 @@ METRICS: dict[str, Metric] = {
     "factor_vae": FACTOR_VAE,
     "mig": MIG,
     "modularity": MODULARITY,
+    "dci": DCI,
+    "sap": SAP,
     "irs": IRS,
     "gaussian_total_correlation": GAUSSIAN_TOTAL_CORRELATION,
     "gaussian_wasserstein_correlation": GAUSSIAN_WASSERSTEIN_CORRELATION,

@@ -129,8 +129,5 @@ SAP = Metric(
         "Kumar et al., Variational Inference of Disentangled Latent Concepts from Unlabeled "
         "Observations, arXiv:1711.00848"
     ),
-    failure=(
-        "A line cannot tell the middle values of a factor apart: a perfect code of dSprites scores "
-        "0.245."
-    ),
+    failure="A line cannot find a factor's middle values: a perfect dSprites code scores 0.245.",
 )
