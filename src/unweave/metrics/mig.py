@@ -67,8 +67,5 @@ MIG = Metric(
     needs="factors",
     cost="seconds",
     reference="Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942",
-    failure=(
-        "Twenty bins cap it: a perfect code of a factor with 40 values cannot reach 1, and a code "
-        "may know several factors at no cost."
-    ),
+    failure="Twenty bins cap it: a perfect code of a factor with 40 values cannot reach 1.",
 )
