@@ -11,8 +11,11 @@ from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
 from unweave.metrics.beta_vae import BETA_VAE, beta_vae
 from unweave.metrics.dci import DCI, dci, importance_matrix
+from unweave.metrics.dci_es import DCI_ES, dci_es
+from unweave.metrics.downstream import DOWNSTREAM, downstream
 from unweave.metrics.elbo import ELBO, elbo
 from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
+from unweave.metrics.fairness import FAIRNESS, fairness
 from unweave.metrics.gaussian_total_correlation import (
     GAUSSIAN_TOTAL_CORRELATION,
     gaussian_total_correlation,
@@ -22,6 +25,7 @@ from unweave.metrics.gaussian_wasserstein_correlation import (
     gaussian_wasserstein_correlation,
 )
 from unweave.metrics.infomec import INFOMEC, infomec
+from unweave.metrics.interval import Interval, interval
 from unweave.metrics.irs import IRS, irs
 from unweave.metrics.jemmig import JEMMIG, jemmig
 from unweave.metrics.mcc import MCC, mcc
@@ -30,8 +34,10 @@ from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
+from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downstream
 from unweave.metrics.rmig import RMIG, rmig
 from unweave.metrics.sap import SAP, accuracy_matrix, sap
+from unweave.metrics.strong_generalisation import STRONG_GENERALISATION, strong_generalisation
 from unweave.metrics.z_diff import Z_DIFF, z_diff
 from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
 from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
@@ -39,19 +45,24 @@ from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
 __all__ = [
     "CLASSIC",
     "METRICS",
+    "Interval",
     "Metric",
     "MetricError",
     "accuracy_matrix",
     "active_units",
     "beta_vae",
     "dci",
+    "dci_es",
+    "downstream",
     "elbo",
     "factor_vae",
+    "fairness",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
     "importance_matrix",
     "infomec",
     "information_matrix",
+    "interval",
     "irs",
     "jemmig",
     "mcc",
@@ -60,8 +71,10 @@ __all__ = [
     "modularity",
     "mutual_info_score",
     "polarised_regime",
+    "reduced_downstream",
     "rmig",
     "sap",
+    "strong_generalisation",
     "vote_matrix",
     "z_diff",
     "z_max_var",
@@ -90,6 +103,11 @@ METRICS: dict[str, Metric] = {
     "z_diff": Z_DIFF,
     "z_min_var": Z_MIN_VAR,
     "z_max_var": Z_MAX_VAR,
+    "downstream": DOWNSTREAM,
+    "reduced_downstream": REDUCED_DOWNSTREAM,
+    "strong_generalisation": STRONG_GENERALISATION,
+    "fairness": FAIRNESS,
+    "dci_es": DCI_ES,
 }
 """Every metric by its name."""
 

@@ -176,6 +176,8 @@ def _sklearn(
 ) -> Prediction:
     from sklearn.ensemble import GradientBoostingClassifier
 
+    if (classes == classes[0]).all():
+        return Prediction(np.zeros(codes.shape[1]), 1.0, float((test == classes[0]).mean()))
     model = GradientBoostingClassifier(random_state=seed).fit(codes, classes)
     return Prediction(
         model.feature_importances_,

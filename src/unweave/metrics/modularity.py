@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, Table, train_and_test
+from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.mig import information_of
 
 __all__ = ["MODULARITY", "modularity"]
@@ -93,9 +93,15 @@ def explicitness(learned: Table, tested: Table) -> tuple[float, float]:
     deviation[np.ptp(learned.codes, 0) == 0] = np.inf
     x, x_test = (learned.codes - mean) / deviation, (tested.codes - mean) / deviation
     scores = [
-        _area_of_factor(x, learned.factors[:, k], x_test, tested.factors[:, k])
-        for k in range(learned.factors.shape[1])
+        _area_of_factor(x, classes, x_test, test_classes)
+        for classes, test_classes in zip(learned.factors.T, tested.factors.T, strict=True)
+        if np.ptp(classes) > 0 and np.ptp(test_classes) > 0
     ]
+    if not scores:
+        raise MetricError(
+            f"explicitness needs rows with different values to learn from and to test on, but "
+            f"{len(learned)} and {len(tested)} rows have one value of each factor"
+        )
     train, test = np.mean(scores, 0)
     return float(train), float(test)
 

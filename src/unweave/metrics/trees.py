@@ -97,8 +97,10 @@ class BoostedTrees:
 
 def _start(shares: np.ndarray) -> np.ndarray:
     """The raw predictions that give every class its share."""
-    if len(shares) <= 2:
-        return np.log(shares[-1:] / (1 - shares[-1:])) if len(shares) == 2 else np.zeros(1)
+    if len(shares) == 1:
+        return np.array([-1.0])
+    if len(shares) == 2:
+        return np.log(shares[1:] / shares[:1])
     return np.log(shares) - np.log(shares).mean()
 
 
