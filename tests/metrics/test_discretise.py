@@ -21,7 +21,7 @@ def test_bins_by_hand():
 
 
 def test_edges_have_the_precision_of_the_codes():
-    edges = np.linspace(0, 0.7, 21, dtype=np.float32)
+    edges = np.histogram(np.array([0, 0.7], np.float32), 20)[1]
     assert bins(edges[:, None]).ravel().tolist() == [*range(20), 19]
     assert bins(edges[:, None].astype(np.float64)).ravel().tolist() != [*range(20), 19]
 
