@@ -21,6 +21,9 @@ QUICK = {
     "factor_vae": {"train": 400, "test": 200},
     "z_min_var": {"train": 400, "test": 200},
     "z_max_var": {"train": 400, "test": 200},
+    "downstream": {"predictors": ["trees"], "sizes": [10_000]},
+    "strong_generalisation": {"experiments": 2},
+    "dci_es": {"trees": 20},
 }
 
 
@@ -117,7 +120,13 @@ def test_inputs_are_left_alone(name, codes, factors):
 
 
 # Trees choose between equal splits, and solvers stop, a little differently.
-PERMUTED = {"dci": 0.01, "reduced_downstream": 0.02, "strong_generalisation": 0.02}
+PERMUTED = {
+    "dci": 0.01,
+    "downstream": 0.02,
+    "reduced_downstream": 0.02,
+    "strong_generalisation": 0.02,
+    "dci_es": 0.03,
+}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -129,13 +138,12 @@ def test_order_of_codes(name, codes, factors):
     assert_allclose(after, before, atol=PERMUTED.get(name, 1e-6))
 
 
-NEGATED = {"dci": 0.01, "reduced_downstream": 0.02, "strong_generalisation": 0.02}
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_sign_of_codes(name, codes, factors, plain):
     signs = np.array([1, -1, -1, 1, -1])
-    assert_allclose(score(name, codes * signs, factors), plain[name], atol=NEGATED.get(name, 1e-6))
+    assert_allclose(
+        score(name, codes * signs, factors), plain[name], atol=PERMUTED.get(name, 1e-6)
+    )
 
 
 # Regularised models see the scale; IRS weighs codes by it; the rest are measured in its units.
@@ -156,9 +164,9 @@ def test_scale_matters_where_it_is_said_to(name, codes, factors, plain):
 
 
 # Sampled or cut into other rows to learn from and to test on.
-REORDERED = dict.fromkeys(
-    ["beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var", "dci", "sap"], 0.08
-)
+SAMPLED = ("beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var")
+LEARNED = ("dci", "sap", "dci_es", "downstream", "reduced_downstream", "strong_generalisation")
+REORDERED = dict.fromkeys((*SAMPLED, *LEARNED), 0.08)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -186,18 +194,29 @@ def test_duplicated_code(name, codes, factors):
         assert_sensible(name, value)
 
 
+# Explicitness asks how simply the best is reached, whatever that is: its known failure.
+BLIND_TO_THE_AMOUNT = {"dci_es"}
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_perfect_code_and_noise(name, factors):
     perfect = score(name, factors.astype(float), factors)
     noise = score(name, np.random.default_rng(2).normal(size=factors.shape), factors)
     assert_sensible(name, perfect)
     assert_sensible(name, noise)
-    if name in WITH_FACTORS and METRICS[name].higher_is_better:
+    if name in WITH_FACTORS and METRICS[name].higher_is_better and name not in BLIND_TO_THE_AMOUNT:
         assert perfect > noise
+
+
+ABOUT_TWO_FACTORS = {"fairness", "strong_generalisation"}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_single_factor(name, codes, factors):
+    if name in ABOUT_TWO_FACTORS:
+        with pytest.raises(MetricError, match="at least two factors"):
+            score(name, codes, factors[:, :1])
+        return
     assert_sensible(name, score(name, codes, factors[:, :1]))
     assert score(name, codes, factors[:, 0]) == score(name, codes, factors[:, :1])
 

@@ -139,7 +139,7 @@ def loss_curve(
 
 def _descend(tree: Any, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """The next node of every row; those at a leaf stay."""
-    left, features = tree.children_left[nodes], tree.feature[nodes]
+    left, features = tree.children_left[nodes], np.maximum(tree.feature[nodes], 0)
     goes_left = codes[np.arange(len(codes)), features] <= tree.threshold[nodes]
     return np.where(left < 0, nodes, np.where(goes_left, left, tree.children_right[nodes]))
 
