@@ -56,7 +56,8 @@ def infomec(
         {'infomec': 1.0, 'modularity': 1.0, 'explicitness': 1.0, 'compactness': 1.0,
         'num_active': 3.0}
     """
-    rows = table(codes, factors).draw(PROTOCOL_ROWS, np.random.default_rng(seed))
+    generator = np.random.default_rng(seed)
+    rows = table(codes, factors).draw(PROTOCOL_ROWS, generator)
     z = rows.codes.astype(np.float64)
     ranges = np.ptp(z, axis=0)
     active = ranges > (0 if discrete_codes else ranges.max() * ACTIVE_SHARE)
@@ -67,7 +68,8 @@ def infomec(
         inputs, known = _one_hot(z), _counted_information(z[:, active], rows.factors)
     else:
         inputs = _standardised(z)
-        known = _neighbour_information(inputs[:, active], rows.factors, seed)
+        tie_breaks = int(generator.integers(2**32))
+        known = _neighbour_information(inputs[:, active], rows.factors, tie_breaks)
     shares = known / entropy(rows.factors)[:, None]
     modularity, compactness = concentration(shares.T), concentration(shares)
     return {

@@ -65,7 +65,7 @@ def fit(
     if engine == "sklearn":
         from sklearn.ensemble import GradientBoostingClassifier
 
-        return GradientBoostingClassifier(random_state=seed).fit(codes, classes)
+        return GradientBoostingClassifier(random_state=seed % 2**32).fit(codes, classes)
     from unweave.metrics.trees import BoostedTrees
 
     return BoostedTrees.fit(codes, classes, seed)
