@@ -1,4 +1,8 @@
-"""Golden codes, with the scores that disentanglement_lib gives them."""
+"""Golden codes, with the scores that disentanglement_lib gives them.
+
+`dci_sklearn.json` has scikit-learn's trees on the rows of the fixed scores; the file names the
+command that wrote it.
+"""
 
 import json
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ class Golden:
     test_index: np.ndarray
     fixed: dict
     sampled: list
+    dci_sklearn: dict
 
     @property
     def train(self):
@@ -33,6 +38,7 @@ class Golden:
 
 def read_golden(name):
     scores = json.loads((GOLDEN / "scores.json").read_text())
+    engines = json.loads((GOLDEN / "dci_sklearn.json").read_text())
     with np.load(GOLDEN / "codes.npz") as file:
         grid = np.arange(np.prod(file["sizes"]))
         return Golden(
@@ -42,6 +48,7 @@ def read_golden(name):
             test_index=file["test_index"],
             fixed=scores["fixed"][name],
             sampled=[run["scores"] for run in scores["sampled"][name]],
+            dci_sklearn=engines["scores"][name],
         )
 
 
