@@ -1,12 +1,12 @@
 """BetaVAE score: which factor was held fixed, told from differences of codes."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from unweave.metrics.base import Metric, Table, table
 from unweave.metrics.groups import groups
+from unweave.metrics.logistic import fit_logistic
 
 __all__ = ["BETA_VAE", "beta_vae"]
 
@@ -51,18 +51,13 @@ def beta_vae(
         >>> beta_vae(grid.astype(float), grid)
         {'beta_vae': 1.0, 'train_accuracy': 1.0}
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     rows, generator = table(codes, factors), np.random.default_rng(seed)
     fixed = generator.integers(rows.factors.shape[1], size=train + test)
     points = differences(rows, fixed, batch, generator)
     if len(np.unique(fixed[:train])) == 1:
         accuracy = float((fixed == fixed[0]).mean())
         return {"beta_vae": accuracy, "train_accuracy": 1.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier = LogisticRegression().fit(points[:train], fixed[:train])
+    classifier = fit_logistic(points[:train], fixed[:train])
     return {
         "beta_vae": float(classifier.score(points[train:], fixed[train:])),
         "train_accuracy": float(classifier.score(points[:train], fixed[:train])),

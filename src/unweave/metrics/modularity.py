@@ -1,11 +1,11 @@
 """Modularity and explicitness: one factor per code, and factors that are easy to read off."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
+from unweave.metrics.logistic import fit_logistic
 from unweave.metrics.mig import information_of
 
 __all__ = ["MODULARITY", "modularity"]
@@ -109,12 +109,7 @@ def explicitness(learned: Table, tested: Table) -> tuple[float, float]:
 def _area_of_factor(
     x: np.ndarray, classes: np.ndarray, x_test: np.ndarray, test_classes: np.ndarray
 ) -> tuple[float, float]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression().fit(x, classes)
+    model = fit_logistic(x, classes)
     return (
         area_under_roc(model.predict_proba(x), classes, model.classes_),
         area_under_roc(model.predict_proba(x_test), test_classes, model.classes_),

@@ -63,8 +63,9 @@ class BoostedTrees:
         """
         found, y = np.unique(classes, return_inverse=True)
         columns = np.ascontiguousarray(codes.T, dtype=np.float32)
-        order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
-        ordered = np.take_along_axis(columns, order, 1)
+        # Row numbers are read all the time: half as wide, they stay in the cache.
+        narrow = np.uint16 if len(y) <= 2**16 else np.int32
+        order = np.argsort(columns, axis=1, kind="stable").astype(narrow)
         start = _start(np.bincount(y) / len(y))
         shape = (rounds, len(start))
         features = np.zeros((*shape, INNER), np.int32)
@@ -73,9 +74,7 @@ class BoostedTrees:
         importances = np.zeros(len(columns))
         raw = np.repeat(start[:, None], len(y), 1)
         if len(found) > 1:
-            _boost(
-                columns, order, ordered, y, seed, raw, features, thresholds, values, importances
-            )
+            _boost(columns, order, y, seed, raw, features, thresholds, values, importances)
         total = importances.sum()
         return cls(
             classes=found,
@@ -115,7 +114,6 @@ def _decide(raw: np.ndarray) -> np.ndarray:
 def _boost(
     columns: np.ndarray,
     order: np.ndarray,
-    ordered: np.ndarray,
     y: np.ndarray,
     seed: int,
     raw: np.ndarray,
@@ -132,7 +130,6 @@ def _boost(
     shrink = 1.0 if num_trees == 1 else (num_trees - 1) / num_trees
     leaf = np.empty(n, np.uint8)
     rows = np.empty((2, *order.shape), order.dtype)
-    sorted_codes = np.empty((2, *order.shape), ordered.dtype)
     state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
     turn = np.arange(len(columns))
     for t in range(features.shape[0]):
@@ -142,9 +139,7 @@ def _boost(
             _grow(
                 columns,
                 order,
-                ordered,
                 rows,
-                sorted_codes,
                 residual[c],
                 turn,
                 reciprocal,
@@ -198,9 +193,7 @@ def _shuffle(turn: np.ndarray, state: np.uint64) -> np.uint64:
 def _grow(
     columns: np.ndarray,
     order: np.ndarray,
-    ordered: np.ndarray,
     rows: np.ndarray,
-    sorted_codes: np.ndarray,
     residual: np.ndarray,
     turn: np.ndarray,
     reciprocal: np.ndarray,
@@ -211,24 +204,25 @@ def _grow(
 ) -> None:
     """Grow one tree on the residuals; `leaf` receives every row's leaf.
 
-    Each level's rows are kept sorted by every code within every node: `rows` and `sorted_codes`,
-    two buffers `[d, n]` each, of which a level reads one and writes the other.
+    Rows are kept sorted by every code within every node: each level but the last sorts those of
+    the level above into one of two buffers `rows` `[d, n]`.
     """
     n = len(residual)
     leaf[:] = 0
     borders = np.array([0, n])
-    now_rows, now_codes = order, ordered
+    sorted_rows = order
     for level in range(DEPTH):
         width = 1 << level
         feature = np.full(width, -1)
         threshold = np.full(width, np.inf)
         next_borders = np.empty(2 * width + 1, np.int64)
+        next_borders[2 * width] = n
         for m in range(width):
             low, high = borders[m], borders[m + 1]
             next_borders[2 * m], next_borders[2 * m + 1] = low, high
             count = high - low
             total, squares = 0.0, 0.0
-            for i in now_rows[0, low:high]:
+            for i in sorted_rows[0, low:high]:
                 total += residual[i]
                 squares += residual[i] ** 2
             if count < 2 or squares / count - (total / count) ** 2 <= PURE:
@@ -236,45 +230,33 @@ def _grow(
             best, at = -np.inf, -1
             for f in turn:
                 value, place = _scan(
-                    now_rows[f, low:high],
-                    now_codes[f, low:high],
-                    residual,
-                    total,
-                    reciprocal,
-                    best,
+                    sorted_rows[f, low:high], columns[f], residual, total, reciprocal, best
                 )
                 if place > 0:
                     best, at, feature[m] = value, low + place, f
             if at > 0:
                 f = feature[m]
-                threshold[m] = _between(now_codes[f, at - 1], now_codes[f, at])
+                threshold[m] = _between(
+                    columns[f, sorted_rows[f, at - 1]], columns[f, sorted_rows[f, at]]
+                )
                 features[width - 1 + m], thresholds[width - 1 + m] = f, threshold[m]
                 importances[f] += (best - total**2 / count) / n
                 next_borders[2 * m + 1] = at
-        next_borders[2 * width] = n
         for i in range(n):
             m = leaf[i]
             right = threshold[m] < np.inf and columns[feature[m], i] > threshold[m]
             leaf[i] = 2 * m + (1 if right else 0)
         if level + 1 < DEPTH:
             for f in range(len(columns)):
-                _divide(
-                    now_rows[f],
-                    now_codes[f],
-                    rows[level % 2, f],
-                    sorted_codes[level % 2, f],
-                    leaf,
-                    borders,
-                    next_borders,
-                )
-            now_rows, now_codes = rows[level % 2], sorted_codes[level % 2]
+                _divide(sorted_rows[f], rows[level % 2, f], leaf, borders, next_borders)
+            sorted_rows = rows[level % 2]
         borders = next_borders
 
 
 @numba.njit(cache=True, nogil=True)
 def _scan(
     rows: np.ndarray,
-    codes: np.ndarray,
+    code: np.ndarray,
     residual: np.ndarray,
     total: float,
     reciprocal: np.ndarray,
@@ -288,7 +270,7 @@ def _scan(
         left += residual[rows[p - 1]]
         right = total - left
         value = left * left * reciprocal[p] + right * right * reciprocal[n - p]
-        if value > best and codes[p] > codes[p - 1] + CLOSE:
+        if value > best and code[rows[p]] > code[rows[p - 1]] + CLOSE:
             best = value
             at = p
     return best, at
@@ -297,9 +279,7 @@ def _scan(
 @numba.njit(cache=True, nogil=True)
 def _divide(
     rows: np.ndarray,
-    codes: np.ndarray,
     next_rows: np.ndarray,
-    next_codes: np.ndarray,
     leaf: np.ndarray,
     borders: np.ndarray,
     next_borders: np.ndarray,
@@ -309,10 +289,8 @@ def _divide(
         left, right = next_borders[2 * m], next_borders[2 * m + 1]
         for p in range(borders[m], borders[m + 1]):
             i = rows[p]
-            goes_right = leaf[i] & 1
-            to = right if goes_right else left
-            next_rows[to] = i
-            next_codes[to] = codes[p]
+            goes_right = np.int64(leaf[i] & 1)
+            next_rows[left + goes_right * (right - left)] = i
             right += goes_right
             left += 1 - goes_right
 
