@@ -55,6 +55,7 @@ def test_what_codes_may_be():
     codes = [[0.5, 1.0], [2.0, 3.0]]
     for given in (codes, torch.tensor(codes, requires_grad=True), pd.DataFrame(codes)):
         assert table(given, [0, 1]).codes.tolist() == codes
+    assert table(torch.tensor(codes, dtype=torch.bfloat16), [0, 1]).codes.tolist() == codes
 
 
 @pytest.mark.parametrize(

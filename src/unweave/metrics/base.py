@@ -214,7 +214,9 @@ def check_factors(factors: Any) -> np.ndarray:
 
 
 def _matrix(values: Any, what: str) -> np.ndarray:
-    values = values.detach().cpu() if hasattr(values, "detach") else values
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
     array = np.asarray(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
