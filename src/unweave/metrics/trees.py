@@ -74,7 +74,7 @@ class BoostedTrees:
         importances = np.zeros(len(columns))
         raw = np.repeat(start[:, None], len(y), 1)
         if len(found) > 1:
-            _boost(columns, order, y, seed, raw, features, thresholds, values, importances)
+            _boost(columns, order, y, seed % 2**63, raw, features, thresholds, values, importances)
         total = importances.sum()
         return cls(
             classes=found,
