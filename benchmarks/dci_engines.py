@@ -5,7 +5,8 @@
 Codes: the golden ones of the tests, these rotated at random and with noise added, and with
 `--trained FILE` an `.npz` of trained models' codes (`codes` `[M, n, d]`, `factors` `[n, K]`), of
 which each model's first 15,000 rows are taken. The spread is scikit-learn's own, between two
-random states. `--golden FILE` writes scikit-learn's scores of the golden codes for the tests.
+random states. Codes that the file of `--out` already has are not scored again. `--golden FILE`
+writes scikit-learn's scores of the golden codes for the tests.
 """
 
 import argparse
@@ -63,7 +64,11 @@ def main() -> None:
     options = parser.parse_args()
     uw.metrics.dci(np.random.default_rng(0).normal(size=(99, 2)), np.arange(99) % 3)  # compiles
     results: dict[str, Any] = {}
+    if options.out and options.out.exists():
+        results = json.loads(options.out.read_text())["codes"]
     for name, codes, factors in cases(options.trained):
+        if name in results:
+            continue
         fast, fast_seconds = timed(codes, factors, "fast", 0)
         published, seconds = timed(codes, factors, "sklearn", 0)
         spread = timed(codes, factors, "sklearn", 1)[0] if name in NAMES else None
