@@ -193,7 +193,7 @@ def main() -> None:
         about = {
             "machine": platform.machine(),
             "cores": os.cpu_count(),
-            "codes": "from a file" if options.codes else "simulated",
+            "codes": options.codes.name if options.codes else "simulated",
             "warm_up_seconds": warm_up,
             "six_without_dci_seconds": quick,
         }
