@@ -47,7 +47,7 @@ def dci(
         test_codes: Rows to test on; without them, a third of the rows.
         test_factors: Their factors.
         engine: `"fast"`, or `"sklearn"` for the published `GradientBoostingClassifier`. The fast
-            one is the default: it is the same algorithm, and twenty times as fast.
+            one is the default: the same algorithm, more than twenty times as fast.
 
     Returns:
         `dci` and `disentanglement`, which are D; `completeness`; `informativeness_train` and
