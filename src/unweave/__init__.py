@@ -12,15 +12,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, methods, show
+    from unweave import data, methods, metrics, show
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
     from unweave.nets.adam import Adam
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Adam", "Fleet", "Model", "__version__", "data", "load", "methods", "show", "train"]
+__all__ = [
+    "Adam",
+    "Fleet",
+    "Model",
+    "__version__",
+    "data",
+    "load",
+    "methods",
+    "metrics",
+    "show",
+    "train",
+]
 
-_ROOMS = ("data", "methods", "show")
+_ROOMS = ("data", "methods", "metrics", "show")
 _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",

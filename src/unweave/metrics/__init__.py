@@ -1,0 +1,115 @@
+"""Metrics: how disentangled codes are, from arrays of codes and factors.
+
+Every metric is a function of arrays, for anybody's codes:
+
+    scores = uw.metrics.mig(codes, factors)  # [n, d] and [n, K]
+
+`METRICS` describes each: whether higher is better, what it needs, how it is known to fail.
+"""
+
+from unweave.metrics.active_units import ACTIVE_UNITS, active_units
+from unweave.metrics.base import Metric, MetricError
+from unweave.metrics.beta_vae import BETA_VAE, beta_vae
+from unweave.metrics.dci import DCI, dci, importance_matrix
+from unweave.metrics.dci_es import DCI_ES, dci_es
+from unweave.metrics.downstream import DOWNSTREAM, downstream
+from unweave.metrics.elbo import ELBO, elbo
+from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
+from unweave.metrics.fairness import FAIRNESS, fairness
+from unweave.metrics.gaussian_total_correlation import (
+    GAUSSIAN_TOTAL_CORRELATION,
+    gaussian_total_correlation,
+)
+from unweave.metrics.gaussian_wasserstein_correlation import (
+    GAUSSIAN_WASSERSTEIN_CORRELATION,
+    gaussian_wasserstein_correlation,
+)
+from unweave.metrics.infomec import INFOMEC, infomec
+from unweave.metrics.interval import Interval, interval
+from unweave.metrics.irs import IRS, irs
+from unweave.metrics.jemmig import JEMMIG, jemmig
+from unweave.metrics.mcc import MCC, mcc
+from unweave.metrics.mig import MIG, information_matrix, mig
+from unweave.metrics.mig_sup import MIG_SUP, mig_sup
+from unweave.metrics.modularity import MODULARITY, modularity
+from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
+from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
+from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downstream
+from unweave.metrics.rmig import RMIG, rmig
+from unweave.metrics.sap import SAP, accuracy_matrix, sap
+from unweave.metrics.strong_generalisation import STRONG_GENERALISATION, strong_generalisation
+from unweave.metrics.z_diff import Z_DIFF, z_diff
+from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
+from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
+
+__all__ = [
+    "CLASSIC",
+    "METRICS",
+    "Interval",
+    "Metric",
+    "MetricError",
+    "accuracy_matrix",
+    "active_units",
+    "beta_vae",
+    "dci",
+    "dci_es",
+    "downstream",
+    "elbo",
+    "factor_vae",
+    "fairness",
+    "gaussian_total_correlation",
+    "gaussian_wasserstein_correlation",
+    "importance_matrix",
+    "infomec",
+    "information_matrix",
+    "interval",
+    "irs",
+    "jemmig",
+    "mcc",
+    "mig",
+    "mig_sup",
+    "modularity",
+    "mutual_info_score",
+    "polarised_regime",
+    "reduced_downstream",
+    "rmig",
+    "sap",
+    "strong_generalisation",
+    "vote_matrix",
+    "z_diff",
+    "z_max_var",
+    "z_min_var",
+]
+
+METRICS: dict[str, Metric] = {
+    "beta_vae": BETA_VAE,
+    "factor_vae": FACTOR_VAE,
+    "mig": MIG,
+    "modularity": MODULARITY,
+    "dci": DCI,
+    "sap": SAP,
+    "irs": IRS,
+    "gaussian_total_correlation": GAUSSIAN_TOTAL_CORRELATION,
+    "gaussian_wasserstein_correlation": GAUSSIAN_WASSERSTEIN_CORRELATION,
+    "mutual_info_score": MUTUAL_INFO_SCORE,
+    "active_units": ACTIVE_UNITS,
+    "polarised_regime": POLARISED_REGIME,
+    "elbo": ELBO,
+    "mig_sup": MIG_SUP,
+    "jemmig": JEMMIG,
+    "rmig": RMIG,
+    "mcc": MCC,
+    "infomec": INFOMEC,
+    "z_diff": Z_DIFF,
+    "z_min_var": Z_MIN_VAR,
+    "z_max_var": Z_MAX_VAR,
+    "downstream": DOWNSTREAM,
+    "reduced_downstream": REDUCED_DOWNSTREAM,
+    "strong_generalisation": STRONG_GENERALISATION,
+    "fairness": FAIRNESS,
+    "dci_es": DCI_ES,
+}
+"""Every metric by its name."""
+
+CLASSIC = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
+"""The six of the study of Locatello et al., with its protocol."""

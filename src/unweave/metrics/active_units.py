@@ -1,0 +1,64 @@
+"""Active units: how many latents a model uses."""
+
+from typing import Any
+
+import numpy as np
+
+from unweave.metrics.base import Metric, check_codes
+
+__all__ = ["ACTIVE_UNITS", "active_units"]
+
+BURDA_VARIANCE = 0.01
+FACTOR_VAE_STD = 0.05
+
+
+def active_units(
+    codes: Any,
+    factors: Any = None,  # noqa: ARG001 - every metric takes them
+    seed: int = 0,  # noqa: ARG001 - every metric takes one
+    *,
+    variance: float = BURDA_VARIANCE,
+) -> dict[str, float]:
+    """How many codes vary over the data.
+
+        AU = #{j : Var_x(E[z_j | x]) > 0.01}
+
+    Args:
+        codes: `[n, d]`: posterior means. Of sampled codes every latent varies.
+        factors: Not used.
+        seed: Not used: all rows count.
+        variance: What a code's variance must exceed.
+
+    Returns:
+        `active_units`; `active_units_std`: by the rule of the FactorVAE score, standard deviation
+        at least 0.05; `active_fraction`: `active_units` / d.
+
+    References:
+        Burda et al., Importance Weighted Autoencoders, arXiv:1509.00519;
+        Kim and Mnih, Disentangling by Factorising, arXiv:1802.05983.
+
+    Example:
+        >>> z = np.random.default_rng(0).normal(size=(1000, 4)) * [1, 1, 0.07, 0.001]
+        >>> active_units(z)
+        {'active_units': 2.0, 'active_units_std': 3.0, 'active_fraction': 0.5}
+    """
+    codes = check_codes(codes).astype(np.float64)
+    active = codes.var(0) > variance
+    spread = codes.std(0, ddof=min(1, len(codes) - 1))
+    return {
+        "active_units": float(active.sum()),
+        "active_units_std": float((spread >= FACTOR_VAE_STD).sum()),
+        "active_fraction": float(active.mean()),
+    }
+
+
+ACTIVE_UNITS = Metric(
+    name="active_units",
+    function=active_units,
+    higher_is_better=None,
+    bounds=(0.0, float("inf")),
+    needs="codes",
+    cost="seconds",
+    reference="Burda et al., Importance Weighted Autoencoders, arXiv:1509.00519",
+    failure="The threshold is in units of the code: rescaling makes latents active or passive.",
+)

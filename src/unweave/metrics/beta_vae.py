@@ -1,0 +1,100 @@
+"""BetaVAE score: which factor was held fixed, told from differences of codes."""
+
+from typing import Any
+
+import numpy as np
+
+from unweave.metrics.base import Metric, Table, table
+from unweave.metrics.groups import groups
+from unweave.metrics.logistic import fit_logistic
+
+__all__ = ["BETA_VAE", "beta_vae"]
+
+
+def beta_vae(
+    codes: Any,
+    factors: Any,
+    seed: int = 0,
+    *,
+    train: int = 10_000,
+    test: int = 5_000,
+    batch: int = 64,
+) -> dict[str, float]:
+    """Accuracy of a linear classifier that tells which factor two batches of rows share.
+
+        x = 1/B Σ_b |z_b - z'_b|,    v_k = v'_k in every pair b, the other factors drawn freely
+        score = accuracy of logistic regression of k on x
+
+    Args:
+        codes: `[n, d]`.
+        factors: `[n, K]`.
+        seed: Draws the factors and the pairs.
+        train: Points x to learn from.
+        test: Points x to test on.
+        batch: B, pairs per point.
+
+    Returns:
+        `beta_vae`, the accuracy on the test points, and `train_accuracy`.
+
+    Notes:
+        Pairs are drawn from the rows given, be they a full grid or a sample: the first row is any,
+        the second any of those with the same value. The classifier is scikit-learn's
+        `LogisticRegression` as it comes, at most 100 iterations. With a single factor there is
+        nothing to confuse it with, and the score is 1.
+
+    References:
+        Higgins et al., β-VAE: Learning Basic Visual Concepts with a Constrained Variational
+        Framework, ICLR 2017.
+
+    Example:
+        >>> grid = np.stack(np.meshgrid(range(4), range(5), indexing="ij"), -1).reshape(-1, 2)
+        >>> beta_vae(grid.astype(float), grid)
+        {'beta_vae': 1.0, 'train_accuracy': 1.0}
+    """
+    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    fixed = generator.integers(rows.factors.shape[1], size=train + test)
+    points = differences(rows, fixed, batch, generator)
+    if len(np.unique(fixed[:train])) == 1:
+        accuracy = float((fixed == fixed[0]).mean())
+        return {"beta_vae": accuracy, "train_accuracy": 1.0}
+    classifier = fit_logistic(points[:train], fixed[:train])
+    return {
+        "beta_vae": float(classifier.score(points[train:], fixed[train:])),
+        "train_accuracy": float(classifier.score(points[:train], fixed[:train])),
+    }
+
+
+def differences(
+    table: Table, fixed: np.ndarray, batch: int, generator: np.random.Generator
+) -> np.ndarray:
+    """The point x of each fixed factor.
+
+    Args:
+        table: Codes `[n, d]` and factors.
+        fixed: Factor numbers, `[points]`.
+        batch: Pairs per point.
+        generator: Draws the pairs.
+
+    Returns:
+        `[points, d]`
+    """
+    points = np.empty((len(fixed), table.codes.shape[1]))
+    for factor in range(table.factors.shape[1]):
+        chosen = np.flatnonzero(fixed == factor)
+        first = generator.integers(len(table), size=(len(chosen), batch))
+        second = groups(table, factor).partners(first, generator)
+        difference = np.take(table.codes, first, 0) - np.take(table.codes, second, 0)
+        points[chosen] = np.abs(difference, out=difference).mean(1)
+    return points
+
+
+BETA_VAE = Metric(
+    name="beta_vae",
+    function=beta_vae,
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    needs="pairs",
+    cost="seconds",
+    reference="Higgins et al., β-VAE, ICLR 2017",
+    failure="A code that holds only K - 1 of the K factors scores 1, and so may a linear mixture.",
+)

@@ -1,0 +1,113 @@
+"""Unfairness: how much predictions of one factor change when another is set to other values."""
+
+from typing import Any
+
+import numpy as np
+
+from unweave.metrics.base import Metric, MetricError, table
+from unweave.metrics.predictors import fit_factors
+from unweave.metrics.siblings import interventions
+
+__all__ = ["FAIRNESS", "fairness"]
+
+
+def fairness(
+    codes: Any,
+    factors: Any,
+    seed: int = 0,
+    *,
+    draws: int = 100,
+    train: int = 10_000,
+    predictor: str = "trees",
+    engine: str = "fast",
+) -> dict[str, float]:
+    """Total variation between predictions for one sensitive value and those for all values.
+
+        U_ks = mean_c TV(p(ŷ_k | do(v_s = c)), mean_c' p(ŷ_k | do(v_s = c')))
+        score = mean of U_ks over targets k and sensitive factors s ≠ k
+
+    It is an unfairness: 0 is fair.
+
+    Args:
+        codes: `[n, d]`, mean or sampled.
+        factors: `[n, K]`, at least two that vary.
+        seed: Draws rows to learn from and the rows to intervene on.
+        draws: Rows that are given every sensitive value.
+        train: Rows to learn from, at most.
+        predictor: `"trees"` or `"logistic"`.
+        engine: Of the trees: `"fast"`, or `"sklearn"`, the published one.
+
+    Returns:
+        `fairness`, the headline of the reference (`mean_fairness:mean_pred:mean_sens`);
+        `max_fairness`, where each U_ks is the largest over values c instead of the mean;
+        `worst_pair`, the largest U_ks; and `fairness_k_given_s`, U_ks.
+
+    Notes:
+        Interventions are rows that differ in the sensitive factor alone: a full grid has them all;
+        a sample without enough of them is refused.
+
+    References:
+        Locatello et al., On the Fairness of Disentangled Representations, arXiv:1905.13662.
+
+    Example:
+        >>> factors = np.indices((3, 4, 5)).reshape(3, -1).T
+        >>> round(fairness(factors, factors)["fairness"], 2)
+        0.0
+        >>> round(fairness(factors @ [[1], [0], [1]], factors)["fairness"], 2)
+        0.14
+    """
+    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    num_factors = rows.factors.shape[1]
+    if num_factors < 2:
+        raise MetricError("fairness needs at least two factors that vary")
+    pairs = ~np.eye(num_factors, dtype=bool)
+    chosen = {(k, s): interventions(rows, s, draws, generator) for k, s in np.argwhere(pairs)}
+    learned = rows.rows(generator.integers(len(rows), size=train)) if rows.is_grid else rows
+    fitted = fit_factors(predictor, learned.draw(train, generator), seed, engine)
+    mean, largest = np.zeros((2, num_factors, num_factors))
+    for (k, s), numbers in chosen.items():
+        answers = fitted[k].predict(rows.codes[numbers.ravel()]).reshape(numbers.shape)
+        distances = variation(answers, int(rows.sizes[k]))
+        mean[k, s], largest[k, s] = distances.mean(), distances.max()
+    return {
+        "fairness": float(mean[pairs].mean()),
+        "max_fairness": float(largest[pairs].mean()),
+        "worst_pair": float(mean[pairs].max()),
+        **{
+            f"fairness_{rows.columns[k]}_given_{rows.columns[s]}": float(mean[k, s])
+            for k, s in np.argwhere(pairs)
+        },
+    }
+
+
+def variation(answers: np.ndarray, num_classes: int) -> np.ndarray:
+    """Total variation between the answers for each value and those for all.
+
+    Args:
+        answers: Predicted classes `[draws, values]`.
+        num_classes: Classes that can be predicted.
+
+    Returns:
+        `[values]`
+
+    Example:
+        >>> variation(np.array([[0, 0, 1], [0, 1, 1]]), 2)
+        array([0.5, 0. , 0.5])
+    """
+    counts = np.stack([np.bincount(column, minlength=num_classes) for column in answers.T], 1)
+    shares = counts / len(answers)
+    return np.abs(shares - shares.mean(1, keepdims=True)).sum(0) / 2
+
+
+FAIRNESS = Metric(
+    name="fairness",
+    function=fairness,
+    higher_is_better=False,
+    bounds=(0.0, 1.0),
+    needs="pairs",
+    cost="minutes",
+    reference=(
+        "Locatello et al., On the Fairness of Disentangled Representations, arXiv:1905.13662"
+    ),
+    failure="A predictor that always gives the same answer is perfectly fair.",
+)

@@ -1,0 +1,72 @@
+"""The ELBO's terms against torch's distributions."""
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Bernoulli, Normal, kl_divergence
+
+from unweave.metrics import MetricError, elbo
+
+
+@pytest.fixture
+def decoded():
+    rng = np.random.default_rng(0)
+    return {
+        "codes": rng.normal(size=(2500, 3)),
+        "logvars": rng.normal(size=(2500, 3)),
+        "images": rng.integers(0, 2, (2500, 4, 5, 1)).astype(np.uint8) * 255,
+        "reconstructions": rng.uniform(0.01, 0.99, (2500, 4, 5, 1)),
+    }
+
+
+def test_terms_equal_torchs(decoded):
+    scores = elbo(**decoded)
+    means, logvars = (torch.tensor(decoded[name]) for name in ("codes", "logvars"))
+    posterior = Normal(means, (logvars / 2).exp())
+    kl = kl_divergence(posterior, Normal(torch.zeros(3), torch.ones(3))).sum(1).mean()
+    images = torch.tensor(decoded["images"] / 255)
+    fit = Bernoulli(torch.tensor(decoded["reconstructions"])).log_prob(images)
+    fit = fit.flatten(1).sum(1).mean()
+    assert scores["kl"] == pytest.approx(kl.item())
+    assert scores["log_likelihood"] == pytest.approx(fit.item())
+    assert scores["reconstruction_error"] == pytest.approx(-fit.item())
+    assert scores["elbo"] == pytest.approx((fit - kl).item())
+
+
+def test_squared_error_is_the_gaussian_likelihood(decoded):
+    scores = elbo(**decoded, likelihood="gaussian")
+    difference = decoded["images"] / 255 - decoded["reconstructions"]
+    expected = (difference**2).reshape(2500, -1).sum(1).mean()
+    assert scores["squared_error"] == pytest.approx(expected)
+    assert scores["log_likelihood"] == -scores["squared_error"]
+    assert scores["elbo"] == pytest.approx(-expected - scores["kl"])
+
+
+def test_bytes_and_floats_and_tensors_are_the_same_images(decoded):
+    same = decoded | {
+        "images": torch.tensor(decoded["images"] / 255),
+        "reconstructions": torch.tensor(decoded["reconstructions"], requires_grad=True),
+    }
+    assert elbo(**same) == elbo(**decoded)
+
+
+def test_a_certain_wrong_pixel_costs_much_but_not_everything(decoded):
+    wrong = decoded | {"reconstructions": 1 - decoded["images"] / 255}
+    assert elbo(**wrong)["log_likelihood"] == pytest.approx(20 * np.log(1e-7), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"logvars": None}, "needs logvars"),
+        ({"images": np.full((2500, 4, 5, 1), 1.5)}, r"images must be bytes or floats in \[0, 1\]"),
+        ({"reconstructions": np.full((2500, 4, 5, 1), np.nan)}, "reconstructions must be"),
+        ({"reconstructions": np.zeros((2500, 20))}, "one shape"),
+        ({"codes": np.zeros((3, 3)), "logvars": np.zeros((3, 3))}, "as many images as codes"),
+        ({"logvars": np.zeros((2500, 2))}, "same shape"),
+        ({"likelihood": "poisson"}, "poisson"),
+    ],
+)
+def test_what_does_not_fit_is_named(decoded, change, message):
+    with pytest.raises(MetricError, match=message):
+        elbo(**decoded | change)

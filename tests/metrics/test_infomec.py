@@ -1,0 +1,102 @@
+"""InfoMEC against a transcription of its published definition."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import mutual_info_classif
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, mutual_info_score
+
+from unweave.metrics import infomec
+
+
+def published(codes, factors, discrete):
+    nmi = np.array(
+        [
+            [
+                mutual_info_score(v, z)
+                if discrete
+                else mutual_info_classif(
+                    ((z - z.mean()) / z.std())[:, None], v, n_neighbors=10, random_state=1
+                )[0]
+                for z in codes.T
+            ]
+            for v in factors.T
+        ]
+    ) / np.array([[mutual_info_score(v, v)] for v in factors.T])
+    ranges = codes.max(0) - codes.min(0)
+    nmi = nmi[:, ranges > (0 if discrete else ranges.max() / 20)]
+    k, a = nmi.shape
+    modularity = (np.mean(nmi.max(0) / nmi.sum(0)) - 1 / k) / (1 - 1 / k)
+    compactness = (np.mean(nmi.max(1) / nmi.sum(1)) - 1 / a) / (1 - 1 / a)
+    return modularity, compactness
+
+
+def blind_loss(factor):
+    """The log-loss of the published null model, which is fitted to zeros."""
+    zeros = np.zeros((len(factor), 1))
+    model = LogisticRegression(C=np.inf, class_weight="balanced").fit(zeros, factor)
+    return log_loss(factor, model.predict_proba(zeros))
+
+
+def linear_loss(codes, factor):
+    model = LogisticRegression(C=np.inf, class_weight="balanced")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((codes - codes.mean(0)) / codes.std(0), factor)
+    return log_loss(factor, model.predict_proba((codes - codes.mean(0)) / codes.std(0)))
+
+
+def test_continuous_codes_equal_the_published_definition(golden):
+    codes, factors = (part[:2000] for part in golden.train)
+    codes = codes.astype(float)
+    scores = infomec(codes, factors)
+    modularity, compactness = published(codes, factors, discrete=False)
+    # Noise of 1e-10 that breaks ties is drawn in another order.
+    assert scores["infomec"] == scores["modularity"] == pytest.approx(modularity, abs=2e-3)
+    assert scores["compactness"] == pytest.approx(compactness, abs=2e-3)
+    expected = np.mean([1 - linear_loss(codes, v) / blind_loss(v) for v in factors.T])
+    assert scores["explicitness"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_discrete_codes_are_counted():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, [3, 4, 5], (1000, 3))
+    codes = (factors @ rng.integers(0, 3, (3, 4))) // 2
+    scores = infomec(codes, factors, discrete_codes=True)
+    modularity, compactness = published(codes, factors, discrete=True)
+    assert scores["modularity"] == pytest.approx(modularity, abs=1e-9)
+    assert scores["compactness"] == pytest.approx(compactness, abs=1e-9)
+
+
+def test_one_hot_codes_are_read_where_a_line_through_codes_fails():
+    """Whether a code is odd: no line tells, one weight per value does."""
+    codes = np.column_stack([np.arange(1000) % 4, np.arange(1000) % 7])
+    factor = codes[:, 0] % 2
+    assert infomec(codes, factor)["explicitness"] < 0.5
+    assert infomec(codes, factor, discrete_codes=True)["explicitness"] > 0.99
+
+
+def test_narrow_codes_are_pruned():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (500, 2))
+    mixing = 1e-2 * (factors.sum(1, keepdims=True) + 0.1 * rng.normal(size=(500, 1)))
+    codes = factors + 0.1 * rng.normal(size=(500, 2))
+    scores = infomec(np.hstack([codes, mixing]), factors)
+    assert scores["num_active"] == 2
+    assert scores["modularity"] > 0.95
+    assert infomec(np.hstack([codes, 100 * mixing]), factors)["modularity"] < 0.7
+
+
+def test_degenerate_tables_are_finite():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (500, 2))
+    nothing = infomec(np.ones((500, 2)), factors)
+    assert set(nothing.values()) == {0.0}
+    single = infomec(factors[:, 0] + 0.1 * rng.normal(size=500), factors[:, 0])
+    assert single["modularity"] == single["compactness"] == 1
+    noise = infomec(rng.normal(size=(500, 3)), factors)
+    assert all(np.isfinite(list(noise.values())))
+    assert noise["explicitness"] < 0.05

@@ -1,0 +1,69 @@
+"""The predictors of the downstream scores against scikit-learn's."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.model_selection import KFold
+
+from unweave.metrics.base import MetricError, table
+from unweave.metrics.predictors import accuracies, fit, importances
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, [2, 3], (400, 2))
+    return table(factors @ [[1, 0, 1], [0, 1, 1]] + 0.4 * rng.normal(size=(400, 3)), factors)
+
+
+def test_logistic_regression_is_the_protocol_s(rows):
+    model = LogisticRegressionCV(Cs=10, cv=KFold(n_splits=5), scoring="accuracy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = model.fit(rows.codes[:200], rows.factors[:200, 1]).predict(rows.codes)
+    found = fit("logistic", rows.codes[:200], rows.factors[:200, 1]).predict(rows.codes)
+    assert found.tolist() == expected.tolist()
+
+
+def test_the_published_engine_is_scikit_learn_s(rows):
+    expected = GradientBoostingClassifier(random_state=3).fit(rows.codes, rows.factors[:, 1])
+    found = fit("trees", rows.codes, rows.factors[:, 1], seed=3, engine="sklearn")
+    assert found.predict(rows.codes).tolist() == expected.predict(rows.codes).tolist()
+    assert importances(found, 3).tolist() == expected.feature_importances_.tolist()
+
+
+def test_both_engines_agree(rows):
+    learned, tested = rows.rows(slice(0, 200)), rows.rows(slice(200, None))
+    fast, published = (accuracies("trees", learned, tested, 0, e) for e in ("fast", "sklearn"))
+    assert fast == pytest.approx(published, abs=0.03)
+    assert fast.min() > 0.75
+    both = [
+        importances(fit("trees", rows.codes, rows.factors[:, 0], 0, engine), 3)
+        for engine in ("fast", "sklearn")
+    ]
+    assert both[0] == pytest.approx(both[1], abs=0.03)
+
+
+def test_without_codes_or_choice_the_most_frequent_class_is_predicted(rows):
+    classes = np.array([4, 1, 4, 2])
+    blind = fit("trees", np.empty((4, 0)), classes)
+    assert blind.predict(np.empty((3, 0))).tolist() == [4, 4, 4]
+    sure = fit("logistic", rows.codes, np.full(400, 7))
+    assert sure.predict(rows.codes[:2]).tolist() == [7, 7]
+    assert importances(sure, 3).tolist() == [0, 0, 0]
+
+
+def test_few_rows_are_enough():
+    codes = np.arange(3.0)[:, None]
+    for kind in ("logistic", "trees"):
+        assert set(fit(kind, codes, np.array([0, 1, 5])).predict(codes)) <= {0, 1, 5}
+
+
+def test_unknown_names_are_refused(rows):
+    with pytest.raises(MetricError, match="forest"):
+        fit("forest", rows.codes, rows.factors[:, 0])
+    with pytest.raises(MetricError, match="gpu"):
+        fit("trees", rows.codes, rows.factors[:, 0], engine="gpu")
