@@ -1,6 +1,6 @@
 """What must hold on a GPU: the same numbers as on the CPU, and the fleet equals the model alone.
 
-    python benchmarks/check_gpu.py [--out FILE]
+    python benchmarks/check_gpu.py [--methods NAME …] [--out FILE]
 
 Prints, and fails on: random words, draws, pairs and images that differ between CPU and GPU in any
 bit; rounding differences above the stated tolerance in noise, losses and weights.
@@ -9,6 +9,7 @@ bit; rounding differences above the stated tolerance in noise, losses and weight
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,17 @@ def small_data() -> uw.data.Dataset:
     return uw.data.load("dsprites").slice(orientation=range(0, 40, 4), posX=range(0, 32, 4))
 
 
-def fleet_equals_alone(precision: str) -> dict[str, float]:
+def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]:
     """Largest weight difference, and relative difference of the loss over the last ten steps.
 
-    Batched products round differently for different numbers of models, and Adam turns the rounding
+    The kernels here give a model the same bits in any fleet; the library's batched products of the
+    dense layers may round differently for different numbers of models, and Adam turns the rounding
     of a gradient near zero into a full step, so single weights may part by the learning rate times
     the number of steps; losses do not.
     """
     data, results = small_data(), {}
-    for name, make in uw.methods.METHODS.items():
+    for name in names:
+        make = uw.methods.METHODS[name]
         configs = [
             Config(method=make(), seed=seed, batch=32, precision=precision) for seed in range(5)
         ]
@@ -90,9 +93,10 @@ def fleet_equals_alone(precision: str) -> dict[str, float]:
     return results
 
 
-def gpu_equals_cpu() -> dict[str, float]:
+def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
     data, results = small_data(), {}
-    for name, make in uw.methods.METHODS.items():
+    for name in names:
+        make = uw.methods.METHODS[name]
         config = Config(method=make(), seed=1, batch=16)
         engines = [Engine([config], data, device) for device in ("cpu", "cuda")]
         for engine in engines:
@@ -128,15 +132,16 @@ def divergence_is_contained() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--methods", nargs="+", default=list(uw.methods.METHODS))
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     for check in (
         same_random_numbers,
         same_data,
-        lambda: fleet_equals_alone("float32"),
-        lambda: fleet_equals_alone("bf16"),
-        gpu_equals_cpu,
+        lambda: fleet_equals_alone("float32", args.methods),
+        lambda: fleet_equals_alone("bf16", args.methods),
+        lambda: gpu_equals_cpu(args.methods),
         weighted_draws,
         divergence_is_contained,
     ):

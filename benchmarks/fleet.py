@@ -1,11 +1,15 @@
 """Model-steps per second: a plain loop against the fleet, same network, batch, data and run.
 
-    python benchmarks/fleet.py [--models 1 8 64 256] [--precision float32 bf16] [--out FILE]
+    python benchmarks/fleet.py [--models 1 8 64 128] [--methods beta_vae] [--data dsprites]
+                               [--precision bf16] [--profile] [--encode] [--out FILE]
 
 The plain loop is written as a careful user of a peer library would write it: one model, `torch.nn`
 modules, `torch.optim.Adam`, the data already on the device. A model-step is one update of one
-β-VAE on 64 images of 64 × 64. On a CPU the loop also runs with the allocator set as the fleet sets
+model on 64 images of 64 × 64. On a CPU the loop also runs with the allocator set as the fleet sets
 it, since that setting holds for the process.
+
+`--profile` adds where the time of the largest fleet goes, kernel by kernel; `--encode` how long
+the fleet takes to encode the whole data set. `benchmarks/plots.py` draws the results.
 """
 
 import argparse
@@ -25,17 +29,26 @@ from torch.nn import functional as F
 import unweave as uw
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine, keep_memory
+from unweave.fleet.models import Fleet
 
 BATCH, LATENTS, BETA = 64, 10, 4.0
+STEPS_AT_ONCE = 10
+CATEGORIES = {
+    "convolutions": ("conv_kernel", "transpose_kernel", "products_kernel", "meet_kernel"),
+    "their gradients": ("weight_grad_kernel", "transpose_backward_kernel", "add_up_kernel"),
+    "likelihood": ("loss_kernel", "gradient_kernel"),
+    "Adam": ("adam_kernel",),
+    "matrix products": ("nvjet", "cutlass", "gemm"),
+}
 
 
 class PlainVAE(nn.Module):
     """The protocol's network, as one writes it in PyTorch."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Conv2d(1, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 4, 2, 1), nn.ReLU(),
+            nn.Conv2d(channels, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 4, 2, 1), nn.ReLU(),
             nn.Conv2d(32, 64, 2, 2), nn.ReLU(), nn.Conv2d(64, 64, 2, 2), nn.ReLU(),
             nn.Flatten(), nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS),
         )  # fmt: skip
@@ -43,7 +56,7 @@ class PlainVAE(nn.Module):
             nn.Linear(LATENTS, 256), nn.ReLU(), nn.Linear(256, 1024), nn.ReLU(),
             nn.Unflatten(1, (64, 4, 4)), nn.ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU(),
             nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 32, 4, 2, 1),
-            nn.ReLU(), nn.ConvTranspose2d(32, 1, 4, 2, 1),
+            nn.ReLU(), nn.ConvTranspose2d(32, channels, 4, 2, 1),
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -53,9 +66,9 @@ class PlainVAE(nn.Module):
 
 
 def plain_step(device: torch.device) -> Callable[[], None]:
-    model = PlainVAE().to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     data = uw.data.load("dsprites").to(device)
+    model = PlainVAE(data.shape[2]).to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:
         indices = torch.randint(len(data), (BATCH,), device=device)
@@ -96,37 +109,125 @@ def host_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def fleet_row(
-    models: int, method: str, precision: str, device: torch.device, before: int
-) -> dict[str, Any]:
+def make_engine(
+    models: int, method: str, precision: str, data: uw.data.Dataset, device: torch.device
+) -> Engine:
     make = uw.methods.METHODS[method]
     configs = [Config(method=make(), seed=seed, precision=precision) for seed in range(models)]
-    data = uw.data.load("dsprites")
-    if device.type == "cuda":
+    return Engine(configs, data, device)
+
+
+def fleet_row(
+    models: int,
+    method: str,
+    precision: str,
+    data: uw.data.Dataset,
+    device: torch.device,
+    before: int,
+) -> dict[str, Any]:
+    cuda = device.type == "cuda"
+    if cuda:
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    engine = Engine(configs, data, device)
-    each = seconds(lambda: engine.advance(1), 2.0, device) / models
-    row = {
+        before = torch.cuda.memory_reserved()
+    engine = make_engine(models, method, precision, data, device)
+    steps = STEPS_AT_ONCE if cuda else 1
+    engine.advance(Engine.STEPS_TO_FULL_MEMORY if cuda else 1)
+    each = seconds(lambda: engine.advance(steps), 1.0 if cuda else 2.0, device) / steps / models
+    used = (torch.cuda.max_memory_reserved() if cuda else host_memory()) - before
+    return {
         "models": models,
         "method": method,
+        "data": data.name,
         "precision": precision,
         "us_per_model_step": each * 1e6,
+        "megabytes": (used - (data.store.nbytes if cuda else 0)) / 1e6,
     }
-    used = host_memory() - before
-    if device.type == "cuda":
-        used = torch.cuda.max_memory_allocated() - before - data.store.nbytes
-    row["mb_per_model"] = used / models / 1e6
-    return row
+
+
+def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any]:
+    """Microseconds per model and step, by category of kernel and by kernel."""
+    from torch.profiler import ProfilerActivity
+
+    engine = make_engine(models, "beta_vae", precision, data, torch.device("cuda"))
+    engine.advance(2)
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        engine.advance(1)
+        torch.cuda.synchronize()
+    times = {
+        one.key: one.self_device_time_total / models
+        for one in recorded.key_averages()
+        if one.self_device_time_total > 0
+    }
+    parts = dict.fromkeys(CATEGORIES, 0.0)
+    for kernel, each in times.items():
+        home = next(
+            (c for c, names in CATEGORIES.items() if any(n in kernel for n in names)), "the rest"
+        )
+        parts[home] = parts.get(home, 0.0) + each
+    largest = sorted(times.items(), key=lambda item: -item[1])[:20]
+    return {
+        "models": models,
+        "kernels": sum(one.count for one in recorded.key_averages()),
+        "us_by_category": parts,
+        "us_by_kernel": {name[:80]: each for name, each in largest},
+    }
+
+
+def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[dict[str, float]]:
+    """Seconds and memory after more and more steps of one fleet."""
+    engine = make_engine(models, "beta_vae", "bf16", data, device)
+    engine.advance(Engine.STEPS_TO_FULL_MEMORY)
+    rows, taken, start = [], 0, time.perf_counter()
+    for _ in range(5):
+        engine.advance(200)
+        _wait(device)
+        taken += 200
+        memory = torch.cuda.max_memory_reserved() if device.type == "cuda" else host_memory()
+        rows.append(
+            {"steps": taken, "seconds": time.perf_counter() - start, "megabytes": memory / 1e6}
+        )
+    return rows
+
+
+def encode_row(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any]:
+    """Seconds per model for the codes of the whole data set, in host memory."""
+    device = torch.device("cuda")
+    engine = make_engine(models, "beta_vae", precision, data, device)
+    player = engine.players["model"]
+    parameters = dict(player.buffers(player.parameters))
+    diverged = engine.diverged_at.cpu().numpy()
+    import pandas as pd
+
+    fleet = Fleet(engine.configs, data.shape, parameters, pd.DataFrame(), diverged)
+    moved = data.to(device)
+    fleet.encode(moved.images(torch.arange(64, device=device)))
+    start = time.perf_counter()
+    fleet.encode(moved)
+    each = (time.perf_counter() - start) / models
+    return {"models": models, "precision": precision, "seconds_per_model": each}
+
+
+def ceilings() -> dict[str, float]:
+    """What the device can do: TB/s of reading and writing, TFLOP/s of bf16 products."""
+    device = torch.device("cuda")
+    source = torch.zeros(2**29, device=device)
+    target = torch.empty_like(source)
+    passing = seconds(lambda: torch.add(source, 1, out=target), 0.5, device)
+    square = torch.randn(8192, 8192, device=device).bfloat16()
+    product = seconds(lambda: square @ square, 0.5, device)
+    return {"TB/s": 8 * len(source) / passing / 1e12, "TFLOP/s": 2 * 8192**3 / product / 1e12}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, nargs="+")
     parser.add_argument("--methods", nargs="+", default=["beta_vae"])
+    parser.add_argument("--data", nargs="+", default=["dsprites"])
     parser.add_argument("--precision", nargs="+")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--encode", action="store_true")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     cuda = torch.cuda.is_available()
@@ -143,23 +244,39 @@ def main() -> None:
     print(name)
     for kind, each in plain.items():
         print(f"plain loop, {kind:<30}{each:>12,.0f} µs per model-step")
+    result: dict[str, Any] = {"device": name, "torch": torch.__version__, "plain_us": plain}
+    if cuda:
+        result["ceilings"] = ceilings()
+        print(result["ceilings"])
     fastest, before = min(plain.values()), host_memory()
-    rows = []
-    for method in args.methods:
-        for precision in args.precision or (["float32", "tf32", "bf16"] if cuda else ["float32"]):
-            for models in args.models or ([1, 8, 64, 256] if cuda else [1, 8, 64]):
-                row = fleet_row(models, method, precision, device, before)
-                row["times_plain"] = fastest / row["us_per_model_step"]
-                rows.append(row)
-                memory = f"{row['mb_per_model']:8.1f} MB per model"
-                print(
-                    f"fleet {method:<14}{precision:<8} M = {models:<4}"
-                    f"{row['us_per_model_step']:>12,.0f} µs per model-step"
-                    f"{row['times_plain']:>8.1f} × the plain loop{memory}"
-                )
+    result["fleet"] = []
+    counts = args.models or ([1, 8, 64, 128] if cuda else [1, 8, 64])
+    precisions = args.precision or (["bf16"] if cuda else ["float32"])
+    sources = {source: uw.data.load(source) for source in args.data}
+    for source, data in sources.items():
+        for method in args.methods:
+            for precision in precisions:
+                for models in counts:
+                    row = fleet_row(models, method, precision, data, device, before)
+                    row["times_plain"] = fastest / row["us_per_model_step"]
+                    result["fleet"].append(row)
+                    print(
+                        f"fleet {source:<15}{method:<14}{precision:<8} M = {models:<4}"
+                        f"{row['us_per_model_step']:>10,.1f} µs per model-step"
+                        f"{row['times_plain']:>8.1f} × the plain loop"
+                        f"{row['megabytes']:10,.0f} MB",
+                        flush=True,
+                    )
+    first = next(iter(sources.values()))
+    if args.profile:
+        result["steps"] = steps_row(min(counts), first, device)
+        result["profile"] = profile(max(counts), precisions[0], first)
+        print(result["profile"]["us_by_category"])
+    if args.encode:
+        result["encode"] = encode_row(min(64, max(counts)), precisions[0], first)
+        print(result["encode"], flush=True)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        result = {"device": name, "torch": torch.__version__, "plain_us": plain, "fleet": rows}
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -56,6 +56,8 @@ class Options:
     """Where Adam adds its epsilon."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Digits of the products, on a GPU."""
+    fleet_size: Literal["auto"] | int = "auto"
+    """How many models to train at once; auto measures how many fit."""
     device: Literal["cpu", "cuda"] | None = None
     """By default a GPU where there is one."""
     pictures: bool = True
@@ -98,6 +100,7 @@ def run(args: Sequence[str]) -> None:
         steps=chosen.steps,
         out=chosen.out,
         device=chosen.device,
+        fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
         batch=chosen.batch,
         latents=chosen.latents,
         architecture=chosen.architecture,

@@ -28,9 +28,11 @@ from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
-__all__ = ["Engine", "Player", "networks_of"]
+__all__ = ["Engine", "Player", "matmul_precision", "networks_of"]
 
 WARM_UP = 3
+AT_ONCE = 10
+"""Steps in the longer of the two graphs: fewer pauses between replays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +118,16 @@ def keep_memory() -> None:
 class Engine:
     """M runs of one fleet, in training.
 
+    On a GPU the first steps are taken one by one, then a step is recorded as a CUDA graph, and
+    several steps as another, which are replayed from then on.
+
     Args:
         configs: The runs; they must share `Config.fleet`.
         data: What they train on.
         device: Where they train.
     """
+
+    STEPS_TO_FULL_MEMORY = WARM_UP + AT_ONCE
 
     def __init__(
         self, configs: Sequence[Config], data: Dataset, device: torch.device | str
@@ -146,7 +153,7 @@ class Engine:
         self.sums = torch.zeros(len(self.terms), len(configs), device=self.device)
         self.count = torch.zeros((), device=self.device)
         self._warm = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def _players(self) -> dict[str, Player]:
         optimisers = {MODEL: [config.optimiser for config in self.configs]}
@@ -184,30 +191,45 @@ class Engine:
 
     def advance(self, steps: int) -> None:
         """Take some steps."""
-        with _matmul_precision(self.config.precision), self._on_device():
-            for _ in range(steps):
-                if self._graph is not None:
-                    self._graph.replay()
-                elif self.device.type == "cuda":
-                    self._warm_up()
-                else:
-                    self._step()
+        with matmul_precision(self.config.precision), self._on_device():
+            while steps > 0:
+                steps -= self._some_steps(steps)
+
+    def _some_steps(self, most: int) -> int:
+        """Take at least one step and at most so many; how many."""
+        if self.device.type != "cuda":
+            self._step()
+            return 1
+        if self._warm < WARM_UP:
+            self._aside()
+            return 1
+        count = AT_ONCE if most >= AT_ONCE else 1
+        if count not in self._graphs:
+            self._graphs[count] = self._record(count)
+        self._graphs[count].replay()
+        return count
 
     def _on_device(self) -> AbstractContextManager[Any]:
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
-    def _warm_up(self) -> None:
-        """Take a step aside, as a capture wants it; after a few of them, record the next one."""
+    def _aside(self) -> None:
+        """Take a step on another stream, as recording wants it done a few times before."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._step()
         torch.cuda.current_stream().wait_stream(stream)
         self._warm += 1
-        if self._warm == WARM_UP:
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
+
+    def _record(self, steps: int) -> torch.cuda.CUDAGraph:
+        """Some steps as a graph; recording does not take them."""
+        torch.cuda.empty_cache()
+        graph = torch.cuda.CUDAGraph()
+        pool = next((other.pool() for other in self._graphs.values()), None)
+        with torch.cuda.graph(graph, pool=pool):
+            for _ in range(steps):
                 self._step()
+        return graph
 
     def _step(self) -> None:
         leaves = {name: player.leaves() for name, player in self.players.items()}
@@ -291,7 +313,7 @@ def _apply(
 
 
 @contextmanager
-def _matmul_precision(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str) -> Iterator[None]:
     """TF32 where asked for, and only there."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -25,15 +25,18 @@ from unweave.data.cache import whole_folder
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.engine import networks_of
+from unweave.fleet.engine import matmul_precision, networks_of
 from unweave.methods import Method
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
 __all__ = ["Fleet", "Model", "load"]
 
-IMAGES_AT_ONCE = 16_384
-"""Over all models together, so that a large fleet takes no more memory than a small one."""
+IMAGES_AT_ONCE = 65_536
+"""On a GPU, over all models together, so that a large fleet takes no more memory than a small one;
+elsewhere a quarter of it."""
+LARGEST = 2**30
+"""Numbers in the largest image of one model's batch; kernels count in 32 bits."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 
 
@@ -133,16 +136,26 @@ class Fleet:
         players = networks_of(self.configs[0], self.shape)
         return {name: network for player in players.values() for name, network in player.items()}
 
+    @cached_property
+    def _working(self) -> dict[str, Tensor]:
+        """The parameters in the precision that the models were trained in, on a GPU."""
+        fewer = self.configs[0].precision == "bf16" and self.device.type == "cuda"
+        dtype = torch.bfloat16 if fewer else torch.float32
+        return {name: buffer.to(dtype) for name, buffer in self.parameters.items()}
+
     @torch.no_grad()
     def _apply(self, network: str, x: Tensor) -> Tensor:
-        return self._networks[network](self.parameters[network], x).float()
+        parameters = self._working[network]
+        x = x if x.dtype == torch.uint8 else x.to(parameters.dtype)
+        with matmul_precision(self.configs[0].precision):
+            return self._networks[network](parameters, x).float()
 
     def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
-        """Batches `[M, n, H, W, C]` of floats on the models' device, the same for every model."""
+        """Batches `[M, n, H, W, C]` on the models' device, the same for every model."""
         if isinstance(images, Dataset):
             data = images.to(self.device)
             for indices in torch.arange(len(data), device=self.device).split(self._at_once):
-                yield self._for_all(data.pixels(indices, seed))
+                yield self._for_all(data.inputs(indices, seed))
             return
         images = torch.as_tensor(images)
         images = images[None] if images.ndim == 3 else images
@@ -151,13 +164,15 @@ class Fleet:
                 f"these models take images {list(self.shape)}, but got {list(images.shape)}"
             )
         for part in images.split(self._at_once):
-            pixels = part.to(self.device).float()
-            unit = part.is_floating_point() or part.dtype == torch.bool
-            yield self._for_all(pixels if unit else pixels / 255)
+            pixels = part.to(self.device)
+            bytes_ = not (part.is_floating_point() or part.dtype == torch.bool)
+            yield self._for_all(pixels.byte() if bytes_ else pixels.float())
 
     @property
     def _at_once(self) -> int:
-        return max(1, IMAGES_AT_ONCE // len(self))
+        height, width, _ = self.shape
+        most = IMAGES_AT_ONCE // (1 if self.device.type == "cuda" else 4) // len(self)
+        return max(1, min(most, LARGEST // (8 * height * width)))
 
     def _for_all(self, pixels: Tensor) -> Tensor:
         return pixels.expand(len(self), *pixels.shape)

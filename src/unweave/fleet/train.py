@@ -24,6 +24,7 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet, Model
 from unweave.fleet.models import load as load_model
+from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
@@ -44,6 +45,7 @@ def train(
     device: str | torch.device | None = None,
     progress: bool = True,
     checkpoint_every: float = 60.0,
+    fleet_size: int | None = None,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -59,6 +61,7 @@ def train(
         device: By default a GPU where there is one.
         progress: Whether to show how far training is.
         checkpoint_every: Seconds between checkpoints in `out`.
+        fleet_size: How many models to train at once; by default as many as fit, which is measured.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision.
 
@@ -90,6 +93,7 @@ def train(
         device=device,
         progress=progress,
         checkpoint_every=checkpoint_every,
+        fleet_size=fleet_size,
     )
 
 
@@ -101,23 +105,47 @@ def train_runs(
     device: str | torch.device | None = None,
     progress: bool = True,
     checkpoint_every: float = 60.0,
+    fleet_size: int | None = None,
 ) -> Fleet:
     """Train runs, those that can share a fleet together; see `train`."""
     if not configs:
         raise UnweaveError("there is nothing to train: no seed or no value was given")
+    if fleet_size is not None and fleet_size < 1:
+        raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UnweaveError("there is no GPU that torch can use here; leave the device out")
     folder = None if out is None else _writable(Path(out))
     done = {} if folder is None else _finished(configs, folder)
-    fleets: dict[str, list[Config]] = {}
+    kinds: dict[str, list[Config]] = {}
     for config in configs:
         if config.hash not in done:
-            fleets.setdefault(config.fleet, []).append(config)
-    for fleet in fleets.values():
-        trained = _train_fleet(fleet, data, folder, device, progress, checkpoint_every)
-        done |= {model.config.hash: model for model in trained}
+            kinds.setdefault(config.fleet, []).append(config)
+    for kind in kinds.values():
+        for fleet in _fleets(kind, data, folder, device, fleet_size):
+            trained = _train_fleet(fleet, data, folder, device, progress, checkpoint_every)
+            done |= {model.config.hash: model for model in trained}
     return _join([done[config.hash] for config in configs])
+
+
+def _fleets(
+    configs: list[Config],
+    data: Dataset,
+    folder: Path | None,
+    device: torch.device,
+    fleet_size: int | None,
+) -> Iterator[list[Config]]:
+    """Runs of one kind in fleets that fit; those that were interrupted together stay together."""
+    left = {config.hash: config for config in configs}
+    for path in [] if folder is None else _checkpoints(folder):
+        interrupted = [left.pop(run) for run in checkpoint.runs_of(path) if run in left]
+        if interrupted:
+            yield interrupted
+    rest = list(left.values())
+    if rest:
+        for count in shares(len(rest), fleet_size or fits(rest, data, device)):
+            fleet, rest = rest[:count], rest[count:]
+            yield fleet
 
 
 def _train_fleet(

@@ -11,6 +11,9 @@ from unweave.nets.kernels.gpu import Launch
 from unweave.nets.layers import Conv, ConvTranspose, Linear, Reshape
 from unweave.nets.network import Network
 
+# The interpreter's NumPy warns of NaN, also in padding that nobody reads.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 3e-3}
 ON_A_GPU = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="Triton's interpreter cannot multiply in bfloat16"
@@ -28,7 +31,7 @@ SHAPES = pytest.mark.parametrize(
         (3, 7, 10, 10, 1, 5, 2),
         (5, 1, 8, 12, 18, 1, 2),
         (1, 3, 8, 8, 3, 20, 2),
-        (3, 5, 12, 12, 6, 18, 4),
+        (1, 5, 12, 12, 6, 18, 4),
         (1, 3, 8, 8, 32, 64, 4),
         (1, 3, 16, 4, 64, 32, 2),
     ],
@@ -44,7 +47,11 @@ FINISHES = pytest.mark.parametrize(
         (True, True, True),
     ],
 )
-CHANNELS = pytest.mark.parametrize("channels", [1, 3, 6])
+KINDS = pytest.mark.parametrize(("channels", "kernel"), [(1, 4), (3, 4), (3, 2), (18, 2)])
+# Of the first and the last several programs divide the sums over pixels.
+IMAGES = pytest.mark.parametrize(
+    ("images", "kernel"), [((4, 16, 16, 1), 4), ((3, 8, 8, 3), 4), ((3, 8, 24, 18), 2)], ids=str
+)
 
 
 @pytest.fixture
@@ -128,14 +135,11 @@ def shared(tensor):
 
 def everything(x, y, w, b, c):
     """Every kernel, on images and weights of one fleet."""
-    kernel = w.shape[1]
     return [
-        gpu.conv(x, w, c, True),
-        gpu.conv_transpose(y, w, b, True),
-        *gpu.conv_weight_grad(x, y, kernel, "small"),
-        *gpu.conv_weight_grad(x, y, kernel, "large"),
-        *gpu.conv_backward(x, y, w, x),
-        *gpu.conv_transpose_backward(x, y, w, y),
+        gpu.conv(x, w, c),
+        gpu.conv_transpose(y, w, b),
+        *gpu.conv_backward(x, y, w),
+        *gpu.conv_transpose_backward(x, y, w),
     ]
 
 
@@ -185,8 +189,7 @@ def test_layers_that_see_whole_images(arrays, images_of_bytes, size, channels, d
     check("conv_transpose_backward", gradient, hidden, w, hidden)
 
 
-@CHANNELS
-@pytest.mark.parametrize("kernel", [2, 4])
+@KINDS
 @DTYPES
 def test_bytes_stand_for_numbers_up_to_one(arrays, images_of_bytes, channels, kernel, dtype):
     x, y, w, _, c = arrays(3, 5, 8, 12, channels, 7, kernel, dtype)
@@ -196,15 +199,15 @@ def test_bytes_stand_for_numbers_up_to_one(arrays, images_of_bytes, channels, ke
     check("conv_weight_grad", images, y, kernel, "small")
 
 
-@CHANNELS
+@KINDS
 @DTYPES
-def test_models_may_share_their_images(arrays, images_of_bytes, channels, dtype):
-    x, y, w, b, c = arrays(5, 3, 8, 8, channels, 7, 4, dtype)
+def test_models_may_share_their_images(arrays, images_of_bytes, channels, kernel, dtype):
+    x, y, w, b, c = arrays(5, 3, 8, 8, channels, 7, kernel, dtype)
     for images in (shared(x), shared(images_of_bytes(*x.shape))):
         check("conv", images, w, c, True)
-        check("conv_weight_grad", images, y, 4, "small")
+        check("conv_weight_grad", images, y, kernel, "small")
     check("conv_transpose", shared(y), w, b)
-    check("conv_weight_grad", x, shared(y), 4, "large")
+    check("conv_weight_grad", x, shared(y), kernel, "large")
     check("conv_backward", shared(x), shared(y), w)
 
 
@@ -223,8 +226,7 @@ def test_a_transposes_gradient_may_be_masked_by_any_image(arrays, channels):
     check("conv_transpose_backward", x, y, w, -y)
 
 
-@CHANNELS
-@pytest.mark.parametrize("kernel", [2, 4])
+@KINDS
 def test_nothing_beside_a_view_is_read(arrays, channels, kernel):
     x, y, w, b, c = arrays(3, 5, 8, 12, channels, 7, kernel)
     images, small, weight = within(x), within(y), within(w)
@@ -237,8 +239,7 @@ def test_nothing_beside_a_view_is_read(arrays, channels, kernel):
     check("conv_transpose_backward", x, y, weight, y)
 
 
-@CHANNELS
-@pytest.mark.parametrize("kernel", [2, 4])
+@KINDS
 def test_axes_may_lie_in_any_order(arrays, channels, kernel):
     x, y, w, b, c = arrays(3, 2, 8, 12, channels, 7, kernel)
     check("conv", turned(x), turned(w), c)
@@ -249,80 +250,86 @@ def test_axes_may_lie_in_any_order(arrays, channels, kernel):
 
 
 @pytest.mark.xfail(strict=True, reason="biases are read as if dense")
-@CHANNELS
-def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels):
-    x, y, w, b, c = arrays(3, 2, 8, 8, channels, 7, 4)
+@KINDS
+def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels, kernel):
+    x, y, w, b, c = arrays(3, 2, 8, 8, channels, 7, kernel)
     check("conv", x, w, turned(c))
     check("conv_transpose", y, w, turned(b))
 
 
 @pytest.mark.xfail(strict=True, reason="masks are read as if dense")
-@CHANNELS
+@KINDS
 @pytest.mark.parametrize("layout", [turned, shared])
-def test_axes_of_a_mask_may_lie_in_any_order(arrays, channels, layout):
-    x, y, w, _, _ = arrays(3, 2, 8, 8, channels, 7, 4)
+def test_axes_of_a_mask_may_lie_in_any_order(arrays, channels, kernel, layout):
+    x, y, w, _, _ = arrays(3, 2, 8, 8, channels, 7, kernel)
     check("conv", x, w, None, False, layout(y))
     check("conv_transpose", y, w, None, False, layout(x))
 
 
-@CHANNELS
+@IMAGES
 @DTYPES
-def test_a_model_does_not_depend_on_its_fleet(arrays, channels, dtype):
-    fleet = arrays(5, 5, 16, 16, channels, 7, 4, dtype)
+def test_a_model_does_not_depend_on_its_fleet(arrays, images, kernel, dtype):
+    fleet = arrays(5, *images, 7, kernel, dtype)
     together = everything(*fleet)
     for model in range(5):
         alone = everything(*(array[model : model + 1] for array in fleet))
         assert all(torch.equal(t[model], a[0]) for t, a in zip(together, alone, strict=True))
 
 
-@CHANNELS
+@IMAGES
 @DTYPES
-def test_two_runs_give_the_same_bits(arrays, channels, dtype):
-    fleet = arrays(3, 5, 16, 16, channels, 18, 4, dtype)
+def test_two_runs_give_the_same_bits(arrays, images, kernel, dtype):
+    fleet = arrays(3, *images, 18, kernel, dtype)
     assert all(map(torch.equal, everything(*fleet), everything(*fleet)))
 
 
-@CHANNELS
-def test_nan_in_one_model_stays_there(arrays, channels):
-    fleet = arrays(3, 2, 8, 8, channels, 7, 4)
+@KINDS
+def test_nan_in_one_model_stays_there(arrays, channels, kernel):
+    fleet = arrays(3, 2, 8, 8, channels, 7, kernel)
     sound = everything(*fleet)
     for array in fleet:
         array[1] = math.nan
     for sick, other in zip(everything(*fleet), sound, strict=True):
-        assert sick[1].isnan().any()
+        assert sick[1].isnan().all()
         assert torch.equal(sick[[0, 2]], other[[0, 2]])
 
 
-@CHANNELS
+@pytest.mark.xfail(
+    torch.cuda.is_available(), reason="on a GPU, Triton's maximum takes the number beside a NaN"
+)
+@KINDS
+def test_nan_passes_the_relu(arrays, channels, kernel):
+    x, y, w, b, c = arrays(1, 2, 8, 8, channels, 7, kernel)
+    w[:] = math.nan
+    assert gpu.conv(x, w, c, True).isnan().all()
+    assert gpu.conv_transpose(y, w, b, True).isnan().all()
+
+
+@KINDS
 @pytest.mark.parametrize(
     "launch",
     [
-        Launch(rows=16, taps=16, splits=1, stages=1),
-        Launch(rows=32, taps=32, splits=3, stages=2),
-        Launch(rows=64, taps=64, warps=8, splits=7, stages=4),
+        Launch(rows=16, taps=16, splits=4, stages=1),
+        Launch(rows=32, taps=64, warps=8, splits=2, stages=4),
     ],
-    ids=lambda launch: f"{launch.rows} rows",
+    ids=["small", "large"],
 )
-def test_how_work_is_cut_changes_only_rounding(arrays, channels, launch):
-    x, y, w, b, c = arrays(3, 5, 12, 12, channels, 7, 4)
-    for name, *arguments in [
-        ("conv", x, w, c, True),
-        ("conv_transpose", y, w, b, True),
-        ("conv_weight_grad", x, y, 4, "small"),
-        ("conv_weight_grad", x, y, 4, "large"),
-        ("conv_transpose_backward", x, y, w, y),
-    ]:
-        kernel = getattr(gpu, name)
-        check_close(kernel(*arguments, launch=launch), kernel(*arguments), 1e-5)
+def test_how_work_is_cut_changes_only_rounding(arrays, channels, kernel, launch):
+    x, y, w, b, c = arrays(2, 3, 8, 12, channels, 7, kernel)
+    check("conv", x, w, c, True, launch=launch)
+    check("conv_transpose", y, w, b, True, launch=launch)
+    check("conv_weight_grad", x, y, kernel, "small", launch=launch)
+    check("conv_weight_grad", x, y, kernel, "large", launch=launch)
+    check("conv_transpose_backward", x, y, w, y, launch=launch)
 
 
-@SHAPES
-def test_the_three_kernels_are_each_others_adjoints(arrays, shape):
-    x, y, w, _, _ = arrays(*shape)
+@KINDS
+def test_the_three_kernels_are_each_others_adjoints(arrays, channels, kernel):
+    x, y, w, _, _ = arrays(3, 2, 8, 12, channels, 7, kernel)
     small = exact(gpu.conv(x, w))
     forward = (small * exact(y)).sum()
     backward = (exact(x) * exact(gpu.conv_transpose(y, w))).sum()
-    by_weight = (exact(w) * exact(gpu.conv_weight_grad(x, y, w.shape[1])[0])).sum()
+    by_weight = (exact(w) * exact(gpu.conv_weight_grad(x, y, kernel)[0])).sum()
     scale = small.norm() * exact(y).norm()
     assert (forward - backward).abs() <= 1e-5 * scale
     assert (forward - by_weight).abs() <= 1e-5 * scale
@@ -339,14 +346,13 @@ def fresh(tensors, convert=None):
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("relu", [False, True])
-def test_gradients_are_those_of_the_plain_version(arrays, fused, wanted, relu):
+def test_gradients_are_those_of_the_plain_version(arrays, fused, wanted):
     x, y, w, b, c = arrays(3, 2, 8, 8, 3, 5, 4)
 
     def gradients(function, convert):
         inputs = fresh(map(convert, function[1:]))
         asked = [inputs[k] if k in wanted else inputs[k].detach() for k in range(3)]
-        loss = function[0](*asked, relu).square().sum()
+        loss = function[0](*asked, True).square().sum()
         return torch.autograd.grad(loss, [asked[k] for k in wanted])
 
     functions = [(kernels.conv, x, w, c), (kernels.conv_transpose, y, w, b)]
@@ -359,7 +365,7 @@ def test_gradients_are_those_of_the_plain_version(arrays, fused, wanted, relu):
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_the_next_layer_takes_the_gradient_of_the_relu(arrays, fused, create_graph):
     x, _, w, _, c = arrays(3, 2, 8, 8, 3, 5, 4)
-    _, y, v, b, _ = arrays(3, 2, 8, 8, 6, 5, 2)
+    _, _, v, b, _ = arrays(3, 2, 8, 8, 6, 5, 2)
 
     def gradients(linked):
         inputs = fresh((x - 0.5, w - 0.5, c - 0.5, v - 0.5, b))
@@ -379,18 +385,17 @@ def autoencoder(channels):
     encoder = Network(
         (
             Conv(channels, 6, 4),
-            Conv(6, 8, 4),
-            Conv(8, 5, 2),
-            Reshape((20,)),
-            Linear(20, 4, "none"),
+            Conv(6, 5, 2),
+            Conv(5, 4, 2),
+            Reshape((16,)),
+            Linear(16, 3, "none"),
         )
     )
     decoder = Network(
         (
-            Linear(4, 20, "tanh"),
-            Reshape((2, 2, 5)),
-            ConvTranspose(5, 8, 2),
-            ConvTranspose(8, 6, 4),
+            Linear(3, 80, "tanh"),
+            Reshape((4, 4, 5)),
+            ConvTranspose(5, 6, 2),
             ConvTranspose(6, channels, 4, relu=False),
         )
     )
@@ -404,7 +409,7 @@ def test_a_networks_derivatives_are_those_of_the_plain_version(
     encoder, decoder = autoencoder(channels)
     seeds = torch.arange(3)
     buffers = [
-        4 * network.initial(seeds, "test", "torch").to(device) for network in (encoder, decoder)
+        network.initial(seeds, "test", "torch").to(device) for network in (encoder, decoder)
     ]
     images = images_of_bytes(1, 3, 16, 16, channels).expand(3, -1, -1, -1, -1)
 
@@ -424,7 +429,7 @@ def test_a_networks_derivatives_are_those_of_the_plain_version(
 
 @pytest.mark.xfail(strict=True, reason="the gradient of a sum is not dense, nor is it a bias then")
 def test_a_sum_of_bias_gradients_is_differentiable(arrays, fused):
-    x, y, w, b, c = arrays(3, 2, 8, 8, 6, 5, 4)
+    x, y, w, b, c = arrays(3, 1, 4, 4, 3, 5, 2)
 
     def derivatives(convert):
         results = []

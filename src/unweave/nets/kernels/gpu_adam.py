@@ -40,7 +40,7 @@ def update(
     sizes = tuple(g.shape[1] for g in dense)
     blocks = [triton.cdiv(size, BLOCK) for size in sizes]
     starts = tuple(itertools.accumulate(blocks, initial=0))
-    _kernel[(starts[-1], len(parameters))](
+    _adam_kernel[(starts[-1], len(parameters))](
         parameters,
         first,
         second,
@@ -61,7 +61,7 @@ def update(
 
 
 @triton.jit
-def _kernel(
+def _adam_kernel(
     parameters,
     first,
     second,

@@ -1,0 +1,102 @@
+"""How many models a device holds at once, by measuring two small fleets."""
+
+import gc
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+
+__all__ = ["fits", "shares"]
+
+FEW, MORE = 2, 6
+"""The fleets that are measured; up to the larger one nothing is."""
+SHARE = 0.9
+"""Of the free memory, how much a fleet may take."""
+
+
+def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
+    """How many of these runs, which can share a fleet, fit on the device together."""
+    if len(configs) <= MORE:
+        return len(configs)
+    free = _free(device)
+    try:
+        few, more = (_bytes(configs[:count], data, device) for count in (FEW, MORE))
+    except torch.cuda.OutOfMemoryError as error:
+        return _one(configs, data, device, free, error)
+    each = max(1.0, (more - few) / (MORE - FEW))
+    constant = max(0.0, few - FEW * each)
+    return max(1, min(len(configs), int((SHARE * free - constant) / each)))
+
+
+def shares(count: int, size: int) -> list[int]:
+    """`count` runs in as few fleets of at most `size` as possible, as even as possible."""
+    fleets = math.ceil(count / size)
+    return [count // fleets + (place < count % fleets) for place in range(fleets)]
+
+
+def _one(
+    configs: Sequence[Config],
+    data: Dataset,
+    device: torch.device,
+    free: int,
+    error: torch.cuda.OutOfMemoryError,
+) -> int:
+    """One at a time, where not even a few fit; an error where not even one does."""
+    try:
+        _bytes(configs[:1], data, device)
+    except torch.cuda.OutOfMemoryError:
+        raise UnweaveError(
+            f"not even one model fits into the {free / 1e9:.1f} GB that are free on {device}; "
+            "make the batch smaller, or free the device"
+        ) from error
+    return 1
+
+
+def _bytes(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
+    """What a fleet takes once it runs, data included."""
+    before = _taken(device)
+    engine = Engine(configs, data, device)
+    engine.advance(Engine.STEPS_TO_FULL_MEMORY)
+    taken = _taken(device) - before
+    del engine
+    _release(device)
+    return taken
+
+
+def _taken(device: torch.device) -> int:
+    if device.type == "cuda":
+        _release(device)
+        return torch.cuda.memory_reserved(device)
+    return _pages("/proc/self/statm", 1)
+
+
+def _free(device: torch.device) -> int:
+    if device.type == "cuda":
+        _release(device)
+        return torch.cuda.mem_get_info(device)[0]
+    lines = _read("/proc/meminfo").splitlines()
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    return found[0] if found else 2**62
+
+
+def _release(device: torch.device) -> None:
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _pages(path: str, place: int) -> int:
+    words = _read(path).split()
+    return int(words[place]) * 4096 if words else 0
+
+
+def _read(path: str) -> str:
+    """What the kernel says; nothing where there is no such file, as outside Linux."""
+    file = Path(path)
+    return file.read_text() if file.exists() else ""
