@@ -34,8 +34,8 @@ from unweave.fleet.models import Fleet
 BATCH, LATENTS, BETA = 64, 10, 4.0
 STEPS_AT_ONCE = 10
 CATEGORIES = {
-    "convolutions": ("conv_kernel", "transpose_kernel", "products_kernel", "meet_kernel"),
-    "their gradients": ("weight_grad_kernel", "transpose_backward_kernel", "add_up_kernel"),
+    "convolutions, both ways": ("conv_kernel", "transpose_kernel", "products_kernel", "meet_kernel"),
+    "weight gradients": ("weight_grad_kernel", "transpose_backward_kernel", "add_up_kernel"),
     "likelihood": ("loss_kernel", "gradient_kernel"),
     "Adam": ("adam_kernel",),
     "matrix products": ("nvjet", "cutlass", "gemm"),

@@ -15,11 +15,9 @@ from unweave.nets.network import Network
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 3e-3}
-ON_A_GPU = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="Triton's interpreter cannot multiply in bfloat16"
-)
+# Triton's interpreter cannot multiply in bfloat16.
 DTYPES = pytest.mark.parametrize(
-    "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=ON_A_GPU)], ids=["single", "half"]
+    "dtype", list(TOLERANCES) if torch.cuda.is_available() else [torch.float32]
 )
 # Models, batch, height, width, channels of the large image, of the small one, kernel.
 SHAPES = pytest.mark.parametrize(
@@ -42,9 +40,8 @@ FINISHES = pytest.mark.parametrize(
     [
         (False, False, False),
         (True, False, False),
-        (False, True, False),
+        (True, True, False),
         (False, False, True),
-        (True, True, True),
     ],
 )
 KINDS = pytest.mark.parametrize(("channels", "kernel"), [(1, 4), (3, 4), (3, 2), (18, 2)])
@@ -202,7 +199,7 @@ def test_bytes_stand_for_numbers_up_to_one(arrays, images_of_bytes, channels, ke
 @KINDS
 @DTYPES
 def test_models_may_share_their_images(arrays, images_of_bytes, channels, kernel, dtype):
-    x, y, w, b, c = arrays(5, 3, 8, 8, channels, 7, kernel, dtype)
+    x, y, w, b, c = arrays(3, 3, 8, 8, channels, 7, kernel, dtype)
     for images in (shared(x), shared(images_of_bytes(*x.shape))):
         check("conv", images, w, c, True)
         check("conv_weight_grad", images, y, kernel, "small")
@@ -279,7 +276,7 @@ def test_a_model_does_not_depend_on_its_fleet(arrays, images, kernel, dtype):
 @IMAGES
 @DTYPES
 def test_two_runs_give_the_same_bits(arrays, images, kernel, dtype):
-    fleet = arrays(3, *images, 18, kernel, dtype)
+    fleet = arrays(1, *images, 18, kernel, dtype)
     assert all(map(torch.equal, everything(*fleet), everything(*fleet)))
 
 
@@ -310,12 +307,12 @@ def test_nan_passes_the_relu(arrays, channels, kernel):
     "launch",
     [
         Launch(rows=16, taps=16, splits=4, stages=1),
-        Launch(rows=32, taps=64, warps=8, splits=2, stages=4),
+        Launch(rows=64, taps=64, warps=8, splits=1, stages=4),
     ],
     ids=["small", "large"],
 )
 def test_how_work_is_cut_changes_only_rounding(arrays, channels, kernel, launch):
-    x, y, w, b, c = arrays(2, 3, 8, 12, channels, 7, kernel)
+    x, y, w, b, c = arrays(1, 3, 8, 12, channels, 7, kernel)
     check("conv", x, w, c, True, launch=launch)
     check("conv_transpose", y, w, b, True, launch=launch)
     check("conv_weight_grad", x, y, kernel, "small", launch=launch)
@@ -341,8 +338,8 @@ def fused(monkeypatch):
     return lambda: monkeypatch.setattr(kernels, "fused", lambda x: True)
 
 
-def fresh(tensors, convert=None):
-    return [(convert(t) if convert else t.clone()).requires_grad_() for t in tensors]
+def fresh(tensors):
+    return [tensor.clone().requires_grad_() for tensor in tensors]
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
@@ -367,18 +364,18 @@ def test_the_next_layer_takes_the_gradient_of_the_relu(arrays, fused, create_gra
     x, _, w, _, c = arrays(3, 2, 8, 8, 3, 5, 4)
     _, _, v, b, _ = arrays(3, 2, 8, 8, 6, 5, 2)
 
-    def gradients(linked):
-        inputs = fresh((x - 0.5, w - 0.5, c - 0.5, v - 0.5, b))
+    def gradients(linked, convert):
+        inputs = fresh(map(convert, (x - 0.5, w - 0.5, c - 0.5, v - 0.5, b)))
         hidden = kernels.conv(*inputs[:3], True, before_conv=linked)
         assert 0.2 < (hidden > 0).float().mean() < 0.8
         out = kernels.conv_transpose(hidden, *inputs[3:], after_conv=linked)
         back = kernels.conv(out.relu(), inputs[3])
         return torch.autograd.grad(back.square().sum(), inputs, create_graph=create_graph)
 
-    plain = gradients(False)
+    plain = gradients(False, exact)
     fused()
-    check_close(gradients(True), plain, 1e-5)
-    check_close(gradients(False), plain, 1e-5)
+    check_close(gradients(True, torch.clone), plain, 1e-5)
+    check_close(gradients(False, torch.clone), plain, 1e-5)
 
 
 def autoencoder(channels):
@@ -407,11 +404,11 @@ def test_a_networks_derivatives_are_those_of_the_plain_version(
     device, images_of_bytes, fused, channels
 ):
     encoder, decoder = autoencoder(channels)
-    seeds = torch.arange(3)
+    seeds = torch.arange(2)
     buffers = [
         network.initial(seeds, "test", "torch").to(device) for network in (encoder, decoder)
     ]
-    images = images_of_bytes(1, 3, 16, 16, channels).expand(3, -1, -1, -1, -1)
+    images = images_of_bytes(1, 3, 16, 16, channels).expand(2, -1, -1, -1, -1)
 
     def derivatives(convert):
         """Losses, their gradients, the same with a graph, and of a gradient's length."""

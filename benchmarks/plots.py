@@ -1,0 +1,62 @@
+"""Pictures of `benchmarks/fleet.py`'s results: where the time goes, and how it grows.
+
+    python benchmarks/plots.py benchmarks/results/fleet_h200.json docs/images
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#999999")
+"""Okabe and Ito's, told apart by everybody."""
+
+
+def stacked_bar(result: dict[str, Any]) -> Figure:
+    """Microseconds of a model-step, by kind of kernel."""
+    parts = result["profile"]["us_by_category"]
+    figure = Figure(figsize=(7, 1.7), layout="constrained")
+    axes = figure.subplots()
+    left = 0.0
+    for (name, each), colour in zip(parts.items(), COLOURS, strict=True):
+        axes.barh(0, each, left=left, color=colour, label=f"{name} {each:.1f}")
+        left += each
+    axes.set_yticks([])
+    axes.set_xlabel(f"µs per model-step, β-VAE, M = {result['profile']['models']}, sum {left:.1f}")
+    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    return figure
+
+
+def growth(result: dict[str, Any]) -> Figure:
+    """Time and memory against models, time against steps."""
+    rows, steps = result["fleet"], result["steps"]
+    models = [row["models"] for row in rows]
+    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    of_models, of_memory, of_steps = figure.subplots(1, 3)
+    milliseconds = [row["us_per_model_step"] * row["models"] / 1e3 for row in rows]
+    of_models.plot(models, milliseconds, "o-", color=COLOURS[0])
+    of_models.set(xlabel="models", ylabel="ms per step", xlim=0, ylim=0)
+    gigabytes = [row["megabytes"] / 1e3 for row in rows]
+    of_memory.plot(models, gigabytes, "o-", color=COLOURS[2])
+    of_memory.set(xlabel="models", ylabel="GB", xlim=0, ylim=0)
+    taken = [row["steps"] for row in steps]
+    of_steps.plot(taken, [row["seconds"] for row in steps], "o-", color=COLOURS[3])
+    of_steps.set(xlabel="steps, one model", ylabel="seconds", xlim=0, ylim=0)
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("folder", type=Path)
+    args = parser.parse_args()
+    result = json.loads(args.result.read_text())
+    args.folder.mkdir(parents=True, exist_ok=True)
+    stacked_bar(result).savefig(args.folder / "where-the-time-goes.svg")
+    growth(result).savefig(args.folder / "growth.svg")
+
+
+if __name__ == "__main__":
+    main()

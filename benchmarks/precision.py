@@ -1,0 +1,73 @@
+"""bf16 against float32: the same fleet trained in both, on dSprites.
+
+    python benchmarks/precision.py [--seeds 16] [--steps 20000] [--out FILE]
+
+Both see the same batches and noise. Compared are the negative ELBO over the last thousand steps
+and the MIG of every seed, with the probability that the two sets of MIGs are from one
+distribution (Kolmogorov-Smirnov) and that paired differences are symmetric (Wilcoxon).
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+import unweave as uw
+
+WINDOWS = 10
+ROWS = 100_000
+
+
+def train(precision: str, seeds: int, steps: int, data: uw.data.Dataset) -> dict[str, Any]:
+    start = time.perf_counter()
+    method = uw.methods.BetaVAE(beta=4)
+    fleet = uw.train(method, data, seeds=seeds, steps=steps, precision=precision)
+    took = time.perf_counter() - start
+    rows = np.random.default_rng(0).integers(len(data), size=ROWS)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    codes, _ = fleet.to(device).encode(data.images(rows))
+    factors = data.factors(rows)
+    last = fleet.curve.groupby("run").tail(WINDOWS).groupby("run", sort=False).mean()
+    elbo = (last["reconstruction"] + last["kl"]).to_numpy()
+    migs = [uw.metrics.mig(one, factors)["mig"] for one in codes]
+    print(
+        f"{precision}: negative ELBO {elbo.mean():.3f} ± {elbo.std():.3f}, "
+        f"MIG {np.mean(migs):.4f} ± {np.std(migs):.4f}, {took:.0f} s",
+        flush=True,
+    )
+    return {"negative_elbo": elbo.tolist(), "mig": migs, "seconds": took}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    data = uw.data.load("dsprites")
+    runs = {p: train(p, args.seeds, args.steps, data) for p in ("bf16", "float32")}
+    elbo = {p: float(np.mean(run["negative_elbo"])) for p, run in runs.items()}
+    one, two = (runs[p]["mig"] for p in runs)
+    result = {
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "seeds": args.seeds,
+        "steps": args.steps,
+        "relative_difference_of_elbo": elbo["bf16"] / elbo["float32"] - 1,
+        "mig_kolmogorov_smirnov_p": float(stats.ks_2samp(one, two).pvalue),
+        "mig_wilcoxon_p": float(stats.wilcoxon(one, two).pvalue),
+        **runs,
+    }
+    for name, value in result.items():
+        if isinstance(value, float):
+            print(f"{name:<32}{value:.4g}")
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
