@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 
-__all__ = ["fits", "shares"]
+__all__ = ["fits", "room", "shares"]
 
 FEW, MORE = 2, 6
 """The fleets that are measured; up to the larger one nothing is."""
@@ -22,40 +22,44 @@ SHARE = 0.9
 
 def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """How many of these runs, which can share a fleet, fit on the device together."""
-    if len(configs) <= MORE:
-        return len(configs)
-    free = _free(device)
+    return room(len(configs), _free(device), lambda count: _bytes(configs[:count], data, device))
+
+
+def room(count: int, free: int, measure: Callable[[int], int]) -> int:
+    """How many of `count` models fit into the free bytes.
+
+    Args:
+        count: How many there are.
+        free: What a fleet may take, and some more.
+        measure: The bytes that a fleet of some size takes, or an `OutOfMemoryError`.
+    """
+    if count <= MORE:
+        return count
     try:
-        few, more = (_bytes(configs[:count], data, device) for count in (FEW, MORE))
-    except torch.cuda.OutOfMemoryError as error:
-        return _one(configs, data, device, free, error)
+        few, more = measure(FEW), measure(MORE)
+    except torch.cuda.OutOfMemoryError:
+        return _one(free, measure)
     each = max(1.0, (more - few) / (MORE - FEW))
     constant = max(0.0, few - FEW * each)
-    return max(1, min(len(configs), int((SHARE * free - constant) / each)))
+    return max(1, min(count, int((SHARE * free - constant) / each)))
+
+
+def _one(free: int, measure: Callable[[int], int]) -> int:
+    """One at a time, where not even a few fit; an error where not even one does."""
+    try:
+        measure(1)
+    except torch.cuda.OutOfMemoryError as error:
+        raise UnweaveError(
+            f"not even one model fits into the {free / 1e9:.1f} GB that are free; make the batch "
+            "smaller, or free the device"
+        ) from error
+    return 1
 
 
 def shares(count: int, size: int) -> list[int]:
     """`count` runs in as few fleets of at most `size` as possible, as even as possible."""
     fleets = math.ceil(count / size)
     return [count // fleets + (place < count % fleets) for place in range(fleets)]
-
-
-def _one(
-    configs: Sequence[Config],
-    data: Dataset,
-    device: torch.device,
-    free: int,
-    error: torch.cuda.OutOfMemoryError,
-) -> int:
-    """One at a time, where not even a few fit; an error where not even one does."""
-    try:
-        _bytes(configs[:1], data, device)
-    except torch.cuda.OutOfMemoryError:
-        raise UnweaveError(
-            f"not even one model fits into the {free / 1e9:.1f} GB that are free on {device}; "
-            "make the batch smaller, or free the device"
-        ) from error
-    return 1
 
 
 def _bytes(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
