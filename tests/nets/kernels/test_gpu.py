@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from unweave.nets import kernels
 from unweave.nets.kernels import gpu, reference
@@ -47,7 +48,7 @@ FINISHES = pytest.mark.parametrize(
 KINDS = pytest.mark.parametrize(("channels", "kernel"), [(1, 4), (3, 4), (3, 2), (18, 2)])
 # Of the first and the last several programs divide the sums over pixels.
 IMAGES = pytest.mark.parametrize(
-    ("images", "kernel"), [((4, 16, 16, 1), 4), ((3, 8, 8, 3), 4), ((3, 8, 24, 18), 2)], ids=str
+    ("images", "kernel"), [((2, 32, 32, 1), 4), ((3, 8, 8, 3), 4), ((3, 8, 24, 18), 2)], ids=str
 )
 
 
@@ -177,8 +178,10 @@ def test_gradients_taken_together_are_as_defined(arrays, shape, mask, dtype):
 @pytest.mark.parametrize("channels", [1, 3])
 @DTYPES
 def test_layers_that_see_whole_images(arrays, images_of_bytes, size, channels, dtype):
-    _, hidden, w, b, c = arrays(1, 1, size, size, channels, 32, 4, dtype)
-    images = images_of_bytes(1, 1, size, size, channels)
+    # The gradient of a single bias in bfloat16 may be off by more than several are on average.
+    models = 1 if dtype == torch.float32 else 3
+    _, hidden, w, b, c = arrays(models, 1, size, size, channels, 32, 4, dtype)
+    images = images_of_bytes(models, 1, size, size, channels)
     check("conv", images, w, c, True)
     check("conv_weight_grad", images, hidden, 4, "small")
     check("conv_transpose", hidden, w, b)
@@ -334,8 +337,17 @@ def test_the_three_kernels_are_each_others_adjoints(arrays, channels, kernel):
 
 @pytest.fixture
 def fused(monkeypatch):
-    """Says from when on the public kernels are those for a GPU, whatever the device."""
-    return lambda: monkeypatch.setattr(kernels, "fused", lambda x: True)
+    """The public kernels are those for a GPU, whatever the device."""
+    monkeypatch.setattr(kernels, "fused", lambda x: True)
+
+
+def by_torch(function, images, weight, bias, relu=True):
+    """The library's convolution, one model after the other, channels first."""
+    padding = (weight.shape[1] - 2) // 2
+    outputs = []
+    for x, w, b in zip(images.movedim(-1, 2), weight.permute(0, 4, 3, 1, 2), bias, strict=True):
+        outputs.append(function(x, w, b, stride=2, padding=padding).movedim(1, -1))
+    return torch.stack(outputs).relu() if relu else torch.stack(outputs)
 
 
 def fresh(tensors):
@@ -343,39 +355,23 @@ def fresh(tensors):
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
-def test_gradients_are_those_of_the_plain_version(arrays, fused, wanted):
+@pytest.mark.usefixtures("fused")
+def test_any_gradients_are_torchs(arrays, wanted):
     x, y, w, b, c = arrays(3, 2, 8, 8, 3, 5, 4)
+    for ours, theirs, *tensors in [
+        (kernels.conv, F.conv2d, x, w, c),
+        (kernels.conv_transpose, F.conv_transpose2d, y, w, b),
+    ]:
 
-    def gradients(function, convert):
-        inputs = fresh(map(convert, function[1:]))
-        asked = [inputs[k] if k in wanted else inputs[k].detach() for k in range(3)]
-        loss = function[0](*asked, True).square().sum()
-        return torch.autograd.grad(loss, [asked[k] for k in wanted])
+        def gradients(function, convert, tensors=tensors):
+            inputs = [convert(tensor).clone() for tensor in tensors]
+            asked = [inputs[k].requires_grad_() for k in wanted]
+            return torch.autograd.grad(function(inputs).square().sum(), asked)
 
-    functions = [(kernels.conv, x, w, c), (kernels.conv_transpose, y, w, b)]
-    plain = [gradients(function, exact) for function in functions]
-    fused()
-    for function, expected in zip(functions, plain, strict=True):
-        check_close(gradients(function, torch.clone), expected, 1e-5)
-
-
-@pytest.mark.parametrize("create_graph", [False, True])
-def test_the_next_layer_takes_the_gradient_of_the_relu(arrays, fused, create_graph):
-    x, _, w, _, c = arrays(3, 2, 8, 8, 3, 5, 4)
-    _, _, v, b, _ = arrays(3, 2, 8, 8, 6, 5, 2)
-
-    def gradients(linked, convert):
-        inputs = fresh(map(convert, (x - 0.5, w - 0.5, c - 0.5, v - 0.5, b)))
-        hidden = kernels.conv(*inputs[:3], True, before_conv=linked)
-        assert 0.2 < (hidden > 0).float().mean() < 0.8
-        out = kernels.conv_transpose(hidden, *inputs[3:], after_conv=linked)
-        back = kernels.conv(out.relu(), inputs[3])
-        return torch.autograd.grad(back.square().sum(), inputs, create_graph=create_graph)
-
-    plain = gradients(False, exact)
-    fused()
-    check_close(gradients(True, torch.clone), plain, 1e-5)
-    check_close(gradients(False, torch.clone), plain, 1e-5)
+        plain = gradients(lambda inputs, theirs=theirs: by_torch(theirs, *inputs), exact)
+        check_close(
+            gradients(lambda inputs, ours=ours: ours(*inputs, True), torch.clone), plain, 1e-5
+        )
 
 
 def autoencoder(channels):
@@ -399,44 +395,63 @@ def autoencoder(channels):
     return encoder, decoder
 
 
+def layer_by_layer(network, buffer, x):
+    """The same network by the library's convolutions, each with a ReLU of its own."""
+    parameters = dict(network.named(buffer))
+    for place, layer in enumerate(network.layers):
+        own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
+        if isinstance(layer, Conv):
+            transposed = isinstance(layer, ConvTranspose)
+            function = F.conv_transpose2d if transposed else F.conv2d
+            x = by_torch(function, x, own["weight"], own["bias"], layer.relu)
+        else:
+            x = layer(own, x)
+    return x
+
+
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_networks_derivatives_are_those_of_the_plain_version(
-    device, images_of_bytes, fused, channels
-):
-    encoder, decoder = autoencoder(channels)
-    seeds = torch.arange(2)
-    buffers = [
-        network.initial(seeds, "test", "torch").to(device) for network in (encoder, decoder)
-    ]
+@pytest.mark.usefixtures("fused")
+def test_a_networks_derivatives_are_torchs(device, images_of_bytes, channels):
+    networks = autoencoder(channels)
+    buffers = [network.initial(torch.arange(2), "test", "torch") for network in networks]
     images = images_of_bytes(1, 3, 16, 16, channels).expand(2, -1, -1, -1, -1)
 
-    def derivatives(convert):
-        """Losses, their gradients, the same with a graph, and of a gradient's length."""
-        own, (first, second) = convert(images), fresh(map(convert, buffers))
-        losses = kernels.bernoulli(decoder(second, encoder(first, own)), own)
-        gradients = torch.autograd.grad(losses.mean(), (first, second), retain_graph=True)
-        again = torch.autograd.grad(losses.mean(), (first, second), create_graph=True)
+    def derivatives(losses, buffers):
+        """Losses, their gradients, the same with a graph, and of the gradients' length."""
+        losses = losses(*buffers)
+        gradients = torch.autograd.grad(losses.mean(), buffers, retain_graph=True)
+        again = torch.autograd.grad(losses.mean(), buffers, create_graph=True)
         length = sum(gradient.square().sum() for gradient in again)
-        return losses, *gradients, *again, *torch.autograd.grad(length, (first, second))
+        return losses, *gradients, *again, *torch.autograd.grad(length, buffers)
 
-    plain = derivatives(exact)
-    fused()
-    check_close(derivatives(torch.clone), plain, 1e-5)
+    def ours(first, second):
+        encoder, decoder = networks
+        return kernels.bernoulli(decoder(second, encoder(first, images)), images)
+
+    def theirs(first, second):
+        encoder, decoder = networks
+        x = exact(images).double() / 255
+        decoded = layer_by_layer(decoder, second, layer_by_layer(encoder, first, x))
+        return reference.bernoulli(decoded, x)
+
+    expected = derivatives(theirs, fresh(map(exact, buffers)))
+    check_close(derivatives(ours, fresh(buffer.to(device) for buffer in buffers)), expected, 1e-5)
 
 
 @pytest.mark.xfail(strict=True, reason="the gradient of a sum is not dense, nor is it a bias then")
-def test_a_sum_of_bias_gradients_is_differentiable(arrays, fused):
+@pytest.mark.usefixtures("fused")
+def test_a_sum_of_bias_gradients_is_differentiable(arrays):
     x, y, w, b, c = arrays(3, 1, 4, 4, 3, 5, 2)
+    for ours, theirs, *tensors in [
+        (kernels.conv, F.conv2d, x, w, c),
+        (kernels.conv_transpose, F.conv_transpose2d, y, w, b),
+    ]:
 
-    def derivatives(convert):
-        results = []
-        for function, *tensors in [(kernels.conv, x, w, c), (kernels.conv_transpose, y, w, b)]:
+        def derivatives(function, convert, tensors=tensors):
             inputs = fresh(map(convert, tensors))
-            loss = function(*inputs).square().sum()
+            loss = function(inputs).square().sum()
             *_, gradient = torch.autograd.grad(loss, inputs, create_graph=True)
-            results += torch.autograd.grad(gradient.sum(), inputs)
-        return tuple(results)
+            return torch.autograd.grad(gradient.sum(), inputs)
 
-    plain = derivatives(exact)
-    fused()
-    check_close(derivatives(torch.clone), plain, 1e-5)
+        plain = derivatives(lambda inputs, theirs=theirs: by_torch(theirs, *inputs, False), exact)
+        check_close(derivatives(lambda inputs, ours=ours: ours(*inputs), torch.clone), plain, 1e-5)

@@ -1,0 +1,241 @@
+"""The ledger of a study: which runs there are, what became of them, and who is at work on which.
+
+One SQLite file beside the runs' folders. Every change is one transaction, so that a process may be
+killed at any moment, and several processes may work on one study without doing a run twice. What
+counts are the folders: the ledger can be thrown away and made again from them.
+
+A worker holds its claims only as long as it lives: it says so every few seconds (`beat`), and
+claims of a worker that has been silent for too long, or whose process is gone from this machine,
+are free again.
+"""
+
+import json
+import os
+import socket
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from unweave.errors import UnweaveError
+
+__all__ = ["STATES", "Ledger", "Worker"]
+
+STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
+OPEN = ("planned", "claimed", "training")
+"""States of runs that have still to be trained."""
+SILENCE = 120.0
+"""Seconds after which a worker that says nothing counts as gone."""
+PATIENCE = 60.0
+"""Seconds to wait for another process that is writing."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
+    worker TEXT, error TEXT, changed REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
+CREATE TABLE IF NOT EXISTS workers (
+    worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL
+);
+"""
+
+
+class Worker(NamedTuple):
+    """A process that takes runs."""
+
+    name: str
+    host: str
+    process: int
+
+    @classmethod
+    def here(cls) -> "Worker":
+        """This process, under a name that no other has had."""
+        return cls(uuid.uuid4().hex, socket.gethostname(), os.getpid())
+
+
+class Ledger:
+    """The ledger in a file, made if it is not there.
+
+    Args:
+        path: The file.
+        create: Whether to make it if need be.
+    """
+
+    def __init__(self, path: Path, create: bool = True) -> None:
+        if not create and not path.exists():
+            raise UnweaveError(f"there is no study in {path.parent}: {path.name} is missing")
+        self.path = path
+        with self._open() as connection:
+            connection.executescript(SCHEMA)
+
+    def plan(self, configs: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, str]) -> int:
+        """Add runs that are not there yet; how many were added.
+
+        Args:
+            configs: The settings of each run, by its name.
+            kinds: What runs that can share a fleet have in common, by the run's name.
+        """
+        now = time.time()
+        rows = [
+            (run, kinds[run], json.dumps(config, sort_keys=True), now)
+            for run, config in configs.items()
+        ]
+        with self._change() as connection:
+            before = connection.total_changes
+            connection.executemany(
+                "INSERT OR IGNORE INTO runs (run, kind, config, state, changed)"
+                " VALUES (?, ?, ?, 'planned', ?)",
+                rows,
+            )
+            return connection.total_changes - before
+
+    def claim(self, worker: Worker, runs: Sequence[str]) -> list[str]:
+        """Take those of some runs that are open and that no living worker holds."""
+        with self._change() as connection:
+            self._seen(connection, worker)
+            gone = self._gone(connection)
+            free = [
+                run
+                for run, state, holder in _rows(connection, runs)
+                if state in OPEN and (holder is None or holder in gone or holder == worker.name)
+            ]
+            now = time.time()
+            connection.executemany(
+                "UPDATE runs SET state = 'claimed', worker = ?, error = NULL, changed = ?"
+                " WHERE run = ?",
+                [(worker.name, now, run) for run in free],
+            )
+            return free
+
+    def beat(self, worker: Worker) -> None:
+        """Say that a worker lives."""
+        with self._change() as connection:
+            self._seen(connection, worker)
+
+    def mark(self, runs: Sequence[str], state: str, error: str | None = None) -> None:
+        """Say what became of some runs; only those that are being trained keep their worker."""
+        if state not in STATES:
+            raise ValueError(f"{state!r} is none of {', '.join(STATES)}")
+        held = "worker" if state in OPEN[1:] else "NULL"
+        with self._change() as connection:
+            connection.executemany(
+                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held}"  # noqa: S608
+                " WHERE run = ?",
+                [(state, error, time.time(), run) for run in runs],
+            )
+
+    def release(self, worker: Worker) -> None:
+        """Give back what a worker holds and has not finished."""
+        with self._change() as connection:
+            connection.execute(
+                "UPDATE runs SET state = 'planned', worker = NULL, changed = ? WHERE worker = ?",
+                (time.time(), worker.name),
+            )
+            connection.execute("DELETE FROM workers WHERE worker = ?", (worker.name,))
+
+    def open_runs(self) -> dict[str, list[str]]:
+        """Runs that a worker could claim now, by kind."""
+        with self._open() as connection:
+            gone = self._gone(connection)
+            marks = ", ".join("?" * len(OPEN))
+            rows = connection.execute(
+                f"SELECT run, kind, worker FROM runs WHERE state IN ({marks})"  # noqa: S608
+                " ORDER BY rowid",
+                OPEN,
+            ).fetchall()
+        kinds: dict[str, list[str]] = {}
+        for run, kind, holder in rows:
+            if holder is None or holder in gone:
+                kinds.setdefault(kind, []).append(run)
+        return kinds
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are in each state."""
+        with self._open() as connection:
+            found = dict(connection.execute("SELECT state, COUNT(*) FROM runs GROUP BY state"))
+        return {state: found.get(state, 0) for state in STATES}
+
+    def table(self) -> pd.DataFrame:
+        """All runs: run, kind, state, worker, error, changed."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT run, kind, state, worker, error, changed FROM runs ORDER BY rowid"
+            ).fetchall()
+        columns = ["run", "kind", "state", "worker", "error", "changed"]
+        return pd.DataFrame(rows, columns=columns, dtype=object).astype({"changed": float})
+
+    def configs(self, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The settings of some runs."""
+        with self._open() as connection:
+            connection.execute("CREATE TEMP TABLE wanted (run TEXT)")
+            connection.executemany("INSERT INTO wanted VALUES (?)", [(run,) for run in runs])
+            rows = connection.execute("SELECT run, config FROM runs JOIN wanted USING (run)")
+            return {run: json.loads(config) for run, config in rows}
+
+    def _seen(self, connection: sqlite3.Connection, worker: Worker) -> None:
+        connection.execute(
+            "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*worker, time.time())
+        )
+
+    def _gone(self, connection: sqlite3.Connection) -> set[str]:
+        """Workers that hold runs and do not live."""
+        known = {
+            name: (host, process, seen)
+            for name, host, process, seen in connection.execute("SELECT * FROM workers")
+        }
+        holders = connection.execute(
+            "SELECT DISTINCT worker FROM runs WHERE worker IS NOT NULL"
+        ).fetchall()
+        return {name for (name,) in holders if name not in known or not _lives(*known[name])}
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that no other process can come between."""
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.DatabaseError as error:
+            raise UnweaveError(
+                f"the ledger {self.path} cannot be used ({error}); "
+                f"`unweave study check --repair` makes it again from the runs"
+            ) from error
+
+
+def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for run in runs:
+        yield from connection.execute(
+            "SELECT run, state, worker FROM runs WHERE run = ?", (run,)
+        ).fetchall()
+
+
+def _lives(host: str, process: int, seen: float) -> bool:
+    if time.time() - seen > SILENCE:
+        return False
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
