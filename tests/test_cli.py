@@ -12,7 +12,7 @@ from PIL import Image
 import unweave as uw
 from unweave.data import DATASETS
 
-COMMANDS = ["data list", "data prepare", "data show", "data export", "train"]
+COMMANDS = ["data list", "data prepare", "data show", "data export", "train", "evaluate", "score"]
 
 
 def run(*words, cwd=None, **environment):

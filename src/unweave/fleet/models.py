@@ -30,10 +30,12 @@ from unweave.methods import Method
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["Fleet", "Model", "load"]
+__all__ = ["Fleet", "Model", "join", "load"]
 
 IMAGES_AT_ONCE = 16_384
 """Over all models together, so that a large fleet takes no more memory than a small one."""
+CACHED_IMAGES = 512
+"""Over all models together, on a CPU: it is several times faster where a batch fits its caches."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 
 
@@ -157,7 +159,10 @@ class Fleet:
 
     @property
     def _at_once(self) -> int:
-        return max(1, IMAGES_AT_ONCE // len(self))
+        most = IMAGES_AT_ONCE // len(self)
+        if self.device.type == "cpu":
+            most = min(most, max(64, CACHED_IMAGES // len(self)))
+        return max(1, most)
 
     def _for_all(self, pixels: Tensor) -> Tensor:
         return pixels.expand(len(self), *pixels.shape)
@@ -206,6 +211,21 @@ class Model(Fleet):
             save_file(weights, temporary / WEIGHTS, metadata=facts)
             self.curve.to_parquet(temporary / CURVE, index=False)
         return folder
+
+
+def join(models: Sequence[Fleet]) -> Fleet:
+    """Models that can share a fleet (`Config.fleet`), as one."""
+    first = models[0]
+    parameters = {
+        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
+    }
+    return Fleet(
+        [config for model in models for config in model.configs],
+        first.shape,
+        parameters,
+        pd.concat([model.curve for model in models], ignore_index=True),
+        np.concatenate([model.diverged_at for model in models]),
+    )
 
 
 def load(
