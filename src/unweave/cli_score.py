@@ -9,7 +9,7 @@ import pandas as pd
 
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
-from unweave.evaluation.tables import check_out, read_columns, write_table
+from unweave.evaluation.files import check_out, read_columns, write_table
 from unweave.metrics import Metric
 from unweave.progress import lines
 

@@ -92,8 +92,8 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
                 raise DataError(f"{what} must be numbers, but column {name!r} of {path} has words")
             column = pd.Series(pd.factorize(column, sort=True)[0])
         columns.append(column.to_numpy())
-    named = not isinstance(frame.columns, pd.RangeIndex)
-    names = tuple(map(str, frame.columns)) if named else None
+    named = all(isinstance(name, str) for name in frame)
+    names = tuple(frame) if named else None
     return Columns(np.stack(columns, 1), names)
 
 
