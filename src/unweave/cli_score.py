@@ -89,13 +89,20 @@ def score_files(
     chosen = _possible(choose(metrics), factors)
     z = read_columns(codes, "codes").values
     v, names = (None, None) if factors is None else read_columns(factors, "factors")
-    rows = []
+    rows: list[tuple[str, float]] = []
+    errors: dict[str, UnweaveError] = {}
     with lines({metric.name: 1 for metric in chosen}) as advance:
         for metric in chosen:
-            rows += [(column(metric, name), score) for name, score in _scores(metric, z, v, seed)]
+            try:
+                scores = metric(z, v, seed)
+                rows += [(column(metric, part), score) for part, score in scores.items()]
+            except UnweaveError as error:
+                errors[metric.name] = error
             advance(metric.name, 1)
     if not rows:
-        raise DataError("none of these metrics can score these codes")
+        raise next(iter(errors.values()))
+    for name, reason in errors.items():
+        _say(f"no {name}: {reason}")
     table = pd.DataFrame(rows, columns=["score", "value"])
     width = max(map(len, table["score"]))
     for name, value in rows:
@@ -127,14 +134,6 @@ def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:
         if unable:
             _say(f"{reason}: without {names}")
     return possible
-
-
-def _scores(metric: Metric, codes: Any, factors: Any, seed: int) -> list[tuple[str, float]]:
-    try:
-        return list(metric(codes, factors, seed).items())
-    except UnweaveError as error:
-        _say(f"no {metric.name}: {error}")
-        return []
 
 
 def _say(line: str) -> None:

@@ -126,6 +126,14 @@ def test_scores_are_kept_beside_the_run_and_computed_again_only_if_asked(runs):
     pd.testing.assert_frame_equal(uw.evaluate(runs, metrics=QUICK, progress=False), first)
 
 
+def test_a_folder_that_cannot_be_written_costs_no_scores(runs, capsys):
+    for folder in runs.iterdir():
+        (folder / SCORES).mkdir()
+    table = uw.evaluate(runs, metrics="mig", progress=False)
+    assert table["mig"].notna().all()
+    assert "the scores of 4 models could not be kept" in capsys.readouterr().err
+
+
 def test_only_what_is_missing_is_computed(runs):
     uw.evaluate(runs, metrics="mig", progress=False)
     files = sorted(runs.glob(f"*/{SCORES}"))

@@ -5,6 +5,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -140,9 +141,19 @@ class _Job:
         return cls(run, keys, missing, {} if lost else outcomes)
 
     def note(self, metric: Metric, outcome: Outcome) -> None:
+        """Add what a metric said, and keep it where that is possible."""
         self.outcomes[metric.name] = outcome
         if self.run.folder is not None:
-            keep(self.run.folder, {self.keys[metric.name]: outcome})
+            # A folder that cannot be written must not cost the scores; see `_complain`.
+            with suppress(DataError):
+                keep(self.run.folder, {self.keys[metric.name]: outcome})
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether some outcomes are not beside the run, where they should be."""
+        stored = kept(self.run.folder)
+        expected = {self.keys[name] for name in self.outcomes}
+        return self.run.folder is not None and not expected <= stored.keys()
 
 
 def _origin(data: Dataset) -> Sequence[Any]:
@@ -232,6 +243,9 @@ def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
     lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
     if lost:
         _say(f"{_models(lost)} diverged: no scores")
+    forgotten = sum(job.forgotten for job in jobs)
+    if forgotten:
+        _say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
     for metric in metrics:
         errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
         for error in dict.fromkeys(filter(None, errors)):
