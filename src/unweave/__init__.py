@@ -4,6 +4,7 @@
 
     data = uw.data.load("dsprites")
     fleet = uw.train(uw.methods.BetaVAE(beta=[1, 4, 16]), data, seeds=10, steps=20_000)
+    table = uw.evaluate(fleet, data)
 
 Rooms are imported when they are first used, so that importing unweave is quick.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unweave import data, methods, metrics, show
+    from unweave.evaluation.evaluate import evaluate
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
     from unweave.nets.adam import Adam
@@ -24,6 +26,7 @@ __all__ = [
     "Model",
     "__version__",
     "data",
+    "evaluate",
     "load",
     "methods",
     "metrics",
@@ -36,6 +39,7 @@ _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",
     "Model": "unweave.fleet.models",
+    "evaluate": "unweave.evaluation.evaluate",
     "load": "unweave.fleet.models",
     "train": "unweave.fleet.train",
 }

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 from tyro.extras import SubcommandApp
@@ -33,6 +33,14 @@ PictureOption = Annotated[
 OutOption = Annotated[
     Path | None,
     arg(aliases=["-o"], metavar="FILE", help="The file to write; NAME.png or .npz here."),
+]
+MetricsOption = Annotated[
+    tuple[str, ...],
+    arg(metavar="NAME…", help="classic, all, or names such as mig and factor-vae."),
+]
+ScoresOption = Annotated[
+    Path | None,
+    arg(aliases=["-o"], metavar="FILE", help="Write all numbers into a .csv or .parquet file."),
 ]
 
 app = SubcommandApp()
@@ -180,6 +188,91 @@ def _train(args: list[str]) -> None:
     from unweave.cli_train import run
 
     run(args)
+
+
+@app.command(name="evaluate")
+def evaluate(
+    runs: Annotated[
+        Positional[tuple[Path, ...]],
+        arg(metavar="RUN…", help="Folders of saved runs, or folders of such folders."),
+    ],
+    metrics: MetricsOption = ("classic",),
+    data: Annotated[
+        str | None,
+        arg(metavar="SOURCE", help="By default what each model was trained on."),
+    ] = None,
+    seed: int = 0,
+    sampled: bool = False,
+    again: bool = False,
+    out: ScoresOption = None,
+    overwrite: bool = False,
+    device: Literal["cpu", "cuda"] | None = None,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+) -> None:
+    """Score trained models: a row for each; scores are kept beside the runs.
+
+    Example: unweave evaluate runs --metrics classic irs --out scores.csv
+
+    Args:
+        seed: Of all that is drawn.
+        sampled: Score codes drawn from the posteriors instead of their means.
+        again: Compute also what is kept beside the runs.
+        overwrite: Replace the file if it is already there.
+        device: By default a GPU where there is one.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+    """
+    from unweave.cli_score import evaluate_runs
+
+    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    evaluate_runs(
+        runs,
+        data,
+        out,
+        overwrite,
+        metrics=metrics,
+        seed=seed,
+        sampled=sampled,
+        again=again,
+        device=device,
+        **options,
+    )
+
+
+@app.command(name="score")
+def score(
+    codes: Annotated[
+        Positional[Path],
+        arg(metavar="CODES", help="A .npy, .npz, .csv or .parquet file, a row per image."),
+    ],
+    factors: Annotated[
+        Positional[Path | None],
+        arg(metavar="FACTORS", help="The same of what made the images; words are classes."),
+    ] = None,
+    metrics: MetricsOption = ("classic",),
+    seed: int = 0,
+    out: ScoresOption = None,
+    matrices: Annotated[
+        Path | None,
+        arg(metavar="FILE", help="Draw what codes know of factors: a .png or .svg file."),
+    ] = None,
+    overwrite: bool = False,
+) -> None:
+    """Score codes of any origin, from files.
+
+    Example: unweave score codes.npy factors.npy --metrics mig dci --matrices matrices.png
+
+    Args:
+        seed: Of all that is drawn.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_score import score_files
+
+    score_files(codes, factors, metrics, seed, out, matrices, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -1,9 +1,13 @@
 """Progress on the terminal: one line per job, on standard error, silent where nobody watches."""
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["track"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["lines", "track"]
 
 Item = TypeVar("Item")
 
@@ -16,6 +20,34 @@ def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator
         job: What is being done, e.g. `"rendering dSprites"`.
         total: How many items there are, where `items` cannot say.
     """
+    with _progress() as progress:
+        yield from progress.track(items, total=total, description=job)
+
+
+@contextmanager
+def lines(jobs: Mapping[str, int], shown: bool = True) -> Iterator[Callable[[str, int], None]]:
+    """A line for each of several jobs that advance in turn.
+
+    Args:
+        jobs: How many items each has.
+        shown: Whether to show anything.
+
+    Yields:
+        A function that says of a job how many more items are done.
+    """
+    with _progress(shown) as progress:
+        tasks = {
+            job: progress.add_task(job, total=total, start=False) for job, total in jobs.items()
+        }
+
+        def advance(job: str, count: int) -> None:
+            progress.start_task(tasks[job])
+            progress.advance(tasks[job], count)
+
+        yield advance
+
+
+def _progress(shown: bool = True) -> "Progress":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -35,5 +67,4 @@ def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        yield from progress.track(items, total=total, description=job)
+    return Progress(*columns, console=console, disable=not (shown and console.is_terminal))

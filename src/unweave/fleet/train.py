@@ -22,7 +22,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet, Model
+from unweave.fleet.models import Fleet, Model, join
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
@@ -125,7 +125,7 @@ def train_runs(
         for fleet in _fleets(kind, data, folder, device, fleet_size):
             trained = _train_fleet(fleet, data, folder, device, progress, checkpoint_every)
             done |= {model.config.hash: model for model in trained}
-    return _join([done[config.hash] for config in configs])
+    return join([done[config.hash] for config in configs])
 
 
 def _fleets(
@@ -309,13 +309,3 @@ def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
         part.insert(1, "step", rows[:, 0, place].long().numpy())
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
-
-
-def _join(models: Sequence[Model]) -> Fleet:
-    first = models[0]
-    parameters = {
-        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
-    }
-    curve = pd.concat([model.curve for model in models], ignore_index=True)
-    diverged = torch.tensor([int(model.diverged_at[0]) for model in models]).numpy()
-    return Fleet([model.config for model in models], first.shape, parameters, curve, diverged)

@@ -1,6 +1,7 @@
 """Pictures of data and models."""
 
 from unweave.show.contact_sheet import contact_sheet
+from unweave.show.matrices import heat_map, matrices, save_figure
 from unweave.show.traversals import traversals
 
-__all__ = ["contact_sheet", "traversals"]
+__all__ = ["contact_sheet", "heat_map", "matrices", "save_figure", "traversals"]

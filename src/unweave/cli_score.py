@@ -1,0 +1,140 @@
+"""The commands `unweave evaluate` and `unweave score`: what they read, compute and print."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unweave.errors import DataError, UnweaveError
+from unweave.evaluation.choice import choose, needs_factors
+from unweave.evaluation.files import check_out, read_columns, write_table
+from unweave.metrics import Metric
+from unweave.progress import lines
+
+__all__ = ["evaluate_runs", "score_files"]
+
+TABLES = (".csv", ".parquet")
+SCORES_A_TABLE = 8
+
+
+def evaluate_runs(
+    runs: Sequence[Path], source: str | None, out: Path | None, overwrite: bool, **options: Any
+) -> None:
+    """Score saved runs and print a row for each."""
+    from unweave.data import load
+    from unweave.evaluation import evaluate
+
+    check_out(out, TABLES, overwrite)
+    chosen = choose(options["metrics"])
+    loading = {
+        name: value
+        for name in ("size", "channels", "factors", "path")
+        if (value := options.pop(name)) is not None
+    }
+    if loading and source is None:
+        raise DataError(f"--{next(iter(loading))} says how to load --data, but that is not given")
+    data = None if source is None else load(source, **loading)
+    table = evaluate(runs, data, **options)
+    _print(table, [metric.name for metric in chosen if metric.name in table])
+    if out is not None:
+        write_table(table, out)
+        print(f"{len(table)} rows: {out}")
+
+
+def _print(table: pd.DataFrame, scores: Sequence[str]) -> None:
+    """Headline scores, so many at a time that a row fits its line."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    about = list(table.columns[: table.columns.get_loc("steps") + 1])
+    for start in range(0, len(scores), SCORES_A_TABLE):
+        columns = [*about, *scores[start : start + SCORES_A_TABLE]]
+        drawn = Table(box=box.SIMPLE_HEAD)
+        for name in columns:
+            drawn.add_column(name, justify="left" if name in ("run", "method") else "right")
+        for row in table[columns].itertuples(index=False):
+            drawn.add_row(*(_cell(value) for value in row))
+        console.print(drawn)
+
+
+def _cell(value: Any) -> str:
+    if pd.isna(value):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def score_files(
+    codes: Path,
+    factors: Path | None,
+    metrics: Sequence[str],
+    seed: int,
+    out: Path | None,
+    matrices: Path | None,
+    overwrite: bool,
+) -> None:
+    """Score codes from files and print a line for each number."""
+    from unweave.evaluation.evaluate import column
+    from unweave.show.matrices import ENDINGS
+
+    check_out(out, TABLES, overwrite)
+    check_out(matrices, ENDINGS, overwrite)
+    if matrices is not None and factors is None:
+        raise DataError("the matrices of codes × factors need a file of factors")
+    chosen = _possible(choose(metrics), factors)
+    z = read_columns(codes, "codes").values
+    v, names = (None, None) if factors is None else read_columns(factors, "factors")
+    rows: list[tuple[str, float]] = []
+    errors: dict[str, UnweaveError] = {}
+    with lines({metric.name: 1 for metric in chosen}) as advance:
+        for metric in chosen:
+            try:
+                scores = metric(z, v, seed)
+                rows += [(column(metric, part), score) for part, score in scores.items()]
+            except UnweaveError as error:
+                errors[metric.name] = error
+            advance(metric.name, 1)
+    if not rows:
+        raise next(iter(errors.values()))
+    for name, reason in errors.items():
+        _say(f"no {name}: {reason}")
+    table = pd.DataFrame(rows, columns=["score", "value"])
+    width = max(map(len, table["score"]))
+    for name, value in rows:
+        print(f"{name:<{width}}  {value:.6g}")
+    if out is not None:
+        write_table(table, out)
+    if matrices is not None:
+        from unweave.show import matrices as draw
+        from unweave.show import save_figure
+
+        save_figure(draw(z, v, seed, names=names), matrices)
+        print(f"Matrices: {matrices}")
+
+
+def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:
+    """The metrics for which files of codes and factors are enough."""
+    reasons = {
+        "factors are not given": [m for m in metrics if factors is None and needs_factors(m)],
+        "a model is needed (unweave evaluate)": [
+            m for m in metrics if m.needs in ("posterior", "images")
+        ],
+    }
+    left_out = [metric for unable in reasons.values() for metric in unable]
+    possible = [metric for metric in metrics if metric not in left_out]
+    for reason, unable in reasons.items():
+        names = ", ".join(metric.name for metric in unable)
+        if unable and not possible:
+            raise DataError(f"nothing can be computed: {reason} for {names}")
+        if unable:
+            _say(f"{reason}: without {names}")
+    return possible
+
+
+def _say(line: str) -> None:
+    print(f"unweave: {line}", file=sys.stderr)

@@ -1,0 +1,119 @@
+"""The codes that metrics read: a fleet's data set, encoded once.
+
+Shapes: M models, n rows (the images that can be drawn), d latents.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from unweave.data.dataset import Dataset
+from unweave.errors import DataError
+from unweave.fleet.models import Fleet
+from unweave.streams import Stream
+
+__all__ = ["Codes", "encode", "models_at_once"]
+
+MEMORY = 2**30
+"""Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
+ROWS_AT_ONCE = 16_384
+DECODED_ROWS = 5_000
+NOISE = "evaluate"
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Posteriors of several models, and what made their images.
+
+    Args:
+        fleet: The models.
+        data: What they encoded.
+        means: float32 `[M, n, d]`.
+        logvars: float32 `[M, n, d]`.
+        factors: Classes `[n, K]`, or None where they are not known.
+        seed: Of the noise of sampled codes, of the rows that are decoded, and of images that are
+            random given their factors.
+    """
+
+    fleet: Fleet
+    data: Dataset
+    means: np.ndarray
+    logvars: np.ndarray
+    factors: np.ndarray | None
+    seed: int
+
+    def sampled(self, place: int, rows: np.ndarray | None = None) -> np.ndarray:
+        """Codes μ + σ ε of one model, of all rows or some, `[n, d]`.
+
+        The noise belongs to the image and the seed: all models see the same.
+        """
+        chosen = slice(None) if rows is None else rows
+        means, logvars = self.means[place][chosen], self.logvars[place][chosen]
+        return means + np.exp(logvars / 2) * self._noise[chosen]
+
+    @cached_property
+    def decoded_rows(self) -> np.ndarray:
+        """The rows whose images are decoded: all, or 5,000 drawn once each."""
+        count = len(self.means[0])
+        if count <= DECODED_ROWS:
+            return np.arange(count)
+        return np.random.default_rng(self.seed).choice(count, DECODED_ROWS, replace=False)
+
+    @cached_property
+    def images(self) -> np.ndarray:
+        """The images of the decoded rows, bytes `[n, H, W, C]`."""
+        images = self.data.images(self.data.support[self.decoded_rows], self.seed)
+        return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+
+    def reconstructions(self, place: int, sampled: bool) -> np.ndarray:
+        """What the codes of the decoded rows decode to, float32 `[n, H, W, C]`."""
+        rows = self.decoded_rows
+        codes = self.sampled(place, rows) if sampled else self.means[place][rows]
+        return self.fleet[place].decode(codes)
+
+    @cached_property
+    def _noise(self) -> np.ndarray:
+        rows = torch.as_tensor(self.data.support)
+        return Stream(self.seed, NOISE).normal(rows, self.means.shape[-1]).numpy()
+
+
+def models_at_once(data: Dataset, latents: int) -> int:
+    """How many models' means and log-variances fit into `MEMORY`; at least one."""
+    return max(1, MEMORY // (len(data.support) * latents * 8))
+
+
+def encode(
+    fleet: Fleet, data: Dataset, seed: int, advance: Callable[[int], None] | None = None
+) -> Codes:
+    """Encode every image that can be drawn, with every model.
+
+    Args:
+        fleet: The models, on the device that does it.
+        data: In host memory.
+        seed: See `Codes`.
+        advance: Told how many images were encoded, now and then.
+    """
+    if data.shape != fleet.shape:
+        raise DataError(
+            f"these models take images of {_size(fleet.shape)}, but {data.name} has "
+            f"{_size(data.shape)}; evaluate them on data like those that they learned from"
+        )
+    support = data.support
+    shape = (len(fleet), len(support), fleet.configs[0].latents)
+    means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    near = data.to(fleet.device)
+    for start in range(0, len(support), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        means[:, part], logvars[:, part] = Fleet.encode(fleet, near.pixels(support[part], seed))
+        if advance is not None:
+            advance(len(support[part]) * len(fleet))
+    known = data.grid or data.labels
+    factors = near.factors(support).cpu().numpy() if known else None
+    return Codes(fleet, data, means, logvars, factors, seed)
+
+
+def _size(shape: tuple[int, int, int]) -> str:
+    return " × ".join(map(str, shape))

@@ -1,0 +1,309 @@
+"""Scores of trained models as a table: one row per model, one column per score."""
+
+import dataclasses
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pandas as pd
+import torch
+
+from unweave.data import load as load_data
+from unweave.data.dataset import Dataset
+from unweave.data.origin import rebuild, remember
+from unweave.errors import DataError, UnweaveError
+from unweave.evaluation.choice import choose, needs_factors
+from unweave.evaluation.codes import Codes, encode, models_at_once
+from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
+from unweave.evaluation.runs import Models, Run, runs_of
+from unweave.fleet.models import join
+from unweave.metrics import Metric
+from unweave.progress import lines
+
+__all__ = ["evaluate"]
+
+ENCODING = "encoding"
+
+
+def evaluate(
+    models: Models,
+    data: Dataset | str | None = None,
+    metrics: str | Iterable[str] = "classic",
+    seed: int = 0,
+    sampled: bool = False,
+    progress: bool = True,
+    again: bool = False,
+    device: str | torch.device | None = None,
+) -> pd.DataFrame:
+    """Score models: each encodes its data set once, and all metrics read that table.
+
+    Scores of saved runs are kept in `scores.json` in their folders and not computed again.
+
+    Args:
+        models: A fleet, a model, the folder of a saved run, a folder of such folders, or several
+            of these.
+        data: A data set, or the name of one; by default what each model was trained on, where
+            that can be made again. All images that can be drawn count alike.
+        metrics: `"classic"`, `"all"`, or names of metrics.
+        seed: Of all that metrics draw, of sampled codes, and of images that are random given their
+            factors.
+        sampled: Score codes drawn from the posteriors instead of their means.
+        progress: Whether to show how far it is, a line per metric.
+        again: Compute also what is kept beside the runs.
+        device: Where models encode and decode; by default a GPU where there is one.
+
+    Returns:
+        A row per model: `run`, `method`, the method's hyperparameters, `seed`, `steps`, then
+        scores. A metric's headline is under its name (`dci`), its further numbers under name and
+        part (`dci.completeness`). Scores are NaN for models that diverged, and where a metric
+        cannot score a model; a line on standard error says why.
+
+    Notes:
+        Memory: the codes of as many models as fit into 1 GiB, or of one; and 5,000 reconstructions
+        of one model where metrics ask for images. Metrics that can use the posteriors get them:
+        RMIG and JEMMIG are those of the paper, unless codes are sampled. The ELBO decodes means,
+        or sampled codes if these are asked for.
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> fleet = uw.train(uw.methods.BetaVAE(), data, seeds=2, steps=2, batch=8, progress=False)
+        >>> table = uw.evaluate(fleet, data, metrics=["mig", "sap"], progress=False)
+        >>> table.columns.tolist()
+        ['run', 'method', 'beta', 'seed', 'steps', 'mig', 'sap']
+        >>> bool(table["mig"].between(0, 1).all())
+        True
+    """
+    chosen = choose(metrics)
+    data = load_data(data) if isinstance(data, str) else data
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]
+    batches = list(_batches([job for job in jobs if job.missing], data))
+    chosen = _known(chosen, [made for _, made in batches])
+    totals = {metric.name: sum(metric in job.missing for job in jobs) for metric in chosen}
+    work = {
+        ENCODING: sum(len(batch) * len(made.support) for batch, made in batches),
+        **{name: total for name, total in totals.items() if total},
+    }
+    with lines(work, progress and bool(batches)) as advance:
+        for batch, made in batches:
+            _score(batch, made, chosen, seed, sampled, device, advance)
+    _complain(jobs, chosen)
+    return _frame(jobs, chosen)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Job:
+    """One run: what is known of it, and what is missing.
+
+    Args:
+        run: The model and its folder.
+        keys: The key of each metric.
+        missing: The metrics to compute.
+        outcomes: What metrics said, by name.
+    """
+
+    run: Run
+    keys: dict[str, Key]
+    missing: list[Metric]
+    outcomes: dict[str, Outcome]
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        data: Dataset | None,
+        metrics: Sequence[Metric],
+        seed: int,
+        sampled: bool,
+        again: bool,
+    ) -> "_Job":
+        origin = origin_text(run.model.config.data if data is None else _origin(data))
+        keys = {
+            metric.name: Key(
+                metric.name,
+                # Of posteriors there is only one kind.
+                "sampled" if sampled and metric.needs != "posterior" else "mean",
+                seed,
+                origin,
+            )
+            for metric in metrics
+        }
+        old = {} if again else kept(run.folder)
+        outcomes = {name: old[key] for name, key in keys.items() if key in old}
+        lost = run.model.diverged_at[0] >= 0
+        missing = [] if lost else [m for m in metrics if m.name not in outcomes]
+        return cls(run, keys, missing, {} if lost else outcomes)
+
+    def note(self, metric: Metric, outcome: Outcome) -> None:
+        """Add what a metric said, and keep it where that is possible."""
+        self.outcomes[metric.name] = outcome
+        if self.run.folder is not None:
+            # A folder that cannot be written must not cost the scores; see `_complain`.
+            with suppress(DataError):
+                keep(self.run.folder, {self.keys[metric.name]: outcome})
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether some outcomes are not beside the run, where they should be."""
+        stored = kept(self.run.folder)
+        expected = {self.keys[name] for name in self.outcomes}
+        return self.run.folder is not None and not expected <= stored.keys()
+
+
+def _origin(data: Dataset) -> Sequence[Any]:
+    return data.origin or remember(data, None, {}).origin
+
+
+def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:
+    """Jobs whose models can encode together, as many as memory allows, and their data."""
+    fleets: dict[str, list[_Job]] = {}
+    for job in jobs:
+        fleets.setdefault(job.run.model.config.fleet, []).append(job)
+    for fleet in fleets.values():
+        config = fleet[0].run.model.config
+        made = data if data is not None else _remembered(config.data)
+        size = models_at_once(made, config.latents)
+        for start in range(0, len(fleet), size):
+            yield fleet[start : start + size], made
+
+
+def _remembered(origin: Sequence[Any]) -> Dataset:
+    try:
+        return rebuild(origin)
+    except UnweaveError as error:
+        raise DataError(
+            f"the models' own data cannot be had, so name the data: {error}"
+        ) from error
+
+
+def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metric]:
+    """The metrics that can be computed: without factors, only those that need none."""
+    unknown = [data.name for data in datasets if data.grid is None and data.labels is None]
+    left_out = [metric.name for metric in metrics if needs_factors(metric)] if unknown else []
+    if not left_out:
+        return list(metrics)
+    if len(left_out) == len(metrics):
+        raise DataError(
+            f"{', '.join(left_out)} need factors, but those of {unknown[0]} are not known; give a "
+            "table of them when loading, or choose metrics that need none, such as active_units"
+        )
+    _say(f"the factors of {unknown[0]} are not known: without {', '.join(left_out)}")
+    return [metric for metric in metrics if metric.name not in left_out]
+
+
+def _score(
+    jobs: Sequence[_Job],
+    data: Dataset,
+    metrics: Sequence[Metric],
+    seed: int,
+    sampled: bool,
+    device: torch.device,
+    advance: Callable[[str, int], None],
+) -> None:
+    """Encode once, then go through the metrics."""
+    fleet = join([job.run.model for job in jobs]).to(device)
+    codes = encode(fleet, data, seed, lambda count: advance(ENCODING, count))
+    for metric in metrics:
+        for place, job in enumerate(jobs):
+            if metric in job.missing:
+                job.note(metric, _apply(metric, codes, place, sampled))
+                advance(metric.name, 1)
+
+
+def _apply(metric: Metric, codes: Codes, place: int, sampled: bool) -> Outcome:
+    try:
+        options: dict[str, Any] = {}
+        means, factors = codes.means[place], codes.factors
+        if metric.needs == "images":
+            rows = codes.decoded_rows
+            options = {
+                "logvars": codes.logvars[place][rows],
+                "images": codes.images,
+                "reconstructions": codes.reconstructions(place, sampled),
+                "likelihood": codes.fleet.configs[place].likelihood,
+            }
+            means, factors = means[rows], None
+        elif sampled and metric.needs != "posterior":
+            means = codes.sampled(place)
+        elif "logvars" in inspect.signature(metric.function).parameters:
+            options = {"logvars": codes.logvars[place]}
+        return Outcome(metric(means, factors, codes.seed, **options))
+    except UnweaveError as error:
+        return Outcome({}, str(error))
+
+
+def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
+    """A line for each metric that could not score some models, and one for diverged models."""
+    lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
+    if lost:
+        _say(f"{_models(lost)} diverged: no scores")
+    forgotten = sum(job.forgotten for job in jobs)
+    if forgotten:
+        _say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
+    for metric in metrics:
+        errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
+        for error in dict.fromkeys(filter(None, errors)):
+            _say(f"no {metric.name} of {_models(errors.count(error))}: {error}")
+
+
+def _models(count: int) -> str:
+    return f"{count} model{'s' if count > 1 else ''}"
+
+
+def _say(line: str) -> None:
+    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201
+
+
+def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:
+    configs = [job.run.model.config for job in jobs]
+    settings = [
+        {f.name: getattr(c.method, f.name) for f in dataclasses.fields(c.method)} for c in configs
+    ]
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    about = pd.DataFrame(
+        [
+            {
+                "run": config.hash,
+                "method": config.method.name,
+                **{name: setting.get(name) for name in names},
+                "seed": config.seed,
+                "steps": config.steps,
+            }
+            for config, setting in zip(configs, settings, strict=True)
+        ]
+    )
+    columns = list(
+        dict.fromkeys(
+            column(metric, part)
+            for metric in metrics
+            for part in (metric.name, *(p for job in jobs for p in _scores(job, metric)))
+        )
+    )
+    rows = [
+        {
+            column(metric, part): score
+            for metric in metrics
+            for part, score in _scores(job, metric).items()
+        }
+        for job in jobs
+    ]
+    scores = pd.DataFrame(
+        [[row.get(name, math.nan) for name in columns] for row in rows], columns=columns
+    )
+    return pd.concat([about, scores], axis=1)
+
+
+def _scores(job: _Job, metric: Metric) -> dict[str, float]:
+    outcome = job.outcomes.get(metric.name)
+    return {} if outcome is None else dict(outcome.scores)
+
+
+def column(metric: Metric, part: str) -> str:
+    """The name of a number in tables: the headline's is the metric's."""
+    return part if part == metric.name else f"{metric.name}.{part}"

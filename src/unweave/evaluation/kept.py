@@ -1,0 +1,88 @@
+"""Scores kept beside a saved run, in `scores.json`, so that nothing is computed twice.
+
+    [{"metric": "mig", "codes": "mean", "seed": 0, "data": [["load", "dsprites", {}]],
+      "protocol": 1, "scores": {"mig": 0.21}}, …]
+
+A metric that could not score the run has `"error"`, the reason, in place of `"scores"`.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from unweave.data.cache import whole_file
+
+__all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept"]
+
+SCORES = "scores.json"
+PROTOCOL = 1
+"""Raised whenever some metric gives other numbers than before, so that old ones do not count."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """All that a score of a run depends on, as text: its fields are those of `scores.json`."""
+
+    metric: str
+    codes: Literal["mean", "sampled"]
+    seed: int
+    data: str
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a metric said of a model: scores, or why there are none."""
+
+    scores: Mapping[str, float]
+    error: str = ""
+
+
+def origin_text(origin: Sequence[Any]) -> str:
+    """The origin of a data set, as `Key` has it."""
+    return json.dumps(list(origin), sort_keys=True)
+
+
+def kept(folder: Path | None) -> dict[Key, Outcome]:
+    """The outcomes beside a run; none where there is no file, or one that cannot be read."""
+    if folder is None:
+        return {}
+    try:
+        entries = json.loads((folder / SCORES).read_text())
+        return dict(_read(entry) for entry in entries)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
+    """Add outcomes to those beside a run.
+
+    The file is read again just before it is replaced as a whole: of two processes that write in
+    the same instant one may lose its scores, which are then computed again, but never the file.
+    """
+    merged = {**kept(folder), **outcomes}
+    text = ",\n".join(json.dumps(_entry(*item), allow_nan=False) for item in merged.items())
+    with whole_file(folder / SCORES) as temporary:
+        temporary.write_text(f"[{text}]\n")
+
+
+def _entry(key: Key, outcome: Outcome) -> dict[str, Any]:
+    scores = {n: s if math.isfinite(s) else None for n, s in outcome.scores.items()}
+    said = {"error": outcome.error} if outcome.error else {"scores": scores}
+    return {**asdict(key), "data": json.loads(key.data), **said}
+
+
+def _read(entry: Mapping[str, Any]) -> tuple[Key, Outcome]:
+    key = Key(
+        entry["metric"],
+        entry["codes"],
+        entry["seed"],
+        origin_text(entry["data"]),
+        entry["protocol"],
+    )
+    scores = entry.get("scores", {})
+    numbers = {name: math.nan if s is None else float(s) for name, s in scores.items()}
+    return key, Outcome(numbers, entry.get("error", ""))

@@ -1,0 +1,30 @@
+"""Metrics are chosen by family or name."""
+
+import pytest
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.evaluation.choice import choose
+from unweave.metrics import CLASSIC, METRICS
+
+
+def names(metrics):
+    return [metric.name for metric in choose(metrics)]
+
+
+def test_families_and_names():
+    assert names("classic") == list(CLASSIC)
+    assert names("all") == list(METRICS)
+    assert names("mig") == ["mig"]
+    assert names(["irs", "Factor-VAE"]) == ["irs", "factor_vae"]
+    assert names(["mig", "classic", "irs"]) == [
+        "mig",
+        *(name for name in CLASSIC if name != "mig"),
+        "irs",
+    ]
+
+
+def test_what_is_no_metric():
+    with pytest.raises(UnknownNameError, match="did you mean 'modularity'"):
+        choose(["mig", "modularty"])
+    with pytest.raises(UnweaveError, match="no metric was given"):
+        choose([])

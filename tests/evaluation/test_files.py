@@ -1,0 +1,81 @@
+"""Codes and factors from files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unweave.errors import DataError
+from unweave.evaluation.files import check_out, read_columns, write_table
+
+VALUES = np.array([[0.5, 1.0], [2.0, -3.25], [1e-3, 4.0]])
+
+
+def test_every_format_gives_the_same(tmp_path):
+    frame = pd.DataFrame(VALUES, columns=["a", "b"])
+    np.save(tmp_path / "x.npy", VALUES)
+    np.savez(tmp_path / "x.npz", VALUES)
+    np.savez(tmp_path / "both.npz", codes=VALUES, factors=VALUES[::-1])
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_csv(tmp_path / "bare.csv", index=False, header=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    for name in ("x.npy", "x.npz", "both.npz", "x.csv", "bare.csv", "x.parquet"):
+        values, names = read_columns(tmp_path / name, "codes")
+        np.testing.assert_array_equal(values, VALUES)
+        assert names == (("a", "b") if name in ("x.csv", "x.parquet") else None)
+    np.testing.assert_array_equal(
+        read_columns(tmp_path / "both.npz", "factors").values, VALUES[::-1]
+    )
+
+
+def test_one_column_is_a_table(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(4))
+    assert read_columns(tmp_path / "x.npy", "factors").values.shape == (4, 1)
+
+
+def test_words_are_classes_of_factors_and_no_codes(tmp_path):
+    (tmp_path / "x.csv").write_text("shape,size\nheart,1\nsquare,2\nheart,3\n")
+    values, names = read_columns(tmp_path / "x.csv", "factors")
+    assert values.tolist() == [[0, 1], [1, 2], [0, 3]]
+    assert names == ("shape", "size")
+    with pytest.raises(DataError, match=r"codes must be numbers, but column 'shape'"):
+        read_columns(tmp_path / "x.csv", "codes")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", b"1,2", r"\.npy, \.npz, \.csv or \.parquet"),
+        ("x.csv", b"", "cannot read codes"),
+        ("x.csv", b"a,b\n1,2\n3,\n", "has none in row 1 of column 'b'"),
+        ("x.npy", b"no array", "cannot read codes"),
+        ("x.npz", b"no array", "cannot read codes"),
+        ("x.parquet", b"no table", "cannot read codes"),
+    ],
+)
+def test_files_that_cannot_be_used(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_columns(tmp_path / name, "codes")
+
+
+def test_arrays_that_are_not_named_and_files_that_are_not_there(tmp_path):
+    np.savez(tmp_path / "x.npz", z=VALUES, v=VALUES)
+    with pytest.raises(DataError, match=r"2 arrays \(z, v\), none of which is called 'codes'"):
+        read_columns(tmp_path / "x.npz", "codes")
+    with pytest.raises(DataError, match="there is no file"):
+        read_columns(tmp_path / "y.npy", "codes")
+
+
+def test_tables_are_written_where_they_may_be(tmp_path):
+    frame = pd.DataFrame({"mig": [0.25, np.nan]})
+    for name, read in (("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)):
+        check_out(tmp_path / name, (".csv", ".parquet"), False)
+        write_table(frame, tmp_path / name)
+        pd.testing.assert_frame_equal(read(tmp_path / name), frame)
+        with pytest.raises(DataError, match="already there"):
+            check_out(tmp_path / name, (".csv", ".parquet"), False)
+        check_out(tmp_path / name, (".csv", ".parquet"), True)
+    with pytest.raises(DataError, match=r"ends in \.csv or \.parquet"):
+        check_out(tmp_path / "t.xlsx", (".csv", ".parquet"), False)
+    with pytest.raises(DataError, match="there is no folder"):
+        check_out(tmp_path / "no" / "t.csv", (".csv", ".parquet"), False)

@@ -1,0 +1,27 @@
+"""Progress is a line per job where somebody watches."""
+
+from unweave.progress import lines, track
+
+
+def test_a_line_for_each_job_that_says_what_is_done(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with lines({"encoding": 300, "mig": 2, "sap": 2}) as advance:
+        advance("encoding", 300)
+        advance("mig", 2)
+        advance("sap", 1)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    for text in ("encoding", "300/300", "mig", "2/2", "sap", "1/2"):
+        assert text in shown.err
+
+
+def test_nothing_is_shown_where_nobody_watches_or_wants_it(monkeypatch, capsys):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with lines({"mig": 1}) as advance:
+        advance("mig", 1)
+    assert list(track([1, 2], "counting")) == [1, 2]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with lines({"mig": 1}, shown=False) as advance:
+        advance("mig", 1)
+    assert capsys.readouterr().err.strip() == ""
