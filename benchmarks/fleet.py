@@ -34,7 +34,12 @@ from unweave.fleet.models import Fleet
 BATCH, LATENTS, BETA = 64, 10, 4.0
 STEPS_AT_ONCE = 10
 CATEGORIES = {
-    "convolutions, both ways": ("conv_kernel", "transpose_kernel", "products_kernel", "meet_kernel"),
+    "convolutions, both ways": (
+        "conv_kernel",
+        "transpose_kernel",
+        "products_kernel",
+        "meet_kernel",
+    ),
     "weight gradients": ("weight_grad_kernel", "transpose_backward_kernel", "add_up_kernel"),
     "likelihood": ("loss_kernel", "gradient_kernel"),
     "Adam": ("adam_kernel",),

@@ -1,6 +1,6 @@
 """Pictures of `benchmarks/fleet.py`'s results: where the time goes, and how it grows.
 
-    python benchmarks/plots.py benchmarks/results/fleet_h200.json docs/images
+python benchmarks/plots.py benchmarks/results/fleet_h200.json docs/images
 """
 
 import argparse

@@ -350,27 +350,62 @@ def by_torch(function, images, weight, bias, relu=True):
     return torch.stack(outputs).relu() if relu else torch.stack(outputs)
 
 
-def fresh(tensors):
-    return [tensor.clone().requires_grad_() for tensor in tensors]
+def fresh(tensors, wanted=(0, 1, 2)):
+    """Copies, some of which will be asked for their gradients."""
+    return [tensor.clone().requires_grad_(k in wanted) for k, tensor in enumerate(tensors)]
+
+
+def pairs(arrays, *shape):
+    """Each convolution, the library's, their tensors, and a mask for the result."""
+    x, y, w, b, c = arrays(*shape)
+    return [
+        (kernels.conv, F.conv2d, (x, w, c), y),
+        (kernels.conv_transpose, F.conv_transpose2d, (y, w, b), x),
+    ]
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
 @pytest.mark.usefixtures("fused")
 def test_any_gradients_are_torchs(arrays, wanted):
-    x, y, w, b, c = arrays(3, 2, 8, 8, 3, 5, 4)
-    for ours, theirs, *tensors in [
-        (kernels.conv, F.conv2d, x, w, c),
-        (kernels.conv_transpose, F.conv_transpose2d, y, w, b),
-    ]:
-
-        def gradients(function, convert, tensors=tensors):
-            inputs = [convert(tensor).clone() for tensor in tensors]
-            asked = [inputs[k].requires_grad_() for k in wanted]
-            return torch.autograd.grad(function(inputs).square().sum(), asked)
-
-        plain = gradients(lambda inputs, theirs=theirs: by_torch(theirs, *inputs), exact)
+    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 8, 8, 3, 5, 4):
+        inputs, plain = fresh(tensors, wanted), fresh(map(exact, tensors), wanted)
+        output = ours(*inputs, True, mask)
+        masked = by_torch(theirs, *plain) * (exact(mask) > 0)
         check_close(
-            gradients(lambda inputs, ours=ours: ours(*inputs, True), torch.clone), plain, 1e-5
+            torch.autograd.grad(output.square().sum(), [inputs[k] for k in wanted]),
+            torch.autograd.grad(masked.square().sum(), [plain[k] for k in wanted]),
+            1e-5,
+        )
+
+
+def second(output, inputs, measure):
+    """Of some measure of the gradients, the gradients."""
+    gradients = torch.autograd.grad(output.square().mean(), inputs, create_graph=True)
+    return torch.autograd.grad(sum(map(measure, gradients)), inputs)
+
+
+@pytest.mark.parametrize("kernel", [2, 4])
+@pytest.mark.usefixtures("fused")
+def test_second_derivatives_are_torchs(arrays, kernel):
+    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 4, 6, 3, 5, kernel):
+        inputs, plain = fresh(tensors), fresh(map(exact, tensors))
+        masked = by_torch(theirs, *plain) * (exact(mask) > 0)
+        check_close(
+            second(ours(*inputs, True, mask), inputs, lambda gradient: gradient.square().sum()),
+            second(masked, plain, lambda gradient: gradient.square().sum()),
+            1e-5,
+        )
+
+
+@pytest.mark.xfail(strict=True, reason="the gradient of a sum is not dense, nor is it a bias then")
+@pytest.mark.usefixtures("fused")
+def test_sums_of_gradients_are_differentiable(arrays):
+    for ours, theirs, tensors, _ in pairs(arrays, 3, 1, 4, 4, 3, 5, 2):
+        inputs, plain = fresh(tensors), fresh(map(exact, tensors))
+        check_close(
+            second(ours(*inputs), inputs, torch.sum),
+            second(by_torch(theirs, *plain, False), plain, torch.sum),
+            1e-5,
         )
 
 
@@ -409,49 +444,34 @@ def layer_by_layer(network, buffer, x):
     return x
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.usefixtures("fused")
-def test_a_networks_derivatives_are_torchs(device, images_of_bytes, channels):
-    networks = autoencoder(channels)
-    buffers = [network.initial(torch.arange(2), "test", "torch") for network in networks]
-    images = images_of_bytes(1, 3, 16, 16, channels).expand(2, -1, -1, -1, -1)
-
-    def derivatives(losses, buffers):
-        """Losses, their gradients, the same with a graph, and of the gradients' length."""
-        losses = losses(*buffers)
-        gradients = torch.autograd.grad(losses.mean(), buffers, retain_graph=True)
-        again = torch.autograd.grad(losses.mean(), buffers, create_graph=True)
-        length = sum(gradient.square().sum() for gradient in again)
-        return losses, *gradients, *again, *torch.autograd.grad(length, buffers)
-
-    def ours(first, second):
-        encoder, decoder = networks
-        return kernels.bernoulli(decoder(second, encoder(first, images)), images)
-
-    def theirs(first, second):
-        encoder, decoder = networks
-        x = exact(images).double() / 255
-        decoded = layer_by_layer(decoder, second, layer_by_layer(encoder, first, x))
-        return reference.bernoulli(decoded, x)
-
-    expected = derivatives(theirs, fresh(map(exact, buffers)))
-    check_close(derivatives(ours, fresh(buffer.to(device) for buffer in buffers)), expected, 1e-5)
+@pytest.fixture(params=[1, 3])
+def trained(request, device, images_of_bytes, fused):
+    """Losses of two models by our kernels and by the library, and their parameters."""
+    encoder, decoder = autoencoder(request.param)
+    images = images_of_bytes(1, 3, 16, 16, request.param).expand(2, -1, -1, -1, -1)
+    start = [network.initial(torch.arange(2), "test", "torch") for network in (encoder, decoder)]
+    ours, theirs = fresh(buffer.to(device) for buffer in start), fresh(map(exact, start))
+    losses = kernels.bernoulli(decoder(ours[1], encoder(ours[0], images)), images)
+    x = exact(images).double() / 255
+    decoded = layer_by_layer(decoder, theirs[1], layer_by_layer(encoder, theirs[0], x))
+    return (losses, ours), (reference.bernoulli(decoded, x), theirs)
 
 
-@pytest.mark.xfail(strict=True, reason="the gradient of a sum is not dense, nor is it a bias then")
-@pytest.mark.usefixtures("fused")
-def test_a_sum_of_bias_gradients_is_differentiable(arrays):
-    x, y, w, b, c = arrays(3, 1, 4, 4, 3, 5, 2)
-    for ours, theirs, *tensors in [
-        (kernels.conv, F.conv2d, x, w, c),
-        (kernels.conv_transpose, F.conv_transpose2d, y, w, b),
-    ]:
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_networks_gradients_are_torchs(trained, create_graph):
+    results = [
+        (losses, *torch.autograd.grad(losses.mean(), buffers, create_graph=create_graph))
+        for losses, buffers in trained
+    ]
+    check_close(*results, 1e-5)
 
-        def derivatives(function, convert, tensors=tensors):
-            inputs = fresh(map(convert, tensors))
-            loss = function(inputs).square().sum()
-            *_, gradient = torch.autograd.grad(loss, inputs, create_graph=True)
-            return torch.autograd.grad(gradient.sum(), inputs)
 
-        plain = derivatives(lambda inputs, theirs=theirs: by_torch(theirs, *inputs, False), exact)
-        check_close(derivatives(lambda inputs, ours=ours: ours(*inputs), torch.clone), plain, 1e-5)
+@pytest.mark.xfail(
+    strict=True, reason="a weight's gradient hands back what the ReLU before has not masked"
+)
+def test_a_networks_second_derivatives_are_torchs(trained):
+    results = [
+        second(losses, buffers, lambda gradient: gradient.square().sum())
+        for losses, buffers in trained
+    ]
+    check_close(*results, 1e-5)
