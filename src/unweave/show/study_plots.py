@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from unweave.errors import UnweaveError
-from unweave.study.columns import DATA, METHOD, STRENGTH, numbers, parts, require
+from unweave.study.columns import DATA, DOWNSTREAM, METHOD, STRENGTH, numbers, parts, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +34,12 @@ __all__ = [
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito, Color Universal Design, 2008."""
 
-MARKERS = "osD^vPX*"
-LINES = {("mean", "all"): ":", ("mean", "active"): "-", ("sampled", "all"): "--"}
+LINES = {
+    ("mean", "all"): ":",
+    ("mean", "active"): "-",
+    ("sampled", "all"): "--",
+    ("sampled", "active"): "-.",
+}
 ENDINGS = (".png", ".svg")
 DIVERGING, SEQUENTIAL = "RdBu_r", "cividis"
 
@@ -62,15 +66,17 @@ def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "F
 
 
 def _strength_lines(panel: "Axes", rows: pd.DataFrame) -> None:
-    for colour, ((codes, latents), line) in zip(COLOURS, LINES.items(), strict=False):
-        chosen = rows[(rows["codes"] == codes) & (rows["latents"] == latents)]
-        chosen = chosen.sort_values(STRENGTH)
+    for part, chosen in parts(rows.sort_values(STRENGTH), ("codes", "latents")):
+        kind = part["codes"], part["latents"]
+        colour = COLOURS[list(LINES).index(kind)]
         # Strengths are spaced evenly, since their scales differ from method to method.
         x = np.arange(len(chosen))
-        style = {"linestyle": line, "color": colour, "marker": "o", "markersize": 3}
-        panel.plot(x, chosen["median"], label=f"{codes} codes, {latents} latents", **style)
+        (line,) = panel.plot(x, chosen["median"], "o", markersize=3, color=colour)
+        line.set(linestyle=LINES[kind], label=f"{kind[0]} codes, {kind[1]} latents")
         panel.fill_between(x, chosen["low"], chosen["high"], color=colour, alpha=0.15, linewidth=0)
-        panel.set_xticks(x, [f"{value:g}" for value in chosen[STRENGTH]], fontsize=7)
+        panel.set_xticks(
+            x, ["" if np.isnan(value) else f"{value:g}" for value in chosen[STRENGTH]], fontsize=7
+        )
 
 
 def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
@@ -80,7 +86,7 @@ def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Fi
         frame: What `analysis.metric_agreement` returned.
         path: Where to save it, `.png` or `.svg`.
     """
-    return _correlations(frame, "metric", "other", DATA, path)
+    return _correlations(frame, "metric", "other", (DATA, METHOD), path)
 
 
 def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
@@ -90,7 +96,7 @@ def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) 
         frame: What `analysis.unsupervised_selection` returned.
         path: Where to save it, `.png` or `.svg`.
     """
-    return _correlations(frame, "score", "metric", DATA, path)
+    return _correlations(frame, "score", "metric", (DATA, METHOD), path)
 
 
 def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
@@ -100,7 +106,7 @@ def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) ->
         frame: What `analysis.downstream_agreement` returned.
         path: Where to save it, `.png` or `.svg`.
     """
-    return _correlations(frame, "metric", "task", DATA, path)
+    return _correlations(frame, "metric", "task", (DATA, METHOD), path)
 
 
 def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
@@ -110,7 +116,7 @@ def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figu
         frame: What `analysis.data_agreement` returned.
         path: Where to save it, `.png` or `.svg`.
     """
-    return _correlations(frame, DATA, "other", "metric", path)
+    return _correlations(frame, DATA, "other", ("metric",), path)
 
 
 def score_distributions(
@@ -127,35 +133,38 @@ def score_distributions(
     require(table, (DATA, METHOD, STRENGTH))
     scored = table[~np.isnan(scores)]
     require(scored, ())
-    data = scored[DATA].unique().tolist()
-    kinds = scored[[METHOD, STRENGTH]].drop_duplicates().groupby(METHOD).ngroups
-    figure, axes = _panels(2, len(data), (max(4.0, 1.1 * kinds), 2.8))
+    data, methods = scored[DATA].unique().tolist(), scored[METHOD].unique().tolist()
+    figure, axes = _panels(2, len(data), (max(4.0, 1.1 * len(methods)), 2.8))
     for column, (_, rows) in enumerate(parts(scored, (DATA,))):
-        _violins(axes[0, column], rows, metric, (METHOD,))
-        _violins(axes[1, column], rows.sort_values(STRENGTH), metric, (METHOD, STRENGTH))
+        _violins(axes[0, column], rows, metric, (METHOD,), methods)
+        _violins(axes[1, column], rows, metric, (METHOD, STRENGTH), methods)
         axes[0, column].set_title(data[column], fontsize=9)
     left_out = len(table) - len(scored)
     note = f"{len(scored):,} models, {left_out:,} without this score. White: medians."
     return _finish(figure, note, path)
 
 
-def _violins(panel: "Axes", rows: pd.DataFrame, metric: str, keys: Sequence[str]) -> None:
-    methods = sorted(rows[METHOD].unique().tolist())
-    groups = sorted(parts(rows, keys), key=lambda group: methods.index(group[0][METHOD]))
+def _violins(
+    panel: "Axes", rows: pd.DataFrame, metric: str, keys: Sequence[str], methods: list[str]
+) -> None:
+    groups = list(parts(rows.sort_values(STRENGTH), keys))
+    groups.sort(key=lambda group: methods.index(group[0][METHOD]))
     for x, (part, models) in enumerate(groups):
         scores = models[metric].to_numpy(float)
         colour = COLOURS[methods.index(part[METHOD]) % len(COLOURS)]
         # A violin needs a density, and models of one score have none.
         if np.ptp(scores) > 0:
-            for body in panel.violinplot([scores], [x], widths=0.85, showextrema=False)["bodies"]:
-                body.set(facecolor=colour, alpha=0.75)
+            drawn: Any = panel.violinplot([scores], [x], widths=0.85, showextrema=False)
+            drawn["bodies"][0].set(facecolor=colour, alpha=0.75)
         panel.scatter([x], [np.median(scores)], s=14, color="white", edgecolor=colour, zorder=3)
-    labels = [
-        part[METHOD] if len(keys) == 1 else f"{part[METHOD]} {part[STRENGTH]:g}"
-        for part, _ in groups
-    ]
+    labels = [_cell_name(part) for part, _ in groups]
     panel.set_xticks(range(len(groups)), labels, rotation=90, fontsize=7)
     panel.set_ylabel(metric, fontsize=8)
+
+
+def _cell_name(part: dict[str, Any]) -> str:
+    strength = part.get(STRENGTH, np.nan)
+    return part[METHOD] if np.isnan(strength) else f"{part[METHOD]} {strength:g}"
 
 
 def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
@@ -200,20 +209,19 @@ def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
 
 
 def _correlations(
-    frame: pd.DataFrame, rows: str, columns: str, panels: str, path: str | Path | None
+    frame: pd.DataFrame, rows: str, columns: str, keys: Sequence[str], path: str | Path | None
 ) -> "Figure":
-    require(frame, (rows, columns, panels, "spearman"))
-    names = frame[panels].unique().tolist()
+    """A panel for each combination of those keys that the frame was taken apart by."""
+    require(frame, (rows, columns, keys[0], "spearman"))
+    panels = list(parts(frame, [key for key in keys if key in frame.columns]))
     size = 2.4 + 0.42 * frame[columns].nunique(), 1.6 + 0.32 * frame[rows].nunique()
-    wide = min(4, len(names))
-    figure, axes = _panels(-(-len(names) // wide), wide, size)
-    for panel in axes.flat[len(names) :]:
+    wide = min(4, len(panels))
+    figure, axes = _panels(-(-len(panels) // wide), wide, size)
+    for panel in axes.flat[len(panels) :]:
         panel.set_axis_off()
-    for panel, name in zip(axes.flat, names, strict=False):
-        _heatmap(
-            panel, frame[frame[panels] == name], rows, columns, "spearman", (-1, 1), DIVERGING
-        )
-        panel.set_title(f"{name}: Spearman [%]", fontsize=9)
+    for panel, (part, chosen) in zip(axes.flat, panels, strict=False):
+        _heatmap(panel, chosen, rows, columns, "spearman", (-1, 1), DIVERGING)
+        panel.set_title(f"{', '.join(part.values())}: Spearman [%]", fontsize=9)
     return _finish(figure, frame, path)
 
 
@@ -236,8 +244,11 @@ def _heatmap(
             red, green, blue, _ = image.cmap(image.norm(value))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
             ink = "white" if dark else "black"
-            panel.text(x, y, f"{100 * value:.0f}", ha="center", va="center", size=7, color=ink)
-    panel.set_xticks(range(len(top)), top, rotation=90, fontsize=7)
+            # Whole numbers, so that no -0 is shown.
+            text = str(round(100 * value))
+            panel.text(x, y, text, ha="center", va="center", size=7, color=ink)
+    labels = [str(name).removeprefix(f"{DOWNSTREAM}.") for name in top]
+    panel.set_xticks(range(len(top)), labels, rotation=90, fontsize=7)
     panel.set_yticks(range(len(left)), left, fontsize=7)
 
 
