@@ -44,7 +44,7 @@ def test_in_every_cell_strength_explains_more():
     ],
 )
 def test_no_number_slipped(grouping, rows, columns):
-    """Sums over the published rows and columns, added up on paper."""
+    """Sums over the published rows and columns."""
     tables = published_variance()
     percent = tables[tables["grouping"] == grouping].assign(r2=lambda table: 100 * table["r2"])
     by_data = percent.groupby("data", sort=False)["r2"].sum()
