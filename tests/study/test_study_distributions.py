@@ -51,7 +51,7 @@ def test_a_method_that_dominates_wins_always():
     found = method_wins(table).set_index(["method", "other"])
     assert found.loc[("high", "low"), "win_rate"] == 1
     assert found.loc[("low", "high"), "win_rate"] == 0
-    assert found.loc[("low", "high"), ["models", "other_models"]].tolist() == [2, 2]
+    assert found.loc[("low", "high"), ["models", "other_models", "left_out"]].tolist() == [2, 2, 1]
     assert len(found) == 2
 
 

@@ -19,6 +19,10 @@ from unweave.study.columns import (
 
 __all__ = ["method_wins", "score_distributions", "seed_against_strength", "win_rate"]
 
+SCORES_NOTE = (
+    "Strengths are comparable within a method only; read a difference between cells beside their "
+    "spread over seeds."
+)
 WINS_NOTE = "0.5 is chance: where it is near, one method's models are as good as the other's."
 SEED_NOTE = "0 would mean that strength decides, 0.5 that it does not matter and the seed does."
 
@@ -44,7 +48,8 @@ def score_distributions(table: pd.DataFrame, metrics: Sequence[str] | None = Non
         >>> score_distributions(table)[["strength", "mean", "std", "models"]].values.tolist()
         [[1.0, 2.0, 1.0, 2.0], [2.0, 5.0, 0.0, 1.0]]
     """
-    return summarise(table, metrics_of(table, metrics), (DATA, METHOD, STRENGTH))
+    found = summarise(table, metrics_of(table, metrics), (DATA, METHOD, STRENGTH))
+    return _with_note(found, SCORES_NOTE)
 
 
 def summarise(table: pd.DataFrame, columns: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
@@ -81,8 +86,9 @@ def method_wins(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd
         metrics: Columns; by default every score of disentanglement that the table has.
 
     Returns:
-        One row per data set, `metric`, `method` and `other`: `win_rate`, `models` of the method
-        and `other_models`. A method dominates where its rates are near 1.
+        One row per data set, `metric`, `method` and `other`: `win_rate`, `models` of the method,
+        `other_models`, and `left_out`, models of the two without this score. A method dominates
+        where its rates are near 1.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -91,7 +97,7 @@ def method_wins(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd
     found = []
     for part, rows in parts(table, (DATA,)):
         index, methods = cells(rows, (METHOD,))
-        names = methods[METHOD].tolist()
+        names, sizes = methods[METHOD].tolist(), np.bincount(index)
         for metric, column in zip(chosen, higher_is_better(rows, chosen).T, strict=True):
             scores = [_present(column[index == number]) for number in range(len(names))]
             found += [
@@ -103,11 +109,12 @@ def method_wins(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd
                     "win_rate": win_rate(scores[a], scores[b]),
                     "models": len(scores[a]),
                     "other_models": len(scores[b]),
+                    "left_out": sizes[a] + sizes[b] - len(scores[a]) - len(scores[b]),
                 }
                 for a, b in product(range(len(names)), repeat=2)
                 if a != b
             ]
-    columns = [DATA, "metric", METHOD, "other", "win_rate", "models", "other_models"]
+    columns = [DATA, "metric", METHOD, "other", "win_rate", "models", "other_models", "left_out"]
     return _with_note(pd.DataFrame(found, columns=columns), WINS_NOTE)
 
 

@@ -35,6 +35,11 @@ NOTE = (
     "models."
 )
 
+MEANS_NOTE = (
+    "Spearman's rank correlation over configurations of their mean scores; only where it is near 1 "
+    "does a choice made on one data set carry over to the other."
+)
+
 
 def transfer(
     table: pd.DataFrame,
@@ -206,4 +211,6 @@ def data_agreement(table: pd.DataFrame, metrics: Sequence[str] | None = None) ->
                 }
             )
         )
-    return pd.concat(frames, ignore_index=True)
+    result = pd.concat(frames, ignore_index=True)
+    result.attrs["note"] = MEANS_NOTE
+    return result
