@@ -36,7 +36,7 @@ NOTE = (
 )
 
 MEANS_NOTE = (
-    "Spearman's rank correlation over configurations of their mean scores; only where it is near 1 "
+    "Spearman's rank correlation over configurations of their mean scores; only near 1 "
     "does a choice made on one data set carry over to the other."
 )
 
