@@ -70,7 +70,6 @@ def test_items_are_named_by_their_numbers(device):
     check(device, SEEDS[:6].view(2, 3), "noise", 2, items[:, None], 5)
 
 
-@pytest.mark.xfail(strict=True, reason="seeds along one axis are read as if dense")
 @pytest.mark.parametrize(
     "seeds", [SEEDS[::2], SEEDS[:1].expand(3)], ids=["every second", "shared"]
 )

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, methods, metrics, show
+    from unweave import data, methods, metrics, show, study
     from unweave.evaluation.evaluate import evaluate
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
@@ -31,10 +31,11 @@ __all__ = [
     "methods",
     "metrics",
     "show",
+    "study",
     "train",
 ]
 
-_ROOMS = ("data", "methods", "metrics", "show")
+_ROOMS = ("data", "methods", "metrics", "show", "study")
 _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",

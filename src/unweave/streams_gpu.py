@@ -26,7 +26,7 @@ def draw(
         uniform: Whether to turn words into numbers in [0, 1).
     """
     count = items.shape[-1]
-    keys = seeds.reshape(-1)
+    keys = seeds.reshape(-1).contiguous()
     items = items.expand(*seeds.shape, count).reshape(len(keys), count)
     dtype = torch.float32 if uniform else torch.int64
     out = torch.empty(len(keys), count, width, dtype=dtype, device=seeds.device)

@@ -32,7 +32,6 @@ def test_images_are_those_of_the_host(device, shape):
         np.testing.assert_array_equal(images.cpu().numpy(), 255 * drawn[indices.numpy()])
 
 
-@pytest.mark.xfail(strict=True, reason="indices along one axis are read as if dense")
 @pytest.mark.parametrize(
     "indices",
     [torch.arange(6)[::2], torch.arange(6)[2:3].expand(3)],

@@ -48,7 +48,7 @@ FINISHES = pytest.mark.parametrize(
 KINDS = pytest.mark.parametrize(("channels", "kernel"), [(1, 4), (3, 4), (3, 2), (18, 2)])
 # Of the first and the last several programs divide the sums over pixels.
 IMAGES = pytest.mark.parametrize(
-    ("images", "kernel"), [((2, 32, 32, 1), 4), ((3, 8, 8, 3), 4), ((3, 8, 24, 18), 2)], ids=str
+    ("images", "kernel"), [((2, 32, 32, 1), 4), ((3, 8, 8, 3), 4), ((4, 8, 16, 18), 2)], ids=str
 )
 
 
@@ -165,11 +165,11 @@ def test_conv_weight_grad_is_as_defined(arrays, shape, bias, dtype):
     check("conv_weight_grad", x, y, w.shape[1], bias)
 
 
-@SHAPES
+@KINDS
 @pytest.mark.parametrize("mask", [False, True])
 @DTYPES
-def test_gradients_taken_together_are_as_defined(arrays, shape, mask, dtype):
-    x, y, w, _, _ = arrays(*shape, dtype)
+def test_gradients_taken_together_are_as_defined(arrays, channels, kernel, mask, dtype):
+    x, y, w, _, _ = arrays(3, 5, 8, 8, channels, 7, kernel, dtype)
     check("conv_backward", x, y, w, x if mask else None)
     check("conv_transpose_backward", x, y, w, y if mask else None)
 
@@ -185,7 +185,7 @@ def test_layers_that_see_whole_images(arrays, images_of_bytes, size, channels, d
     check("conv", images, w, c, True)
     check("conv_weight_grad", images, hidden, 4, "small")
     check("conv_transpose", hidden, w, b)
-    gradient = reference.unit(images, dtype) - 0.25
+    gradient = reference.unit(images, dtype) - 0.125
     check("conv_transpose_backward", gradient, hidden, w, hidden)
 
 
@@ -211,7 +211,6 @@ def test_models_may_share_their_images(arrays, images_of_bytes, channels, kernel
     check("conv_backward", shared(x), shared(y), w)
 
 
-@pytest.mark.xfail(strict=True, reason="the fused kernel takes each model's images as its own")
 @pytest.mark.parametrize("channels", [1, 3])
 def test_models_may_share_the_images_of_a_transposes_gradient(arrays, channels):
     x, y, w, _, _ = arrays(5, 3, 8, 8, channels, 7, 4)
@@ -219,7 +218,6 @@ def test_models_may_share_the_images_of_a_transposes_gradient(arrays, channels):
     check("conv_transpose_backward", x, shared(y), w)
 
 
-@pytest.mark.xfail(strict=True, reason="the fused kernel masks by the small images themselves")
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_transposes_gradient_may_be_masked_by_any_image(arrays, channels):
     x, y, w, _, _ = arrays(3, 2, 8, 8, channels, 7, 4)
@@ -249,7 +247,6 @@ def test_axes_may_lie_in_any_order(arrays, channels, kernel):
     check("conv_transpose_backward", turned(x), turned(y), turned(w), y)
 
 
-@pytest.mark.xfail(strict=True, reason="biases are read as if dense")
 @KINDS
 def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels, kernel):
     x, y, w, b, c = arrays(3, 2, 8, 8, channels, 7, kernel)
@@ -257,7 +254,6 @@ def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels, kernel):
     check("conv_transpose", y, w, turned(b))
 
 
-@pytest.mark.xfail(strict=True, reason="masks are read as if dense")
 @KINDS
 @pytest.mark.parametrize("layout", [turned, shared])
 def test_axes_of_a_mask_may_lie_in_any_order(arrays, channels, kernel, layout):
@@ -294,9 +290,6 @@ def test_nan_in_one_model_stays_there(arrays, channels, kernel):
         assert torch.equal(sick[[0, 2]], other[[0, 2]])
 
 
-@pytest.mark.xfail(
-    torch.cuda.is_available(), reason="on a GPU, Triton's maximum takes the number beside a NaN"
-)
 @KINDS
 def test_nan_passes_the_relu(arrays, channels, kernel):
     x, y, w, b, c = arrays(1, 2, 8, 8, channels, 7, kernel)
@@ -341,7 +334,7 @@ def fused(monkeypatch):
     monkeypatch.setattr(kernels, "fused", lambda x: True)
 
 
-def by_torch(function, images, weight, bias, relu=True):
+def by_torch(function, images, weight, bias, relu=False):
     """The library's convolution, one model after the other, channels first."""
     padding = (weight.shape[1] - 2) // 2
     outputs = []
@@ -353,6 +346,11 @@ def by_torch(function, images, weight, bias, relu=True):
 def fresh(tensors, wanted=(0, 1, 2)):
     """Copies, some of which will be asked for their gradients."""
     return [tensor.clone().requires_grad_(k in wanted) for k, tensor in enumerate(tensors)]
+
+
+def loss(output):
+    """Something curved, and not flat where a ReLU or a mask has left zero."""
+    return (output + 1).square().mean()
 
 
 def pairs(arrays, *shape):
@@ -367,44 +365,42 @@ def pairs(arrays, *shape):
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
 @pytest.mark.usefixtures("fused")
 def test_any_gradients_are_torchs(arrays, wanted):
-    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 8, 8, 3, 5, 4):
+    for ours, theirs, tensors, _ in pairs(arrays, 3, 2, 8, 8, 3, 5, 4):
         inputs, plain = fresh(tensors, wanted), fresh(map(exact, tensors), wanted)
-        output = ours(*inputs, True, mask)
-        masked = by_torch(theirs, *plain) * (exact(mask) > 0)
+        output, expected = ours(*inputs, True), by_torch(theirs, *plain, True)
         check_close(
-            torch.autograd.grad(output.square().sum(), [inputs[k] for k in wanted]),
-            torch.autograd.grad(masked.square().sum(), [plain[k] for k in wanted]),
+            torch.autograd.grad(loss(output), [inputs[k] for k in wanted]),
+            torch.autograd.grad(loss(expected), [plain[k] for k in wanted]),
             1e-5,
         )
 
 
 def second(output, inputs, measure):
     """Of some measure of the gradients, the gradients."""
-    gradients = torch.autograd.grad(output.square().mean(), inputs, create_graph=True)
+    gradients = torch.autograd.grad(loss(output), inputs, create_graph=True)
     return torch.autograd.grad(sum(map(measure, gradients)), inputs)
 
 
-@pytest.mark.parametrize("kernel", [2, 4])
+@pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.usefixtures("fused")
-def test_second_derivatives_are_torchs(arrays, kernel):
-    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 4, 6, 3, 5, kernel):
+def test_second_derivatives_are_torchs(arrays, relu):
+    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 4, 6, 3, 5, 4):
         inputs, plain = fresh(tensors), fresh(map(exact, tensors))
-        masked = by_torch(theirs, *plain) * (exact(mask) > 0)
+        expected = by_torch(theirs, *plain, relu) * (exact(mask) > 0)
         check_close(
-            second(ours(*inputs, True, mask), inputs, lambda gradient: gradient.square().sum()),
-            second(masked, plain, lambda gradient: gradient.square().sum()),
+            second(ours(*inputs, relu, mask), inputs, lambda gradient: gradient.square().sum()),
+            second(expected, plain, lambda gradient: gradient.square().sum()),
             1e-5,
         )
 
 
-@pytest.mark.xfail(strict=True, reason="the gradient of a sum is not dense, nor is it a bias then")
 @pytest.mark.usefixtures("fused")
 def test_sums_of_gradients_are_differentiable(arrays):
     for ours, theirs, tensors, _ in pairs(arrays, 3, 1, 4, 4, 3, 5, 2):
         inputs, plain = fresh(tensors), fresh(map(exact, tensors))
         check_close(
             second(ours(*inputs), inputs, torch.sum),
-            second(by_torch(theirs, *plain, False), plain, torch.sum),
+            second(by_torch(theirs, *plain), plain, torch.sum),
             1e-5,
         )
 
@@ -466,9 +462,6 @@ def test_a_networks_gradients_are_torchs(trained, create_graph):
     check_close(*results, 1e-5)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a weight's gradient hands back what the ReLU before has not masked"
-)
 def test_a_networks_second_derivatives_are_torchs(trained):
     results = [
         second(losses, buffers, lambda gradient: gradient.square().sum())

@@ -116,9 +116,10 @@ class _Conv(torch.autograd.Function):
         if need_large and need_weight and need_bias and not torch.is_grad_enabled():
             together = _version(weight).conv_backward(large, gradient, weight, before)
             return *together, *(None,) * 4
+        seen = _Rectified.apply(large) if context.after_conv else large
         return (
             conv_transpose(gradient, weight, mask=before) if need_large else None,
-            *_parameter_grads(large, gradient, weight, need_weight, need_bias, "small"),
+            *_parameter_grads(seen, gradient, weight, need_weight, need_bias, "small"),
             *(None,) * 4,
         )
 
@@ -149,11 +150,25 @@ class _ConvTranspose(torch.autograd.Function):
         if need_small and need_weight and need_bias and not torch.is_grad_enabled():
             together = _version(weight).conv_transpose_backward(gradient, small, weight, before)
             return *together, *(None,) * 4
+        seen = _Rectified.apply(small) if context.after_conv else small
         return (
             conv(gradient, weight, mask=before) if need_small else None,
-            *_parameter_grads(gradient, small, weight, need_weight, need_bias, "large"),
+            *_parameter_grads(gradient, seen, weight, need_weight, need_bias, "large"),
             *(None,) * 4,
         )
+
+
+class _Rectified(torch.autograd.Function):
+    """The result of a ReLU as it is; its gradient is stopped where the ReLU stops it."""
+
+    @staticmethod
+    def forward(context: Any, image: Tensor) -> Tensor:
+        context.save_for_backward(image)
+        return image.view_as(image)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        return _masked(gradient, context.saved_tensors[0])
 
 
 class _WeightGrad(torch.autograd.Function):

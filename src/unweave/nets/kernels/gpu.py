@@ -73,7 +73,8 @@ def conv(
     """See `reference.conv`."""
     models, batch, height, width, channels = large.shape
     kernel, outputs = weight.shape[1], weight.shape[4]
-    large, weight = _images(large), _rows(weight)
+    large, weight = _dense(large), _dense(weight)
+    bias, mask = _maybe_dense(bias), _whole(mask)
     small = torch.empty(
         models, batch, height // 2, width // 2, outputs, dtype=weight.dtype, device=large.device
     )
@@ -119,7 +120,8 @@ def conv_transpose(
     """See `reference.conv_transpose`."""
     models, batch, height, width, inputs = small.shape
     kernel, channels = weight.shape[1], weight.shape[3]
-    small, weight = _images(small), _rows(weight)
+    small, weight = _dense(small), _dense(weight)
+    bias, mask = _maybe_dense(bias), _whole(mask)
     if channels == 1 and kernel == 4:
         return _grey_transpose(small, weight, bias, relu, mask)
     if channels <= EDGE and kernel == 4:
@@ -250,7 +252,7 @@ def conv_weight_grad(
     """See `reference.conv_weight_grad`."""
     models, batch, height, width, channels = large.shape
     outputs = small.shape[-1]
-    large, small = _images(large), _images(small)
+    large, small = _dense(large), _dense(small)
     total = kernel * kernel * channels
     thin = Launch(rows=128, taps=64, splits=16, stages=2)
     chunks = triton.cdiv(total, Launch.taps)
@@ -304,9 +306,10 @@ def conv_transpose_backward(
     models, batch, height, width, channels = gradient.shape
     kernel, outputs = weight.shape[1], weight.shape[4]
     total = kernel * kernel * channels
-    if total > FUSED:
+    other = mask is not None and mask.data_ptr() != small.data_ptr()
+    if total > FUSED or other:
         return reference.composed_transpose_backward(_here, gradient, small, weight, mask)
-    gradient, small, weight = _images(gradient), _images(small), _rows(weight)
+    gradient, small, weight = gradient.contiguous(), small.contiguous(), _dense(weight)
     launch = launch or Launch(splits=8, stages=2)
     rows = batch * (height // 2) * (width // 2)
     sums = _Sums(launch, rows, (models, kernel, channels, outputs), "large", small)
@@ -385,15 +388,18 @@ class _Sums:
         return weight, bias
 
 
-def _images(images: Tensor) -> Tensor:
-    """Images whose axes behind the models' lie densely; models may share them."""
-    dense = images[0].is_contiguous()
-    return images if dense else images.contiguous()
+def _dense(tensor: Tensor) -> Tensor:
+    """A tensor whose axes behind the models' lie densely; models may share it."""
+    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
-def _rows(weight: Tensor) -> Tensor:
-    """Weights `[M, k, k, C, O]` that are dense for each model."""
-    return weight if weight[0].is_contiguous() else weight.contiguous()
+def _maybe_dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else _dense(tensor)
+
+
+def _whole(tensor: Tensor | None) -> Tensor | None:
+    """A tensor that is dense throughout, where there is one."""
+    return None if tensor is None else tensor.contiguous()
 
 
 def _power(size: int) -> int:

@@ -51,8 +51,9 @@ def _loss_kernel(logits, images, out, pixels, BLOCK: tl.constexpr):
         known = pixel < pixels
         logit, value = _load(logits, images, image, pixel, known, pixels)
         small = tl.exp(-tl.abs(logit))
-        # log(1 + small) would lose the digits of a small number.
-        softplus = tl.where(small < 1e-3, small - 0.5 * small * small, tl.log(1 + small))
+        # log(1 + small) would lose the digits of a small number; its series does not.
+        series = small * (1 - small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small / 5))))
+        softplus = tl.where(small < 0.03, series, tl.log(1 + small))
         loss = tl.maximum(logit, 0.0) - logit * value + softplus
         total += tl.where(known, loss, 0.0)
     tl.store(out + image, tl.sum(total, 0))
