@@ -185,6 +185,11 @@ def test_evaluate_prints_a_row_per_model_and_keeps_the_scores(runs):
         (line,) = [line for line in done.stdout.splitlines() if row.run in line]
         assert f"{row.mig:.4g}" in line
         assert (runs / row.run / "scores.json").is_file()
+    narrow = run(*words[:-2], FORCE_COLOR="1", COLUMNS="60")
+    for row in table.itertuples():
+        for score in (row.mig, row.factor_vae):
+            assert f"{score:.4g}" in narrow.stdout
+    assert narrow.stdout.count(table["run"][0]) == 2
     refused = run(*words)
     assert refused.returncode == 2
     assert "already there" in refused.stderr

@@ -1,9 +1,9 @@
 """The commands `unweave evaluate` and `unweave score`: what they read, compute and print."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ from unweave.progress import lines
 __all__ = ["evaluate_runs", "score_files"]
 
 TABLES = (".csv", ".parquet")
-SCORES_A_TABLE = 8
+GAP = 3
 
 
 def evaluate_runs(
@@ -52,15 +52,31 @@ def _print(table: pd.DataFrame, scores: Sequence[str]) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = 200
+    cells = {name: [_cell(value) for value in table[name]] for name in table}
+    widths = {name: max(map(len, [name, *cells[name]])) + GAP for name in table}
     about = list(table.columns[: table.columns.get_loc("steps") + 1])
-    for start in range(0, len(scores), SCORES_A_TABLE):
-        columns = [*about, *scores[start : start + SCORES_A_TABLE]]
+    room = console.width - sum(widths[name] for name in about)
+    for part in _parts(scores, widths, room):
         drawn = Table(box=box.SIMPLE_HEAD)
-        for name in columns:
-            drawn.add_column(name, justify="left" if name in ("run", "method") else "right")
-        for row in table[columns].itertuples(index=False):
-            drawn.add_row(*(_cell(value) for value in row))
+        for name in (*about, *part):
+            side: Literal["left", "right"] = "left" if name in ("run", "method") else "right"
+            drawn.add_column(name, justify=side, no_wrap=True)
+        for row in zip(*(cells[name] for name in (*about, *part)), strict=True):
+            drawn.add_row(*row)
+        # Where not even one score fits, a line that the terminal breaks beats numbers cut short.
+        console.width = max(console.width, sum(widths[n] for n in (*about, *part)) + GAP)
         console.print(drawn)
+
+
+def _parts(names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
+    """Names cut into parts that fit the room, one at least in each."""
+    part: list[str] = []
+    for name in names:
+        if part and sum(widths[n] for n in (*part, name)) > room - GAP:
+            yield part
+            part = []
+        part.append(name)
+    yield part
 
 
 def _cell(value: Any) -> str:
