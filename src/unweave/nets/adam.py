@@ -14,6 +14,8 @@ from unweave.nets import kernels
 __all__ = ["Adam", "Moments", "update"]
 
 VARIANTS = ("torch", "tensorflow")
+TOO_LARGE = 1e18
+"""A gradient beyond this counts as not finite: its square soon is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +137,7 @@ def _update_part(
     """The same for one part; whose gradient is finite, `[M]`."""
     step, weight1, weight2, shrink, eps = rates.split(1, 1)
     gradient = gradient.to(parameters.dtype)
-    finite = gradient.sum(1).isfinite()
+    finite = gradient.abs().amax(1) < TOO_LARGE
     first = torch.lerp(moments.first, gradient, weight1)
     second = torch.lerp(moments.second, gradient.square(), weight2)
     keep = (alive & finite)[:, None]

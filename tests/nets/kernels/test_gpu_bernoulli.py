@@ -14,8 +14,6 @@ SHAPES = pytest.mark.parametrize(
     [(3, 5, 32, 32, 1), (1, 1, 3, 5, 1), (5, 2, 32, 32, 3), (1, 3, 18, 19, 3)],
     ids=str,
 )
-# Here 1 + exp(-|l|) has lost digits, and the series in its place has not begun.
-UNEVEN = 6.77
 KINDS = pytest.mark.parametrize("kind", ["bytes", "numbers"])
 # Triton's interpreter rounds to bfloat16 in its own way.
 DTYPES = pytest.mark.parametrize(
@@ -70,7 +68,7 @@ def test_losses_are_the_formula(draw, shape, kind, dtype):
     )
 
 
-@pytest.mark.parametrize("size", [1.0, 3.0, UNEVEN, 8.0, 40.0])
+@pytest.mark.parametrize("size", [1.4, 3.0, 3.6, 6.77, 40.0])
 @KINDS
 def test_small_losses_keep_their_digits(device, size, kind):
     images = torch.randint(2, (1, 3, 7, 9, 1), generator=torch.Generator().manual_seed(0))

@@ -78,6 +78,7 @@ def _adam_kernel(
     STARTS: tl.constexpr,
     COPY: tl.constexpr,
     BLOCK: tl.constexpr,
+    TOO_LARGE: tl.constexpr = 1e18,
 ):
     block = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
@@ -89,7 +90,7 @@ def _adam_kernel(
                 place = model * stride + PLACES[part] + item
                 own = gradients[part] + model * gradient_strides[part] + item
                 g = tl.load(own, mask=known, other=0.0).to(tl.float32)
-                if tl.sum((tl.abs(g) < float("inf")).to(tl.int32), 0) < BLOCK:
+                if tl.sum((tl.abs(g) < TOO_LARGE).to(tl.int32), 0) < BLOCK:
                     tl.store(finite + model, False)
                 else:
                     _move(
