@@ -12,7 +12,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 
-__all__ = ["fits", "room", "shares"]
+__all__ = ["fits", "room", "shares", "taken_by"]
 
 FEW, MORE = 2, 6
 """The fleets that are measured; up to the larger one nothing is."""
@@ -22,7 +22,9 @@ SHARE = 0.9
 
 def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """How many of these runs, which can share a fleet, fit on the device together."""
-    return room(len(configs), _free(device), lambda count: _bytes(configs[:count], data, device))
+    free, before = _free(device), _taken(device)
+    # Against one beginning: on a CPU what the first fleet leaves is taken over by the second.
+    return room(len(configs), free, lambda count: taken_by(configs[:count], data, device) - before)
 
 
 def room(count: int, free: int, measure: Callable[[int], int]) -> int:
@@ -62,12 +64,11 @@ def shares(count: int, size: int) -> list[int]:
     return [count // fleets + (place < count % fleets) for place in range(fleets)]
 
 
-def _bytes(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
-    """What a fleet takes once it runs, data included."""
-    before = _taken(device)
+def taken_by(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
+    """What this process has taken of the device while a fleet runs, data included."""
     engine = Engine(configs, data, device)
-    engine.advance(Engine.STEPS_TO_FULL_MEMORY)
-    taken = _taken(device) - before
+    engine.advance(Engine.STEPS_TO_FULL_MEMORY if device.type == "cuda" else 1)
+    taken = _taken(device)
     del engine
     _release(device)
     return taken
