@@ -3,8 +3,8 @@
     python benchmarks/kernels.py [--models 128] [--search] [--out FILE]
 
 Errors are against the reference in float64 on the same bf16 numbers. Times are per model at batch
-64, beside the time that the bytes of the layer's tensors need at the measured
-speed of a copy. `--search` tries many launches per kernel (compiled by many processes first).
+64, beside the time that the bytes of the layer's tensors need at the measured speed of a copy.
+`--search` tries many launches per kernel, compiled by many processes first.
 """
 
 import argparse

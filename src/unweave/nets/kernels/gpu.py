@@ -35,11 +35,11 @@ __all__ = [
 
 LEAST = 16
 """Rows and columns of the smallest matrix product that the hardware takes."""
-_here = sys.modules[__name__]
 EDGE = 4
 """Up to so many channels an image is too thin to be a matrix axis of its own."""
 FUSED = 64
 """Up to so many taps a program does best to use a neighbourhood twice."""
+_here = sys.modules[__name__]
 
 
 @dataclass(frozen=True)
