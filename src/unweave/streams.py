@@ -13,11 +13,12 @@ Shapes: a stream over seeds of shape `[*S]` draws arrays `[*S, items, width]`.
 import math
 import zlib
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from unweave.fused import fused
 
 __all__ = ["Stream"]
 
@@ -66,7 +67,7 @@ class Stream:
         """
         seeds, items = self.seeds, self._items(items)
         purpose = zlib.crc32(self.purpose.encode())
-        if self._fused:
+        if fused(self.seeds):
             from unweave import streams_gpu
 
             return streams_gpu.draw(seeds, items, self.step, purpose, width, False)
@@ -77,7 +78,7 @@ class Stream:
 
     def uniform(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform float32 in [0, 1) on a grid of 2**-24, `[*S, n, width]`."""
-        if self._fused:
+        if fused(self.seeds):
             from unweave import streams_gpu
 
             purpose = zlib.crc32(self.purpose.encode())
@@ -104,10 +105,6 @@ class Stream:
         return torch.stack([radius * angle.cos(), radius * angle.sin()], -1).flatten(-2)[
             ..., :width
         ]
-
-    @property
-    def _fused(self) -> bool:
-        return self.seeds.device.type == "cuda" and find_spec("triton") is not None
 
     def _items(self, items: int | Tensor) -> Tensor:
         return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items

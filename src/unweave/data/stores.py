@@ -6,13 +6,13 @@ host memory and torch after `to(device)`.
 
 import math
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Protocol, Self
 
 import numpy as np
 import torch
 
 from unweave.data.grid import Array
+from unweave.fused import fused
 
 __all__ = ["Bits", "Bytes", "Curves", "Store"]
 
@@ -90,7 +90,7 @@ class Bits:
         return len(self.array)
 
     def gather(self, indices: Array) -> Array:
-        if isinstance(self.array, torch.Tensor) and self._fused:
+        if isinstance(self.array, torch.Tensor) and fused(self.array):
             from unweave.data import bits_gpu
 
             return bits_gpu.gather(self.array, indices, self.shape)
@@ -102,10 +102,6 @@ class Bits:
         else:
             bits = np.unpackbits(rows, axis=-1, count=math.prod(self.shape))
         return bits.reshape(*rows.shape[:-1], *self.shape) * 255
-
-    @property
-    def _fused(self) -> bool:
-        return self.array.device.type == "cuda" and find_spec("triton") is not None
 
     def take(self, indices: np.ndarray) -> "Bits":
         return Bits(self.array[indices], self.shape)

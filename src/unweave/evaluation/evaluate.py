@@ -257,7 +257,7 @@ def _models(count: int) -> str:
 
 
 def _say(line: str) -> None:
-    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201
+    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - for people, beside the bars
 
 
 def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:

@@ -60,13 +60,13 @@ def _npz(path: Path, what: str) -> np.ndarray:
         return file[names[0]]
 
 
-def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001
+def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
     first = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
     named = not first.map(_is_number).all()
     return pd.read_csv(path, header=0 if named else None)
 
 
-def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001
+def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
     return pd.read_parquet(path)
 
 

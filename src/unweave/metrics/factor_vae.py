@@ -59,12 +59,7 @@ def factor_vae(
         return {"factor_vae": 0.0, "train_accuracy": 0.0, "active": 0.0}
     learned = cast_votes(rows, variances, active, train, batch, generator)
     tested = cast_votes(rows, variances, active, test, batch, generator)
-    majority = learned.argmax(1)
-    return {
-        "factor_vae": share(tested, majority),
-        "train_accuracy": share(learned, majority),
-        "active": float(active.sum()),
-    }
+    return verdict("factor_vae", learned, tested, active)
 
 
 def vote_matrix(
@@ -119,6 +114,18 @@ def cast_votes(
         least = np.argmin(local[:, active] / variances[active], 1)
         counts[:, factor] = np.bincount(numbers[least], minlength=len(active))
     return counts
+
+
+def verdict(
+    name: str, learned: np.ndarray, tested: np.ndarray, active: np.ndarray
+) -> dict[str, float]:
+    """The scores of a majority vote, from votes `[d, K]` to learn from and to test on."""
+    majority = learned.argmax(1)
+    return {
+        name: share(tested, majority),
+        "train_accuracy": share(learned, majority),
+        "active": float(active.sum()),
+    }
 
 
 def share(votes: np.ndarray, majority: np.ndarray) -> float:

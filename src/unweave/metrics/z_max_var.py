@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from unweave.metrics.base import Metric, Table, table
-from unweave.metrics.factor_vae import THRESHOLD, active_codes, global_variances, share
+from unweave.metrics.factor_vae import THRESHOLD, active_codes, global_variances, verdict
 from unweave.metrics.siblings import siblings
 
 __all__ = ["Z_MAX_VAR", "z_max_var"]
@@ -60,12 +60,7 @@ def z_max_var(
     if not active.any():
         return {"z_max_var": 0.0, "train_accuracy": 0.0, "active": 0.0}
     learned, tested = cast_votes(rows, variances, active, (train, test), batch, generator)
-    majority = learned.argmax(1)
-    return {
-        "z_max_var": share(tested, majority),
-        "train_accuracy": share(learned, majority),
-        "active": float(active.sum()),
-    }
+    return verdict("z_max_var", learned, tested, active)
 
 
 def cast_votes(

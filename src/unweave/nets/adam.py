@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.nets import kernels
+from unweave.fused import fused
 
 __all__ = ["Adam", "Moments", "update"]
 
@@ -116,7 +116,7 @@ def update(
             parameter ever becomes so by it.
         working: Where to write a copy of the new parameters, in the precision to multiply with.
     """
-    if kernels.fused(parameters):
+    if fused(parameters):
         from unweave.nets.kernels import gpu_adam
 
         first, second = moments.first, moments.second

@@ -124,7 +124,7 @@ class Ledger:
         held = "worker" if state in OPEN[1:] else "NULL"
         with self._change() as connection:
             connection.executemany(
-                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held}"  # noqa: S608
+                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held}"  # noqa: S608 - one of two words
                 " WHERE run = ?",
                 [(state, error, time.time(), run) for run in runs],
             )
@@ -144,7 +144,7 @@ class Ledger:
             gone = self._gone(connection)
             marks = ", ".join("?" * len(OPEN))
             rows = connection.execute(
-                f"SELECT run, kind, worker FROM runs WHERE state IN ({marks})"  # noqa: S608
+                f"SELECT run, kind, worker FROM runs WHERE state IN ({marks})"  # noqa: S608 - question marks
                 " ORDER BY rowid",
                 OPEN,
             ).fetchall()

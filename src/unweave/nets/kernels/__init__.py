@@ -6,17 +6,17 @@ differentiable to any order.
 """
 
 import os
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unweave.fused import fused
 from unweave.nets.kernels import cpu, reference
 from unweave.nets.kernels.reference import unit
 
-__all__ = ["bernoulli", "conv", "conv_transpose", "fused", "linear", "unit"]
+__all__ = ["bernoulli", "conv", "conv_transpose", "linear", "unit"]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -67,16 +67,6 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of images in [0, 1] or bytes, `[M, B, H, W, C]` to `[M, B]`."""
     return (
         _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
-    )
-
-
-def fused(x: Tensor) -> bool:
-    """Whether the kernels for a GPU serve this tensor; UNWEAVE_KERNELS=reference says no."""
-    return (
-        x.device.type == "cuda"
-        and x.dtype != torch.float64
-        and os.environ.get("UNWEAVE_KERNELS") != "reference"
-        and find_spec("triton") is not None
     )
 
 

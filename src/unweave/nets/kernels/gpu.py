@@ -7,6 +7,7 @@ columns (taps or channels) were chosen by measuring on an H200 (`benchmarks/kern
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -82,16 +83,11 @@ def conv(
     total = kernel * kernel * channels
     thin = Launch(taps=16, stages=1)
     launch = launch or (thin if total <= FUSED else Launch(taps=32))
-    conv_kernel[(triton.cdiv(rows, launch.rows), models)](
-        large,
-        weight,
-        bias,
-        mask,
-        small,
-        large.stride(0),
-        weight.stride(0),
-        0 if bias is None else bias.stride(0),
+    _convolve(
+        conv_kernel,
+        (large, weight, bias, mask, small),
         rows,
+        launch,
         HEIGHT=height,
         WIDTH=width,
         KERNEL=kernel,
@@ -99,12 +95,7 @@ def conv(
         OUTPUTS=outputs,
         COLUMNS=_power(outputs),
         RELU=relu,
-        ROWS=launch.rows,
         TAPS=min(launch.taps, _power(total)),
-        STAGES=launch.stages,
-        PRECISION=_precision(),
-        num_warps=launch.warps,
-        num_stages=launch.stages,
     )
     return small
 
@@ -124,78 +115,50 @@ def conv_transpose(
     bias, mask = _maybe_dense(bias), _whole(mask)
     if channels == 1 and kernel == 4:
         return _grey_transpose(small, weight, bias, relu, mask)
+    large = torch.empty(
+        models, batch, 2 * height, 2 * width, channels, dtype=weight.dtype, device=small.device
+    )
+    sizes = {
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "INPUTS": inputs,
+        "WIDE": _power(inputs),
+        "RELU": relu,
+    }
+    tensors, rows = (small, weight, bias, mask, large), batch * height * width
+    launch = launch or Launch()
     if channels <= EDGE and kernel == 4:
-        return _colour_transpose(small, weight, bias, relu, mask, launch)
-    large = torch.empty(
-        models, batch, 2 * height, 2 * width, channels, dtype=weight.dtype, device=small.device
-    )
-    rows = batch * height * width
-    launch = launch or Launch()
-    transpose_kernel[(triton.cdiv(rows, launch.rows), models)](
-        small,
-        weight,
-        bias,
-        mask,
-        large,
-        small.stride(0),
+        columns = _power(4 * channels)
+        _convolve(thin_transpose_kernel, tensors, rows, launch, COLUMNS=columns, **sizes)
+    else:
+        columns = _power(channels)
+        _convolve(transpose_kernel, tensors, rows, launch, COLUMNS=columns, KERNEL=kernel, **sizes)
+    return large
+
+
+def _convolve(
+    kernel: Any,
+    tensors: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor],
+    rows: int,
+    launch: Launch,
+    **sizes: int,
+) -> None:
+    """Launch a convolution: images, weight, bias, mask and result, for blocks of rows."""
+    images, weight, bias, _, _ = tensors
+    kernel[(triton.cdiv(rows, launch.rows), len(images))](
+        *tensors,
+        images.stride(0),
         weight.stride(0),
         0 if bias is None else bias.stride(0),
         rows,
-        HEIGHT=height,
-        WIDTH=width,
-        KERNEL=kernel,
-        CHANNELS=channels,
-        INPUTS=inputs,
-        COLUMNS=_power(channels),
-        WIDE=_power(inputs),
-        RELU=relu,
+        **sizes,
         ROWS=launch.rows,
         STAGES=launch.stages,
         PRECISION=_precision(),
         num_warps=launch.warps,
+        num_stages=launch.stages,
     )
-    return large
-
-
-def _colour_transpose(
-    small: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    relu: bool,
-    mask: Tensor | None,
-    launch: Launch | None,
-) -> Tensor:
-    """To few channels: phases and channels together are the columns of one product."""
-    models, batch, height, width, inputs = small.shape
-    channels = weight.shape[3]
-    rows = batch * height * width
-    large = torch.empty(
-        models, batch, 2 * height, 2 * width, channels, dtype=weight.dtype, device=small.device
-    )
-    launch = launch or Launch()
-    thin_transpose_kernel[(triton.cdiv(rows, launch.rows), models)](
-        small,
-        weight,
-        bias,
-        mask,
-        large,
-        small.stride(0),
-        weight.stride(0),
-        0 if bias is None else bias.stride(0),
-        rows,
-        HEIGHT=height,
-        WIDTH=width,
-        CHANNELS=channels,
-        INPUTS=inputs,
-        COLUMNS=_power(4 * channels),
-        WIDE=_power(inputs),
-        RELU=relu,
-        ROWS=launch.rows,
-        STAGES=launch.stages,
-        PRECISION=_precision(),
-        num_warps=launch.warps,
-    )
-    return large
 
 
 def _grey_transpose(
