@@ -346,3 +346,16 @@ def test_pairs_without_a_grid_are_a_clear_error():
     data = uw.data.load(np.zeros((4, 32, 32), dtype=np.uint8))
     with pytest.raises(UnweaveError, match="no grid of factors"):
         uw.train(uw.methods.AdaGVAE(), data, steps=1, progress=False)
+
+
+def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
+    configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
+    going, other = (Engine(configs, sprites, "cpu") for _ in range(2))
+    going.advance(3)
+    rows = torch.empty(0, len(going.terms) + 1, 2)
+    checkpoint.save(going, rows, tmp_path / "checkpoint.safetensors")
+    checkpoint.restore(other, tmp_path / "checkpoint.safetensors")
+    for engine in (going, other):
+        engine.advance(2)
+    one, two = (engine.players["model"].parameters for engine in (going, other))
+    assert torch.equal(one, two)

@@ -207,3 +207,16 @@ def test_models_of_one_fleet_share_the_variant():
 def test_an_unknown_variant_is_refused():
     with pytest.raises(UnweaveError, match="one of torch, tensorflow, not 'jax'"):
         Adam(variant="jax")
+
+
+@pytest.mark.parametrize("size", [1e19, 1e30])
+def test_a_gradient_whose_square_overflows_stops_its_model_before_any_weight_is_lost(size):
+    adam, alive = Adam.stack(optimisers()), torch.ones(MODELS, dtype=torch.bool)
+    parameters, gradient = torch.ones(MODELS, SIZE), torch.ones(MODELS, SIZE)
+    moments = Moments.zeros_like(parameters)
+    gradient[1, 2] = size
+    for step in range(3):
+        finite = step_of(adam, parameters, moments, gradient, torch.tensor(step), alive)
+        assert finite.tolist() == [True, False, True]
+    assert torch.equal(parameters[1], torch.ones(SIZE))
+    assert (parameters[[0, 2]] < 1).all()

@@ -232,3 +232,16 @@ def test_initial_parameters_are_single_precision_and_leave_torchs_generator_alon
     before = torch.get_rng_state()
     assert SMALL.initial(torch.arange(2), "encoder", "torch").dtype == torch.float32
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_convolutions_in_a_row_have_the_gradients_of_the_single_ones(relu):
+    network = Network((Conv(3, 4, 4, relu), Conv(4, 5, 2, relu), ConvTranspose(5, 3, 4, False)))
+    buffer, x = draw(2, network.width).requires_grad_(), draw(2, 2, 8, 8, 3, seed=1)
+    together = torch.autograd.grad(network(buffer, x).square().sum(), buffer)
+    y = x
+    for place, layer in enumerate(network.layers):
+        named = dict(network.named(buffer))
+        y = layer({name: named[f"{place}.{name}"] for name in ("weight", "bias")}, y)
+    apart = torch.autograd.grad(y.square().sum(), buffer)
+    torch.testing.assert_close(together, apart)
