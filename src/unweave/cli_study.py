@@ -8,7 +8,7 @@ from typing import Any
 from unweave.errors import UnweaveError
 from unweave.evaluation.files import check_out, write_table
 from unweave.progress import lines
-from unweave.study.plan import plan
+from unweave.study.planning import plan
 from unweave.study.results import Results, load
 from unweave.study.store import Store
 from unweave.study.study import read

@@ -7,7 +7,7 @@ from unweave.study import analysis
 from unweave.study.columns import StudyTableError
 
 if TYPE_CHECKING:
-    from unweave.study.plan import Plan, plan
+    from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
     from unweave.study.study import Study, StudyFileError, read
     from unweave.study.work import run
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Plan": "plan",
+    "Plan": "planning",
     "Results": "results",
     "Study": "study",
     "StudyFileError": "study",
     "load": "results",
-    "plan": "plan",
+    "plan": "planning",
     "read": "study",
     "run": "work",
 }
