@@ -7,21 +7,25 @@ bit; rounding differences above the stated tolerance in noise, losses and weight
 """
 
 import argparse
+import itertools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import unweave as uw
 from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
 from unweave.data.dsprites_variants import OnPainting
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine
+from unweave.fleet.engine import Engine, networks_of
 from unweave.nets.adam import Adam
+from unweave.nets.kernels import bernoulli as bernoulli_loss
+from unweave.nets.network import Network
 from unweave.streams import Stream
 
 STEPS = 50
@@ -56,6 +60,36 @@ def same_data() -> dict[str, float]:
     )
     results["scream pixels, largest difference"] = float((shown - there.cpu()).abs().max())
     return results
+
+
+def networks_agree() -> dict[str, float]:
+    """Every network, size and precision: gradients by our kernels against the plain ones."""
+    results = {}
+    kinds = itertools.product(("conv", "conv4x4"), (32, 64, 128), (1, 3))
+    for architecture, size, channels in kinds:
+        config = Config(method=uw.methods.VAE(), architecture=architecture)
+        nets = networks_of(config, (size, size, channels))["model"]
+        seeds = torch.arange(3).cuda()
+        images = Stream(seeds, "images").uniform(5, size * size * channels)
+        images = (images * 256).byte().unflatten(-1, (size, size, channels))
+        for precision, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
+            weights = {n: net.initial(seeds, n, "torch").to(dtype) for n, net in nets.items()}
+            ours, plain = (_gradients(nets, weights, images, d) for d in (dtype, torch.float64))
+            worst = max(float((ours[n] - plain[n]).norm() / plain[n].norm()) for n in plain)
+            results[f"{architecture} {size} × {size} × {channels} {precision}, gradients"] = worst
+    return results
+
+
+def _gradients(
+    nets: Mapping[str, Network], weights: Mapping[str, Tensor], images: Tensor, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """Of the likelihood of images given the means of their codes; float64 has plain kernels."""
+    own = {name: weight.to(dtype).requires_grad_() for name, weight in weights.items()}
+    seen = images if dtype != torch.float64 else images.double() / 255
+    means = nets["encoder"](own["encoder"], seen)[..., :10]
+    loss = bernoulli_loss(nets["decoder"](own["decoder"], means), seen).sum()
+    found = torch.autograd.grad(loss, list(own.values()))
+    return {name: one.double() for name, one in zip(own, found, strict=True)}
 
 
 def small_data() -> uw.data.Dataset:
@@ -139,6 +173,7 @@ def main() -> None:
     for check in (
         same_random_numbers,
         same_data,
+        networks_agree,
         lambda: fleet_equals_alone("float32", args.methods),
         lambda: fleet_equals_alone("bf16", args.methods),
         lambda: gpu_equals_cpu(args.methods),
@@ -158,6 +193,8 @@ def main() -> None:
         "alone, weights": 1.5e-4 * STEPS,
         "float32, fleet against alone, loss": 1e-3,
         "bf16, fleet against alone, loss": 1e-2,
+        "float32, gradients": 1e-4,
+        "bf16, gradients": 5e-2,
     }
     worst = [
         name
