@@ -36,6 +36,10 @@ TABLE_SHARE = 0.02
 """How much of the time writing the table may take."""
 
 
+class NoRoomError(UnweaveError):
+    """A disk on which the results of the next fleet do not fit."""
+
+
 def run(
     study: Study | str | Path,
     folder: str | Path | None = None,
@@ -246,20 +250,15 @@ class Work:
         return self.sizes[kind]
 
     def _train(self, configs: list[Config]) -> None:
-        runs = [config.hash for config in configs]
-        self._demand_room(configs)
+        """Train a fleet and say what became of it; other fleets do not suffer for this one."""
+        runs, kind = [config.hash for config in configs], configs[0].fleet
         self.ledger.mark(runs, "training")
+        afresh = not any(set(runs) & set(old) for old in checkpoints(self.store.runs).values())
         start = time.monotonic()
         try:
             data = self.sources.open(configs[0])
-            if self.progress:
-                name = self.store.source(configs[0]).name
-                counts = self.ledger.counts()
-                done = sum(counts[state] for state in ("trained", "scored", "diverged", "failed"))
-                say(
-                    f"{configs[0].method.name} on {name}: {len(configs)} models "
-                    f"({done:,} of {sum(counts.values()):,} runs done)"
-                )
+            self._demand_room(configs, data.shape)
+            self._announce(configs)
             train_runs(
                 configs,
                 data,
@@ -270,16 +269,31 @@ class Work:
                 fleet_size=len(configs),
                 meanwhile=self._meanwhile,
             )
-        except InterruptedTrainingError:
+        except (InterruptedTrainingError, NoRoomError):
             raise
+        except torch.cuda.OutOfMemoryError as error:
+            # Somebody else took memory meanwhile: try again with half as many.
+            self._fail(runs, error)
+            if len(runs) > 1:
+                self.sizes[kind] = len(runs) // 2
+                self.ledger.reopen(runs, "planned")
+            return
         except Exception as error:  # the runs say so, the study goes on
             self._fail(runs, error)
             return
-        took = time.monotonic() - start
-        if configs[0].steps:
-            each = took / configs[0].steps / len(configs)
-            self.ledger.note_speed(configs[0].fleet, device_name(self.device), each)
+        if afresh and configs[0].steps:
+            each = (time.monotonic() - start) / configs[0].steps / len(configs)
+            self.ledger.note_speed(kind, device_name(self.device), each)
         self._note(configs)
+
+    def _announce(self, configs: Sequence[Config]) -> None:
+        if self.progress:
+            counts = self.ledger.counts()
+            done = sum(counts[state] for state in ("trained", "scored", "diverged", "failed"))
+            say(
+                f"{configs[0].method.name} on {self.store.source(configs[0]).name}: "
+                f"{len(configs)} models ({done:,} of {sum(counts.values()):,} runs done)"
+            )
 
     def _note(self, configs: Sequence[Config]) -> None:
         """Tell the ledger what became of runs that were trained."""
@@ -296,13 +310,12 @@ class Work:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _demand_room(self, configs: Sequence[Config]) -> None:
+    def _demand_room(self, configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
         """Stop before a fleet whose results would not fit on the disk."""
-        shape = self.store.source(configs[0]).shape
         need = sum(disk_bytes(config, shape, in_training=True) for config in configs)
         free = shutil.disk_usage(self.store.folder).free
         if need > free:
-            raise UnweaveError(
+            raise NoRoomError(
                 f"the next fleet needs {need / 1e9:.2g} GB in {self.store.folder}, where "
                 f"{free / 1e9:.2g} GB are free; make room and run the same again"
             )
