@@ -54,6 +54,11 @@ class Stream:
         """The seeds as an int64 tensor `[*S]`."""
         return torch.as_tensor(self.seed, dtype=torch.int64)
 
+    @property
+    def purpose_word(self) -> int:
+        """The purpose as a word of the counter."""
+        return zlib.crc32(self.purpose.encode())
+
     def words(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform 32-bit words, as int64.
 
@@ -66,13 +71,12 @@ class Stream:
             `[*S, n, width]`
         """
         seeds, items = self.seeds, self._items(items)
-        purpose = zlib.crc32(self.purpose.encode())
         if fused(self.seeds):
             from unweave import streams_gpu
 
-            return streams_gpu.draw(seeds, items, self.step, purpose, width, False)
+            return streams_gpu.draw(seeds, items, self.step, self.purpose_word, width, False)
         blocks = torch.arange(math.ceil(width / 4), device=items.device)
-        counter = (blocks, items[..., None], self.step, purpose)
+        counter = (blocks, items[..., None], self.step, self.purpose_word)
         key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
         return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
 
@@ -81,9 +85,8 @@ class Stream:
         if fused(self.seeds):
             from unweave import streams_gpu
 
-            purpose = zlib.crc32(self.purpose.encode())
             return streams_gpu.draw(
-                self.seeds, self._items(items), self.step, purpose, width, True
+                self.seeds, self._items(items), self.step, self.purpose_word, width, True
             )
         return (self.words(items, width) >> 8).float() * 2.0**-24
 
