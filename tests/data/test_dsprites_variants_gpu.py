@@ -115,6 +115,7 @@ def test_seeds_and_models_may_have_more_axes(device, variant):
 def test_images_may_be_views_floats_or_have_three_channels(device, variant):
     check(device, variant, sprites(2, 3, 5, 6, 1).transpose(2, 3), SEEDS[:2])
     check(device, variant, sprites(2, 6, 6, 5, 1)[:, ::2], SEEDS[:2])
+    check(device, variant, sprites(2, 3, 6, 5, 3)[..., :1], SEEDS[:2])
     check(device, variant, as_floats(sprites(2, 3, 6, 5, 1, grey=True)), SEEDS[:2])
     check(device, variant, sprites(2, 3, 6, 5, 3), SEEDS[:2])
 
