@@ -54,6 +54,11 @@ class Stream:
         """The seeds as an int64 tensor `[*S]`."""
         return torch.as_tensor(self.seed, dtype=torch.int64)
 
+    @property
+    def purpose_word(self) -> int:
+        """The purpose as a word of the counter."""
+        return zlib.crc32(self.purpose.encode())
+
     def words(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform 32-bit words, as int64.
 
@@ -69,7 +74,7 @@ class Stream:
             return self._fused("words", items, width)
         seeds, items = self.seeds, self._items(items)
         blocks = torch.arange(math.ceil(width / 4), device=items.device)
-        counter = (blocks, items[..., None], self.step, self._purpose)
+        counter = (blocks, items[..., None], self.step, self.purpose_word)
         key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
         return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
 
@@ -100,10 +105,6 @@ class Stream:
             ..., :width
         ]
 
-    @property
-    def _purpose(self) -> int:
-        return zlib.crc32(self.purpose.encode())
-
     def _items(self, items: int | Tensor) -> Tensor:
         return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items
 
@@ -112,7 +113,7 @@ class Stream:
         from unweave import streams_gpu
 
         seeds, items = self.seeds, self._items(items)
-        return streams_gpu.draw(kind, seeds, items, self.step, self._purpose, width)
+        return streams_gpu.draw(kind, seeds, items, self.step, self.purpose_word, width)
 
 
 def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:

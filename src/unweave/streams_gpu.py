@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["draw"]
+__all__ = ["as_uniform", "draw", "four_words", "signed"]
 
 BLOCK = 256
 DTYPES = {"words": torch.int64, "uniform": torch.float32, "normal": torch.float32}
@@ -36,12 +36,44 @@ def draw(
     steps = torch.as_tensor(step, device=seeds.device)
     blocks = math.ceil(width / 4)
     grid = (triton.cdiv(count * blocks, BLOCK), len(keys))
-    # A counter is a word; Triton would take a Python number above 2**31 for a long.
-    signed = purpose - 2**32 if purpose >= 2**31 else purpose
     _kernel[grid](
-        keys, items, steps, out, signed, count, width, blocks, *items.stride(), kind, BLOCK
+        keys,
+        items,
+        steps,
+        out,
+        signed(purpose),
+        count,
+        width,
+        blocks,
+        *items.stride(),
+        kind,
+        BLOCK,
     )
     return out.reshape(*seeds.shape, count, width)
+
+
+def signed(purpose: int) -> int:
+    """A word as Triton takes it: a Python number above 2**31 would pass for a long."""
+    return purpose - 2**32 if purpose >= 2**31 else purpose
+
+
+@triton.jit
+def four_words(key, block, item, step, purpose):
+    """The words 4 · block … 4 · block + 3 of an item, in the shape of `block`."""
+    zero = block * 0
+    return tl.philox(
+        key,
+        block.to(tl.uint32),
+        (item + zero).to(tl.uint32),
+        (step + zero).to(tl.uint32),
+        (purpose + zero).to(tl.uint32, bitcast=True),
+    )
+
+
+@triton.jit
+def as_uniform(word):
+    """A word as a number in [0, 1), exactly, so that nothing after it can round differently."""
+    return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
 
 
 @triton.jit
@@ -65,31 +97,18 @@ def _kernel(
     place = lane // blocks
     known = place < count
     item = tl.load(items + key * key_stride + place * item_stride, mask=known, other=0)
-    zero = lane * 0
-    step = tl.load(steps).to(tl.uint32) + zero.to(tl.uint32)
-    words = tl.philox(
-        tl.load(keys + key),
-        block.to(tl.uint32),
-        item.to(tl.uint32),
-        step,
-        (purpose + zero).to(tl.uint32, bitcast=True),
-    )
+    words = four_words(tl.load(keys + key), block, item, tl.load(steps), purpose)
     if KIND == "words":
         drawn = words
     else:
-        a, b, c, d = _uniform(words[0]), _uniform(words[1]), _uniform(words[2]), _uniform(words[3])
+        a, b = as_uniform(words[0]), as_uniform(words[1])
+        c, d = as_uniform(words[2]), as_uniform(words[3])
         drawn = (a, b, c, d) if KIND == "uniform" else _normal(a, b) + _normal(c, d)
     start = (key * count + place) * width
     for j in tl.static_range(4):
         at = 4 * block + j
         number = drawn[j].to(out.dtype.element_ty)
         tl.store(out + start + at, number, mask=known & (at < width))
-
-
-@triton.jit
-def _uniform(word):
-    """A number in [0, 1) on a grid of 2**-24."""
-    return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
 
 
 @triton.jit

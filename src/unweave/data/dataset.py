@@ -16,7 +16,7 @@ from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
 from unweave.streams import Stream
 
-__all__ = ["Appearance", "Batch", "Choice", "Dataset"]
+__all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats"]
 
 Choice = Mapping[str, int | Iterable[int]]
 """Factors by name, each with the class or the several classes that it may have."""
@@ -36,11 +36,16 @@ class Appearance(Protocol):
     @property
     def channels(self) -> int: ...
 
-    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
-        """Pixels `[*S, n, H, W, C]` in [0, 1] to pixels `[*S, n, H, W, channels]` in [0, 1]."""
+    def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        """Images `[*S, n, H, W, C]`, see `as_floats`, to float32 `[*S, n, H, W, channels]`."""
         ...
 
     def to(self, device: torch.device) -> "Appearance": ...
+
+
+def as_floats(images: Tensor) -> Tensor:
+    """Images in [0, 1], from bytes 0 … 255 or as they are."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,8 +132,7 @@ class Dataset:
             items: The numbers `[n]` of the images in their stream. By default an image's index, so
                 that it always looks the same under one seed; a training batch numbers its places.
         """
-        images = self.inputs(indices, seed, step, items)
-        return images.float() / 255 if images.dtype == torch.uint8 else images
+        return as_floats(self.inputs(indices, seed, step, items))
 
     def inputs(
         self,
@@ -146,12 +150,9 @@ class Dataset:
             ]
             where = where * self.variants + chosen
         images = torch.as_tensor(self.store.gather(self._native(where)))
-        if self.appearance is None and images.dtype == torch.uint8:
-            return images
-        pixels = images.float() / 255
         if self.appearance is None:
-            return pixels
-        return self.appearance(pixels, Stream(self._tensor(seed), "appearance", step), items)
+            return images
+        return self.appearance(images, Stream(self._tensor(seed), "appearance", step), items)
 
     def factors(self, indices: Any) -> Array:
         """The factor classes `[..., K]` of the images with indices `[...]`."""

@@ -24,9 +24,10 @@ from torch import Tensor
 
 from unweave.data import dsprites
 from unweave.data.cache import cache_folder
-from unweave.data.dataset import Dataset
+from unweave.data.dataset import Dataset, as_floats
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.errors import DataError
+from unweave.fused import fused
 from unweave.streams import Stream
 
 __all__ = ["Colored", "Noisy", "OnPainting", "load_color", "load_noisy", "load_scream"]
@@ -45,9 +46,13 @@ class Colored:
 
     channels = 3
 
-    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        if fused(images):
+            from unweave.data import dsprites_variants_gpu
+
+            return dsprites_variants_gpu.colored(images, stream, items)
         color = 0.5 + 0.5 * stream.uniform(items, 3)
-        return pixels * color[..., None, None, :]
+        return as_floats(images) * color[..., None, None, :]
 
     def to(self, device: torch.device) -> "Colored":  # noqa: ARG002 - nothing to move
         return self
@@ -59,10 +64,14 @@ class Noisy:
 
     channels = 3
 
-    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
-        height, width = pixels.shape[-3:-1]
+    def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        if fused(images):
+            from unweave.data import dsprites_variants_gpu
+
+            return dsprites_variants_gpu.noisy(images, stream, items)
+        height, width = images.shape[-3:-1]
         noise = stream.uniform(items, height * width * 3)
-        return (pixels + noise.unflatten(-1, (height, width, 3))).clamp(max=1)
+        return (as_floats(images) + noise.unflatten(-1, (height, width, 3))).clamp(max=1)
 
     def to(self, device: torch.device) -> "Noisy":  # noqa: ARG002 - nothing to move
         return self
@@ -79,8 +88,12 @@ class OnPainting:
     painting: Tensor
     channels = 3
 
-    def __call__(self, pixels: Tensor, stream: Stream, items: Tensor) -> Tensor:
-        height, width = pixels.shape[-3:-1]
+    def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
+        if fused(images):
+            from unweave.data import dsprites_variants_gpu
+
+            return dsprites_variants_gpu.on_painting(images, self.painting, stream, items)
+        height, width = images.shape[-3:-1]
         words = stream.words(items, 5)
         top = words[..., 3] * (self.painting.shape[0] - height) >> 32
         left = words[..., 4] * (self.painting.shape[1] - width) >> 32
@@ -88,7 +101,7 @@ class OnPainting:
         columns = left[..., None] + torch.arange(width, device=top.device)
         tint = (words[..., None, None, :3] >> 8).float() * 2.0**-24
         background = (self.painting[rows[..., :, None], columns[..., None, :]] + tint) / 2
-        return torch.where(pixels == 1, 1 - background, background)
+        return torch.where(as_floats(images) == 1, 1 - background, background)
 
     def to(self, device: torch.device) -> "OnPainting":
         return OnPainting(self.painting.to(device))

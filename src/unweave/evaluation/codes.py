@@ -19,7 +19,7 @@ __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
 MEMORY = 2**30
 """Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
-ROWS_AT_ONCE = 16_384
+ROWS_AT_ONCE = 32_768
 DECODED_ROWS = 5_000
 NOISE = "evaluate"
 
@@ -54,7 +54,7 @@ class Posteriors:
 
     @cached_property
     def _noise(self) -> np.ndarray:
-        rows = torch.as_tensor(self.images_of)
+        rows = torch.as_tensor(self.images_of.astype(np.int64))
         return Stream(self.seed, NOISE).normal(rows, self.means.shape[-1]).numpy()
 
 
@@ -70,12 +70,17 @@ class Codes(Posteriors):
     fleet: Fleet
     data: Dataset
 
-    def of(self, place: int) -> Posteriors:
-        """The posteriors of one model alone."""
+    def of(self, place: int, spread: bool = True) -> Posteriors:
+        """The posteriors of one model alone, small enough to be sent.
+
+        Args:
+            place: Which model.
+            spread: Whether log-variances are needed; without them there are none.
+        """
         part = slice(place, place + 1)
-        return Posteriors(
-            self.means[part], self.logvars[part], self.factors, self.images_of, self.seed
-        )
+        logvars = self.logvars[part] if spread else self.logvars[part, :0]
+        factors = None if self.factors is None else _smallest(self.factors)
+        return Posteriors(self.means[part], logvars, factors, _smallest(self.images_of), self.seed)
 
     @cached_property
     def decoded_rows(self) -> np.ndarray:
@@ -96,6 +101,11 @@ class Codes(Posteriors):
         rows = self.decoded_rows
         codes = self.sampled(place, rows) if sampled else self.means[place][rows]
         return self.fleet[place].decode(codes)
+
+
+def _smallest(classes: np.ndarray) -> np.ndarray:
+    """The same whole numbers in as few bytes as they need."""
+    return classes.astype(np.min_scalar_type(classes.max(initial=0)))
 
 
 def models_at_once(data: Dataset, latents: int) -> int:
@@ -125,7 +135,7 @@ def encode(
     near = data.to(fleet.device)
     for start in range(0, len(support), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        means[:, part], logvars[:, part] = Fleet.encode(fleet, near.pixels(support[part], seed))
+        means[:, part], logvars[:, part] = Fleet.encode(fleet, near.inputs(support[part], seed))
         if advance is not None:
             advance(len(support[part]) * len(fleet))
     known = data.grid or data.labels

@@ -1,7 +1,6 @@
 """Scores of trained models as a table: one row per model, one column per score."""
 
 import dataclasses
-import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -221,7 +220,6 @@ def apply(metric: Metric, codes: Posteriors, place: int, sampled: bool) -> Outco
     try:
         options: dict[str, Any] = {}
         means, factors = codes.means[place], codes.factors
-        takes = inspect.signature(metric.function).parameters
         if metric.needs == "images":
             assert isinstance(codes, Codes)
             rows = codes.decoded_rows
@@ -233,9 +231,9 @@ def apply(metric: Metric, codes: Posteriors, place: int, sampled: bool) -> Outco
             }
             means, factors = means[rows], None
         elif sampled and metric.needs != "posterior":
-            options = {"means": means} if "means" in takes else {}
+            options = {"means": means} if "means" in metric.takes else {}
             means = codes.sampled(place)
-        elif "logvars" in takes:
+        elif "logvars" in metric.takes:
             options = {"logvars": codes.logvars[place]}
         return Outcome(metric(means, factors, codes.seed, **options))
     except UnweaveError as error:

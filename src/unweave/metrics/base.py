@@ -8,6 +8,7 @@ with the headline score under the metric's own name. Shapes: n rows (images), d 
 factors per row; rows are either a sample of images or all of them.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,11 @@ class Metric:
 
     def __call__(self, *args: Any, **options: Any) -> dict[str, float]:
         return self.function(*args, **options)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The names of the function's arguments."""
+        return frozenset(inspect.signature(self.function).parameters)
 
 
 @dataclass(frozen=True, eq=False)

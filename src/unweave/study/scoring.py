@@ -117,7 +117,8 @@ class Scorer:
             here = [w for w in missing if w.metric.needs == "images"]
             self._keep(config, here, [apply(w.metric, codes, 0, w.sampled) for w in here])
             there = [w for w in missing if w not in here]
-            self._submit(_Job(config, there, codes.of(0), 1))
+            spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
+            self._submit(_Job(config, there, codes.of(0, spread), 1))
         except Exception as error:  # one run's trouble is its own
             self._fail(config, error)
 
