@@ -18,15 +18,19 @@ from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 
-__all__ = ["digest", "rebuild", "remember"]
+__all__ = ["digest", "loading", "rebuild", "remember"]
 
 
 def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
     """The data set with the first step of its origin: how it was loaded."""
     if isinstance(source, str) and source in DATASETS:
-        plain = {name: _plain(value) for name, value in sorted(options.items())}
-        return replace(data, origin=(["load", source, plain],))
+        return replace(data, origin=(loading(source, options),))
     return replace(data, origin=(["own", data.name, digest(data)],))
+
+
+def loading(name: str, options: Mapping[str, Any]) -> list[Any]:
+    """The step that loads a data set by its name, known without loading it."""
+    return ["load", name, {option: _plain(value) for option, value in sorted(options.items())}]
 
 
 def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any) -> Dataset:

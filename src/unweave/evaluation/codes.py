@@ -15,7 +15,7 @@ from unweave.errors import DataError
 from unweave.fleet.models import Fleet
 from unweave.streams import Stream
 
-__all__ = ["Codes", "encode", "models_at_once"]
+__all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
 MEMORY = 2**30
 """Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
@@ -25,24 +25,22 @@ NOISE = "evaluate"
 
 
 @dataclass(frozen=True, eq=False)
-class Codes:
-    """Posteriors of several models, and what made their images.
+class Posteriors:
+    """Posteriors of several models, and what made their images: all that most metrics need.
 
     Args:
-        fleet: The models.
-        data: What they encoded.
         means: float32 `[M, n, d]`.
         logvars: float32 `[M, n, d]`.
         factors: Classes `[n, K]`, or None where they are not known.
+        images_of: The number of each row's image in its data set, `[n]`.
         seed: Of the noise of sampled codes, of the rows that are decoded, and of images that are
             random given their factors.
     """
 
-    fleet: Fleet
-    data: Dataset
     means: np.ndarray
     logvars: np.ndarray
     factors: np.ndarray | None
+    images_of: np.ndarray
     seed: int
 
     def sampled(self, place: int, rows: np.ndarray | None = None) -> np.ndarray:
@@ -55,6 +53,31 @@ class Codes:
         return means + np.exp(logvars / 2) * self._noise[chosen]
 
     @cached_property
+    def _noise(self) -> np.ndarray:
+        rows = torch.as_tensor(self.images_of)
+        return Stream(self.seed, NOISE).normal(rows, self.means.shape[-1]).numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Codes(Posteriors):
+    """Posteriors with the models that decode them.
+
+    Args:
+        fleet: The models.
+        data: What they encoded.
+    """
+
+    fleet: Fleet
+    data: Dataset
+
+    def of(self, place: int) -> Posteriors:
+        """The posteriors of one model alone."""
+        part = slice(place, place + 1)
+        return Posteriors(
+            self.means[part], self.logvars[part], self.factors, self.images_of, self.seed
+        )
+
+    @cached_property
     def decoded_rows(self) -> np.ndarray:
         """The rows whose images are decoded: all, or 5,000 drawn once each."""
         count = len(self.means[0])
@@ -65,7 +88,7 @@ class Codes:
     @cached_property
     def images(self) -> np.ndarray:
         """The images of the decoded rows, bytes `[n, H, W, C]`."""
-        images = self.data.images(self.data.support[self.decoded_rows], self.seed)
+        images = self.data.images(self.images_of[self.decoded_rows], self.seed)
         return images if isinstance(images, np.ndarray) else images.cpu().numpy()
 
     def reconstructions(self, place: int, sampled: bool) -> np.ndarray:
@@ -73,11 +96,6 @@ class Codes:
         rows = self.decoded_rows
         codes = self.sampled(place, rows) if sampled else self.means[place][rows]
         return self.fleet[place].decode(codes)
-
-    @cached_property
-    def _noise(self) -> np.ndarray:
-        rows = torch.as_tensor(self.data.support)
-        return Stream(self.seed, NOISE).normal(rows, self.means.shape[-1]).numpy()
 
 
 def models_at_once(data: Dataset, latents: int) -> int:
@@ -112,7 +130,7 @@ def encode(
             advance(len(support[part]) * len(fleet))
     known = data.grid or data.labels
     factors = near.factors(support).cpu().numpy() if known else None
-    return Codes(fleet, data, means, logvars, factors, seed)
+    return Codes(means, logvars, factors, support, seed, fleet, data)
 
 
 def _size(shape: tuple[int, int, int]) -> str:

@@ -16,7 +16,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import rebuild, remember
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
-from unweave.evaluation.codes import Codes, encode, models_at_once
+from unweave.evaluation.codes import Codes, Posteriors, encode, models_at_once
 from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
 from unweave.fleet.models import join
@@ -212,15 +212,18 @@ def _score(
     for metric in metrics:
         for place, job in enumerate(jobs):
             if metric in job.missing:
-                job.note(metric, _apply(metric, codes, place, sampled))
+                job.note(metric, apply(metric, codes, place, sampled))
                 advance(metric.name, 1)
 
 
-def _apply(metric: Metric, codes: Codes, place: int, sampled: bool) -> Outcome:
+def apply(metric: Metric, codes: Posteriors, place: int, sampled: bool) -> Outcome:
+    """What a metric says of one model; those that need images need `Codes`."""
     try:
         options: dict[str, Any] = {}
         means, factors = codes.means[place], codes.factors
+        takes = inspect.signature(metric.function).parameters
         if metric.needs == "images":
+            assert isinstance(codes, Codes)
             rows = codes.decoded_rows
             options = {
                 "logvars": codes.logvars[place][rows],
@@ -230,8 +233,9 @@ def _apply(metric: Metric, codes: Codes, place: int, sampled: bool) -> Outcome:
             }
             means, factors = means[rows], None
         elif sampled and metric.needs != "posterior":
+            options = {"means": means} if "means" in takes else {}
             means = codes.sampled(place)
-        elif "logvars" in inspect.signature(metric.function).parameters:
+        elif "logvars" in takes:
             options = {"logvars": codes.logvars[place]}
         return Outcome(metric(means, factors, codes.seed, **options))
     except UnweaveError as error:

@@ -1,11 +1,13 @@
 """Scores kept beside a saved run, in `scores.json`, so that nothing is computed twice.
 
     [{"metric": "mig", "codes": "mean", "seed": 0, "data": [["load", "dsprites", {}]],
-      "protocol": 1, "scores": {"mig": 0.21}}, …]
+      "protocol": 1, "scores": {"mig": 0.21}, "check": "1f0c5a32"}, …]
 
-A metric that could not score the run has `"error"`, the reason, in place of `"scores"`.
+A metric that could not score the run has `"error"`, the reason, in place of `"scores"`. `"check"`
+is a checksum of the entry; an entry that does not match its own counts as missing.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -52,7 +54,7 @@ def kept(folder: Path | None) -> dict[Key, Outcome]:
         return {}
     try:
         entries = json.loads((folder / SCORES).read_text())
-        return dict(_read(entry) for entry in entries)
+        return dict(_read(entry) for entry in entries if entry.pop("check") == _check(entry))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -72,7 +74,13 @@ def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
 def _entry(key: Key, outcome: Outcome) -> dict[str, Any]:
     scores = {n: s if math.isfinite(s) else None for n, s in outcome.scores.items()}
     said = {"error": outcome.error} if outcome.error else {"scores": scores}
-    return {**asdict(key), "data": json.loads(key.data), **said}
+    entry = {**asdict(key), "data": json.loads(key.data), **said}
+    return {**entry, "check": _check(entry)}
+
+
+def _check(entry: Mapping[str, Any]) -> str:
+    text = json.dumps(entry, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _read(entry: Mapping[str, Any]) -> tuple[Key, Outcome]:

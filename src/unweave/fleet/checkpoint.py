@@ -62,6 +62,8 @@ def restore(engine: Engine, path: Path) -> Tensor:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError:
+        raise
     except (OSError, KeyError, safetensors.SafetensorError) as error:
         raise UnweaveError(
             f"the checkpoint {path} is damaged ({error}); remove it to start anew"

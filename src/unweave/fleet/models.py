@@ -1,12 +1,14 @@
 """Trained models: encode, decode, save and load, one at a time or a fleet at once.
 
-A saved model is a folder of three files, written whole or not at all:
+A saved model is a folder, written whole or not at all:
 
     config.json          what it was trained with
     weights.safetensors  its parameters by name
     curve.parquet        what the losses did while training
+    SHA256SUMS           checksums of these, as `sha256sum --check` reads them
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ from unweave.methods import Method
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["Fleet", "Model", "join", "load"]
+__all__ = ["Fleet", "Model", "intact", "join", "load"]
 
 IMAGES_AT_ONCE = 65_536
 """On a GPU, over all models together, so that a large fleet takes no more memory than one."""
@@ -39,6 +41,7 @@ CACHED_IMAGES = 512
 LARGEST = 2**30
 """Numbers in the largest image of one model's batch; kernels count in 32 bits."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
+SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +225,24 @@ class Model(Fleet):
             weights = {name: value.cpu() for name, value in self.named_parameters().items()}
             save_file(weights, temporary / WEIGHTS, metadata=facts)
             self.curve.to_parquet(temporary / CURVE, index=False)
+            (temporary / SUMS).write_text(_sums(temporary))
         return folder
+
+
+def intact(folder: Path) -> bool:
+    """Whether the files of a saved model are those that were written."""
+    try:
+        return (folder / SUMS).read_text() == _sums(folder)
+    except OSError:
+        return False
+
+
+def _sums(folder: Path) -> str:
+    lines = []
+    for name in (CONFIG, WEIGHTS, CURVE):
+        with (folder / name).open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
 
 
 def join(models: Sequence[Fleet]) -> Fleet:

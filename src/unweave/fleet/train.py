@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
-__all__ = ["train", "train_runs"]
+__all__ = ["checkpoints", "train", "train_runs"]
 
 WINDOW = 100
 CHECKPOINT = ".fleet-"
@@ -106,8 +106,20 @@ def train_runs(
     progress: bool = True,
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
+    meanwhile: Callable[[str], None] | None = None,
 ) -> Fleet:
-    """Train runs, those that can share a fleet together; see `train`."""
+    """Train runs, those that can share a fleet together; see `train`.
+
+    Args:
+        configs: The runs.
+        data: What they learn from.
+        out: See `train`, as for all that follows.
+        device: …
+        progress: …
+        checkpoint_every: …
+        fleet_size: …
+        meanwhile: Called a few times a second while training goes on, told how far it is.
+    """
     if not configs:
         raise UnweaveError("there is nothing to train: no seed or no value was given")
     if fleet_size is not None and fleet_size < 1:
@@ -123,7 +135,9 @@ def train_runs(
             kinds.setdefault(config.fleet, []).append(config)
     for kind in kinds.values():
         for fleet in _fleets(kind, data, folder, device, fleet_size):
-            trained = _train_fleet(fleet, data, folder, device, progress, checkpoint_every)
+            trained = _train_fleet(
+                fleet, data, folder, device, progress, checkpoint_every, meanwhile
+            )
             done |= {model.config.hash: model for model in trained}
     return join([done[config.hash] for config in configs])
 
@@ -137,8 +151,8 @@ def _fleets(
 ) -> Iterator[list[Config]]:
     """Runs of one kind in fleets that fit; those that were interrupted together stay together."""
     left = {config.hash: config for config in configs}
-    for path in [] if folder is None else _checkpoints(folder):
-        interrupted = [left.pop(run) for run in checkpoint.runs_of(path) if run in left]
+    for runs in [] if folder is None else checkpoints(folder).values():
+        interrupted = [left.pop(run) for run in runs if run in left]
         if interrupted:
             yield interrupted
     rest = list(left.values())
@@ -155,9 +169,10 @@ def _train_fleet(
     device: torch.device,
     progress: bool,
     checkpoint_every: float,
+    meanwhile: Callable[[str], None] | None,
 ) -> Fleet:
     engine = Engine(configs, data, device)
-    rows = _run(engine, folder, progress, checkpoint_every)
+    rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
     trained = _collect(engine, rows)
     if folder is not None:
         # Killed while saving, the models that are not saved yet come from here.
@@ -193,27 +208,37 @@ def _checkpoint_path(configs: Sequence[Config], folder: Path) -> Path:
     return folder / f"{CHECKPOINT}{names}.safetensors"
 
 
-def _checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, those that are furthest behind last."""
-    found = folder.glob(f"{CHECKPOINT}*.safetensors")
-    return sorted(found, key=lambda path: -path.stat().st_mtime)
+def checkpoints(folder: Path) -> dict[Path, list[str]]:
+    """All checkpoints and the runs in each, those that are furthest behind last."""
+    found = {}
+    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
+        # Another process may remove one that is done with at any moment.
+        with suppress(FileNotFoundError):
+            found[path] = (-path.stat().st_mtime, checkpoint.runs_of(path))
+    return {path: found[path][1] for path in sorted(found, key=lambda path: found[path][0])}
 
 
 def _tidy(folder: Path) -> None:
     """Remove checkpoints all of whose runs are saved."""
-    for path in _checkpoints(folder):
-        if all((folder / run).exists() for run in checkpoint.runs_of(path)):
+    for path, runs in checkpoints(folder).items():
+        if all((folder / run).exists() for run in runs):
             path.unlink(missing_ok=True)
 
 
-def _run(engine: Engine, folder: Path | None, progress: bool, checkpoint_every: float) -> Tensor:
+def _run(
+    engine: Engine,
+    folder: Path | None,
+    progress: bool,
+    checkpoint_every: float,
+    meanwhile: Callable[[str], None] | None,
+) -> Tensor:
     """Train to the end; the curve `[windows, terms + 1, M]`, each row led by its step."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else _checkpoint_path(engine.configs, folder)
     rows = torch.empty(0, len(engine.terms) + 1, models)
     wanted = {config.hash for config in engine.configs}
-    for earlier in [] if folder is None else _checkpoints(folder):
-        if wanted <= set(checkpoint.runs_of(earlier)):
+    for earlier, runs in ({} if folder is None else checkpoints(folder)).items():
+        if wanted <= set(runs):
             rows = checkpoint.restore(engine, earlier)
             break
     start = int(engine.step)
@@ -226,6 +251,8 @@ def _run(engine: Engine, folder: Path | None, progress: bool, checkpoint_every: 
                 watch.show(step, means)
             else:
                 watch.show(step)
+            if meanwhile is not None:
+                meanwhile(f"{models} models at step {step:,} of {total:,}")
             if stopped() and step < total:
                 _stop(engine, rows, path, step, total)
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:

@@ -16,6 +16,8 @@ def gaussian_total_correlation(
     codes: Any,
     factors: Any = None,  # noqa: ARG001 - every metric takes them
     seed: int = 0,
+    *,
+    means: Any = None,
 ) -> dict[str, float]:
     """The total correlation of a normal law with the covariance Σ of the codes, in nats.
 
@@ -25,10 +27,12 @@ def gaussian_total_correlation(
         codes: `[n, d]`, mean or sampled; the two can differ widely, see Notes.
         factors: Not used.
         seed: Draws 10,000 rows where there are more.
+        means: Where codes are sampled, their means `[n, d]`, by which latents count as active.
 
     Returns:
-        `gaussian_total_correlation`, and `active_total_correlation`: the same over the codes with
-        variance above 0.01, Burda's rule for active units.
+        `gaussian_total_correlation`, and `active_total_correlation`: the same over the codes whose
+        means have variance above 0.01, Burda's rule for active units. Sampled, every latent
+        varies, so that without `means` none of them counts as passive.
 
     Notes:
         The score does not see scale: a passive latent whose tiny mean copies an active one counts
@@ -50,7 +54,8 @@ def gaussian_total_correlation(
         {'gaussian_total_correlation': 2.3, 'active_total_correlation': 0.0}
     """
     covariance = covariance_of(draw_codes(codes, PROTOCOL_ROWS, seed))
-    active = np.diag(covariance) > ACTIVE_VARIANCE
+    seen = covariance if means is None else covariance_of(draw_codes(means, PROTOCOL_ROWS, seed))
+    active = np.diag(seen) > ACTIVE_VARIANCE
     return {
         "gaussian_total_correlation": total_correlation(covariance),
         "active_total_correlation": total_correlation(covariance[np.ix_(active, active)]),

@@ -1,6 +1,43 @@
 """Studies: grids of runs, their ledger, and what can be read from many models together."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from unweave.study import analysis
 from unweave.study.columns import StudyTableError
 
-__all__ = ["StudyTableError", "analysis"]
+if TYPE_CHECKING:
+    from unweave.study.plan import Plan, plan
+    from unweave.study.results import Results, load
+    from unweave.study.study import Study, StudyFileError, read
+    from unweave.study.work import run
+
+__all__ = [
+    "Plan",
+    "Results",
+    "Study",
+    "StudyFileError",
+    "StudyTableError",
+    "analysis",
+    "load",
+    "plan",
+    "read",
+    "run",
+]
+
+_HOMES = {
+    "Plan": "plan",
+    "Results": "results",
+    "Study": "study",
+    "StudyFileError": "study",
+    "load": "results",
+    "plan": "plan",
+    "read": "study",
+    "run": "work",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"unweave.study.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

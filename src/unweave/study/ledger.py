@@ -6,7 +6,7 @@ counts are the folders: the ledger can be thrown away and made again from them.
 
 A worker holds its claims only as long as it lives: it says so every few seconds (`beat`), and
 claims of a worker that has been silent for too long, or whose process is gone from this machine,
-are free again.
+are free again. A trained run that a worker holds is being scored.
 """
 
 import json
@@ -36,11 +36,15 @@ PATIENCE = 60.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
-    worker TEXT, error TEXT, changed REAL NOT NULL
+    worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
 CREATE TABLE IF NOT EXISTS workers (
-    worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL
+    worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
+    doing TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS speeds (
+    kind TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (kind, device)
 );
 """
 
@@ -112,31 +116,92 @@ class Ledger:
             )
             return free
 
-    def beat(self, worker: Worker) -> None:
-        """Say that a worker lives."""
+    def claim_trained(self, worker: Worker, count: int) -> list[str]:
+        """Take at most so many trained runs, to score them, that no living worker holds."""
         with self._change() as connection:
             self._seen(connection, worker)
+            gone = self._gone(connection)
+            rows = connection.execute(
+                "SELECT run, worker FROM runs WHERE state = 'trained' ORDER BY changed"
+            )
+            free = [run for run, holder in rows if holder is None or holder in gone][:count]
+            connection.executemany(
+                "UPDATE runs SET worker = ? WHERE run = ?", [(worker.name, run) for run in free]
+            )
+            return free
 
-    def mark(self, runs: Sequence[str], state: str, error: str | None = None) -> None:
-        """Say what became of some runs; only those that are being trained keep their worker."""
+    def beat(self, worker: Worker, doing: str = "") -> None:
+        """Say that a worker lives, and what it is doing."""
+        with self._change() as connection:
+            self._seen(connection, worker, doing)
+
+    def mark(
+        self,
+        runs: Sequence[str],
+        state: str,
+        error: str | None = None,
+        results: Sequence[Mapping[str, float]] | None = None,
+    ) -> None:
+        """Say what became of some runs; only those that are being trained keep their worker.
+
+        Args:
+            runs: Their names.
+            state: One of `STATES`.
+            error: What went wrong.
+            results: The numbers of each run's row in the table; by default they stay.
+        """
         if state not in STATES:
             raise ValueError(f"{state!r} is none of {', '.join(STATES)}")
         held = "worker" if state in OPEN[1:] else "NULL"
+        texts = [json.dumps(one) for one in results] if results else [None] * len(runs)
         with self._change() as connection:
             connection.executemany(
-                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held}"  # noqa: S608 - one of two words
-                " WHERE run = ?",
-                [(state, error, time.time(), run) for run in runs],
+                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held},"  # noqa: S608 - one of two words
+                " results = coalesce(?, results) WHERE run = ?",
+                [
+                    (state, error, time.time(), text, run)
+                    for run, text in zip(runs, texts, strict=True)
+                ],
             )
 
     def release(self, worker: Worker) -> None:
         """Give back what a worker holds and has not finished."""
         with self._change() as connection:
             connection.execute(
-                "UPDATE runs SET state = 'planned', worker = NULL, changed = ? WHERE worker = ?",
-                (time.time(), worker.name),
+                "UPDATE runs SET worker = NULL, state ="
+                " CASE state WHEN 'trained' THEN state ELSE 'planned' END WHERE worker = ?",
+                (worker.name,),
             )
             connection.execute("DELETE FROM workers WHERE worker = ?", (worker.name,))
+
+    def reopen(self, runs: Sequence[str], state: str) -> None:
+        """Put runs that nobody holds back to be trained (`planned`) or scored (`trained`)."""
+        with self._change() as connection:
+            connection.executemany(
+                "UPDATE runs SET state = ?, error = NULL, changed = ?"
+                " WHERE run = ? AND worker IS NULL",
+                [(state, time.time(), run) for run in runs],
+            )
+
+    def note_speed(self, kind: str, device: str, seconds: float) -> None:
+        """Remember how long a step of one model took in a fleet of some kind."""
+        with self._change() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO speeds VALUES (?, ?, ?)", (kind, device, seconds)
+            )
+
+    def speeds(self, device: str) -> dict[str, float]:
+        """Seconds per step of one model, by kind, as far as they were met on a device."""
+        with self._open() as connection:
+            return dict(
+                connection.execute("SELECT kind, seconds FROM speeds WHERE device = ?", (device,))
+            )
+
+    def workers(self) -> list[tuple[str, int, float, str]]:
+        """The workers that live: host, process, when last seen, and what they are doing."""
+        with self._open() as connection:
+            rows = connection.execute("SELECT host, process, seen, doing FROM workers").fetchall()
+        return [row for row in rows if _lives(*row[:3])]
 
     def open_runs(self) -> dict[str, list[str]]:
         """Runs that a worker could claim now, by kind."""
@@ -154,6 +219,15 @@ class Ledger:
                 kinds.setdefault(kind, []).append(run)
         return kinds
 
+    def busy(self) -> bool:
+        """Whether some run is held by a worker that lives, or could be claimed."""
+        with self._open() as connection:
+            open_ones = connection.execute(
+                "SELECT 1 FROM runs WHERE state IN ('planned', 'claimed', 'training', 'trained')"
+                " LIMIT 1"
+            ).fetchone()
+        return open_ones is not None
+
     def counts(self) -> dict[str, int]:
         """How many runs are in each state."""
         with self._open() as connection:
@@ -169,6 +243,15 @@ class Ledger:
         columns = ["run", "kind", "state", "worker", "error", "changed"]
         return pd.DataFrame(rows, columns=columns, dtype=object).astype({"changed": float})
 
+    def rows(self) -> list[tuple[str, str, dict[str, Any], dict[str, float]]]:
+        """All runs that have numbers: run, state, settings and numbers."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT run, state, config, results FROM runs WHERE results IS NOT NULL"
+                " ORDER BY rowid"
+            ).fetchall()
+        return [(run, state, json.loads(c), json.loads(r)) for run, state, c, r in rows]
+
     def configs(self, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The settings of some runs."""
         with self._open() as connection:
@@ -177,16 +260,22 @@ class Ledger:
             rows = connection.execute("SELECT run, config FROM runs JOIN wanted USING (run)")
             return {run: json.loads(config) for run, config in rows}
 
-    def _seen(self, connection: sqlite3.Connection, worker: Worker) -> None:
+    def _seen(
+        self, connection: sqlite3.Connection, worker: Worker, doing: str | None = None
+    ) -> None:
         connection.execute(
-            "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*worker, time.time())
+            "INSERT INTO workers VALUES (?, ?, ?, ?, ?) ON CONFLICT (worker)"
+            " DO UPDATE SET seen = excluded.seen, doing = coalesce(?, doing)",
+            (*worker, time.time(), doing or "", doing),
         )
 
     def _gone(self, connection: sqlite3.Connection) -> set[str]:
         """Workers that hold runs and do not live."""
         known = {
             name: (host, process, seen)
-            for name, host, process, seen in connection.execute("SELECT * FROM workers")
+            for name, host, process, seen in connection.execute(
+                "SELECT worker, host, process, seen FROM workers"
+            )
         }
         holders = connection.execute(
             "SELECT DISTINCT worker FROM runs WHERE worker IS NOT NULL"

@@ -1,0 +1,106 @@
+"""The commands `unweave study …`: what they read, do and print."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from unweave.errors import UnweaveError
+from unweave.evaluation.files import check_out, write_table
+from unweave.progress import lines
+from unweave.study.plan import plan
+from unweave.study.results import Results, load
+from unweave.study.store import Store
+from unweave.study.study import read
+from unweave.study.work import run
+
+__all__ = ["check_study", "run_study", "show_plan", "show_status", "write_study_table"]
+
+TABLES = (".csv", ".parquet")
+SHOWN = 5
+REFRESH_SECONDS = 2.0
+
+
+def show_plan(file: Path, out: Path | None, device: str | None, fleet_size: int | None) -> None:
+    """Print what a study would take."""
+    study = read(file)
+    print(plan(study, Path(study.name) if out is None else out, device, fleet_size))
+
+
+def run_study(file: Path, out: Path | None, on: str, **options: Any) -> None:
+    """Train and score; the exit code is 1 where some run failed."""
+    study = read(file)
+    folder = Path(study.name) if out is None else out
+    print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
+    results = run(study, folder, on=on, **options)
+    _summary(results)
+    sys.exit(1 if results.counts["failed"] else 0)
+
+
+def show_status(folder: Path, watch: bool) -> None:
+    """Print how far a study is."""
+    if not watch:
+        print(_status(load(folder)))
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(Text(_status(load(folder))), auto_refresh=False) as live:
+        while True:
+            results = load(folder)
+            live.update(Text(_status(results)), refresh=True)
+            if not results.store.ledger.busy():
+                return
+            time.sleep(REFRESH_SECONDS)
+
+
+def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
+    """Bring the table up to date, and write it elsewhere too where that is asked for."""
+    check_out(out, TABLES, overwrite)
+    results = load(folder)
+    place = results.write()
+    if out is not None:
+        write_table(results.table, out)
+        place = out
+    print(f"{len(results.table):,} rows: {place}")
+
+
+def check_study(folder: Path, repair: bool) -> None:
+    """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
+    store = Store(folder)
+    store.study  # noqa: B018 - an error where there is none
+    if repair and store.at_work():
+        raise UnweaveError("other processes are at work on this study; stop them, then repair it")
+    count = sum(1 for _ in store.runs.glob("[!.]*"))
+    with lines({"verifying": count}) as advance:
+        found = store.check(repair, lambda done: advance("verifying", done))
+    print(found)
+    if repair:
+        print(f"the ledger is new: {Results(store)}")
+        if found.damaged:
+            print(f"damaged runs are in {store.folder / 'damaged'}; they will be trained again")
+    elif not found.good:
+        print(f"put it right with: unweave study check {folder} --repair")
+        sys.exit(1)
+
+
+def _status(results: Results) -> str:
+    text = [str(results)]
+    now = time.time()
+    text += [
+        f"  {host}, process {process}, seen {now - seen:.0f} s ago: {doing or 'starting'}"
+        for host, process, seen, doing in results.store.ledger.workers()
+    ]
+    reasons = results.failures.groupby(["state", "error"], sort=False)["run"].agg(list)
+    for (state, error), runs in list(reasons.items())[:SHOWN]:
+        text.append(
+            f"  {len(runs):,} {state}: {error} ({runs[0]}{', …' if len(runs) > 1 else ''})"
+        )
+    if len(reasons) > SHOWN:
+        text.append(f"  and {len(reasons) - SHOWN} more reasons")
+    return "\n".join(text)
+
+
+def _summary(results: Results) -> None:
+    print(_status(results))
+    print(f"table: {results.store.table_file}")

@@ -1,0 +1,76 @@
+"""What runs cost before they run: seconds, bytes, and how many fit together."""
+
+import platform
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeAlias
+
+import torch
+
+from unweave.fleet.config import Config
+from unweave.fleet.engine import networks_of
+from unweave.study.ledger import Ledger
+
+Shape: TypeAlias = tuple[int, int, int]
+
+__all__ = ["device_name", "disk_bytes", "model_bytes", "seconds_per_step"]
+
+GPU_MICROSECONDS = {"factor_vae": (103.5, 118.7), "beta_tc_vae": (48.7, 63.4)}
+"""Per step of one model with batch 64 on an H200 in bf16, one channel and three
+(`benchmarks/results`); the other methods are like the β-VAE."""
+BETA_VAE_MICROSECONDS = (45.6, 60.2)
+SLOWER = {"bf16": 1.0, "tf32": 2.0, "float32": 5.0}
+CPU_SECONDS = 0.05
+"""Per step of one model with batch 64 on two cores."""
+PIXELS, BATCH = 64 * 64, 64
+CURVE_BYTES = 12
+"""Of a curve, per number that it holds, once compressed and indexed."""
+WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
+STATE = 3
+"""A checkpoint holds parameters and two moments."""
+GPU_MODEL_BYTES = 80e6
+
+
+def device_name(device: torch.device) -> str:
+    """What kind of device it is; speeds are remembered by it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def seconds_per_step(
+    config: Config,
+    shape: Shape,
+    device: torch.device,
+    ledger: Ledger | None = None,
+) -> float:
+    """Of one model in a large fleet: as met before in this study, or else as measured by us."""
+    met = {} if ledger is None else ledger.speeds(device_name(device))
+    if config.fleet in met:
+        return met[config.fleet]
+    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH
+    if device.type == "cpu":
+        return CPU_SECONDS * size
+    grey, colour = GPU_MICROSECONDS.get(config.method.name, BETA_VAE_MICROSECONDS)
+    return (grey if shape[2] == 1 else colour) * 1e-6 * size * SLOWER[config.precision]
+
+
+def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
+    """What a run takes in its folder; while it trains, with its share of the checkpoint."""
+    weights = 4 * _parameters(
+        replace(config, method=type(config.method)(), data=(), seed=0), shape
+    )
+    windows = -(-config.steps // WINDOW)
+    kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
+    return kept + (STATE * weights if in_training else 0)
+
+
+def model_bytes(config: Config, shape: Shape) -> float:
+    """What a model takes of a GPU while it trains, about."""
+    return GPU_MODEL_BYTES * shape[0] * shape[1] / PIXELS * config.batch / BATCH
+
+
+@lru_cache
+def _parameters(config: Config, shape: tuple[int, int, int]) -> int:
+    players = networks_of(config, shape)
+    return sum(network.width for player in players.values() for network in player.values())

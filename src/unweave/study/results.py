@@ -1,0 +1,114 @@
+"""What a study has found so far: its table, its states, what went wrong."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unweave.data.cache import whole_file
+from unweave.evaluation.kept import origin_text
+from unweave.methods import METHODS
+from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
+from unweave.study.ledger import Ledger
+from unweave.study.store import LEDGER, Store
+
+__all__ = ["Results", "load"]
+
+
+class Results:
+    """The results of a study.
+
+    Args:
+        store: Its folder.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per trained model: what it is, its last losses, its scores.
+
+        `strength` is the value of the setting that the study varies, of the first that varies
+        where there are several; see docs/studies.md for the other columns.
+        """
+        names = {text: source.name for text, source in self.store.sources.items()}
+        rows = self.store.ledger.rows()
+        varied = _varied([config["method"] for _, _, config, _ in rows])
+        frame = pd.DataFrame(
+            [
+                {
+                    "run": run,
+                    DATA: names.get(origin_text(config["data"]), str(config["data"])),
+                    METHOD: config["method"]["name"],
+                    STRENGTH: config["method"].get(varied[config["method"]["name"]]),
+                    **{n: v for n, v in config["method"].items() if n != "name"},
+                    SEED: config["seed"],
+                    "steps": config["steps"],
+                    "state": state,
+                    **results,
+                }
+                for run, state, config, results in rows
+            ]
+        )
+        if frame.empty:
+            return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
+        frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
+        return frame[_ordered(frame.columns)]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many runs are in each state."""
+        return self.store.ledger.counts()
+
+    @property
+    def failures(self) -> pd.DataFrame:
+        """The runs about which something is to be said: `run`, `state`, `error`."""
+        table = self.store.ledger.table()
+        said = table[table["error"].notna()]
+        return said[["run", "state", "error"]].reset_index(drop=True)
+
+    def write(self) -> Path:
+        """Bring `study.parquet` up to date."""
+        with whole_file(self.store.table_file) as temporary:
+            self.table.to_parquet(temporary, index=False)
+        return self.store.table_file
+
+    def __str__(self) -> str:
+        counts = {state: count for state, count in self.counts.items() if count}
+        said = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+        total = sum(counts.values())
+        return f"{total:,} run{'s' if total != 1 else ''}: {said}"
+
+    def __repr__(self) -> str:
+        return f"study {self.store.folder}: {self}"
+
+
+def load(folder: str | Path) -> Results:
+    """The results of the study in a folder."""
+    store = Store(folder)
+    store.study  # noqa: B018 - an error where there is none
+    Ledger(store.folder / LEDGER, create=False)
+    return Results(store)
+
+
+def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Which setting of each method its strength is: the first that varies, or else the first."""
+    values: dict[str, dict[str, set[Any]]] = {}
+    for method in methods:
+        fields = values.setdefault(method["name"], {})
+        for name, value in method.items():
+            if name != "name":
+                fields.setdefault(name, set()).add(value)
+    chosen = {}
+    for method_name, fields in values.items():
+        known = METHODS[method_name].stackable() if method_name in METHODS else tuple(fields)
+        varying = [name for name in known if len(fields.get(name, ())) > 1]
+        chosen[method_name] = next(iter([*varying, *known]), "")
+    return chosen
+
+
+def _ordered(columns: Sequence[str]) -> list[str]:
+    """Scores of mean codes before those of sampled ones, whichever came first."""
+    return sorted(columns, key=lambda name: name.startswith("sampled."))

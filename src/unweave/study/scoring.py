@@ -1,0 +1,195 @@
+"""Scoring beside training: this process encodes, other processes compute.
+
+Encoding a data set takes a GPU a fraction of a second per model, scoring the codes takes a core
+many. So whoever trains also looks, a few times a second, whether a core is free (`Scorer.tick`);
+if so it encodes the next trained run and hands the codes over. Trees never keep a GPU waiting.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import torch
+
+from unweave.errors import UnweaveError
+from unweave.evaluation.codes import Posteriors, encode
+from unweave.evaluation.evaluate import apply
+from unweave.evaluation.kept import Outcome, keep
+from unweave.fleet.config import Config
+from unweave.fleet.models import load
+from unweave.metrics import METRICS
+from unweave.study.ledger import Worker
+from unweave.study.sources import Sources
+from unweave.study.store import SEED, Store, Wanted
+
+__all__ = ["Scorer"]
+
+TRIES = 3
+"""How often a run is scored whose process dies."""
+
+
+class _Job(NamedTuple):
+    """A run that is being scored."""
+
+    config: Config
+    wanted: Sequence[Wanted]
+    codes: Posteriors
+    tries: int
+
+
+class Scorer:
+    """Scores the trained runs of a study in processes of their own.
+
+    Args:
+        store: The study.
+        worker: Who claims the runs.
+        sources: Its data.
+        device: Where models encode.
+        processes: How many processes.
+    """
+
+    def __init__(
+        self, store: Store, worker: Worker, sources: Sources, device: torch.device, processes: int
+    ) -> None:
+        self.store, self.worker, self.sources = store, worker, sources
+        self.device, self.processes = device, processes
+        self.jobs: dict[Future[Any], _Job] = {}
+        self.pool: ProcessPoolExecutor | None = None
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    @property
+    def busy(self) -> bool:
+        """Whether some run is being scored."""
+        return bool(self.jobs)
+
+    def tick(self) -> bool:
+        """Take in what is done, and give every free process a run; whether anything happened."""
+        moved = self._collect()
+        # One more than there are processes, so that none waits for this one.
+        while len(self.jobs) <= self.processes:
+            runs = self.store.ledger.claim_trained(self.worker, 1)
+            if not runs:
+                break
+            self._begin(self._config(runs[0]))
+            moved = True
+        return moved
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something is done, but not for long."""
+        wait(self.jobs, seconds, "FIRST_COMPLETED")
+
+    def _config(self, run: str) -> Config:
+        return Config.from_dict(self.store.ledger.configs([run])[run])
+
+    def _begin(self, config: Config) -> None:
+        try:
+            missing = self.store.look(config).missing
+            if not missing:
+                self._finish(config)
+                return
+            data = self.sources.near(config, self.device)
+            model = load(self.store.runs / config.hash, self.device)
+            codes = encode(model, data, SEED)
+            # Those that compare images need the decoder, which is here.
+            here = [w for w in missing if w.metric.needs == "images"]
+            self._keep(config, here, [apply(w.metric, codes, 0, w.sampled) for w in here])
+            there = [w for w in missing if w not in here]
+            self._submit(_Job(config, there, codes.of(0), 1))
+        except Exception as error:  # one run's trouble is its own
+            self._fail(config, error)
+
+    def _submit(self, job: _Job) -> None:
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(
+                self.processes, multiprocessing.get_context("spawn"), _prepare
+            )
+        names = [(wanted.metric.name, wanted.sampled) for wanted in job.wanted]
+        self.jobs[self.pool.submit(_score, names, job.codes)] = job
+
+    def _collect(self) -> bool:
+        finished = [future for future in self.jobs if future.done()]
+        for future in finished:
+            job = self.jobs.pop(future)
+            try:
+                self._keep(job.config, job.wanted, future.result())
+                self._finish(job.config)
+            except BrokenProcessPool as error:
+                self._again(job, error)
+            except Exception as error:
+                self._fail(job.config, error)
+        return bool(finished)
+
+    def _again(self, job: _Job, error: BrokenProcessPool) -> None:
+        """A process died, killed for its memory perhaps, and took the pool with it."""
+        self.pool = None
+        if job.tries == TRIES:
+            self._fail(job.config, UnweaveError(f"the process that scored it died ({error})"))
+        else:
+            self._submit(job._replace(tries=job.tries + 1))
+
+    def _keep(self, config: Config, wanted: Sequence[Wanted], outcomes: Sequence[Outcome]) -> None:
+        if wanted:
+            found = {w.key(config): o for w, o in zip(wanted, outcomes, strict=True)}
+            keep(self.store.runs / config.hash, found)
+
+    def _finish(self, config: Config) -> None:
+        found = self.store.look(config)
+        self.store.ledger.mark([config.hash], "scored", found.error, [found.results])
+        self.done += 1
+
+    def _fail(self, config: Config, error: Exception) -> None:
+        self.store.ledger.mark([config.hash], "failed", sentence(error))
+
+    def _stop(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+            for process in list((self.pool._processes or {}).values()):
+                process.terminate()
+
+
+def sentence(error: BaseException) -> str:
+    """An error on one line; those that are not meant for users with their kind."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UnweaveError) else f"{type(error).__name__}: {text}"
+
+
+def _prepare() -> None:
+    """A process for scoring leaves signals to its parent, keeps to one core, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> list[Outcome]:
+    outcomes = []
+    for name, sampled in names:
+        try:
+            outcomes.append(apply(METRICS[name], codes, 0, sampled))
+        except Exception as error:  # one metric's trouble is its own
+            outcomes.append(Outcome({}, sentence(error)))
+    return outcomes

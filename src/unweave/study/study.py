@@ -1,0 +1,274 @@
+"""What a study trains and measures: a small file, YAML or Python.
+
+    name: sprites
+    data: [dsprites, {name: upright, load: dsprites, slice: {orientation: 0}}]
+    methods: {beta_vae: {beta: [1, 4, 16]}, factor_vae: {gamma: [10, 30, 100]}}
+    seeds: 10
+    steps: 20000
+    metrics: [classic, gaussian_total_correlation]
+    sampled: [gaussian_total_correlation]
+    settings: {precision: bf16}
+
+A Python file says the same with `study = uw.study.Study(name="sprites", …)`.
+"""
+
+import dataclasses
+import runpy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from unweave.data.catalog import DATASETS
+from unweave.data.dataset import Dataset
+from unweave.data.origin import loading, remember
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.evaluation.choice import choose
+from unweave.fleet.config import Config
+from unweave.methods import METHODS, Method
+from unweave.nets.adam import Adam
+
+__all__ = ["Source", "Study", "StudyFileError", "read"]
+
+CHANGES = ("slice", "leave_out", "correlate")
+"""What a data set of a study can go through, in the order in which the file says it."""
+
+
+class StudyFileError(UnweaveError):
+    """A study that cannot be understood."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set of a study.
+
+    Args:
+        name: What it is called in tables.
+        load: Its name, or where your own images are.
+        options: How it is loaded.
+        changes: What it goes through then: methods of `Dataset`, and what they are given.
+    """
+
+    name: str
+    load: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, said: "str | Mapping[str, Any] | Source") -> "Source":
+        """What a study says of a data set: a name, or a mapping with `load`."""
+        if isinstance(said, Source):
+            return said
+        if isinstance(said, str):
+            said = {"load": said}
+        if not isinstance(said, Mapping) or "load" not in said:
+            raise StudyFileError(
+                f"a data set is a name, or a mapping with `load`, but got {said!r}"
+            )
+        load = str(said["load"])
+        key = load.replace("-", "_").lower()
+        load = key if key in DATASETS else str(Path(load).expanduser().absolute())
+        options = {n: v for n, v in said.items() if n not in ("load", "name", *CHANGES)}
+        changes = tuple((n, v) for n, v in said.items() if n in CHANGES)
+        return cls(str(said.get("name", Path(load).stem)), load, options, changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `of` reads."""
+        return {"name": self.name, "load": self.load, **self.options, **dict(self.changes)}
+
+    def open(self) -> Dataset:
+        """The data set."""
+        from unweave.data import load
+
+        data = load(self.load, **self.options)
+        for change, said in self.changes:
+            if isinstance(said, Mapping):
+                data = getattr(data, change)(**said)
+            else:
+                data = getattr(data, change)(*said)
+        return data
+
+    @cached_property
+    def origin(self) -> tuple[Any, ...]:
+        """`Dataset.origin`; only where images or changes decide it are they loaded for it."""
+        if self.load in DATASETS and not self.changes:
+            return (loading(self.load, self.options),)
+        data = self.open()
+        return data.origin or remember(data, None, {}).origin
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of its images."""
+        if self.load not in DATASETS:
+            return self.open().shape
+        height, width, channels = DATASETS[self.load].shape
+        return height, width, channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A grid of runs and what to measure of each.
+
+    Args:
+        methods: By name, the grid of each: one value or several for each of its fields.
+        data: Data sets: names, or mappings with `load`, options of loading, `name`, and `slice`,
+            `leave_out` or `correlate`.
+        name: What the study is called.
+        seeds: How many seeds (0, 1, 2 …), or which.
+        steps: Updates of the parameters.
+        metrics: What to compute of mean codes, as for `uw.evaluate`.
+        sampled: What to compute of sampled codes besides.
+        settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
+            precision.
+
+    Example:
+        >>> study = Study(methods={"beta_vae": {"beta": [1, 4]}}, data=["dsprites"], seeds=3)
+        >>> len(study.runs())
+        6
+    """
+
+    methods: Mapping[str, Any]
+    data: Sequence[Any] | str
+    name: str = "study"
+    seeds: int | Sequence[int] = 1
+    steps: int = 300_000
+    metrics: Sequence[str] | str = ("classic",)
+    sampled: Sequence[str] | str = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.methods, Mapping) or not self.methods:
+            raise StudyFileError(
+                "a study needs methods: names, each with its grid, such as {beta_vae: {beta: 4}}"
+            )
+        names = [source.name for source in self.sources]
+        if not names:
+            raise StudyFileError("a study needs data: the name of a data set, or several")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise StudyFileError(
+                f"two data sets are called {twice!r}; give each a `name` of its own"
+            )
+        for chosen in (self.metrics, self.sampled):
+            if chosen:
+                choose(chosen)
+        self._runs_on(())
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The data sets."""
+        single = isinstance(self.data, str | Mapping | Source)
+        return [Source.of(said) for said in cast(list[Any], [self.data] if single else self.data)]
+
+    @cached_property
+    def grid(self) -> list[Method]:
+        """Every method with every combination of its values."""
+        return [
+            one
+            for name, said in self.methods.items()
+            for values in (said if isinstance(said, list | tuple) else [said or {}])
+            for one in _method(name, values).grid()
+        ]
+
+    def runs(self) -> list[Config]:
+        """All runs: data by data, method by method, seeds fastest."""
+        return [config for source in self.sources for config in self.runs_on(source)]
+
+    def runs_on(self, source: Source) -> list[Config]:
+        """The runs on one of the data sets."""
+        return self._runs_on(source.origin)
+
+    def _runs_on(self, origin: tuple[Any, ...]) -> list[Config]:
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        settings = dict(self.settings)
+        for name in settings:
+            known = {f.name for f in dataclasses.fields(Config)} - {"method", "data", "seed"}
+            if name not in known:
+                raise UnknownNameError("setting", name, sorted(known))
+        if isinstance(settings.get("optimiser"), Mapping):
+            settings["optimiser"] = Adam(**settings["optimiser"])
+        configs = [
+            Config(method=method, data=origin, seed=seed, steps=self.steps, **settings)
+            for method in self.grid
+            for seed in seeds
+        ]
+        if not configs:
+            raise StudyFileError("a study needs at least one seed")
+        return configs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON and YAML."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        settings = dict(self.settings)
+        if isinstance(settings.get("optimiser"), Adam):
+            settings["optimiser"] = dataclasses.asdict(settings["optimiser"])
+        seeds = self.seeds if isinstance(self.seeds, int) else list(self.seeds)
+        return {
+            **plain,
+            "methods": {name: _plain(said) for name, said in self.methods.items()},
+            "data": [source.to_dict() for source in self.sources],
+            "seeds": seeds,
+            "metrics": _listed(self.metrics),
+            "sampled": _listed(self.sampled),
+            "settings": settings,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "Study":
+        """The inverse of `to_dict`; what a study file says."""
+        if not isinstance(plain, Mapping):
+            raise StudyFileError("a study is a mapping of names such as data, methods and seeds")
+        known = [f.name for f in dataclasses.fields(cls)]
+        for name in plain:
+            if name not in known:
+                raise UnknownNameError("entry of a study", str(name), known)
+        for name in ("methods", "data"):
+            if name not in plain:
+                raise StudyFileError(f"a study needs {name}")
+        return cls(**plain)
+
+
+def read(path: str | Path) -> Study:
+    """The study in a `.yaml`, `.json` or `.py` file."""
+    path = Path(path)
+    if not path.is_file():
+        raise StudyFileError(f"there is no study file {path}; check the path")
+    if path.suffix == ".py":
+        found = runpy.run_path(str(path)).get("study")
+        if not isinstance(found, Study):
+            raise StudyFileError(f"{path} must set `study` to a uw.study.Study")
+        return found
+    import yaml
+
+    try:
+        plain = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = " ".join(str(error).split())
+        raise StudyFileError(f"{path} is no YAML: {where}") from error
+    return Study.from_dict({"name": path.stem, **plain} if isinstance(plain, Mapping) else plain)
+
+
+def _method(name: str, values: Any) -> Method:
+    key = name.replace("-", "_").lower()
+    if key not in METHODS:
+        raise UnknownNameError("method", name, METHODS)
+    if not isinstance(values, Mapping):
+        raise StudyFileError(
+            f"the grid of {name} is a mapping of its settings, but got {values!r}"
+        )
+    known = [f.name for f in dataclasses.fields(METHODS[key])]
+    for setting in values:
+        if setting not in known:
+            raise UnknownNameError(f"setting of {name}", str(setting), known)
+    return METHODS[key](**values)
+
+
+def _plain(said: Any) -> Any:
+    if isinstance(said, Mapping):
+        return {name: _plain(value) for name, value in said.items()}
+    return [_plain(value) for value in said] if isinstance(said, list | tuple | range) else said
+
+
+def _listed(names: Sequence[str] | str) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

@@ -1,0 +1,336 @@
+"""Working on a study: claim runs, train them in fleets, score them meanwhile, until all is done.
+
+Any number of processes may work on one study at once, and any of them may be killed at any moment.
+"""
+
+import math
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.config import Config
+from unweave.fleet.size import fits, shares
+from unweave.fleet.train import checkpoints, train_runs
+from unweave.study.estimate import device_name, disk_bytes, seconds_per_step
+from unweave.study.ledger import Ledger, Worker
+from unweave.study.results import Results
+from unweave.study.scoring import Scorer, sentence
+from unweave.study.sources import Sources
+from unweave.study.store import Store
+from unweave.study.study import Study, read
+
+__all__ = ["Work", "run"]
+
+BEAT_SECONDS = 10.0
+WAIT_SECONDS = 0.5
+TABLE_SHARE = 0.02
+"""How much of the time writing the table may take."""
+
+
+def run(
+    study: Study | str | Path,
+    folder: str | Path | None = None,
+    *,
+    on: str = "here",
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    fleet_size: int | None = None,
+    scorers: int | None = None,
+    checkpoint_every: float = 60.0,
+) -> Results:
+    """Train and score all runs of a study that are not done yet.
+
+    Stopped or killed, the same call goes on where it was. Several processes may work on one
+    folder. A run that cannot be trained or scored is marked as failed and says why; the others go
+    on, and the next call tries it again.
+
+    Args:
+        study: A study, or a file of one.
+        folder: Where it is kept; by default a folder with its name.
+        on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"` or
+            `"ray://host:port"`, a Ray cluster that runs.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far it is.
+        fleet_size: How many models to train at once; by default as many as fit.
+        scorers: How many processes compute scores; by default by the number of cores.
+        checkpoint_every: Seconds between checkpoints.
+
+    Returns:
+        The results, with their table.
+
+    Example:
+        >>> import tempfile
+        >>> few = {"load": "dsprites", "slice": {"shape": 0, "scale": 5, "orientation": 0}}
+        >>> study = Study(
+        ...     data=[few],
+        ...     methods={"beta_vae": {"beta": [1, 4]}},
+        ...     steps=2,
+        ...     metrics=["mig"],
+        ...     settings={"batch": 8},
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = run(study, folder, progress=False).table
+        >>> table[["data", "method", "strength", "seed", "state"]].values.tolist()
+        [['dsprites', 'beta_vae', 1.0, 0, 'scored'], ['dsprites', 'beta_vae', 4.0, 0, 'scored']]
+    """
+    study = study if isinstance(study, Study) else read(study)
+    store = Store(study.name if folder is None else folder)
+    prepare(store, study)
+    options: dict[str, Any] = {
+        "device": device,
+        "fleet_size": fleet_size,
+        "scorers": scorers,
+        "checkpoint_every": checkpoint_every,
+    }
+    if on == "here":
+        Work(store, progress=progress, **options).go()
+    else:
+        from unweave.study.on_ray import run_on_ray
+
+        run_on_ray(store, on, progress, options)
+    return Results(store)
+
+
+def prepare(store: Store, study: Study) -> None:
+    """Write down what there is to do; what failed before is tried again."""
+    try:
+        store.runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnweaveError(
+            f"cannot write into {store.folder}: {error.strerror or error}; choose another folder"
+        ) from error
+    _, errors = store.plan(study)
+    for name, reason in errors.items():
+        say(f"without {name}: {reason}")
+    table = store.ledger.table()
+    failed = table.loc[table["state"] == "failed", "run"].tolist()
+    trained = [run for run in failed if (store.runs / run).exists()]
+    store.ledger.reopen(trained, "trained")
+    store.ledger.reopen(sorted(set(failed) - set(trained)), "planned")
+
+
+class Work:
+    """What one process does for a study.
+
+    Args:
+        store: The study.
+        ledger: Its ledger, where that is not the one in its folder.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far it is.
+        fleet_size: How many models to train at once; by default as many as fit.
+        scorers: How many processes compute scores.
+        checkpoint_every: Seconds between checkpoints.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        device: str | torch.device | None = None,
+        progress: bool = False,
+        fleet_size: int | None = None,
+        scorers: int | None = None,
+        checkpoint_every: float = 60.0,
+    ) -> None:
+        self.store, self.progress, self.fleet_size = store, progress, fleet_size
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+        self.checkpoint_every = checkpoint_every
+        self.worker = Worker.here()
+        self.sources = Sources(store)
+        cores = os.cpu_count() or 1
+        # A GPU leaves the cores to the scores; training on the cores takes half of them.
+        free = cores - 1 if self.device.type == "cuda" else cores // 2
+        self.scorer = Scorer(
+            store, self.worker, self.sources, self.device, scorers or max(1, free)
+        )
+        self.sizes: dict[str, int] = {}
+        self.doing = ""
+        self.table_due = 0.0
+
+    @property
+    def ledger(self) -> Ledger:
+        """The study's ledger."""
+        return self.store.ledger
+
+    def go(self) -> None:
+        """Work until nothing is left that this process could do, nor others may leave to it."""
+        with self._beating(), self.scorer:
+            try:
+                while self._advance():
+                    pass
+            finally:
+                self.ledger.release(self.worker)
+        Results(self.store).write()
+
+    def _advance(self) -> bool:
+        """Train a fleet, or score; whether anything is left."""
+        self.scorer.tick()
+        self._write_table()
+        fleet = self._claim()
+        if fleet:
+            self._train(fleet)
+            return True
+        self.doing = "scoring"
+        if self.scorer.busy:
+            self.scorer.wait(WAIT_SECONDS)
+            return True
+        if not self.ledger.busy():
+            return False
+        # What others hold may come free.
+        time.sleep(WAIT_SECONDS)
+        return True
+
+    def _claim(self) -> list[Config]:
+        """The next fleet: one that was interrupted, or else of what takes longest."""
+        kinds = self.ledger.open_runs()
+        if not kinds:
+            return []
+        free = {run for runs in kinds.values() for run in runs}
+        for interrupted in checkpoints(self.store.runs).values():
+            left = [run for run in interrupted if run in free]
+            if left:
+                return self._configs(self.ledger.claim(self.worker, left))
+        costs = {kind: len(runs) * self._seconds(runs[0]) for kind, runs in kinds.items()}
+        for kind in sorted(kinds, key=lambda kind: -costs[kind]):
+            runs = kinds[kind]
+            size = self._size(kind, runs)
+            if size:
+                claimed = self.ledger.claim(self.worker, runs[: self._share(runs, size, kinds)])
+                if claimed:
+                    return self._configs(claimed)
+        return []
+
+    def _share(self, runs: Sequence[str], size: int, kinds: Any) -> int:
+        """How many runs to take: as even fleets as fit, and enough left for other workers."""
+        others = len(self.ledger.workers())
+        if len(kinds) < others:
+            size = min(size, math.ceil(len(runs) * len(kinds) / others))
+        return shares(len(runs), size)[0]
+
+    def _seconds(self, run: str) -> float:
+        config = self._configs([run])[0]
+        try:
+            shape = self.store.source(config).shape
+        except UnweaveError:
+            return 0.0  # it will fail, and say why, when its turn comes
+        return config.steps * seconds_per_step(config, shape, self.device, self.ledger)
+
+    def _size(self, kind: str, runs: Sequence[str]) -> int:
+        """How many models of a kind fit; 0 where it cannot be trained, which its runs then say."""
+        if kind not in self.sizes:
+            configs = self._configs(runs)
+            try:
+                data = self.sources.open(configs[0])
+                self.sizes[kind] = self.fleet_size or fits(configs, data, self.device)
+            except Exception as error:  # the runs say so, the study goes on
+                self._fail(self.ledger.claim(self.worker, runs), error)
+                return 0
+        return self.sizes[kind]
+
+    def _train(self, configs: list[Config]) -> None:
+        runs = [config.hash for config in configs]
+        self._demand_room(configs)
+        self.ledger.mark(runs, "training")
+        start = time.monotonic()
+        try:
+            data = self.sources.open(configs[0])
+            if self.progress:
+                name = self.store.source(configs[0]).name
+                counts = self.ledger.counts()
+                done = sum(counts[state] for state in ("trained", "scored", "diverged", "failed"))
+                say(
+                    f"{configs[0].method.name} on {name}: {len(configs)} models "
+                    f"({done:,} of {sum(counts.values()):,} runs done)"
+                )
+            train_runs(
+                configs,
+                data,
+                out=self.store.runs,
+                device=self.device,
+                progress=self.progress,
+                checkpoint_every=self.checkpoint_every,
+                fleet_size=len(configs),
+                meanwhile=self._meanwhile,
+            )
+        except InterruptedTrainingError:
+            raise
+        except Exception as error:  # the runs say so, the study goes on
+            self._fail(runs, error)
+            return
+        took = time.monotonic() - start
+        if configs[0].steps:
+            each = took / configs[0].steps / len(configs)
+            self.ledger.note_speed(configs[0].fleet, device_name(self.device), each)
+        for config in configs:
+            found = self.store.look(config)
+            state = "diverged" if found.state == "diverged" else "trained"
+            self.ledger.mark([config.hash], state, None, [found.results])
+
+    def _fail(self, runs: Sequence[str], error: Exception) -> None:
+        saved = [run for run in runs if (self.store.runs / run).exists()]
+        self.ledger.mark(saved, "trained")
+        self.ledger.mark([run for run in runs if run not in saved], "failed", sentence(error))
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _demand_room(self, configs: Sequence[Config]) -> None:
+        """Stop before a fleet whose results would not fit on the disk."""
+        shape = self.store.source(configs[0]).shape
+        need = sum(disk_bytes(config, shape, in_training=True) for config in configs)
+        free = shutil.disk_usage(self.store.folder).free
+        if need > free:
+            raise UnweaveError(
+                f"the next fleet needs {need / 1e9:.2g} GB in {self.store.folder}, where "
+                f"{free / 1e9:.2g} GB are free; make room and run the same again"
+            )
+
+    def _meanwhile(self, doing: str) -> None:
+        self.doing = doing
+        self.scorer.tick()
+        self._write_table()
+
+    def _write_table(self) -> None:
+        """Bring the table up to date, as often as that costs little."""
+        now = time.monotonic()
+        if now >= self.table_due and self.scorer.done:
+            Results(self.store).write()
+            took = time.monotonic() - now
+            self.table_due = time.monotonic() + max(2.0, took / TABLE_SHARE)
+
+    def _configs(self, runs: Sequence[str]) -> list[Config]:
+        found = self.ledger.configs(runs)
+        return [Config.from_dict(found[run]) for run in runs]
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Say every few seconds that this process lives."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT_SECONDS):
+                self.ledger.beat(self.worker, self.doing)
+
+        self.ledger.beat(self.worker)
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def say(line: str) -> None:
+    """A line for people, beside the bars."""
+    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - for people
