@@ -5,10 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["claims", "from_table", "settings"]
+__all__ = ["claims", "from_table", "settings", "shown"]
 
 SPREAD = "±"
-HOLDS = "holds"
 
 
 def from_table(
@@ -27,9 +26,9 @@ def from_table(
         the table prints it.
 
     Example:
-        >>> frame = from_table({"VAE": "0.6±0.1 0.7±0.2"}, (1, 5), ("method", "gamma"), metric="mig")
-        >>> frame.values.tolist()
-        [['mig', 'VAE', 1, 0.6, 0.1], ['mig', 'VAE', 5, 0.7, 0.2]]
+        >>> names = "method", "gamma"
+        >>> from_table({"vae": "0.6±0.1 0.7±0.2"}, (1, 5), names, metric="mig").values.tolist()
+        [['mig', 'vae', 1, 0.6, 0.1], ['mig', 'vae', 5, 0.7, 0.2]]
     """
     found = []
     for row, line in rows.items():
@@ -47,7 +46,17 @@ def claims(*sentences: str) -> pd.DataFrame:
         >>> claims("a is below b").values.tolist()
         [['a is below b', 'holds']]
     """
-    return pd.DataFrame({"claim": sentences, "published": HOLDS})
+    return pd.DataFrame({"claim": sentences, "published": "holds"})
+
+
+def shown(*pictures: str) -> pd.DataFrame:
+    """What a figure shows of which the text says nothing, one row per picture.
+
+    Example:
+        >>> shown("traversals").values.tolist()
+        [['traversals', 'shown']]
+    """
+    return pd.DataFrame({"picture": pictures, "published": "shown"})
 
 
 def settings(values: Mapping[str, Any]) -> pd.DataFrame:

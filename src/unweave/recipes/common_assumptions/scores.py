@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from unweave.recipes.common_assumptions.studies import STUDIES
-from unweave.recipes.common_assumptions.tables import METRICS, by_family, on, stands_in
+from unweave.recipes.common_assumptions.tables import METRICS, on, stands_in
 from unweave.recipes.recipe import Recipe
 from unweave.recipes.words import counted
 
@@ -114,7 +114,7 @@ def _dominance(table: pd.DataFrame) -> pd.DataFrame:
     """In what share of places each method wins more than half of its draws against all others."""
     from unweave.study import analysis
 
-    wins = analysis.method_wins(by_family(table), METRICS).dropna(subset="win_rate")
+    wins = analysis.method_wins(table, METRICS).dropna(subset="win_rate")
     worst = wins.groupby(["method", "data", "metric"])["win_rate"].min()
     share = (worst > 0.5).groupby("method").mean().rename("share").reset_index()
     return share.assign(rule=DOMINATES)
@@ -124,7 +124,7 @@ def _strengths(table: pd.DataFrame) -> pd.DataFrame:
     """In what share of places each method's most often best strength is best."""
     from unweave.study import analysis
 
-    best = analysis.seed_against_strength(by_family(table), METRICS)
+    best = analysis.seed_against_strength(table, METRICS)
     share = best.groupby("method")["best"].agg(
         lambda found: found.value_counts().max() / len(found)
     )

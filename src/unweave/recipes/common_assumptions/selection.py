@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from unweave.recipes.common_assumptions.studies import STUDIES
-from unweave.recipes.common_assumptions.tables import METRICS, by_family
+from unweave.recipes.common_assumptions.tables import METRICS
 from unweave.recipes.recipe import Recipe
 from unweave.recipes.words import counted
 
@@ -50,7 +50,7 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
 def _correlations(table: pd.DataFrame) -> pd.DataFrame:
     from unweave.study import analysis
 
-    return analysis.unsupervised_selection(by_family(table), list(SCORES), METRICS)
+    return analysis.unsupervised_selection(table, list(SCORES), METRICS)
 
 
 def verdict(frame: pd.DataFrame) -> list[str]:

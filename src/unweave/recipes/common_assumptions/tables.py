@@ -4,27 +4,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from unweave.data.catalog import DATASETS
-
-__all__ = ["METRICS", "by_family", "on", "stands_in"]
+__all__ = ["METRICS", "on", "stands_in"]
 
 METRICS = ("beta_vae", "factor_vae", "mig", "dci", "modularity", "sap")
 """The paper's six metrics, by their columns."""
 
 
-def by_family(table: pd.DataFrame) -> pd.DataFrame:
-    """The study table with a slice of a data set called as the data set itself."""
-    return table.assign(data=table["data"].map(_family))
-
-
-def _family(label: str) -> str:
-    known = [name for name in DATASETS if label.startswith(name)]
-    return max(known, key=len, default=label)
-
-
 def on(table: pd.DataFrame, data: str) -> pd.DataFrame:
     """The rows of the data set that a figure is about; all rows where the study lacks it."""
-    table = by_family(table)
     chosen = table[table["data"] == data]
     return table if chosen.empty else chosen
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from unweave.recipes.common_assumptions.studies import DATA as DATA_SETS
 from unweave.recipes.common_assumptions.studies import STUDIES
-from unweave.recipes.common_assumptions.tables import METRICS, by_family
+from unweave.recipes.common_assumptions.tables import METRICS
 from unweave.recipes.recipe import Recipe
 from unweave.recipes.words import counted, ordering
 
@@ -34,7 +34,7 @@ def obtain_transfer(table: pd.DataFrame) -> pd.DataFrame:
 def _transfer(table: pd.DataFrame) -> pd.DataFrame:
     from unweave.study import analysis
 
-    return analysis.transfer(by_family(table), METRICS)
+    return analysis.transfer(table, METRICS)
 
 
 def verdict_transfer(frame: pd.DataFrame) -> list[str]:
@@ -78,7 +78,7 @@ def obtain_agreement(table: pd.DataFrame) -> pd.DataFrame:
 def _agreement(table: pd.DataFrame) -> pd.DataFrame:
     from unweave.study import analysis
 
-    return analysis.data_agreement(by_family(table), METRICS)
+    return analysis.data_agreement(table, METRICS)
 
 
 def verdict_agreement(frame: pd.DataFrame) -> list[str]:

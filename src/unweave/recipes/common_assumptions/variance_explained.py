@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from unweave.recipes.common_assumptions.studies import STUDIES
-from unweave.recipes.common_assumptions.tables import METRICS, by_family
+from unweave.recipes.common_assumptions.tables import METRICS
 from unweave.recipes.recipe import Recipe
 
 __all__ = ["VARIANCE_EXPLAINED"]
@@ -29,7 +29,7 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
 def _explained(table: pd.DataFrame) -> pd.DataFrame:
     from unweave.study import analysis
 
-    return analysis.variance_explained(by_family(table), METRICS)
+    return analysis.variance_explained(table, METRICS)
 
 
 def verdict(frame: pd.DataFrame) -> list[str]:

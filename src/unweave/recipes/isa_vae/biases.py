@@ -46,8 +46,8 @@ APPENDIX_B = Recipe(
     name="isa-vae/appendix-b",
     title="Free energy of rotated factor analysis",
     where="Appendix B.3, drawings without number",
-    claim="The likelihood does not see a rotation of the weights, the free energy does: it prefers "
-    "orthogonal weights.",
+    claim="The likelihood does not see a rotation of the weights; the free energy does, and "
+    "prefers orthogonal weights.",
     published=published_free_energy,
     waits_for="the small exact experiments (theory)",
 )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from unweave.recipes.frames import claims
+from unweave.recipes.frames import claims, shown
 from unweave.recipes.recipe import Recipe
 
 __all__ = ["FIGURES_2_4", "FIGURES_8_16", "FIGURE_3"]
@@ -11,8 +11,12 @@ FIGURES_2_4 = Recipe(
     name="isa-vae/figures-2-4",
     title="Drawings: contours of an Lp-nested function, and its tree",
     where="Figures 2 and 4",
-    claim="Exponents p_0 and p_1 of 1, 2 and 9 give contours that are not round.",
-    published=partial(claims, "contours are rotationally symmetric only where p_0 = p_1 = 2"),
+    claim="An Lp-nested function is a cascade of norms, which a tree describes.",
+    published=partial(
+        shown,
+        "iso-contours of Equation 6 for p_0 and p_1 of 1, 2 and 9",
+        "trees of Equation 6 and of an ISA model",
+    ),
 )
 FIGURE_3 = Recipe(
     name="isa-vae/figure-3",
@@ -31,7 +35,7 @@ FIGURES_8_16 = Recipe(
     name="isa-vae/figures-8-16",
     title="Latents against factors, and traversals, of representative models",
     where="Figures 8 to 16",
-    claim="ISA models give disentangled latents at better reconstructions, above all of the heart.",
+    claim="Reconstructions at the same MIG differ in quality, above all those of the heart.",
     published=partial(
         claims, "MIG after training is bimodal: a model disentangles well or it does not"
     ),

@@ -14,9 +14,9 @@ FIGURE_5 = Recipe(
     claim="The second stage keeps to the disentangled code: M2 > M1 > M3 ≫ M4.",
     published=partial(
         claims,
-        "M2 > M1: images of the second stage tell more of C than those of the first",
-        "M1 > M3: random Z loses a little",
-        "M3 ≫ M4: a random Y loses nearly all",
+        "M2 > M1 (codes of X against codes of Y)",
+        "M1 > M3 (codes of Y against codes of X with random Z)",
+        "M3 ≫ M4 (random Z against random Y)",
         "M3 follows M1 over β without dropping significantly",
     ),
     waits_for="MS-VAE",

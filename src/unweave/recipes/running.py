@@ -1,0 +1,92 @@
+"""Running a recipe: its study, then its comparison, both kept in one folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from unweave.recipes.recipe import Recipe, RecipeError
+
+if TYPE_CHECKING:
+    from unweave.study import Study
+
+__all__ = ["Reproduction", "compare", "default_folder", "study_of", "train"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a recipe.
+
+    Args:
+        frame: Published and obtained, side by side.
+        sentences: How far they agree.
+        files: What was saved.
+    """
+
+    frame: pd.DataFrame
+    sentences: list[str]
+    files: list[Path]
+
+
+def default_folder(recipe: Recipe, scale: str) -> Path:
+    """Where a recipe is kept unless said otherwise; all recipes of a paper share it."""
+    return Path("reproduce") / f"{recipe.paper}-{scale}"
+
+
+def study_of(recipe: Recipe, scale: str) -> "Study | None":
+    """What a recipe trains at a scale; None where it trains nothing."""
+    from unweave.study import Study
+
+    keys = recipe.study(scale)
+    return None if keys is None else Study(**keys)
+
+
+def train(study: "Study", folder: Path, on: str = "here", progress: bool = True) -> pd.DataFrame:
+    """Run or continue a study, and return its table."""
+    from unweave.study import run
+
+    _score_again(study, folder)
+    return run(study, folder, on=on, progress=progress).table
+
+
+def _score_again(study: "Study", folder: Path) -> None:
+    """Open scored runs again that lack one of the study's metrics.
+
+    Recipes share runs and differ in metrics, and a run counts as scored by those of its time.
+    """
+    from unweave.evaluation.choice import choose
+    from unweave.study import load
+    from unweave.study.store import LEDGER
+
+    if not (folder / LEDGER).exists():
+        return
+    results = load(folder)
+    table = results.table
+    wanted = [metric.name for metric in choose(study.metrics)]
+    lacking = table.reindex(columns=wanted).isna().any(axis=1) & (table["state"] == "scored")
+    results.store.ledger.reopen(table.loc[lacking, "run"].tolist(), "trained")
+
+
+def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
+    """Compare a study table with what was published; save the comparison and the plot.
+
+    Args:
+        recipe: Which.
+        table: The study table; empty where nothing is trained.
+        folder: Where `<slug>.csv` and `<slug>.svg` are saved, in place of older ones.
+    """
+    from unweave.data.cache import whole_file
+    from unweave.evaluation.files import write_table
+
+    if recipe.obtain is None:
+        raise RecipeError(f"{recipe.name} is {recipe.status}: there is nothing to obtain")
+    frame = recipe.obtain(table)
+    sentences = [] if recipe.verdict is None else recipe.verdict(frame)
+    files = [folder / f"{recipe.slug}.csv"]
+    write_table(frame, files[0])
+    if recipe.plot is not None:
+        files.append(folder / f"{recipe.slug}.svg")
+        with whole_file(files[1]) as temporary:
+            recipe.plot(table, temporary)
+    return Reproduction(frame, sentences, files)
