@@ -53,6 +53,10 @@ def find(name: str) -> Recipe:
         >>> find("common-assumptions/transfer").where
         'Key result 4, in the text'
     """
-    if name not in RECIPES:
-        raise UnknownNameError("recipe", name, RECIPES)
-    return RECIPES[name]
+    if name in RECIPES:
+        return RECIPES[name]
+    paper, _, slug = name.partition("/")
+    if paper not in PAPERS:
+        raise UnknownNameError("recipe or paper", name, [*PAPERS, *RECIPES])
+    slugs = [recipe.slug for recipe in RECIPES.values() if recipe.paper == paper]
+    raise UnknownNameError(f"recipe of {paper}", slug, slugs)

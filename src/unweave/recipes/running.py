@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.recipes.recipe import Recipe, RecipeError
 
 if TYPE_CHECKING:
-    from unweave.study import Study
+    from unweave.study.study import Study
 
 __all__ = ["Reproduction", "compare", "default_folder", "study_of", "train"]
 
@@ -36,7 +36,7 @@ def default_folder(recipe: Recipe, scale: str) -> Path:
 
 def study_of(recipe: Recipe, scale: str) -> "Study | None":
     """What a recipe trains at a scale; None where it trains nothing."""
-    from unweave.study import Study
+    from unweave.study.study import Study
 
     keys = recipe.study(scale)
     return None if keys is None else Study(**keys)
@@ -44,7 +44,7 @@ def study_of(recipe: Recipe, scale: str) -> "Study | None":
 
 def train(study: "Study", folder: Path, on: str = "here", progress: bool = True) -> pd.DataFrame:
     """Run or continue a study, and return its table."""
-    from unweave.study import run
+    from unweave.study.work import run
 
     _score_again(study, folder)
     return run(study, folder, on=on, progress=progress).table
@@ -56,7 +56,7 @@ def _score_again(study: "Study", folder: Path) -> None:
     Recipes share runs and differ in metrics, and a run counts as scored by those of its time.
     """
     from unweave.evaluation.choice import choose
-    from unweave.study import load
+    from unweave.study.results import load
     from unweave.study.store import LEDGER
 
     if not (folder / LEDGER).exists():

@@ -41,7 +41,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         return ["The study shares no data set with the published tables."]
     sentences = [
         f"{row.claim[0].upper()}{row.claim[1:]}: {row.sentence}."
-        for row in analysis.variance_orderings(found).itertuples()
+        for row in analysis.variance_orderings(found.drop(columns="published")).itertuples()
     ]
     for grouping, rows in found.groupby("grouping", sort=False):
         sentences.append(
