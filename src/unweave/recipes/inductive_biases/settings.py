@@ -5,7 +5,7 @@ from functools import partial
 from unweave.recipes.frames import claims, from_table
 from unweave.recipes.recipe import Recipe
 
-__all__ = ["FIGURE_1", "TABLE_1"]
+__all__ = ["DRAWING", "TABLE_1"]
 
 STRENGTHS = {
     "beta_vae (β)": "8 32",
@@ -21,9 +21,9 @@ TABLE_1 = Recipe(
     claim="All else follows disentanglement_lib or the literature.",
     published=partial(from_table, STRENGTHS, ("dsprites", "shapes3d"), ("method", "data")),
 )
-FIGURE_1 = Recipe(
-    name="inductive-biases/figure-1",
-    title="Drawing: two decoders of the same data that differ by a rotation",
+DRAWING = Recipe(
+    name="inductive-biases/drawing",
+    title="Two decoders of the same data that differ by a rotation",
     where="Figure 1",
     claim="VAEs, as PCA, align the directions of largest variance with the axes.",
     published=partial(

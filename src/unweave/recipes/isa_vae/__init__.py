@@ -2,7 +2,7 @@
 
 from unweave.recipes.isa_vae.biases import APPENDIX_B, FIGURE_1
 from unweave.recipes.isa_vae.exponents import FIGURE_7
-from unweave.recipes.isa_vae.pictures import FIGURE_3, FIGURES_2_4, FIGURES_8_16
+from unweave.recipes.isa_vae.pictures import DRAWINGS, FIGURE_3, FIGURES_8_16
 from unweave.recipes.isa_vae.settings import TABLES_1_2
 from unweave.recipes.isa_vae.trade_off import FIGURE_5A, FIGURE_5B, FIGURE_5C, FIGURE_6
 
@@ -18,6 +18,6 @@ RECIPES = (
     FIGURE_7,
     FIGURES_8_16,
     APPENDIX_B,
-    FIGURES_2_4,
+    DRAWINGS,
     TABLES_1_2,
 )

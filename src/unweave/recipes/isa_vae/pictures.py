@@ -5,11 +5,11 @@ from functools import partial
 from unweave.recipes.frames import claims, shown
 from unweave.recipes.recipe import Recipe
 
-__all__ = ["FIGURES_2_4", "FIGURES_8_16", "FIGURE_3"]
+__all__ = ["DRAWINGS", "FIGURES_8_16", "FIGURE_3"]
 
-FIGURES_2_4 = Recipe(
-    name="isa-vae/figures-2-4",
-    title="Drawings: contours of an Lp-nested function, and its tree",
+DRAWINGS = Recipe(
+    name="isa-vae/drawings",
+    title="Contours of an Lp-nested function, and its tree",
     where="Figures 2 and 4",
     claim="An Lp-nested function is a cascade of norms, which a tree describes.",
     published=partial(

@@ -6,8 +6,8 @@ from unweave.recipes.ms_vae.flow import FIGURES_18_20
 from unweave.recipes.ms_vae.gan import FIGURES_21_31
 from unweave.recipes.ms_vae.pendulum import FIGURES_15_16
 from unweave.recipes.ms_vae.pictures import (
-    FIGURES_1_3,
-    FIGURES_2_17,
+    DRAWINGS,
+    FIGURES_1_AND_3,
     FIGURES_13_14,
     FIGURES_32_33,
 )
@@ -20,7 +20,7 @@ __all__ = ["RECIPES"]
 RECIPES = (
     TABLE_1,
     TABLES_2_3,
-    FIGURES_1_3,
+    FIGURES_1_AND_3,
     FIGURE_4,
     FIGURE_5,
     FIGURE_6,
@@ -34,5 +34,5 @@ RECIPES = (
     FIGURES_32_33,
     FIGURES_34_35,
     FIGURES_37_40,
-    FIGURES_2_17,
+    DRAWINGS,
 )

@@ -5,10 +5,10 @@ from functools import partial
 from unweave.recipes.frames import claims, shown
 from unweave.recipes.recipe import Recipe
 
-__all__ = ["FIGURES_1_3", "FIGURES_2_17", "FIGURES_13_14", "FIGURES_32_33"]
+__all__ = ["DRAWINGS", "FIGURES_1_AND_3", "FIGURES_13_14", "FIGURES_32_33"]
 
-FIGURES_1_3 = Recipe(
-    name="ms-vae/figures-1-3",
+FIGURES_1_AND_3 = Recipe(
+    name="ms-vae/figures-1-and-3",
     title="Reconstructions and traversals on Cars3D and SmallNORB",
     where="Figures 1 and 3",
     claim="The second stage sharpens images and keeps the meaning of every factor.",
@@ -42,9 +42,9 @@ FIGURES_32_33 = Recipe(
     ),
     waits_for="MS-VAE",
 )
-FIGURES_2_17 = Recipe(
-    name="ms-vae/figures-2-17",
-    title="Drawings: graphical models of MS-VAE and of the pendulum",
+DRAWINGS = Recipe(
+    name="ms-vae/drawings",
+    title="Graphical models of MS-VAE and of the pendulum",
     where="Figures 2 and 17",
     claim="Given Y, the codes C and Z are independent.",
     published=partial(claims, "C → Y → X ← Z: observing Y separates C from Z"),

@@ -2,7 +2,7 @@
 
 from unweave.recipes.vae_ensemble.ablations import FIGURE_4, FIGURE_8
 from unweave.recipes.vae_ensemble.alignment import FIGURE_2, FIGURE_6, FIGURE_7
-from unweave.recipes.vae_ensemble.pictures import FIGURES_1_5, FIGURES_11_13
+from unweave.recipes.vae_ensemble.pictures import DRAWINGS, FIGURES_11_13
 from unweave.recipes.vae_ensemble.polarised_regime import FIGURE_3, FIGURES_9_10
 from unweave.recipes.vae_ensemble.scores import TABLE_1, TABLE_2
 from unweave.recipes.vae_ensemble.settings import TABLES_3_4
@@ -20,6 +20,6 @@ RECIPES = (
     FIGURE_8,
     FIGURES_9_10,
     FIGURES_11_13,
-    FIGURES_1_5,
+    DRAWINGS,
     TABLES_3_4,
 )

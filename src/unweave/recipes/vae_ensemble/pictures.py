@@ -5,7 +5,7 @@ from functools import partial
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
 
-__all__ = ["FIGURES_1_5", "FIGURES_11_13"]
+__all__ = ["DRAWINGS", "FIGURES_11_13"]
 
 FIGURES_11_13 = Recipe(
     name="vae-ensemble/figures-11-13",
@@ -22,9 +22,9 @@ FIGURES_11_13 = Recipe(
     ),
     waits_for="the VAE ensemble",
 )
-FIGURES_1_5 = Recipe(
-    name="vae-ensemble/figures-1-5",
-    title="Drawings: the ensemble, and cross-model reconstruction as geometry",
+DRAWINGS = Recipe(
+    name="vae-ensemble/drawings",
+    title="The ensemble, and cross-model reconstruction as geometry",
     where="Figures 1 and 5",
     claim="Decoding an entangled code with a disentangled member's decoder costs more than the "
     "other way round.",
