@@ -48,6 +48,23 @@ def test_a_model_without_scores_does_no_harm(recipe, made):
     assert not any("nan" in sentence for sentence in recipe.verdict(frame))
 
 
+def test_scores_that_are_all_alike_are_not_counted_for_either_side(made):
+    """A constant has no ranks, so nothing was obtained."""
+    table = made(("dsprites", "color_dsprites"))
+    for column in (*METRICS, "elbo", "downstream.trees_efficiency"):
+        table[column] = 0.0
+    for slug in ("unsupervised-selection", "downstream-agreement", "downstream-efficiency"):
+        frame, sentences = run(slug, table)
+        assert frame["obtained"].isna().all(), slug
+        assert not any("as published" in s and "no pair to compare" not in s for s in sentences)
+    frame, _ = run("metric-agreement", table)
+    assert frame["obtained"].isna().all()
+    table["sampled.gaussian_total_correlation"] = 1.0
+    frame, sentences = run("total-correlation", table)
+    assert frame[frame["codes"] == "sampled"]["obtained"].isna().all()
+    assert "no method to compare" in sentences[0]
+
+
 def test_total_correlation_as_published_and_the_other_way_round(made):
     table = made(("dsprites", "color_dsprites"))
     table["gaussian_total_correlation"] = table["level"]

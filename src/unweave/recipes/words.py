@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["counted", "ordering"]
+__all__ = ["counted", "ordering", "worded"]
 
 
 def counted(agrees: Sequence[Any], what: str) -> str:
@@ -34,3 +34,13 @@ def ordering(published: "pd.Series[float]", obtained: "pd.Series[float]") -> str
     from unweave.study import analysis
 
     return str(analysis.order(published.tolist(), obtained.tolist()))
+
+
+def worded(numbers: "pd.Series[float]", least: float, yes: str, no: str) -> "pd.Series[str]":
+    """A word for each number: one from `least` on, another below, none where it is missing.
+
+    Example:
+        >>> worded(pd.Series([0.6, 0.2, float("nan")]), 0.5, "strong", "weak").fillna("–").tolist()
+        ['strong', 'weak', '–']
+    """
+    return (numbers >= least).map({True: yes, False: no}).where(numbers.notna())

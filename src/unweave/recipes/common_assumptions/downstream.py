@@ -7,7 +7,7 @@ import pandas as pd
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.recipes.common_assumptions.tables import METRICS, on, stands_in
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import counted, worded
 
 __all__ = ["DOWNSTREAM_AGREEMENT", "DOWNSTREAM_EFFICIENCY"]
 
@@ -38,7 +38,7 @@ def obtain_agreement(table: pd.DataFrame) -> pd.DataFrame:
     found = analysis.downstream_agreement(on(table, DATA), metrics=METRICS)
     found = found[found["measure"] == "accuracy"]
     both = published_agreement().drop(columns="data").merge(found)
-    both["obtained"] = (both["spearman"] > 0).map({True: "positive", False: "not positive"})
+    both["obtained"] = worded(both["spearman"], 1e-9, "positive", "not positive")
     keys = ["data", "metric", "predictor", "rows", "published", "obtained"]
     return both[[*keys, "spearman", "models"]]
 
@@ -46,7 +46,7 @@ def obtain_agreement(table: pd.DataFrame) -> pd.DataFrame:
 def verdict_agreement(frame: pd.DataFrame) -> list[str]:
     """How many correlations are positive, by metric."""
     sentences = stands_in(frame["data"], DATA)
-    for metric, rows in frame.groupby("metric", sort=False):
+    for metric, rows in frame.dropna(subset="obtained").groupby("metric", sort=False):
         many = counted(rows["obtained"] == "positive", "accuracy").replace(
             "accuracys", "accuracies"
         )
@@ -78,8 +78,7 @@ def obtain_efficiency(table: pd.DataFrame) -> pd.DataFrame:
     from unweave.study import analysis
 
     found = analysis.downstream_agreement(on(table, DATA), [EFFICIENCY], [METRIC])
-    reliable = found["spearman"] >= RELIABLE
-    found["obtained"] = reliable.map({True: "reliable", False: "not reliable"})
+    found["obtained"] = worded(found["spearman"], RELIABLE, "reliable", "not reliable")
     both = published_efficiency().drop(columns="data").merge(found)
     keys = ["data", "metric", "task", "published", "obtained"]
     return both[[*keys, "spearman", "models", "left_out"]]
@@ -88,7 +87,7 @@ def obtain_efficiency(table: pd.DataFrame) -> pd.DataFrame:
 def verdict_efficiency(frame: pd.DataFrame) -> list[str]:
     """Whether higher scores go with a higher efficiency."""
     sentences = stands_in(frame["data"], DATA)
-    for row in frame.itertuples():
+    for row in frame.dropna(subset="obtained").itertuples():
         agrees = "as" if row.obtained == row.published else "not as"
         sentences.append(
             f"On {row.data} higher FactorVAE scores are {row.obtained} in giving a higher "

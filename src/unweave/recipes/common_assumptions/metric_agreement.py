@@ -47,7 +47,7 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
 def verdict(frame: pd.DataFrame) -> list[str]:
     """Whether the strong pairs come before the mild ones, and Modularity's last."""
     sentences = stands_in(frame["data"], DATA)
-    for data, rows in frame.groupby("data", sort=False):
+    for data, rows in frame.dropna(subset="obtained").groupby("data", sort=False):
         levels = rows["published"].map(LEVELS)
         top = rows.nlargest(2, "obtained")
         pairs = ", ".join(f"{row.metric} and {row.other}" for row in top.itertuples())

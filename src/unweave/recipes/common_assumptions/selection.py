@@ -40,7 +40,7 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
     found["score"] = found["score"].map(SCORES)
     grouped = found.groupby(["score", "metric"])["spearman"]
     ranges = grouped.agg(lowest="min", highest="max", data_sets="count").reset_index()
-    ranges["obtained"] = NO_PATTERN
+    ranges["obtained"] = ranges["lowest"].notna().map({True: NO_PATTERN, False: None})
     ranges.loc[ranges["lowest"] >= USABLE, "obtained"] = "rise together"
     ranges.loc[ranges["highest"] <= -USABLE, "obtained"] = "one rises, the other falls"
     columns = ["score", "metric", "published", "obtained", "lowest", "highest", "data_sets"]
@@ -55,6 +55,7 @@ def _correlations(table: pd.DataFrame) -> pd.DataFrame:
 
 def verdict(frame: pd.DataFrame) -> list[str]:
     """For how many pairs there is no pattern, and for which there is one."""
+    frame = frame.dropna(subset="obtained")
     found = frame[frame["obtained"] != NO_PATTERN]
     sentences = [
         f"No usable pattern (rank correlations of one sign and at least {USABLE} on every data "

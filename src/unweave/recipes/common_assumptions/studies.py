@@ -83,8 +83,8 @@ STUDIES: dict[str, dict[str, Any]] = {
         settings={"batch": 16, "optimiser": {"lr": 1e-3, "variant": "tensorflow"}},
         strengths=slice(0, None, 5),
     ),
-    # 720 models at 56 µs (one channel) or 71 µs (three) per model-step: 32 minutes of training,
-    # which leaves the rest of the hour for scores. All four data sets are rendered here.
+    # 720 models at 56 µs (one channel) or 71 µs (three) per model-step, which large fleets reach:
+    # 32 minutes of training, the rest of the hour for scores. All data sets are rendered here.
     "hour": _study(
         "hour",
         ["dsprites", "color_dsprites", "noisy_dsprites", "rooms3d"],

@@ -37,6 +37,7 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
     active = trend[trend["latents"] == "active"].rename(columns={"direction": "active_latents"})
     said = published().drop(columns="data").merge(every.drop(columns="published"))
     found = said.merge(active[[*keys, "active_latents"]], how="left")
+    found["obtained"] = found["obtained"].where(found["spearman"].notna())
     return found[[*keys, "published", "obtained", "spearman", "active_latents", "models"]]
 
 
@@ -44,7 +45,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     """How many methods go the published way."""
     sentences = stands_in(frame["data"], DATA)
     for codes, direction in DIRECTIONS.items():
-        rows = frame[frame["codes"] == codes]
+        rows = frame[frame["codes"] == codes].dropna(subset="obtained")
         sentences.append(
             f"Total correlation of {codes} codes {direction} with strength, as published, for "
             f"{counted(rows['obtained'] == direction, 'method')}."
