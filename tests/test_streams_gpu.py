@@ -1,11 +1,14 @@
-"""Philox for a GPU gives the plain one's bits; without a GPU, in Triton's interpreter."""
+"""Philox for a GPU gives the plain one's numbers; without a GPU, in Triton's interpreter."""
 
+import math
 import zlib
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
-from unweave import streams_gpu
+from unweave import streams, streams_gpu
 from unweave.streams import Stream
 
 SEEDS = torch.tensor([0, 5, 2**32 - 1, 2**32, 2**40 + 3, 2**63 - 1, -1])
@@ -14,7 +17,7 @@ LARGE = 2**32 - 5
 
 
 def check(device, seeds, purpose, step, items, width):
-    """Compare words and uniform numbers with those of the plain version, to the bit."""
+    """Compare with the plain version: words and uniform numbers to the bit, normal ones nearly."""
     plain = Stream(seeds, purpose, step)
     numbers = torch.arange(items) if isinstance(items, int) else items
     on_device = [
@@ -24,12 +27,15 @@ def check(device, seeds, purpose, step, items, width):
         zlib.crc32(purpose.encode()),
         width,
     ]
-    words = streams_gpu.draw(*on_device, False).cpu()
+    words = streams_gpu.draw("words", *on_device).cpu()
     assert torch.equal(words, plain.words(items, width))
     assert words.dtype == torch.int64
-    uniform = streams_gpu.draw(*on_device, True).cpu()
+    uniform = streams_gpu.draw("uniform", *on_device).cpu()
     assert torch.equal(uniform, plain.uniform(items, width))
     assert uniform.dtype == torch.float32
+    normal = streams_gpu.draw("normal", *on_device).cpu()
+    torch.testing.assert_close(normal, plain.normal(items, width), rtol=2e-6, atol=1e-6)
+    assert normal.dtype == torch.float32
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
@@ -75,3 +81,40 @@ def test_items_are_named_by_their_numbers(device):
 )
 def test_seeds_may_be_views(device, seeds):
     check(device, seeds, "noise", 2, 3, 5)
+
+
+@triton.jit
+def box_muller(one, other, cosine, sine, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    pair = streams_gpu._normal(tl.load(one + place), tl.load(other + place))
+    tl.store(cosine + place, pair[0])
+    tl.store(sine + place, pair[1])
+
+
+def test_box_muller_keeps_its_digits_to_the_ends_of_the_grid(device):
+    grid = torch.tensor([0, 1, 2, 3, 2**12 + 1, 2**23, 2**24 - 2, 2**24 - 1]) * 2.0**-24
+    one, other = torch.cartesian_prod(grid, grid).T.contiguous().to(device)
+    cosine, sine = torch.empty_like(one), torch.empty_like(one)
+    box_muller[(1,)](one, other, cosine, sine, len(one))
+    radius = (-2 * torch.log1p(-one.cpu().double())).sqrt()
+    angle = (2 * math.pi * other.cpu()).double()  # as rounded as everywhere
+    for found, expected in ((cosine, radius * angle.cos()), (sine, radius * angle.sin())):
+        torch.testing.assert_close(found.cpu().double(), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["words", "uniform", "normal"])
+@pytest.mark.parametrize("items", [4, torch.tensor([7, 2, LARGE])], ids=["a number", "named"])
+def test_streams_draw_by_the_kernel_on_a_gpu(device, kind, items, monkeypatch):
+    plain = getattr(Stream(SEEDS, "noise", 3), kind)(items, 5)
+    asked, draw = [], streams_gpu.draw
+
+    def noted(*arguments):
+        asked.append(arguments[0])
+        return draw(*arguments)
+
+    monkeypatch.setattr(streams, "fused", lambda x: True)
+    monkeypatch.setattr(streams_gpu, "draw", noted)
+    there = items.to(device) if isinstance(items, torch.Tensor) else items
+    found = getattr(Stream(SEEDS.to(device), "noise", 3), kind)(there, 5).cpu()
+    torch.testing.assert_close(found, plain, rtol=2e-6, atol=1e-6)
+    assert asked == [kind]

@@ -1,4 +1,7 @@
-"""The commands `unweave study …`: what they read, do and print."""
+"""The commands `unweave study …`: what they read, do and print.
+
+Torch is imported only by those that need it, so that the status of a study is there at once.
+"""
 
 import sys
 import time
@@ -6,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.files import check_out, write_table
 from unweave.progress import lines
-from unweave.study.plan import plan
-from unweave.study.results import Results, load
-from unweave.study.store import Store
-from unweave.study.study import read
-from unweave.study.work import run
+from unweave.study.ledger import Ledger, summary
 
 __all__ = ["check_study", "run_study", "show_plan", "show_status", "write_study_table"]
 
+LEDGER = "ledger.sqlite"
 TABLES = (".csv", ".parquet")
 SHOWN = 5
 REFRESH_SECONDS = 2.0
@@ -23,39 +22,45 @@ REFRESH_SECONDS = 2.0
 
 def show_plan(file: Path, out: Path | None, device: str | None, fleet_size: int | None) -> None:
     """Print what a study would take."""
+    from unweave.study import plan, read
+
     study = read(file)
     print(plan(study, Path(study.name) if out is None else out, device, fleet_size))
 
 
 def run_study(file: Path, out: Path | None, on: str, **options: Any) -> None:
     """Train and score; the exit code is 1 where some run failed."""
+    from unweave.study import plan, read, run
+
     study = read(file)
     folder = Path(study.name) if out is None else out
     print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
     results = run(study, folder, on=on, **options)
-    _summary(results)
+    print(_status(results.store.ledger))
+    print(f"table: {results.store.table_file}")
     sys.exit(1 if results.counts["failed"] else 0)
 
 
 def show_status(folder: Path, watch: bool) -> None:
     """Print how far a study is."""
+    ledger = Ledger(folder / LEDGER, create=False)
     if not watch:
-        print(_status(load(folder)))
+        print(_status(ledger))
         return
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(_status(load(folder))), auto_refresh=False) as live:
-        while True:
-            results = load(folder)
-            live.update(Text(_status(results)), refresh=True)
-            if not results.store.ledger.busy():
-                return
+    with Live(Text(_status(ledger)), auto_refresh=False) as live:
+        while ledger.busy():
             time.sleep(REFRESH_SECONDS)
+            live.update(Text(_status(ledger)), refresh=True)
 
 
 def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
     """Bring the table up to date, and write it elsewhere too where that is asked for."""
+    from unweave.evaluation.files import check_out, write_table
+    from unweave.study import load
+
     check_out(out, TABLES, overwrite)
     results = load(folder)
     place = results.write()
@@ -67,6 +72,9 @@ def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
 
 def check_study(folder: Path, repair: bool) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
+    from unweave.study.results import Results
+    from unweave.study.store import Store
+
     store = Store(folder)
     store.study  # noqa: B018 - an error where there is none
     if repair and store.at_work():
@@ -84,23 +92,15 @@ def check_study(folder: Path, repair: bool) -> None:
         sys.exit(1)
 
 
-def _status(results: Results) -> str:
-    text = [str(results)]
-    now = time.time()
+def _status(ledger: Ledger) -> str:
+    text, now = [summary(ledger.counts())], time.time()
     text += [
         f"  {host}, process {process}, seen {now - seen:.0f} s ago: {doing or 'starting'}"
-        for host, process, seen, doing in results.store.ledger.workers()
+        for host, process, seen, doing in ledger.workers()
     ]
-    reasons = results.failures.groupby(["state", "error"], sort=False)["run"].agg(list)
-    for (state, error), runs in list(reasons.items())[:SHOWN]:
-        text.append(
-            f"  {len(runs):,} {state}: {error} ({runs[0]}{', …' if len(runs) > 1 else ''})"
-        )
+    reasons = ledger.reasons()
+    for state, error, count, run in reasons[:SHOWN]:
+        text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")
     if len(reasons) > SHOWN:
         text.append(f"  and {len(reasons) - SHOWN} more reasons")
     return "\n".join(text)
-
-
-def _summary(results: Results) -> None:
-    print(_status(results))
-    print(f"table: {results.store.table_file}")

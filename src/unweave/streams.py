@@ -65,26 +65,18 @@ class Stream:
         Returns:
             `[*S, n, width]`
         """
-        seeds, items = self.seeds, self._items(items)
-        purpose = zlib.crc32(self.purpose.encode())
         if fused(self.seeds):
-            from unweave import streams_gpu
-
-            return streams_gpu.draw(seeds, items, self.step, purpose, width, False)
+            return self._fused("words", items, width)
+        seeds, items = self.seeds, self._items(items)
         blocks = torch.arange(math.ceil(width / 4), device=items.device)
-        counter = (blocks, items[..., None], self.step, purpose)
+        counter = (blocks, items[..., None], self.step, self._purpose)
         key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
         return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
 
     def uniform(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform float32 in [0, 1) on a grid of 2**-24, `[*S, n, width]`."""
         if fused(self.seeds):
-            from unweave import streams_gpu
-
-            purpose = zlib.crc32(self.purpose.encode())
-            return streams_gpu.draw(
-                self.seeds, self._items(items), self.step, purpose, width, True
-            )
+            return self._fused("uniform", items, width)
         return (self.words(items, width) >> 8).float() * 2.0**-24
 
     def uniform64(self, items: int | Tensor) -> Tensor:
@@ -98,6 +90,8 @@ class Stream:
 
     def normal(self, items: int | Tensor, width: int) -> Tensor:
         """Standard normal float32 by Box-Muller, `[*S, n, width]`."""
+        if fused(self.seeds):
+            return self._fused("normal", items, width)
         pairs = math.ceil(width / 2)
         uniform = self.uniform(items, 2 * pairs).unflatten(-1, (pairs, 2))
         radius = (-2 * torch.log1p(-uniform[..., 0])).sqrt()
@@ -106,8 +100,19 @@ class Stream:
             ..., :width
         ]
 
+    @property
+    def _purpose(self) -> int:
+        return zlib.crc32(self.purpose.encode())
+
     def _items(self, items: int | Tensor) -> Tensor:
         return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items
+
+    def _fused(self, kind: str, items: int | Tensor, width: int) -> Tensor:
+        """The same by the kernel for a GPU."""
+        from unweave import streams_gpu
+
+        seeds, items = self.seeds, self._items(items)
+        return streams_gpu.draw(kind, seeds, items, self.step, self._purpose, width)
 
 
 def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:

@@ -1,4 +1,7 @@
-"""Philox on a GPU: the numbers of `streams.py`, to the bit, in one kernel."""
+"""Philox on a GPU: the numbers of `streams.py` in one kernel.
+
+Words and uniform numbers are the same bits, normal numbers the same up to rounding.
+"""
 
 import math
 
@@ -10,33 +13,33 @@ from torch import Tensor
 __all__ = ["draw"]
 
 BLOCK = 256
+DTYPES = {"words": torch.int64, "uniform": torch.float32, "normal": torch.float32}
 
 
 def draw(
-    seeds: Tensor, items: Tensor, step: int | Tensor, purpose: int, width: int, uniform: bool
+    kind: str, seeds: Tensor, items: Tensor, step: int | Tensor, purpose: int, width: int
 ) -> Tensor:
-    """Words as int64, or uniform float32, `[*S, n, width]`; see `Stream.words`.
+    """What `Stream.words`, `Stream.uniform` or `Stream.normal` draws, `[*S, n, width]`.
 
     Args:
+        kind: `"words"`, `"uniform"` or `"normal"`.
         seeds: int64 `[*S]`
         items: int64, broadcasts against `[*S, n]`.
         step: A counter.
         purpose: A number for the purpose.
         width: Numbers per item.
-        uniform: Whether to turn words into numbers in [0, 1).
     """
     count = items.shape[-1]
     keys = seeds.reshape(-1).contiguous()
     items = items.expand(*seeds.shape, count).reshape(len(keys), count)
-    dtype = torch.float32 if uniform else torch.int64
-    out = torch.empty(len(keys), count, width, dtype=dtype, device=seeds.device)
+    out = torch.empty(len(keys), count, width, dtype=DTYPES[kind], device=seeds.device)
     steps = torch.as_tensor(step, device=seeds.device)
     blocks = math.ceil(width / 4)
     grid = (triton.cdiv(count * blocks, BLOCK), len(keys))
     # A counter is a word; Triton would take a Python number above 2**31 for a long.
     signed = purpose - 2**32 if purpose >= 2**31 else purpose
     _kernel[grid](
-        keys, items, steps, out, signed, count, width, blocks, *items.stride(), uniform, BLOCK
+        keys, items, steps, out, signed, count, width, blocks, *items.stride(), kind, BLOCK
     )
     return out.reshape(*seeds.shape, count, width)
 
@@ -53,7 +56,7 @@ def _kernel(
     blocks,
     key_stride,
     item_stride,
-    UNIFORM: tl.constexpr,
+    KIND: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     key = tl.program_id(1).to(tl.int64)
@@ -71,15 +74,28 @@ def _kernel(
         step,
         (purpose + zero).to(tl.uint32, bitcast=True),
     )
+    if KIND == "words":
+        drawn = words
+    else:
+        a, b, c, d = _uniform(words[0]), _uniform(words[1]), _uniform(words[2]), _uniform(words[3])
+        drawn = (a, b, c, d) if KIND == "uniform" else _normal(a, b) + _normal(c, d)
     start = (key * count + place) * width
     for j in tl.static_range(4):
         at = 4 * block + j
-        real = known & (at < width)
-        if UNIFORM:
-            tl.store(
-                out + start + at,
-                (words[j] >> 8).to(tl.float32) * 5.9604644775390625e-08,
-                mask=real,
-            )
-        else:
-            tl.store(out + start + at, words[j].to(tl.int64), mask=real)
+        number = drawn[j].to(out.dtype.element_ty)
+        tl.store(out + start + at, number, mask=known & (at < width))
+
+
+@triton.jit
+def _uniform(word):
+    """A number in [0, 1) on a grid of 2**-24."""
+    return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
+
+
+@triton.jit
+def _normal(one, other):
+    """Two normal numbers of two uniform ones, by Box-Muller."""
+    # On its grid 1 - u is exact, so that its logarithm is as good as log1p.
+    radius = tl.sqrt_rn(-2 * tl.log(1 - one))
+    angle = 6.283185307179586 * other
+    return radius * tl.cos(angle), radius * tl.sin(angle)

@@ -50,6 +50,13 @@ def test_kl_is_that_of_normal_distributions_summed_over_latents(posterior):
     assert posterior.kl().shape == (MODELS, IMAGES)
 
 
+def test_codes_and_divergences_also_come_together(posterior):
+    noise = random(MODELS, IMAGES, LATENTS, seed=3)
+    z, kl = posterior.sample_and_kl(noise)
+    assert torch.equal(z, posterior.sample(noise))
+    assert torch.equal(kl, posterior.kl())
+
+
 def test_log_density_is_that_of_normal_distributions(posterior):
     z = random(MODELS, IMAGES, LATENTS, seed=3)
     torch.testing.assert_close(posterior.log_density(z), as_normal(posterior).log_prob(z))

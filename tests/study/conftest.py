@@ -1,10 +1,13 @@
-"""Study tables whose answers are known."""
+"""Study tables whose answers are known, and small studies that run."""
 
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+
+import unweave as uw
+from unweave.study import Study
 
 STRENGTHS = {
     "beta_vae": (1, 2, 4, 6, 8, 16),
@@ -49,3 +52,35 @@ def full():
     scores = pd.DataFrame(rng.random((len(table), len(columns))), columns=columns)
     scores.iloc[-1] = np.nan
     return pd.concat([table, scores], axis=1)
+
+
+@pytest.fixture(scope="session")
+def few(tmp_path_factory):
+    """48 sprites of 32 × 32 pixels in a file, and their factors in another."""
+    places = [0, 10, 20, 31]
+    full = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=places, posY=places)
+    folder = tmp_path_factory.mktemp("few")
+    images = full[:].reshape(len(full), 32, 2, 32, 2).mean((2, 4))
+    np.save(folder / "few.npy", images.astype(np.uint8)[..., None])
+    factors = full.factors(np.arange(len(full)))[:, [0, 3, 4]]
+    pd.DataFrame(factors, columns=["shape", "x", "y"]).to_csv(folder / "few.csv", index=False)
+    return {"load": str(folder / "few.npy"), "factors": str(folder / "few.csv")}
+
+
+@pytest.fixture
+def small(few):
+    """Makes a small study, with changes."""
+
+    def made(**changes):
+        said = {
+            "name": "small",
+            "data": [few],
+            "methods": {"beta_vae": {"beta": [1, 4]}},
+            "seeds": 2,
+            "steps": 12,
+            "metrics": ["mig", "active_units"],
+            "settings": {"batch": 8},
+        }
+        return Study.from_dict({**said, **changes})
+
+    return made

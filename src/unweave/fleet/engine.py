@@ -21,6 +21,7 @@ from torch import Tensor
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.tally import add_up, stop_lost
 from unweave.methods.base import MODEL, Batch, Losses, Nets
 from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.architectures import build
@@ -238,24 +239,21 @@ class Engine:
         gradients = {}
         for name in names:
             own = [leaf for network in leaves[name].values() for leaf in network.values()]
+            loss = losses.players[name]
             gradients[name] = torch.autograd.grad(
-                losses.players[name].sum(),
+                loss,
                 own,
+                torch.ones_like(loss),
                 retain_graph=name != names[-1],
                 allow_unused=True,
                 materialize_grads=True,
             )
         with torch.no_grad():
-            before = self.alive.clone()
-            for loss in losses.players.values():
-                self.alive &= loss.isfinite()
-            finite = self.alive.clone()
+            finite = stop_lost(self.alive, list(losses.players.values()))
             for name, of_player in gradients.items():
                 self.players[name].update(of_player, self.step, self.alive, finite)
-            self.alive &= finite
-            fallen = before & ~self.alive
-            self.diverged_at.copy_(torch.where(fallen, self.step, self.diverged_at))
-            self._report(losses)
+            values = self._reported(losses)
+            add_up(self.alive, finite, self.diverged_at, self.step, values, self.sums, self.count)
             self.step += 1
 
     def _losses(self, leaves: Mapping[str, Mapping[str, Mapping[str, Tensor]]]) -> Losses:
@@ -281,12 +279,10 @@ class Engine:
         images = self.data.inputs(first, seeds, step, places)
         return Batch(images, seeds, step, len(self.data), partners)
 
-    def _report(self, losses: Losses) -> None:
-        """Add what happened to the running sums; a stopped model's do not count."""
+    def _reported(self, losses: Losses) -> list[Tensor]:
+        """What happened, `[M]` each, in the order of the terms."""
         others = [loss for name, loss in losses.players.items() if name != MODEL]
-        values = torch.stack([losses.players[MODEL], *losses.terms.values(), *others])
-        self.sums += torch.where(self.alive, values.float(), 0)
-        self.count += 1
+        return [losses.players[MODEL], *losses.terms.values(), *others]
 
     def fetch(self) -> Tensor:
         """The means `[terms, M]` since the last call; NaN for models that have diverged."""

@@ -56,9 +56,10 @@ class AdaGVAE(Method):
                 torch.where(shared, average.mu, own.mu),
                 torch.where(shared, average.logvar, own.logvar),
             )
-            z = posterior.sample(batch.noise(f"posterior {place}", posterior.mu))
+            noise = batch.noise(f"posterior {place}", posterior.mu)
+            z, divergence = posterior.sample_and_kl(noise)
             reconstruction = reconstruction + 0.5 * nets.reconstruction(z, images)
-            kl = kl + 0.5 * posterior.kl().mean(-1)
+            kl = kl + 0.5 * divergence.mean(-1)
         loss = reconstruction + self.beta * kl
         return Losses({MODEL: loss}, {"reconstruction": reconstruction, "kl": kl})
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
+from unweave.fused import fused
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
@@ -46,6 +47,14 @@ class Posterior:
     def kl(self) -> Tensor:
         """KL(q(z|x) ‖ N(0, I)) = ½ Σ (μ² + σ² - log σ² - 1) of every image, in nats, `[M, B]`."""
         return 0.5 * (self.mu**2 + self.logvar.expm1() - self.logvar).sum(-1)
+
+    def sample_and_kl(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """z and KL(q(z|x) ‖ N(0, I)), which a GPU computes in one pass."""
+        if fused(self.mu) and self.mu.shape == self.logvar.shape == noise.shape:
+            from unweave.nets.kernels import gpu_latents
+
+            return gpu_latents.sample_and_kl(self.mu, self.logvar, noise)
+        return self.sample(noise), self.kl()
 
     def log_density(self, z: Tensor) -> Tensor:
         """log q(z_l | x) of every latent, for z that broadcasts against the mean."""

@@ -42,8 +42,8 @@ class VAE(Method):
     def elbo(self, nets: Nets, batch: Batch) -> Elbo:
         """Encode, sample, decode."""
         posterior = nets.encode(batch.images)
-        z = posterior.sample(batch.noise("posterior", posterior.mu))
-        return Elbo(posterior, z, nets.reconstruction(z, batch.images), posterior.kl().mean(-1))
+        z, kl = posterior.sample_and_kl(batch.noise("posterior", posterior.mu))
+        return Elbo(posterior, z, nets.reconstruction(z, batch.images), kl.mean(-1))
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002 - used by others
         """All of the loss but the reconstruction, `[M]`."""

@@ -85,6 +85,12 @@ class Adam:
 
         Size of the step, 1 - β₁, 1 - β₂, the factor on √v, and ε.
         """
+        if fused(step):
+            from unweave.nets.kernels import gpu_adam
+
+            stack: Any = self  # whose numbers are tensors
+            constants = (stack.lr, stack.beta1, stack.beta2, stack.eps)
+            return gpu_adam.rates(*constants, step, self.variant == "tensorflow", dtype)
         correction1, correction2 = 1 - self.beta1 ** (step + 1), 1 - self.beta2 ** (step + 1)
         rate, shrink = self.lr / correction1, correction2**-0.5
         if self.variant == "tensorflow":

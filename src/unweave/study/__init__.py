@@ -3,11 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unweave.study import analysis
-from unweave.study.columns import StudyTableError
-
 if TYPE_CHECKING:
-    from unweave.study.plan import Plan, plan
+    from unweave.study import analysis
+    from unweave.study.columns import StudyTableError
+    from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
     from unweave.study.study import Study, StudyFileError, read
     from unweave.study.work import run
@@ -26,18 +25,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Plan": "plan",
+    "Plan": "planning",
     "Results": "results",
     "Study": "study",
     "StudyFileError": "study",
+    "StudyTableError": "columns",
     "load": "results",
-    "plan": "plan",
+    "plan": "planning",
     "read": "study",
     "run": "work",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "analysis":
+        return import_module("unweave.study.analysis")
     if name in _HOMES:
         return getattr(import_module(f"unweave.study.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,13 +18,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unweave.errors import UnweaveError
 
-__all__ = ["STATES", "Ledger", "Worker"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["STATES", "Ledger", "Worker", "summary"]
 
 STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
 OPEN = ("planned", "claimed", "training")
@@ -234,8 +235,18 @@ class Ledger:
             found = dict(connection.execute("SELECT state, COUNT(*) FROM runs GROUP BY state"))
         return {state: found.get(state, 0) for state in STATES}
 
-    def table(self) -> pd.DataFrame:
+    def reasons(self) -> list[tuple[str, str, int, str]]:
+        """What is to be said of runs: state, error, of how many, and the name of one of them."""
+        with self._open() as connection:
+            return connection.execute(
+                "SELECT state, error, COUNT(*), MIN(run) FROM runs WHERE error IS NOT NULL"
+                " GROUP BY state, error ORDER BY COUNT(*) DESC"
+            ).fetchall()
+
+    def table(self) -> "pd.DataFrame":
         """All runs: run, kind, state, worker, error, changed."""
+        import pandas as pd
+
         with self._open() as connection:
             rows = connection.execute(
                 "SELECT run, kind, state, worker, error, changed FROM runs ORDER BY rowid"
@@ -307,6 +318,13 @@ class Ledger:
                 f"the ledger {self.path} cannot be used ({error}); "
                 f"`unweave study check --repair` makes it again from the runs"
             ) from error
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """How many runs there are in all and in each state, in a line."""
+    total = sum(counts.values())
+    said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+    return f"{total:,} run{'s' if total != 1 else ''}: {said}"
 
 
 def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from unweave.data.cache import whole_file
 from unweave.evaluation.kept import origin_text
 from unweave.methods import METHODS
 from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
-from unweave.study.ledger import Ledger
+from unweave.study.ledger import Ledger, summary
 from unweave.study.store import LEDGER, Store
 
 __all__ = ["Results", "load"]
@@ -76,10 +76,7 @@ class Results:
         return self.store.table_file
 
     def __str__(self) -> str:
-        counts = {state: count for state, count in self.counts.items() if count}
-        said = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-        total = sum(counts.values())
-        return f"{total:,} run{'s' if total != 1 else ''}: {said}"
+        return summary(self.counts)
 
     def __repr__(self) -> str:
         return f"study {self.store.folder}: {self}"

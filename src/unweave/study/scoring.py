@@ -1,4 +1,4 @@
-"""Scoring beside training: this process encodes, other processes compute.
+"""Scoring beside training: this process encodes, others compute.
 
 Encoding a data set takes a GPU a fraction of a second per model, scoring the codes takes a core
 many. So whoever trains also looks, a few times a second, whether a core is free (`Scorer.tick`);
@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -33,6 +34,8 @@ __all__ = ["Scorer"]
 
 TRIES = 3
 """How often a run is scored whose process dies."""
+LOOK_SECONDS = 1.0
+"""How often to ask the ledger for trained runs where there were none."""
 
 
 class _Job(NamedTuple):
@@ -52,7 +55,7 @@ class Scorer:
         worker: Who claims the runs.
         sources: Its data.
         device: Where models encode.
-        processes: How many processes.
+        processes: How many processes; with 0 this one computes, and training waits for it.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Scorer:
         self.jobs: dict[Future[Any], _Job] = {}
         self.pool: ProcessPoolExecutor | None = None
         self.done = 0
+        self.look_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -84,9 +88,10 @@ class Scorer:
         """Take in what is done, and give every free process a run; whether anything happened."""
         moved = self._collect()
         # One more than there are processes, so that none waits for this one.
-        while len(self.jobs) <= self.processes:
+        while len(self.jobs) <= self.processes and time.monotonic() >= self.look_at:
             runs = self.store.ledger.claim_trained(self.worker, 1)
             if not runs:
+                self.look_at = time.monotonic() + LOOK_SECONDS
                 break
             self._begin(self._config(runs[0]))
             moved = True
@@ -117,12 +122,23 @@ class Scorer:
             self._fail(config, error)
 
     def _submit(self, job: _Job) -> None:
-        if self.pool is None:
-            self.pool = ProcessPoolExecutor(
-                self.processes, multiprocessing.get_context("spawn"), _prepare
-            )
         names = [(wanted.metric.name, wanted.sampled) for wanted in job.wanted]
-        self.jobs[self.pool.submit(_score, names, job.codes)] = job
+        if not self.processes:
+            self._keep(job.config, job.wanted, _score(names, job.codes))
+            self._finish(job.config)
+            return
+        try:
+            future = self._opened().submit(_score, names, job.codes)
+        except BrokenProcessPool:
+            self.pool = None
+            future = self._opened().submit(_score, names, job.codes)
+        self.jobs[future] = job
+
+    def _opened(self) -> ProcessPoolExecutor:
+        if self.pool is None:
+            context = multiprocessing.get_context("spawn")
+            self.pool = ProcessPoolExecutor(self.processes, context, _prepare)
+        return self.pool
 
     def _collect(self) -> bool:
         finished = [future for future in self.jobs if future.done()]
@@ -138,8 +154,7 @@ class Scorer:
         return bool(finished)
 
     def _again(self, job: _Job, error: BrokenProcessPool) -> None:
-        """A process died, killed for its memory perhaps, and took the pool with it."""
-        self.pool = None
+        """A process died, killed for its memory perhaps, and took all of the pool with it."""
         if job.tries == TRIES:
             self._fail(job.config, UnweaveError(f"the process that scored it died ({error})"))
         else:

@@ -11,6 +11,7 @@ study/
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,9 +26,10 @@ from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.kept import Key, Outcome, kept, origin_text
+from unweave.evaluation.kept import SCORES, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
 from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, intact
+from unweave.fleet.train import CHECKPOINT, checkpoints
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.ledger import Ledger
@@ -178,6 +180,11 @@ class Store:
             with whole_file(self.folder / STUDY) as temporary:
                 temporary.write_text(json.dumps(said, indent=1) + "\n")
         self._forget()
+        asked = ("metrics", "sampled")
+        if [said["study"][n] for n in asked] != [before.get("study", {}).get(n) for n in asked]:
+            # Whoever looks at them finds what is missing.
+            done = [run for run, state in self._states() if state == "scored"]
+            self.ledger.reopen(done, "trained")
         return self._write_down(self.ledger, runs), errors
 
     def _runs(self, study: Study) -> tuple[list[Config], dict[str, Source], dict[str, str]]:
@@ -241,8 +248,23 @@ class Store:
         check = Check(len(folders) - len(damaged), damaged, missing, sorted(found - known.keys()))
         if repair:
             self._put_aside(damaged)
+            self.tidy()
             self._make_ledger(known)
         return check
+
+    def tidy(self) -> None:
+        """Remove what killed processes left half-written; only while nobody is at work."""
+        for path, runs in checkpoints(self.runs).items():
+            if all((self.runs / run).exists() for run in runs):
+                path.unlink(missing_ok=True)
+        for folder in (self.folder, self.runs):
+            for path in folder.glob(".*"):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif not path.name.startswith(CHECKPOINT):
+                    path.unlink(missing_ok=True)
+        for path in self.runs.glob(f"*/.{SCORES}.*"):
+            path.unlink(missing_ok=True)
 
     def at_work(self) -> bool:
         """Whether some process works on the study; not where the ledger cannot be read."""
@@ -278,6 +300,8 @@ class Store:
     def _make_ledger(self, runs: Mapping[str, Config]) -> None:
         """Write a ledger that says what the folders say, and put it in place of the old one."""
         with whole_file(self.folder / LEDGER) as temporary:
+            # What a killed process was writing to the old ledger must not reach the new one.
+            (self.folder / f"{LEDGER}-journal").unlink(missing_ok=True)
             ledger = Ledger(temporary)
             self._write_down(ledger, list(runs.values()))
             present = [c for name, c in runs.items() if (self.runs / name).exists()]

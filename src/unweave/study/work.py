@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def run(
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
-        scorers: How many processes compute scores; by default by the number of cores.
+        scorers: How many processes compute scores, by default by the number of cores; with 0 the
+            one that trains does.
         checkpoint_every: Seconds between checkpoints.
 
     Returns:
@@ -152,7 +153,11 @@ class Work:
         # A GPU leaves the cores to the scores; training on the cores takes half of them.
         free = cores - 1 if self.device.type == "cuda" else cores // 2
         self.scorer = Scorer(
-            store, self.worker, self.sources, self.device, scorers or max(1, free)
+            store,
+            self.worker,
+            self.sources,
+            self.device,
+            max(1, free) if scorers is None else scorers,
         )
         self.sizes: dict[str, int] = {}
         self.doing = ""
@@ -171,6 +176,8 @@ class Work:
                     pass
             finally:
                 self.ledger.release(self.worker)
+        if not self.ledger.workers():
+            self.store.tidy()
         Results(self.store).write()
 
     def _advance(self) -> bool:
@@ -272,14 +279,19 @@ class Work:
         if configs[0].steps:
             each = took / configs[0].steps / len(configs)
             self.ledger.note_speed(configs[0].fleet, device_name(self.device), each)
-        for config in configs:
-            found = self.store.look(config)
-            state = "diverged" if found.state == "diverged" else "trained"
-            self.ledger.mark([config.hash], state, None, [found.results])
+        self._note(configs)
+
+    def _note(self, configs: Sequence[Config]) -> None:
+        """Tell the ledger what became of runs that were trained."""
+        found = {config.hash: self.store.look(config) for config in configs}
+        lost = [run for run, one in found.items() if one.state == "diverged"]
+        rest = [run for run in found if run not in lost]
+        for state, runs in (("diverged", lost), ("trained", rest)):
+            self.ledger.mark(runs, state, None, [found[run].results for run in runs])
 
     def _fail(self, runs: Sequence[str], error: Exception) -> None:
         saved = [run for run in runs if (self.store.runs / run).exists()]
-        self.ledger.mark(saved, "trained")
+        self._note(self._configs(saved))
         self.ledger.mark([run for run in runs if run not in saved], "failed", sentence(error))
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -319,7 +331,9 @@ class Work:
 
         def beat() -> None:
             while not over.wait(BEAT_SECONDS):
-                self.ledger.beat(self.worker, self.doing)
+                # A disk that is full for a moment is no reason to fall silent.
+                with suppress(UnweaveError):
+                    self.ledger.beat(self.worker, self.doing)
 
         self.ledger.beat(self.worker)
         thread = threading.Thread(target=beat, daemon=True)

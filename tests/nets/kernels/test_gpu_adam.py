@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from unweave.nets import adam as plain
 from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.kernels import gpu_adam
 
@@ -159,3 +160,30 @@ def test_parameters_may_be_their_own_working_copy(device):
     fleet, other = Fleet(device), Fleet(device).move(0)
     fleet.working = fleet.parameters
     assert all(map(torch.equal, fleet.move(0).arrays(), other.arrays()))
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # numpy's, of log 0
+@pytest.mark.parametrize("variant", ["torch", "tensorflow"])
+@pytest.mark.parametrize("step", [0, 1, 9, 1_000, 299_999, 2**33])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rates_are_those_of_the_plain_version(device, variant, step, dtype, monkeypatch):
+    decays = [*RATES, (0.0, 0.0, 0.999, 1e-8), (1e-3, 0.9, 0.0, 0.0)]
+    optimisers = [
+        Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps, variant=variant)
+        for lr, beta1, beta2, eps in decays * 27  # a block and a little more
+    ]
+    expected = Adam.stack(optimisers).rates(torch.tensor(step), dtype)
+    asked, rates = [], gpu_adam.rates
+
+    def noted(*arguments):
+        asked.append(arguments)
+        return rates(*arguments)
+
+    monkeypatch.setattr(plain, "fused", lambda x: True)
+    monkeypatch.setattr(gpu_adam, "rates", noted)
+    found = Adam.stack(optimisers, device).rates(torch.tensor(step, device=device), dtype)
+    assert len(asked) == 1
+    assert found.dtype == dtype
+    assert found.is_contiguous()
+    rtol = 1e-12 if dtype == torch.float64 else 2e-7
+    torch.testing.assert_close(found.cpu(), expected, rtol=rtol, atol=0)

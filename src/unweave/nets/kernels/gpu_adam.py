@@ -1,15 +1,46 @@
-"""Adam on a GPU: parameters, moments and the copy to multiply with, in one pass and one launch."""
+"""Adam on a GPU: parameters, moments and the copy to multiply with, in one pass and one launch.
+
+The rates of a step, a few numbers per model, are another.
+"""
 
 import itertools
 from collections.abc import Sequence
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["update"]
+__all__ = ["rates", "update"]
 
 BLOCK = 1024
+MODELS = 128
+
+
+def rates(
+    lr: Tensor,
+    beta1: Tensor,
+    beta2: Tensor,
+    eps: Tensor,
+    step: Tensor,
+    tensorflow: bool,
+    dtype: torch.dtype,
+) -> Tensor:
+    """See `Adam.rates`: `[M, 5]`.
+
+    Args:
+        lr: float64 `[M, 1]`, as are the next three.
+        beta1: Decay of the mean of gradients.
+        beta2: Decay of the mean of squares.
+        eps: Added to the root.
+        step: int64, counted from 0.
+        tensorflow: Whether the variant is TensorFlow's.
+        dtype: Of the result.
+    """
+    out = torch.empty(len(lr), 5, dtype=dtype, device=lr.device)
+    grid = (triton.cdiv(len(lr), MODELS),)
+    _rates_kernel[grid](lr, beta1, beta2, eps, step, out, len(lr), tensorflow, MODELS)
+    return out
 
 
 def update(
@@ -58,6 +89,35 @@ def update(
         COPY=working.data_ptr() != parameters.data_ptr(),
         BLOCK=BLOCK,
     )
+
+
+@triton.jit
+def _rates_kernel(
+    lr,
+    beta1,
+    beta2,
+    eps,
+    step,
+    out,
+    models,
+    TENSORFLOW: tl.constexpr,
+    MODELS: tl.constexpr,
+):
+    model = tl.program_id(0) * MODELS + tl.arange(0, MODELS)
+    known = model < models
+    decay1 = tl.load(beta1 + model, mask=known, other=0.5)
+    decay2 = tl.load(beta2 + model, mask=known, other=0.5)
+    count = (tl.load(step) + 1).to(tl.float64)
+    root = tl.sqrt(1 - tl.exp(count * tl.log(decay2)))
+    rate = tl.load(lr + model, mask=known, other=0.0) / (1 - tl.exp(count * tl.log(decay1)))
+    shrink = 1 / root
+    if TENSORFLOW:
+        rate *= root
+        shrink = tl.full((MODELS,), 1.0, tl.float64)
+    values = (rate, 1 - decay1, 1 - decay2, shrink, tl.load(eps + model, mask=known, other=0.0))
+    for place in tl.static_range(5):
+        value = values[place].to(out.dtype.element_ty)
+        tl.store(out + model * 5 + place, value, mask=known)
 
 
 @triton.jit

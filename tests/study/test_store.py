@@ -1,0 +1,237 @@
+"""The folder of a study: checksums, damage, and the ledger made again."""
+
+import json
+import shutil
+import time
+
+import pandas as pd
+import pytest
+import torch
+
+import unweave as uw
+from unweave.cli import main
+from unweave.errors import UnweaveError
+from unweave.fleet.models import intact
+from unweave.study import Study, load, plan, run
+from unweave.study.ledger import Ledger, Worker
+from unweave.study.store import Store
+
+STRENGTHS = {
+    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
+    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100]},
+    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
+    "beta_tc_vae": {"beta": [1, 2, 4, 6, 8, 10]},
+    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+}
+SEVEN = (
+    "dsprites",
+    "color_dsprites",
+    "noisy_dsprites",
+    "scream_dsprites",
+    "smallnorb",
+    "cars3d",
+    "shapes3d",
+)
+
+
+@pytest.fixture
+def done(small, tmp_path):
+    """The folder of a small study that is done."""
+    run(small(), tmp_path / "done", progress=False, scorers=0)
+    return tmp_path / "done"
+
+
+def states(folder):
+    table = load(folder).store.ledger.table()
+    return dict(zip(table["run"], table["state"], strict=True))
+
+
+def some_run(folder):
+    return sorted((folder / "runs").iterdir())[1]
+
+
+def flip(path, place=-5):
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_run_is_whole_until_a_bit_of_it_changes(done):
+    assert str(Store(done).check()) == "4 runs are whole"
+    folder = some_run(done)
+    for name in ("config.json", "weights.safetensors", "curve.parquet", "SHA256SUMS"):
+        flip(folder / name)
+        assert not intact(folder)
+        flip(folder / name)
+        assert intact(folder)
+    (folder / "curve.parquet").unlink()
+    assert not intact(folder)
+
+
+def test_checksums_are_in_the_usual_form(done):
+    import subprocess
+
+    command = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
+    assert subprocess.run(command, cwd=some_run(done), check=False).returncode == 0
+
+
+def test_a_damaged_run_is_put_aside_and_trained_again(done, small):
+    folder = some_run(done)
+    before = uw.load(folder).parameters["encoder"]
+    flip(folder / "weights.safetensors")
+    found = Store(done).check()
+    assert (found.whole, found.damaged, found.good) == (3, [folder.name], False)
+    assert folder.exists()
+    Store(done).check(repair=True)
+    assert states(done)[folder.name] == "planned"
+    assert (done / "damaged" / folder.name / "weights.safetensors").exists()
+    run(small(), done, progress=False, scorers=0)
+    assert torch.equal(uw.load(folder).parameters["encoder"], before)
+    assert set(states(done).values()) == {"scored"}
+    assert Store(done).check().good
+
+
+def test_the_ledger_is_made_again_from_the_folders(done):
+    table, before = load(done).table, states(done)
+    (done / "ledger.sqlite").write_bytes(b"nothing" * 1000)
+    (done / "ledger.sqlite-journal").write_bytes(b"left by a killed process")
+    with pytest.raises(UnweaveError, match="check --repair"):
+        _ = load(done).table
+    assert Store(done).check(repair=True).good
+    assert states(done) == before
+    pd.testing.assert_frame_equal(load(done).table, table)
+    assert not (done / "ledger.sqlite-journal").exists()
+
+
+def test_a_score_that_was_changed_is_computed_again(done, small):
+    file = some_run(done) / "scores.json"
+    before = json.loads(file.read_text())
+    file.write_text(file.read_text().replace('"mig": 0.', '"mig": 1.'))
+    Store(done).check(repair=True)
+    assert states(done)[file.parent.name] == "trained"
+    run(small(), done, progress=False, scorers=0)
+    after = json.loads(file.read_text())
+    assert sorted(map(str, after)) == sorted(map(str, before))
+
+
+def test_what_is_gone_is_missing_and_then_planned(done):
+    folder = some_run(done)
+    shutil.rmtree(folder)
+    found = Store(done).check()
+    assert found.missing == [folder.name]
+    assert "1 missing" in str(found)
+    Store(done).check(repair=True)
+    assert states(done)[folder.name] == "planned"
+
+
+def test_runs_that_are_no_longer_asked_for_stay(done, small):
+    fewer = small(methods={"beta_vae": {"beta": 4}})
+    run(fewer, done, progress=False, scorers=0)
+    found = Store(done).check(repair=True)
+    assert len(found.unknown) == 0
+    assert len(load(done).table) == 4
+
+
+def test_strangers_are_left_alone(done, small):
+    other = small(steps=5, seeds=1)
+    run(other, done.parent / "other", progress=False, scorers=0)
+    strange = some_run(done.parent / "other")
+    shutil.copytree(strange, done / "runs" / strange.name)
+    assert Store(done).check().unknown == [strange.name]
+
+
+def test_leftovers_of_killed_processes_go(done):
+    (done / "runs" / ".abc.tmp").mkdir()
+    (done / "runs" / ".abc.tmp" / "weights.safetensors").write_bytes(b"half")
+    (some_run(done) / ".scores.json.xyz").write_bytes(b"half")
+    (done / ".study.parquet.xyz").write_bytes(b"half")
+    Store(done).tidy()
+    assert not list(done.rglob(".*"))
+    assert Store(done).check().good
+
+
+def test_repair_waits_for_those_at_work(done, capsys):
+    Ledger(done / "ledger.sqlite").beat(Worker.here())
+    with pytest.raises(SystemExit) as left:
+        main(["study", "check", str(done), "--repair"])
+    assert left.value.code == 2
+    assert "other processes are at work" in capsys.readouterr().err
+
+
+def test_check_tells_by_its_exit_code(done, capsys):
+    main(["study", "check", str(done)])
+    flip(some_run(done) / "weights.safetensors")
+    with pytest.raises(SystemExit) as left:
+        main(["study", "check", str(done)])
+    assert left.value.code == 1
+    assert "1 damaged" in capsys.readouterr().out
+
+
+def test_where_there_is_no_study(tmp_path):
+    with pytest.raises(UnweaveError, match="there is no study in"):
+        load(tmp_path)
+
+
+def test_status_names_what_went_wrong(done, capsys):
+    ledger = Ledger(done / "ledger.sqlite")
+    runs = list(states(done))
+    ledger.mark(runs[:2], "failed", "the sky fell")
+    ledger.beat(Worker.here(), "3 models at step 5 of 9")
+    main(["study", "status", str(done)])
+    said = capsys.readouterr().out
+    assert "4 runs: 2 scored, 2 failed" in said
+    assert f"2 failed: the sky fell ({min(runs[:2])}, …)" in said
+    assert "3 models at step 5 of 9" in said
+
+
+class Took:
+    """Measures a block."""
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+        return self
+
+    def __exit__(self, *_):
+        self.seconds = time.perf_counter() - self.start
+
+
+def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
+    study = Study(data=SEVEN, methods=STRENGTHS, seeds=50, settings={"precision": "bf16"})
+    store = Store(tmp_path)
+    store.runs.mkdir()
+    with Took() as planning:
+        said = str(plan(study, tmp_path, device="cpu"))
+        added, errors = store.plan(study)
+    assert (added, errors) == (12_600, {})
+    assert "12,600" in said
+    names = [config.hash for config in study.runs()]
+    scores = {f"score{k}": k / 7 for k in range(40)}
+    store.ledger.mark(names, "scored", None, [scores] * len(names))
+    with Took() as status:
+        assert str(load(tmp_path)) == "12,600 runs: 12,600 scored"
+    with Took() as reading:
+        table = load(tmp_path).table
+    assert table.shape[0] == 12_600
+    assert table.groupby(["data", "method", "strength"]).size().eq(50).all()
+    assert planning.seconds < 10
+    assert status.seconds < 1
+    assert reading.seconds < 2
+
+
+def test_a_ledger_is_made_again_in_milliseconds_per_run(done, small):
+    """12,600 runs within a minute: 4.7 ms each."""
+    study = small(seeds=100, methods={"beta_vae": {"beta": [1, 4, 16]}})
+    pattern = some_run(done)
+    for config in study.runs():
+        folder = done / "runs" / config.hash
+        if not folder.exists():
+            shutil.copytree(pattern, folder)
+            (folder / "config.json").write_text(json.dumps(config.to_dict()))
+    store = Store(done)
+    store.plan(study)
+    with Took() as making:
+        store._make_ledger(store._known(repair=True))
+    assert len(load(done).table) == 300
+    assert making.seconds < 60 * 300 / 12_600

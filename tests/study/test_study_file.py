@@ -1,0 +1,153 @@
+"""What a study file says, and what is said where it cannot be understood."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+import unweave as uw
+from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.study import Study, StudyFileError, read
+from unweave.study.study import Source
+
+SAID = {
+    "name": "sprites",
+    "data": ["dsprites", {"name": "upright", "load": "dsprites", "slice": {"orientation": 0}}],
+    "methods": {"beta_vae": {"beta": [1, 4, 16]}, "dip-vae-i": {"lambda_od": 5}},
+    "seeds": 3,
+    "steps": 20,
+    "metrics": ["classic", "gaussian-total-correlation"],
+    "sampled": ["gaussian_total_correlation"],
+    "settings": {"batch": 8, "optimiser": {"lr": 1e-3}},
+}
+PYTHON = """
+import unweave as uw
+study = uw.study.Study(
+    name="sprites",
+    data=["dsprites", {"name": "upright", "load": "dsprites", "slice": {"orientation": 0}}],
+    methods={"beta_vae": {"beta": [1, 4, 16]}, "dip-vae-i": {"lambda_od": 5}},
+    seeds=range(3),
+    steps=20,
+    settings={"batch": 8, "optimiser": uw.Adam(lr=1e-3)},
+)
+"""
+
+
+def names(study):
+    return [config.hash for config in study.runs()]
+
+
+def test_a_study_is_every_combination():
+    study = Study.from_dict(SAID)
+    configs = study.runs()
+    assert len(configs) == 2 * (3 + 1) * 3 == len({config.hash for config in configs})
+    assert [c.seed for c in configs[:4]] == [0, 1, 2, 0]
+    assert [c.method.name for c in configs[:12]] == ["beta_vae"] * 9 + ["dip_vae_i"] * 3
+    assert {c.optimiser.lr for c in configs} == {1e-3}
+    assert {(c.batch, c.steps) for c in configs} == {(8, 20)}
+
+
+def test_a_file_says_the_same_in_yaml_json_and_python(tmp_path):
+    files = {"a.yaml": yaml.safe_dump(SAID), "b.json": json.dumps(SAID), "c.py": PYTHON}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        assert names(read(tmp_path / name)) == names(Study.from_dict(SAID))
+
+
+def test_what_is_written_down_is_the_same_study():
+    study = Study.from_dict(SAID)
+    again = Study.from_dict(json.loads(json.dumps(study.to_dict())))
+    assert names(again) == names(study)
+    assert again.metrics == study.metrics
+    assert [source.name for source in again.sources] == ["dsprites", "upright"]
+
+
+def test_a_file_without_a_name_is_called_as_itself(tmp_path):
+    (tmp_path / "squares.yaml").write_text("data: dsprites\nmethods: {vae: }\n")
+    study = read(tmp_path / "squares.yaml")
+    assert (study.name, len(study.runs())) == ("squares", 1)
+
+
+def test_several_grids_of_one_method_add_up():
+    study = Study(
+        data="dsprites", methods={"beta_tc_vae": [{"beta": [1, 2]}, {"alpha": [2, 3]}]}, seeds=2
+    )
+    assert [(c.method.beta, c.method.alpha) for c in study.runs()[::2]] == [
+        (1, 1),
+        (2, 1),
+        (6, 2),
+        (6, 3),
+    ]
+
+
+def test_a_source_is_what_training_remembers():
+    said = {"load": "dsprites", "slice": {"shape": 0, "scale": [1, 2]}, "leave_out": {"posX": 3}}
+    source = Source.of(said)
+    data = uw.data.load("dsprites").slice(shape=0, scale=[1, 2]).leave_out(posX=3)
+    assert source.origin == data.origin
+    assert len(source.open()) == len(data)
+    assert Source.of(source.to_dict()) == source
+    correlated = Source.of({"load": "dsprites", "correlate": ["posX", "posY", 0.5]})
+    assert correlated.origin == uw.data.load("dsprites").correlate("posX", "posY", 0.5).origin
+
+
+def test_planning_on_published_data_needs_no_data():
+    source = Source.of("Cars3D")
+    assert source.origin == (["load", "cars3d", {}],)
+    assert source.shape == (64, 64, 3)
+
+
+def test_your_own_images_are_known_by_their_pixels(tmp_path):
+    np.save(tmp_path / "mine.npy", np.zeros((8, 32, 32, 1), np.uint8))
+    source = Source.of(str(tmp_path / "mine.npy"))
+    assert (source.name, source.shape) == ("mine", (32, 32, 1))
+    first = source.origin
+    np.save(tmp_path / "mine.npy", np.ones((8, 32, 32, 1), np.uint8))
+    assert Source.of(source.to_dict()).origin != first
+    (tmp_path / "mine.npy").unlink()
+    with pytest.raises(DataError, match="there is no file"):
+        _ = Source.of(source.to_dict()).origin
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"data": []}, "needs data"),
+        ({"data": [3]}, "a data set is a name, or a mapping with `load`, but got 3"),
+        ({"data": ["dsprites", "dsprites"]}, "two data sets are called 'dsprites'"),
+        ({"methods": {}}, "needs methods"),
+        ({"methods": {"beta_vea": {}}}, "did you mean 'beta_vae'"),
+        ({"methods": {"beta_vae": {"bets": 3}}}, "did you mean 'beta'"),
+        ({"methods": {"beta_vae": 4}}, "the grid of beta_vae is a mapping"),
+        ({"methods": {"beta_vae": {"beta": -1}}}, "must be at least 0"),
+        ({"metrics": ["mgi"]}, "did you mean 'mig'"),
+        ({"sampled": ["nothing"]}, "no metric is called 'nothing'"),
+        ({"seeds": 0}, "at least one seed"),
+        ({"settings": {"btach": 3}}, "did you mean 'batch'"),
+        ({"settings": {"architecture": "con"}}, "did you mean 'conv'"),
+        ({"sedes": 3}, "did you mean 'seeds'"),
+    ],
+)
+def test_what_cannot_be_understood_is_one_sentence(change, sentence):
+    with pytest.raises(UnweaveError, match=sentence) as caught:
+        Study.from_dict({**SAID, **change})
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_studies(tmp_path):
+    with pytest.raises(StudyFileError, match="there is no study file"):
+        read(tmp_path / "none.yaml")
+    for text, sentence in {
+        "a: [": "no YAML",
+        "- 1": "a mapping",
+        "data: dsprites": "methods",
+    }.items():
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(StudyFileError, match=sentence):
+            read(tmp_path / "bad.yaml")
+    (tmp_path / "bad.py").write_text("study = 3")
+    with pytest.raises(StudyFileError, match="must set `study`"):
+        read(tmp_path / "bad.py")
+    with pytest.raises(UnknownNameError):
+        Study(data="dsprites", methods={"vae": {}}, settings={"seed": 3})

@@ -1,0 +1,311 @@
+"""Studies that run: trained, scored, stopped, killed, extended, and in trouble."""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.metrics import METRICS
+from unweave.study import load, plan, run
+from unweave.study.ledger import Ledger
+from unweave.study.scoring import Scorer
+from unweave.study.store import Store
+from unweave.study.work import Work
+
+
+def go(study, folder, **options):
+    return run(study, folder, progress=False, **{"scorers": 0, **options})
+
+
+def weights(folder):
+    """All parameters of every run in a study's folder."""
+    return {
+        path.name: torch.cat([b.flatten() for b in uw.load(path).parameters.values()])
+        for path in sorted((folder / "runs").iterdir())
+    }
+
+
+def states(folder):
+    table = load(folder).store.ledger.table()
+    return dict(zip(table["run"], table["state"], strict=True))
+
+
+def test_the_table_has_what_evaluating_the_models_gives(small, few, tmp_path):
+    study = small(sampled=["gaussian_total_correlation"], metrics=["mig", "dci", "elbo"])
+    table = go(study, tmp_path).table
+    assert table[
+        ["data", "method", "strength", "beta", "seed", "steps", "state"]
+    ].values.tolist() == [
+        ["few", "beta_vae", beta, beta, seed, 12, "scored"] for beta in (1, 4) for seed in (0, 1)
+    ]
+    data = uw.data.load(few["load"], factors=few["factors"])
+    shutil.copytree(
+        tmp_path / "runs", tmp_path / "again", ignore=shutil.ignore_patterns("scores*")
+    )
+    models = tmp_path / "again"
+    expected = uw.evaluate(models, data, metrics=["mig", "dci", "elbo"], progress=False)
+    sampled = uw.evaluate(
+        models, data, metrics="gaussian_total_correlation", sampled=True, progress=False
+    )
+    ours = table.set_index("run").loc[expected["run"]]
+    for name in ("mig", "dci", "dci.completeness", "elbo", "elbo.kl"):
+        np.testing.assert_array_equal(ours[name], expected[name])
+    name = "gaussian_total_correlation"
+    np.testing.assert_array_equal(ours[f"sampled.{name}"], sampled[name])
+    for one, (_, row) in zip(table["run"], table.iterrows(), strict=True):
+        last = uw.load(tmp_path / "runs" / one).curve.iloc[-1]
+        assert row["reconstruction"] == last["reconstruction"]
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "study.parquet"), table)
+    pd.testing.assert_frame_equal(load(tmp_path).table, table)
+
+
+def test_runs_are_those_of_training_without_a_study(small, few, tmp_path):
+    go(small(), tmp_path)
+    data = uw.data.load(few["load"], factors=few["factors"])
+    method = uw.methods.BetaVAE(beta=4)
+    alone = uw.train(method, data, seeds=[1], steps=12, batch=8, progress=False)[0]
+    saved = uw.load(tmp_path / "runs" / alone.config.hash)
+    for name, buffer in alone.parameters.items():
+        torch.testing.assert_close(saved.parameters[name], buffer, rtol=0, atol=1e-6)
+
+
+def test_added_values_train_only_what_is_missing(small, tmp_path):
+    go(small(), tmp_path)
+    before = {p.name: p.stat().st_ino for p in (tmp_path / "runs").iterdir()}
+    more = small(methods={"beta_vae": {"beta": [1, 4, 16]}}, metrics=["mig", "sap"])
+    assert plan(more, tmp_path).models == 2
+    table = go(more, tmp_path).table
+    after = {p.name: p.stat().st_ino for p in (tmp_path / "runs").iterdir()}
+    assert len(after) == 6
+    assert before.items() <= after.items()
+    assert table["sap"].notna().all()
+    assert sorted(table["strength"]) == [1, 1, 4, 4, 16, 16]
+    assert plan(more, tmp_path).models == 0
+
+
+def test_nothing_is_done_twice(small, tmp_path):
+    go(small(), tmp_path)
+    stamps = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*") if p.is_file()}
+    go(small(), tmp_path)
+    assert stamps == {
+        p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*") if p.is_file()
+    }
+
+
+def test_scores_of_other_processes_are_those_of_this_one(small, tmp_path):
+    study = small(metrics=["mig", "dci", "factor_vae"])
+    here = go(study, tmp_path / "here").table
+    there = go(study, tmp_path / "there", scorers=2).table
+    pd.testing.assert_frame_equal(here, there)
+
+
+def test_a_diverged_model_costs_itself_only(small, tmp_path):
+    study = small(settings={"batch": 8, "optimiser": {"lr": 1e30}}, seeds=1)
+    results = go(study, tmp_path)
+    assert results.counts["diverged"] == 2
+    assert str(results) == "2 runs: 2 diverged"
+    good = small(seeds=1)
+    go(good, tmp_path)
+    counts = load(tmp_path).counts
+    assert (counts["diverged"], counts["scored"]) == (2, 2)
+
+
+def test_data_that_cannot_be_had_fails_its_own_runs_only(small, few, tmp_path):
+    images = tmp_path / "mine.npy"
+    np.save(images, np.random.default_rng(0).integers(256, size=(32, 32, 32, 1), dtype=np.uint8))
+    study = small(data=[few, str(images)], metrics=["active_units"], seeds=1)
+    store = Store(tmp_path / "study")
+    store.runs.mkdir(parents=True)
+    store.plan(study)
+    images.unlink()
+    results = go(study, tmp_path / "study")
+    assert (results.counts["scored"], results.counts["failed"]) == (2, 2)
+    reasons = set(results.failures["error"])
+    assert len(reasons) == 1
+    assert "there is no file" in reasons.pop()
+    np.save(images, np.zeros((32, 32, 32, 1), np.uint8))
+    assert "is not what it was" in go(study, tmp_path / "study").failures["error"].iloc[0]
+
+
+def test_a_metric_that_raises_is_said_and_the_study_goes_on(small, tmp_path, monkeypatch):
+    def broken(codes, factors=None, seed=0):
+        raise ZeroDivisionError("by nothing")
+
+    metric = METRICS["mig"]
+    monkeypatch.setitem(METRICS, "mig", type(metric)(**{**vars(metric), "function": broken}))
+    results = go(small(seeds=1), tmp_path)
+    assert results.counts["scored"] == 2
+    assert set(results.failures["error"]) == {"no mig: ZeroDivisionError: by nothing"}
+    assert results.table["active_units"].notna().all()
+
+
+def test_a_scoring_process_that_dies_is_replaced(small, tmp_path):
+    store = Store(tmp_path)
+    store.runs.mkdir()
+    store.plan(small(metrics=["mig", "dci"]))
+    work = Work(store, scorers=1)
+    killed = []
+
+    class Killing(Scorer):
+        def _submit(self, job):
+            super()._submit(job)
+            if len(killed) < 2:
+                # The pool starts its process when it is given something to do.
+                time.sleep(0.2)
+                for process in list(self.pool._processes.values()):
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed.append(process.pid)
+
+    work.scorer = Killing(store, work.worker, work.sources, work.device, 1)
+    work.go()
+    assert len(killed) == 2
+    assert load(tmp_path).counts["scored"] == 4
+
+
+def test_a_folder_that_cannot_be_written(small, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnweaveError, match=r"cannot write into .*choose another folder"):
+        go(small(), tmp_path / "file" / "study")
+
+
+def test_too_little_room_stops_before_training(small, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(UnweaveError, match=r"needs 0\.\d+ GB in .*make room"):
+        go(small(), tmp_path)
+    assert load(tmp_path).counts["planned"] == 4
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+from unweave.cli import main
+main(["study", "run", sys.argv[1], "--out", sys.argv[2], "--scorers", "0"])
+"""
+
+
+def test_a_disk_that_fills_while_saving_fails_the_runs_and_tells(small, tmp_path):
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(small().to_dict()))
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", FULL, str(file), str(out)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1, result.stderr
+    assert "4 runs: 4 failed" in result.stdout
+    assert "Traceback" not in result.stderr
+    assert [p for p in (out / "runs").iterdir() if not p.name.startswith(".")] == []
+    # With room again, the same goes on.
+    assert go(small(), out).counts["scored"] == 4
+
+
+def test_interrupted_training_goes_on_and_ends_the_same(small, tmp_path):
+    study = small(steps=150)
+    go(study, tmp_path / "whole")
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(study.to_dict()))
+    code = "import sys; from unweave.cli import main; main(sys.argv[1:])"
+    words = ["study", "run", str(file), "--out", str(tmp_path / "cut"), "--scorers", "0"]
+    command = [sys.executable, "-c", code, *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    ledger = tmp_path / "cut" / "ledger.sqlite"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if ledger.exists() and Ledger(ledger).counts()["training"]:
+            break
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "run the same again to go on from there" in said
+    assert load(tmp_path / "cut").counts["planned"] == 4
+    assert list((tmp_path / "cut" / "runs").glob(".fleet-*"))
+    go(study, tmp_path / "cut")
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert whole.keys() == cut.keys()
+    for name, values in whole.items():
+        assert torch.equal(values, cut[name])
+
+
+def worker(folder):
+    torch.set_num_threads(1)
+    Work(Store(folder), scorers=0, fleet_size=2, checkpoint_every=0.02).go()
+
+
+def test_fifty_kills_lose_nothing_and_change_nothing(small, tmp_path):
+    study = small(
+        methods={"beta_vae": {"beta": [1, 4]}, "dip_vae_ii": {"lambda_od": [1, 10]}},
+        seeds=4,
+        steps=60,
+    )
+    go(study, tmp_path / "calm")
+    store = Store(tmp_path / "storm")
+    store.runs.mkdir(parents=True)
+    store.plan(study)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["unweave.study.work"])
+    chance, kills, left = random.Random(0), 0, []
+    deadline = time.monotonic() + 240
+    while kills < 50 and time.monotonic() < deadline:
+        left = [one for one in left if one.is_alive()]
+        while len(left) < 2:
+            left.append(context.Process(target=worker, args=(store.folder,)))
+            left[-1].start()
+        time.sleep(chance.uniform(0.02, 0.5))
+        victim = left.pop(chance.randrange(2))
+        if victim.is_alive():
+            os.kill(victim.pid, signal.SIGKILL)
+            kills += 1
+        victim.join()
+        if not store.ledger.busy():
+            # All done too early: take some runs away, as a lost disk would, and go on.
+            for folder in sorted(store.runs.iterdir())[::2]:
+                shutil.rmtree(folder)
+            store.ledger.reopen(
+                [c.hash for c in study.runs() if not (store.runs / c.hash).exists()], "planned"
+            )
+    for one in left:
+        one.kill()
+        one.join()
+    assert kills == 50
+    worker(store.folder)
+    assert set(states(store.folder).values()) == {"scored"}
+    calm, storm = weights(tmp_path / "calm"), weights(tmp_path / "storm")
+    assert calm.keys() == storm.keys()
+    for name, values in calm.items():
+        torch.testing.assert_close(storm[name], values, rtol=0, atol=1e-6)
+    table = load(store.folder).table.set_index("run")
+    expected = load(tmp_path / "calm").table.set_index("run").loc[table.index]
+    pd.testing.assert_frame_equal(
+        table[["mig", "reconstruction"]], expected[["mig", "reconstruction"]], atol=1e-3
+    )
+    assert [p.name for p in store.runs.glob(".*")] == []
+    assert store.check().good
+
+
+def test_two_processes_share_a_study(small, tmp_path):
+    study = small(seeds=4)
+    store = Store(tmp_path)
+    store.runs.mkdir()
+    store.plan(study)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["unweave.study.work"])
+    both = [context.Process(target=worker, args=(tmp_path,)) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert [one.exitcode for one in both] == [0, 0]
+    assert load(tmp_path).counts["scored"] == 8
