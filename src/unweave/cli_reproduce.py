@@ -62,7 +62,7 @@ def _trained(
     recipe: Recipe, scale: str, folder: Path, on: str, plan_only: bool, yes: bool
 ) -> pd.DataFrame | None:
     """Print the plan, then train; None where only the plan was wanted."""
-    from unweave.study.plan import plan
+    from unweave.study import plan
 
     study = study_of(recipe, scale)
     if study is None:

@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.recipes.recipe import Recipe, RecipeError
 
 if TYPE_CHECKING:
-    from unweave.study.study import Study
+    from unweave.study import Study
 
 __all__ = ["Reproduction", "compare", "default_folder", "study_of", "train"]
 
@@ -36,7 +36,7 @@ def default_folder(recipe: Recipe, scale: str) -> Path:
 
 def study_of(recipe: Recipe, scale: str) -> "Study | None":
     """What a recipe trains at a scale; None where it trains nothing."""
-    from unweave.study.study import Study
+    from unweave.study import Study
 
     keys = recipe.study(scale)
     return None if keys is None else Study(**keys)
@@ -44,28 +44,9 @@ def study_of(recipe: Recipe, scale: str) -> "Study | None":
 
 def train(study: "Study", folder: Path, on: str = "here", progress: bool = True) -> pd.DataFrame:
     """Run or continue a study, and return its table."""
-    from unweave.study.work import run
+    from unweave.study import run
 
-    _score_again(study, folder)
     return run(study, folder, on=on, progress=progress).table
-
-
-def _score_again(study: "Study", folder: Path) -> None:
-    """Open scored runs again that lack one of the study's metrics.
-
-    Recipes share runs and differ in metrics, and a run counts as scored by those of its time.
-    """
-    from unweave.evaluation.choice import choose
-    from unweave.study.results import load
-    from unweave.study.store import LEDGER
-
-    if not (folder / LEDGER).exists():
-        return
-    results = load(folder)
-    table = results.table
-    wanted = [metric.name for metric in choose(study.metrics)]
-    lacking = table.reindex(columns=wanted).isna().any(axis=1) & (table["state"] == "scored")
-    results.store.ledger.reopen(table.loc[lacking, "run"].tolist(), "trained")
 
 
 def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
