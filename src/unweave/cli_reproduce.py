@@ -10,6 +10,8 @@ from unweave.recipes.running import compare, default_folder, study_of, train
 
 __all__ = ["list_recipes", "reproduce_recipe"]
 
+PRINTED = ("published", "spread")
+
 
 def list_recipes(paper: str | None = None) -> None:
     """Print all recipes, or those of one paper: where they stand, what they show, their status."""
@@ -104,14 +106,19 @@ def _print(frame: pd.DataFrame) -> None:
     for name in frame:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
         drawn.add_column(str(name), justify="right" if numeric else "left")
-    for row in frame.itertuples(index=False):
-        drawn.add_row(*map(_cell, row))
+    for row in frame.to_dict("records"):
+        drawn.add_row(*(_cell(value, name in PRINTED) for name, value in row.items()))
     if not console.is_terminal:
         console.width = max(160, console.measure(drawn).maximum)
     console.print(drawn)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, printed: bool) -> str:
+    """What was published to every digit that is printed, what was obtained to three."""
     if pd.isna(value):
         return "–"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.7g}" if printed and isinstance(value, float) else _short(value)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
