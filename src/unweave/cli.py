@@ -374,6 +374,40 @@ def study_check(folder: StudyFolder, repair: bool = False) -> None:
     check_study(folder, repair)
 
 
+@app.command(name="reproduce")
+def reproduce(
+    name: Annotated[
+        Positional[str | None],
+        arg(metavar="NAME", help="A recipe or a paper; without it, all recipes are listed."),
+    ] = None,
+    scale: Literal["smoke", "hour", "paper"] = "smoke",
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FOLDER", help="By default reproduce/PAPER-SCALE."),
+    ] = None,
+    on: str = "here",
+    plan: bool = False,
+    yes: bool = False,
+) -> None:
+    """Reproduce a published table or figure: published and obtained, side by side.
+
+    Example: unweave reproduce common-assumptions/variance-explained --scale smoke
+
+    Args:
+        scale: smoke (minutes on a CPU), hour (one GPU-hour) or paper (as published).
+        on: here (this process); ray (one of its own); auto or ray://host:port (a cluster).
+        plan: Only say what it would take.
+        yes: Train what is meant for a GPU where there is none.
+    """
+    from unweave.cli_reproduce import list_recipes, reproduce_recipe
+    from unweave.recipes import PAPERS
+
+    if name is None or name in PAPERS:
+        list_recipes(name)
+    else:
+        reproduce_recipe(name, scale, out, on, plan, yes)
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command line; errors that a user can put right are one sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args

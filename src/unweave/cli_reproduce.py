@@ -1,0 +1,124 @@
+"""The command `unweave reproduce`: what it lists, trains, compares and prints."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find
+from unweave.recipes.running import compare, default_folder, study_of, train
+
+__all__ = ["list_recipes", "reproduce_recipe"]
+
+PRINTED = ("published", "spread")
+
+
+def list_recipes(paper: str | None = None) -> None:
+    """Print all recipes, or those of one paper: where they stand, what they show, their status."""
+    for name, citation in PAPERS.items():
+        if paper in (None, name):
+            print(f"\n{citation}")
+            recipes = [recipe for recipe in RECIPES.values() if recipe.paper == name]
+            _print(
+                pd.DataFrame(
+                    [
+                        {"name": r.name, "where": r.where, "what": r.title, "status": r.status}
+                        for r in recipes
+                    ]
+                )
+            )
+    print("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
+
+
+def reproduce_recipe(
+    name: str, scale: str, out: Path | None, on: str, plan_only: bool, yes: bool
+) -> None:
+    """Run a recipe, print published and obtained side by side, and say how far they agree."""
+    recipe = find(name)
+    print(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
+    if recipe.waits_for or recipe.for_reference:
+        _only_published(recipe)
+        return
+    folder = default_folder(recipe, scale) if out is None else out
+    table = _trained(recipe, scale, folder, on, plan_only, yes)
+    if table is None:
+        return
+    found = compare(recipe, table, folder)
+    _print(_obtained(found.frame))
+    for sentence in found.sentences:
+        print(sentence)
+    if scale != "paper":
+        print(f"\nScale {scale}: {SCALES[scale]}.")
+    print("Saved: " + ", ".join(str(file) for file in found.files))
+
+
+def _only_published(recipe: Recipe) -> None:
+    """What can be said of a recipe that cannot be run."""
+    _print(recipe.published())
+    if recipe.waits_for:
+        raise RecipeError(f"{recipe.name} cannot be run yet: it waits for {recipe.waits_for}")
+    print("This is for reference: there is nothing to obtain.")
+
+
+def _trained(
+    recipe: Recipe, scale: str, folder: Path, on: str, plan_only: bool, yes: bool
+) -> pd.DataFrame | None:
+    """Print the plan, then train; None where only the plan was wanted."""
+    from unweave.study import plan
+
+    study = study_of(recipe, scale)
+    if study is None:
+        return None if plan_only else pd.DataFrame()
+    print(f"Plan at scale {scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
+    if plan_only:
+        return None
+    if scale != "smoke" and on == "here" and not yes and not _has_gpu():
+        raise RecipeError(
+            f"scale {scale} is meant for a GPU, and there is none here; try --scale smoke, or add "
+            "--yes to train on the CPU all the same"
+        )
+    return train(study, folder, on)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _obtained(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were obtained, and a line on the others, which are in the file."""
+    rows = frame[frame["obtained"].notna()]
+    left = len(frame) - len(rows)
+    if left:
+        print(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
+    return rows
+
+
+def _print(frame: pd.DataFrame) -> None:
+    """A table, numbers to the right, as wide as it needs to be."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for name in frame:
+        numeric = pd.api.types.is_numeric_dtype(frame[name])
+        drawn.add_column(str(name), justify="right" if numeric else "left")
+    for row in frame.to_dict("records"):
+        drawn.add_row(*(_cell(value, name in PRINTED) for name, value in row.items()))
+    if not console.is_terminal:
+        console.width = max(160, console.measure(drawn).maximum)
+    console.print(drawn)
+
+
+def _cell(value: Any, printed: bool) -> str:
+    """What was published to every digit that is printed, what was obtained to three."""
+    if pd.isna(value):
+        return "–"
+    return f"{value:.7g}" if printed and isinstance(value, float) else _short(value)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,73 @@
+"""Running a recipe: its study, then its comparison, both kept in one folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from unweave.recipes.recipe import Recipe, RecipeError
+
+if TYPE_CHECKING:
+    from unweave.study import Study
+
+__all__ = ["Reproduction", "compare", "default_folder", "study_of", "train"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a recipe.
+
+    Args:
+        frame: Published and obtained, side by side.
+        sentences: How far they agree.
+        files: What was saved.
+    """
+
+    frame: pd.DataFrame
+    sentences: list[str]
+    files: list[Path]
+
+
+def default_folder(recipe: Recipe, scale: str) -> Path:
+    """Where a recipe is kept unless said otherwise; all recipes of a paper share it."""
+    return Path("reproduce") / f"{recipe.paper}-{scale}"
+
+
+def study_of(recipe: Recipe, scale: str) -> "Study | None":
+    """What a recipe trains at a scale; None where it trains nothing."""
+    from unweave.study import Study
+
+    keys = recipe.study(scale)
+    return None if keys is None else Study(**keys)
+
+
+def train(study: "Study", folder: Path, on: str = "here", progress: bool = True) -> pd.DataFrame:
+    """Run or continue a study, and return its table."""
+    from unweave.study import run
+
+    return run(study, folder, on=on, progress=progress).table
+
+
+def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
+    """Compare a study table with what was published; save the comparison and the plot.
+
+    Args:
+        recipe: Which.
+        table: The study table; empty where nothing is trained.
+        folder: Where `<slug>.csv` and `<slug>.svg` are saved, in place of older ones.
+    """
+    from unweave.data.cache import whole_file
+    from unweave.evaluation.files import write_table
+
+    if recipe.obtain is None:
+        raise RecipeError(f"{recipe.name} is {recipe.status}: there is nothing to obtain")
+    frame = recipe.obtain(table)
+    sentences = [] if recipe.verdict is None else recipe.verdict(frame)
+    files = [folder / f"{recipe.slug}.csv"]
+    write_table(frame, files[0])
+    if recipe.plot is not None:
+        files.append(folder / f"{recipe.slug}.svg")
+        with whole_file(files[1]) as temporary:
+            recipe.plot(table, temporary)
+    return Reproduction(frame, sentences, files)

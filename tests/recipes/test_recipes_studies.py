@@ -1,0 +1,129 @@
+"""What recipes train: the published grid at the paper's scale, and its parts at the others."""
+
+import math
+
+import pytest
+
+from unweave.data import DATASETS
+from unweave.errors import UnknownNameError
+from unweave.methods import METHODS
+from unweave.recipes import RECIPES, SCALES, Recipe, RecipeError, find
+from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.recipes.frames import claims
+from unweave.recipes.running import study_of
+
+READY = [recipe for recipe in RECIPES.values() if recipe.status == "ready"]
+VARIANCE = find("common-assumptions/variance-explained")
+
+
+def test_the_papers_study_is_the_12600_models():
+    runs = study_of(VARIANCE, "paper").runs()
+    assert len(runs) == 7 * 6 * 6 * 50 == 12_600
+    assert len({run.hash for run in runs}) == 12_600
+    assert {run.steps for run in runs} == {300_000}
+    assert {run.batch for run in runs} == {64}
+    assert {run.latents for run in runs} == {10}
+    assert {run.architecture for run in runs} == {"conv"}
+    assert {run.likelihood for run in runs} == {"bernoulli"}
+    assert {(o.lr, o.beta1, o.beta2, o.eps, o.variant) for o in (r.optimiser for r in runs)} == {
+        (1e-4, 0.9, 0.999, 1e-8, "tensorflow")
+    }
+
+
+def test_the_strengths_are_the_published_ones():
+    runs = study_of(VARIANCE, "paper").runs()[:1800]
+    found = {}
+    for run in runs:
+        found.setdefault(run.method.name, set()).add(run.method)
+    assert {method.beta for method in found["beta_vae"]} == {1, 2, 4, 6, 8, 16}
+    assert {method.gamma for method in found["factor_vae"]} == {10, 20, 30, 40, 50, 100}
+    assert {method.beta for method in found["beta_tc_vae"]} == {1, 2, 4, 6, 8, 10}
+    annealed = {(m.c_max, m.gamma, m.threshold) for m in found["annealed_vae"]}
+    assert annealed == {(c, 1000, 100_000) for c in (5, 10, 25, 50, 75, 100)}
+    for name, factor in (("dip_vae_i", 10), ("dip_vae_ii", 1)):
+        pairs = {(method.lambda_od, method.d_factor) for method in found[name]}
+        assert pairs == {(value, factor) for value in (1, 2, 5, 10, 20, 50)}
+
+
+@pytest.mark.parametrize("recipe", READY, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("scale", SCALES)
+def test_all_recipes_of_a_paper_train_the_same_runs(recipe, scale):
+    keys = recipe.study(scale)
+    shared = STUDIES[scale]
+    for name in ("name", "data", "methods", "seeds", "steps", "settings"):
+        assert keys[name] == shared[name]
+    assert keys["metrics"] == [*shared["metrics"], *recipe.adds]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_recipe_measures_what_its_comparison_needs(scale):
+    """Every method, two seeds and strengths at least, and two data sets, for transfer."""
+    keys = STUDIES[scale]
+    assert set(keys["methods"]) == {
+        "beta_vae",
+        "factor_vae",
+        "dip_vae_i",
+        "dip_vae_ii",
+        "beta_tc_vae",
+        "annealed_vae",
+    }
+    assert set(keys["methods"]) <= set(METHODS)
+    assert keys["seeds"] >= 2
+    assert len(keys["data"]) >= 2
+    assert keys["methods"]["annealed_vae"]["threshold"] == keys["steps"] // 3
+    assert {"classic", "elbo", "gaussian_total_correlation"} <= set(keys["metrics"])
+    assert keys["sampled"] == ["gaussian_total_correlation"]
+
+
+def models(scale):
+    """By data set, how many models."""
+    keys = STUDIES[scale]
+    strengths = [
+        math.prod(len(v) for v in grid.values() if isinstance(v, list))
+        for grid in keys["methods"].values()
+    ]
+    return sum(strengths) * keys["seeds"]
+
+
+def test_the_hour_fits_and_needs_no_download():
+    """By the rates of docs/performance.md, FactorVAE's included; half an hour is for scores."""
+    keys = STUDIES["hour"]
+    assert all("rendered here in seconds" in DATASETS[name].source for name in keys["data"])
+    rates = [55.8e-6 if DATASETS[name].shape[2] == 1 else 70.6e-6 for name in keys["data"]]
+    seconds = keys["steps"] * sum(models("hour") * rate for rate in rates)
+    assert 1500 < seconds < 2400
+
+
+def test_smoke_is_small():
+    """At some 25 ms per model-step on two cores."""
+    keys = STUDIES["smoke"]
+    steps = keys["steps"] * models("smoke") * len(keys["data"])
+    assert steps * 0.025 < 200
+    assert {entry["load"] for entry in keys["data"]} == {"dsprites", "color_dsprites"}
+
+
+def test_a_recipe_that_waits_refuses_with_what_it_waits_for():
+    with pytest.raises(RecipeError, match=r"table-1 cannot be run yet: it waits for the VAE ens"):
+        find("vae-ensemble/table-1").study("smoke")
+
+
+def test_unknown_names_and_scales_are_refused_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="did you mean 'table-1'"):
+        find("vae-ensemble/table1")
+    with pytest.raises(UnknownNameError, match="did you mean 'isa-vae'"):
+        find("isavae")
+    with pytest.raises(UnknownNameError, match="no scale is called 'day'"):
+        VARIANCE.study("day")
+
+
+def test_a_recipe_may_train_nothing():
+    recipe = Recipe(
+        name="a/b",
+        title="t",
+        where="Table 1",
+        claim="c.",
+        published=lambda: claims("one"),
+        obtain=lambda table: claims("one").assign(obtained="holds"),
+    )
+    assert recipe.status == "ready"
+    assert study_of(recipe, "paper") is None
