@@ -30,16 +30,20 @@ def stacked_bar(result: dict[str, Any]) -> Figure:
 
 
 def growth(result: dict[str, Any]) -> Figure:
-    """Time and memory against models, time against steps."""
-    rows, steps = result["fleet"], result["steps"]
-    models = [row["models"] for row in rows]
-    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    """Time and memory against models for each method, time against steps."""
+    steps = result["steps"]
+    figure = Figure(figsize=(9, 3.0), layout="constrained")
     of_models, of_memory, of_steps = figure.subplots(1, 3)
-    milliseconds = [row["us_per_model_step"] * row["models"] / 1e3 for row in rows]
-    of_models.plot(models, milliseconds, "o-", color=COLOURS[0])
+    methods = dict.fromkeys(row["method"] for row in result["fleet"])
+    for method, colour in zip(methods, COLOURS, strict=False):
+        rows = [row for row in result["fleet"] if row["method"] == method]
+        models = [row["models"] for row in rows]
+        milliseconds = [row["us_per_model_step"] * row["models"] / 1e3 for row in rows]
+        gigabytes = [row["megabytes"] / 1e3 for row in rows]
+        of_models.plot(models, milliseconds, "o-", color=colour, label=method, markersize=3)
+        of_memory.plot(models, gigabytes, "o-", color=colour, markersize=3)
+    figure.legend(loc="outside upper center", ncols=6, frameon=False)
     of_models.set(xlabel="models", ylabel="ms per step", xlim=0, ylim=0)
-    gigabytes = [row["megabytes"] / 1e3 for row in rows]
-    of_memory.plot(models, gigabytes, "o-", color=COLOURS[2])
     of_memory.set(xlabel="models", ylabel="GB", xlim=0, ylim=0)
     taken = [row["steps"] for row in steps]
     of_steps.plot(taken, [row["seconds"] for row in steps], "o-", color=COLOURS[3])
