@@ -174,6 +174,12 @@ class Ledger:
             )
             connection.execute("DELETE FROM workers WHERE worker = ?", (worker.name,))
 
+    def held(self, worker: Worker) -> list[str]:
+        """The runs that a worker holds."""
+        with self._open() as connection:
+            rows = connection.execute("SELECT run FROM runs WHERE worker = ?", (worker.name,))
+            return [run for (run,) in rows]
+
     def reopen(self, runs: Sequence[str], state: str) -> None:
         """Put runs that nobody holds back to be trained (`planned`) or scored (`trained`)."""
         with self._change() as connection:
