@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from safetensors.torch import load_file
 import unweave
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import checkpoints
-from unweave.study import Study, run
+from unweave.study import Study, far, run
 from unweave.study.far import CALLS, FarLedger, Mailbox, answer
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.on_ray import Hand, Job, Place, _actor, _connected, places
@@ -31,7 +32,7 @@ from unweave.study.work import prepare
 pytestmark = pytest.mark.xdist_group("ray")
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
-STEPS = 60
+STEPS = 45
 
 
 @pytest.fixture(scope="module")
@@ -267,10 +268,13 @@ def test_runs_with_which_workers_die_again_and_again_are_given_up(
 
 
 def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
-    cluster, add_node, study, undisturbed, tmp_path
+    cluster, add_node, study, tmp_path_factory, tmp_path
 ):
+    """A worker hears of it when it asks something, within seconds."""
     add_node()
     ledger = tmp_path / "ledger.sqlite"
+    long = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, steps=180, metrics=())
+    undisturbed = tmp_path_factory.mktemp("undisturbed")
 
     def interrupt():
         until(lambda: ledger.exists() and Ledger(ledger).counts()["training"])
@@ -282,14 +286,15 @@ def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
         meanwhile(interrupt),
         pytest.raises(InterruptedTrainingError, match="run the same again to go on"),
     ):
-        run(study, tmp_path, on=cluster.address, progress=False, checkpoint_every=1e9)
+        run(long, tmp_path, on=cluster.address, progress=False, checkpoint_every=1e9)
     assert signal.getsignal(signal.SIGTERM) == before
     kept = list(checkpoints(tmp_path / "runs").values())
     assert len(kept) == 1
-    assert Ledger(ledger).counts()["planned"] == 6
+    assert len(kept[0]) == Ledger(ledger).counts()["planned"] == 2
     assert not Ledger(ledger).workers()
-    run(study, tmp_path, progress=False)
-    assert_same_weights(weights(tmp_path), undisturbed, kept[0])
+    run(long, tmp_path, progress=False)
+    run(long, undisturbed, progress=False)
+    assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
 
 
 def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path):
@@ -367,7 +372,32 @@ def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
             there.path  # noqa: B018
         ray.kill(mailbox)
         with pytest.raises(UnweaveError, match="the process that runs the study is gone"):
-            there.busy()
+            there.counts()
+
+
+def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
+    cluster, tmp_path, monkeypatch
+):
+    ledger, worker = Ledger(tmp_path / "ledger.sqlite"), Worker.here()
+    ledger.plan({"run": {}}, {"run": "kind"})
+    ledger.claim(worker, ["run"])
+    with _connected(cluster.address):
+        mailbox = _actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
+        with answering(mailbox, ledger):
+            there = FarLedger(mailbox, worker.name, "there")
+            assert (there.claim_trained(worker, 1), there.open_runs(), there.busy()) == (
+                [],
+                {},
+                True,
+            )
+            ledger.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == []
+            there.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == ["run"]
+            monkeypatch.setattr(far, "PAUSE_SECONDS", 0.0)
+            assert there.claim_trained(worker, 1) == []
+            ledger.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == ["run"]
 
 
 def test_the_code_travels_with_the_job(cluster, add_node):

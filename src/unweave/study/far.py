@@ -7,8 +7,10 @@ answers many at once: what came while it was busy is handled in one go.
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -22,6 +24,10 @@ CALLS = frozenset(
     name for name, value in vars(Ledger).items() if callable(value) and not name.startswith("_")
 )
 """What can be asked of a ledger."""
+NOTHING_NEW: Mapping[str, Any] = {"busy": True, "claim_trained": [], "open_runs": {}}
+"""Answers that say only that there is nothing for a worker to do yet."""
+PAUSE_SECONDS = 3.0
+"""How long a worker believes that, so that a thousand who wait do not drown those who work."""
 ANSWER_SECONDS = 300.0
 """How long a worker waits for an answer."""
 
@@ -99,6 +105,7 @@ class FarLedger:
     def __init__(self, mailbox: Any, worker: str, place: str) -> None:
         self.mailbox, self.worker, self.place = mailbox, worker, place
         self.stopping = False
+        self.pauses: dict[str, float] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name not in CALLS:
@@ -110,6 +117,20 @@ class FarLedger:
         self._ask("beat", worker, f"{self.place}: {doing or 'starting'}")
 
     def _ask(self, call: str, *arguments: Any) -> Any:
+        if time.monotonic() < self.pauses.get(call, 0.0):
+            return copy(NOTHING_NEW[call])
+        said = self._asked(call, arguments)
+        self.stopping = said.stop
+        if said.error is not None:
+            raise UnweaveError(said.error)
+        if call == "mark":
+            # What this worker has done may be what it waits for.
+            self.pauses.clear()
+        elif call in NOTHING_NEW and said.value == NOTHING_NEW[call]:
+            self.pauses[call] = time.monotonic() + PAUSE_SECONDS
+        return said.value
+
+    def _asked(self, call: str, arguments: Sequence[Any]) -> Answer:
         import ray
 
         try:
@@ -121,7 +142,4 @@ class FarLedger:
         if said.dismissed:
             # Others have the runs by now, so nothing more may be written: not even a checkpoint.
             os._exit(1)
-        self.stopping = said.stop
-        if said.error is not None:
-            raise UnweaveError(said.error)
-        return said.value
+        return said

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS runs (
     worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
+CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE TABLE IF NOT EXISTS workers (
     worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
     doing TEXT NOT NULL DEFAULT ''
