@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.errors import UnweaveError
+from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet import train as training
 from unweave.fleet.config import Config
@@ -196,6 +196,27 @@ def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):
         dict(engine.players["model"].buffers(engine.players["model"].parameters))["encoder"][1],
     )
     assert (tmp_path / ".fleet-earlier.safetensors").exists()  # two of its runs still need it
+
+
+def test_asked_meanwhile_to_stop_it_keeps_where_it_was(sprites, tmp_path):
+    configs = [Config(method=BetaVAE(), seed=1, steps=6, batch=4)]
+    whole = training.train_runs(configs, sprites, progress=False)
+    heard = []
+
+    def stop_at_the_third(doing):
+        heard.append(doing)
+        return doing == "1 models at step 3 of 6"
+
+    with pytest.raises(InterruptedTrainingError, match="stopped at step 3 of 6"):
+        training.train_runs(
+            configs, sprites, out=tmp_path, progress=False, meanwhile=stop_at_the_third
+        )
+    heard.clear()
+    rest = training.train_runs(
+        configs, sprites, out=tmp_path, progress=False, meanwhile=heard.append
+    )
+    assert heard[0] == "1 models at step 4 of 6"
+    assert torch.equal(weights(rest), weights(whole))
 
 
 def test_settings_that_cannot_share_a_fleet_train_in_turn(sprites):

@@ -28,7 +28,7 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
-__all__ = ["checkpoints", "train", "train_runs"]
+__all__ = ["checkpoints", "interruptible", "train", "train_runs"]
 
 WINDOW = 100
 CHECKPOINT = ".fleet-"
@@ -106,7 +106,7 @@ def train_runs(
     progress: bool = True,
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
-    meanwhile: Callable[[str], None] | None = None,
+    meanwhile: Callable[[str], bool | None] | None = None,
 ) -> Fleet:
     """Train runs, those that can share a fleet together; see `train`.
 
@@ -118,7 +118,8 @@ def train_runs(
         progress: …
         checkpoint_every: …
         fleet_size: …
-        meanwhile: Called a few times a second while training goes on, told how far it is.
+        meanwhile: Called a few times a second while training goes on, told how far it is; where it
+            returns True, training stops as it does on Ctrl-C.
     """
     if not configs:
         raise UnweaveError("there is nothing to train: no seed or no value was given")
@@ -169,7 +170,7 @@ def _train_fleet(
     device: torch.device,
     progress: bool,
     checkpoint_every: float,
-    meanwhile: Callable[[str], None] | None,
+    meanwhile: Callable[[str], bool | None] | None,
 ) -> Fleet:
     engine = Engine(configs, data, device)
     rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
@@ -230,7 +231,7 @@ def _run(
     folder: Path | None,
     progress: bool,
     checkpoint_every: float,
-    meanwhile: Callable[[str], None] | None,
+    meanwhile: Callable[[str], bool | None] | None,
 ) -> Tensor:
     """Train to the end; the curve `[windows, terms + 1, M]`, each row led by its step."""
     total, models = engine.config.steps, len(engine.configs)
@@ -243,7 +244,7 @@ def _run(
             break
     start = int(engine.step)
     saved = time.monotonic()
-    with _interruptible() as stopped, Watch(engine, start, progress) as watch:
+    with interruptible() as stopped, Watch(engine, start, progress) as watch:
         for step in _strides(engine, start, total):
             if step % WINDOW == 0 or step == total:
                 means = engine.fetch()
@@ -251,9 +252,10 @@ def _run(
                 watch.show(step, means)
             else:
                 watch.show(step)
-            if meanwhile is not None:
-                meanwhile(f"{models} models at step {step:,} of {total:,}")
-            if stopped() and step < total:
+            asked = meanwhile is not None and meanwhile(
+                f"{models} models at step {step:,} of {total:,}"
+            )
+            if (stopped() or asked) and step < total:
                 _stop(engine, rows, path, step, total)
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
@@ -291,7 +293,7 @@ def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """While this holds, Ctrl-C is noted and not thrown; a second one is thrown."""
     noted = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS runs (
     worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
+CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE TABLE IF NOT EXISTS workers (
     worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
     doing TEXT NOT NULL DEFAULT ''
@@ -174,6 +175,12 @@ class Ledger:
                 (worker.name,),
             )
             connection.execute("DELETE FROM workers WHERE worker = ?", (worker.name,))
+
+    def held(self, worker: Worker) -> list[str]:
+        """The runs that a worker holds."""
+        with self._open() as connection:
+            rows = connection.execute("SELECT run FROM runs WHERE worker = ?", (worker.name,))
+            return [run for (run,) in rows]
 
     def reopen(self, runs: Sequence[str], state: str) -> None:
         """Put runs that nobody holds back to be trained (`planned`) or scored (`trained`)."""

@@ -175,10 +175,13 @@ class Scorer:
         self.store.ledger.mark([config.hash], "failed", sentence(error))
 
     def _stop(self) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
-            for process in list((self.pool._processes or {}).values()):
-                process.terminate()
+        """End the processes: at once if they are at work, since nobody waits for the results."""
+        if self.pool is None:
+            return
+        at_work = list((self.pool._processes or {}).values()) if self.jobs else []
+        self.pool.shutdown(wait=not self.jobs, cancel_futures=True)
+        for process in at_work:
+            process.terminate()
 
 
 def sentence(error: BaseException) -> str:

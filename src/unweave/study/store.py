@@ -122,17 +122,19 @@ class Store:
 
     Args:
         folder: Where it is.
+        ledger: Its ledger, where that is not the one in its folder.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, ledger: Ledger | None = None) -> None:
         self.folder = Path(folder)
+        self._given = ledger
         self.runs = self.folder / RUNS
         self.table_file = self.folder / TABLE
 
     @cached_property
     def ledger(self) -> Ledger:
         """Its ledger."""
-        return Ledger(self.folder / LEDGER)
+        return self._given or Ledger(self.folder / LEDGER)
 
     @cached_property
     def study(self) -> Study:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def run(
         study: A study, or a file of one.
         folder: Where it is kept; by default a folder with its name.
         on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"` or
-            `"ray://host:port"`, a Ray cluster that runs.
+            `"ray://host:port"`, a Ray cluster that runs; see docs/scaling.md.
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
@@ -128,12 +128,14 @@ class Work:
 
     Args:
         store: The study.
-        ledger: Its ledger, where that is not the one in its folder.
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
         scorers: How many processes compute scores.
         checkpoint_every: Seconds between checkpoints.
+        worker: Under which name it takes runs; by default that of this process.
+        stopping: Says whether to stop, with a checkpoint, as on Ctrl-C.
+        table: Whether to keep the table up to date; not where some other process does.
     """
 
     def __init__(
@@ -145,13 +147,17 @@ class Work:
         fleet_size: int | None = None,
         scorers: int | None = None,
         checkpoint_every: float = 60.0,
+        worker: Worker | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        table: bool = True,
     ) -> None:
+        self.stopping, self.table = stopping, table
         self.store, self.progress, self.fleet_size = store, progress, fleet_size
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise UnweaveError("there is no GPU that torch can use here; leave the device out")
         self.checkpoint_every = checkpoint_every
-        self.worker = Worker.here()
+        self.worker = worker or Worker.here()
         self.sources = Sources(store)
         cores = os.cpu_count() or 1
         # A GPU leaves the cores to the scores; training on the cores takes half of them.
@@ -180,12 +186,15 @@ class Work:
                     pass
             finally:
                 self.ledger.release(self.worker)
-        if not self.ledger.workers():
-            self.store.tidy()
-        Results(self.store).write()
+        if self.table:
+            if not self.ledger.workers():
+                self.store.tidy()
+            Results(self.store).write()
 
     def _advance(self) -> bool:
         """Train a fleet, or score; whether anything is left."""
+        if self.stopping():
+            raise InterruptedTrainingError("stopped; run the same again to go on from there")
         self.scorer.tick()
         self._write_table()
         fleet = self._claim()
@@ -320,15 +329,16 @@ class Work:
                 f"{free / 1e9:.2g} GB are free; make room and run the same again"
             )
 
-    def _meanwhile(self, doing: str) -> None:
+    def _meanwhile(self, doing: str) -> bool:
         self.doing = doing
         self.scorer.tick()
         self._write_table()
+        return self.stopping()
 
     def _write_table(self) -> None:
         """Bring the table up to date, as often as that costs little."""
         now = time.monotonic()
-        if now >= self.table_due and self.scorer.done:
+        if self.table and now >= self.table_due and self.scorer.done:
             Results(self.store).write()
             took = time.monotonic() - now
             self.table_due = time.monotonic() + max(2.0, took / TABLE_SHARE)

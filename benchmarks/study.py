@@ -1,0 +1,275 @@
+"""What a study costs besides training: the ledger, the folders, the table, Ray; and what follows.
+
+    python benchmarks/study.py [--runs 12600] [--many 1000000] [--folders 200] [--no-ray]
+                               [--out FILE]
+
+The ledger and the table are measured with as many runs as the large study has, and again with
+many. Folders are those of real models, two to a fleet, which are not trained. On Ray: how long it
+takes to start, a worker takes to start, and how many questions per second the ledger answers.
+From these and from the speeds in `benchmarks/results` follow the hours for any number of GPUs.
+"""
+
+import argparse
+import json
+import platform
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import unweave as uw
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.fleet.models import Fleet
+from unweave.methods import BetaVAE
+from unweave.study.estimate import disk_bytes
+from unweave.study.far import PAUSE_SECONDS
+from unweave.study.ledger import Ledger, Worker
+from unweave.study.results import Results
+from unweave.study.store import Store
+from unweave.study.study import Study
+from unweave.study.work import BEAT_SECONDS, prepare
+
+RESULTS = Path(__file__).parent / "results"
+STRENGTHS = {
+    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
+    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100]},
+    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
+    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "beta_tc_vae": {"beta": [1, 2, 4, 6, 8, 10]},
+}
+FLEET, NUMBERS = 512, 12
+STEPS, GREY_SETS, COLOUR_SETS = 300_000, 2, 5
+QUESTIONS_PER_RUN = 4
+"""Trained; taken to be scored; its settings; scored."""
+GPUS = (1, 8, 64, 1_000)
+CHECKPOINT_SECONDS, PARAMETERS, STATE_BYTES = 60, 690_517, 12
+
+
+def timed(job: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+def ledger_row(count: int, folder: Path) -> dict[str, float]:
+    """Seconds for what workers and people ask of a ledger with so many runs."""
+    ledger, worker = Ledger(folder / f"{count}.sqlite"), Worker.here()
+    said = Config(method=BetaVAE(), data=(("load", "dsprites", {}),)).to_dict()
+    names = [f"{place:016x}" for place in range(count)]
+    kinds = {name: f"kind{place % 42}" for place, name in enumerate(names)}
+    row = {"plan": timed(lambda: ledger.plan(dict.fromkeys(names, said), kinds))}
+    fleet = ledger.open_runs()["kind0"][:FLEET]
+    numbers = {f"metric{number}": 0.5 for number in range(NUMBERS)}
+    for name, job in {
+        "open_runs": ledger.open_runs,
+        "claim_a_fleet": lambda: ledger.claim(worker, fleet),
+        "configs_of_a_fleet": lambda: ledger.configs(fleet),
+        "mark_a_fleet": lambda: ledger.mark(fleet, "training"),
+        "mark_a_run": lambda: ledger.mark(fleet[:1], "trained", None, [numbers]),
+        "claim_a_trained_run": lambda: ledger.claim_trained(worker, 1),
+        "claim_where_none_is": lambda: ledger.claim_trained(worker, 1),
+        "beat": lambda: ledger.beat(worker, "training"),
+        "counts": ledger.counts,
+        "busy": ledger.busy,
+    }.items():
+        row[name] = timed(job)
+    ledger.mark(names, "scored", None, [numbers] * count)
+    row["rows"] = timed(ledger.rows)
+    row["megabytes"] = ledger.path.stat().st_size / 1e6
+    return row
+
+
+def table_row(count: int, folder: Path) -> dict[str, float]:
+    """Seconds to plan a real study, say how far it is, and write its table."""
+    store = Store(folder / "study")
+    study = Study(data=["dsprites", "color_dsprites"], methods=STRENGTHS, seeds=count // 72)
+    row = {"runs": float(len(study.runs())), "prepare": timed(lambda: prepare(store, study))}
+    row["prepare_again"] = timed(lambda: prepare(store, study))
+    runs = store.ledger.table()["run"].tolist()
+    generator = np.random.default_rng(0)
+    numbers = [
+        {f"metric{n}": float(x) for n, x in enumerate(generator.random(NUMBERS))} for _ in runs
+    ]
+    store.ledger.mark(runs, "scored", None, numbers)
+    row["status"] = timed(lambda: str(Results(store)))
+    row["table"] = timed(lambda: Results(store).write())
+    row["table_megabytes"] = store.table_file.stat().st_size / 1e6
+    return row
+
+
+def folders_row(count: int, folder: Path) -> dict[str, float]:
+    """Seconds per run to save a model, look at its folder, verify it, make the ledger again."""
+    data = uw.data.load("dsprites")
+    study = Study(
+        data=["dsprites"], methods={"beta_vae": {"beta": 4}}, seeds=count, metrics=["mig"]
+    )
+    store = Store(folder / "folders")
+    prepare(store, study)
+    runs = study.runs()
+    engine = Engine(runs[:2], data, "cpu")
+    player = engine.players["model"]
+    curve = pd.DataFrame({"step": range(100, STEPS + 1, 100), "loss": 0.5, "kl": 0.5})
+    saved = 0.0
+    for place in range(0, count, 2):
+        pair = runs[place : place + 2]
+        curves = pd.concat([curve.assign(run=config.hash) for config in pair])
+        fleet = Fleet(
+            pair, data.shape, dict(player.buffers(player.parameters)), curves, np.array([-1, -1])
+        )
+        start = time.perf_counter()
+        fleet.save(store.runs)
+        saved += time.perf_counter() - start
+    return {
+        "save": saved / count,
+        "look": timed(lambda: [store.look(config) for config in runs]) / count,
+        "check": timed(store.check) / count,
+        "repair": timed(lambda: store.check(repair=True)) / count,
+    }
+
+
+def ray_row(folder: Path) -> dict[str, float]:
+    """Seconds to start Ray and a worker, and what a question to the ledger takes."""
+    import ray
+
+    from unweave.study.far import FarLedger, Mailbox, answer
+    from unweave.study.on_ray import _actor, _connected
+
+    ledger, worker = Ledger(folder / "ray.sqlite"), Worker.here()
+    ledger.plan({"run": {}}, {"run": "kind"})
+
+    class Asker:
+        def ready(self) -> float:
+            import unweave.study.work  # noqa: F401 - what a worker imports
+
+            return time.time()
+
+        def ask(self, mailbox: Any, count: int, threads: int) -> float:
+            far = FarLedger(mailbox, worker.name, "there")
+
+            def body() -> None:
+                for _ in range(count // threads):
+                    far.beat(worker)
+
+            start = time.perf_counter()
+            asking = [threading.Thread(target=body) for _ in range(threads)]
+            for thread in asking:
+                thread.start()
+            for thread in asking:
+                thread.join()
+            return time.perf_counter() - start
+
+    start = time.perf_counter()
+    with _connected("ray"):
+        row = {"start_ray": time.perf_counter() - start}
+        here = ray.get_runtime_context().get_node_id()
+        mailbox = _actor(Mailbox, here, num_cpus=0, max_concurrency=1000)
+        ray.get(mailbox.exchange.remote({}, 0.0))
+        start = time.perf_counter()
+        asker = _actor(Asker, here, num_cpus=1)
+        ray.get(asker.ready.remote())
+        row["start_worker"] = time.perf_counter() - start
+        over = threading.Event()
+
+        def serve() -> None:
+            answers: dict[int, Any] = {}
+            while not over.is_set() or answers:
+                asked = ray.get(mailbox.exchange.remote(answers, 0.05))
+                answers = {request.number: answer(ledger, request) for request in asked}
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        row["a_question"] = ray.get(asker.ask.remote(mailbox, 200, 1)) / 200
+        row["questions_per_second"] = 2000 / ray.get(asker.ask.remote(mailbox, 2000, 50))
+        over.set()
+        serving.join()
+    start = time.perf_counter()
+    for _ in range(2000):
+        ledger.beat(worker)
+    row["answers_per_second_without_ray"] = 2000 / (time.perf_counter() - start)
+    return row
+
+
+def speeds() -> tuple[float, list[tuple[int, float]]]:
+    """Mean µs per model-step of the large study, and seconds per step of a fleet by its size."""
+    by_size = json.loads((RESULTS / "fleet_h200.json").read_text())["fleet"]
+    grey = json.loads((RESULTS / "fleet_h200_methods.json").read_text())["fleet"]
+    colour = json.loads((RESULTS / "fleet_h200_colour.json").read_text())["fleet"]
+    grey = [row for row in by_size if row["models"] == 128] + grey
+    mean = [float(np.mean([row["us_per_model_step"] for row in rows])) for rows in (grey, colour)]
+    each = (GREY_SETS * mean[0] + COLOUR_SETS * mean[1]) / (GREY_SETS + COLOUR_SETS)
+    fleets = [(row["models"], row["models"] * row["us_per_model_step"] * 1e-6) for row in by_size]
+    return each, fleets
+
+
+def score_seconds() -> float:
+    """Core-seconds for the six classic metrics of a model, at most."""
+    said = json.loads((RESULTS / "metrics_cpu.json").read_text())
+    return said["about"]["cores"] * sum(row["seconds"] for row in said["metrics"].values())
+
+
+def hours(models: int, gpus: int) -> dict[str, float]:
+    """What a study of the protocol takes on so many GPUs like the one that was measured."""
+    each, fleets = speeds()
+    usual = dict(fleets)[128] / 128 * 1e6
+    size = min(FLEET, models / gpus)
+    rounds = np.ceil(models / gpus / size)
+    step = np.interp(size, [m for m, _ in fleets], [s for _, s in fleets]) * each / usual
+    train = rounds * STEPS * step / 3600
+    config = Config(method=BetaVAE(), steps=STEPS)
+    checkpoint = size * PARAMETERS * STATE_BYTES
+    return {
+        "models": models,
+        "gpus": gpus,
+        "models_per_fleet": size,
+        "hours": train,
+        "cores_to_keep_up": models * score_seconds() / 3600 / train,
+        "cores_per_gpu": models * score_seconds() / 3600 / train / gpus,
+        "runs_saved_per_second": models / train / 3600,
+        "questions_per_second": QUESTIONS_PER_RUN * models / train / 3600
+        + gpus * (1 / PAUSE_SECONDS + 1 / BEAT_SECONDS),
+        "gigabytes_per_second_of_checkpoints": gpus * checkpoint / CHECKPOINT_SECONDS / 1e9,
+        "terabytes": models * disk_bytes(config, (64, 64, 1)) / 1e12,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=12_600)
+    parser.add_argument("--many", type=int, default=1_000_000)
+    parser.add_argument("--folders", type=int, default=200)
+    parser.add_argument("--no-ray", action="store_true")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    result: dict[str, Any] = {"about": {"machine": platform.machine()}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        jobs: dict[str, Callable[[], dict[str, float]]] = {
+            f"ledger of {args.runs:,} runs": lambda: ledger_row(args.runs, folder),
+            f"ledger of {args.many:,} runs": lambda: ledger_row(args.many, folder),
+            f"study of {args.runs:,} runs": lambda: table_row(args.runs, folder),
+            "per run, its folder": lambda: folders_row(args.folders, folder),
+            "ray": lambda: ray_row(folder),
+        }
+        if args.no_ray:
+            del jobs["ray"]
+        for title, job in jobs.items():
+            result[title] = job()
+            print(title)
+            for what, number in result[title].items():
+                print(f"    {what:<34}{number:>14,.5g}", flush=True)
+    result["hours"] = [hours(models, gpus) for models in (12_600, 1_000_000) for gpus in GPUS]
+    for row in result["hours"]:
+        print("  ".join(f"{what} {number:,.4g}" for what, number in row.items()))
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

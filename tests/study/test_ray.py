@@ -1,0 +1,499 @@
+"""Studies on real Ray nodes: the same weights whatever is killed, and no run twice at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+import torch
+from ray.cluster_utils import Cluster
+from safetensors.torch import load_file
+
+import unweave
+from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.train import checkpoints
+from unweave.study import Study, far, run
+from unweave.study.far import CALLS, FarLedger, Mailbox, answer
+from unweave.study.ledger import Ledger, Worker
+from unweave.study.on_ray import Hand, Job, Place, _actor, _connected, places
+from unweave.study.store import Store
+from unweave.study.watch import StudyWatch, details, summary
+from unweave.study.work import prepare
+
+pytestmark = pytest.mark.xdist_group("ray")
+ENOUGH = 80_000_000
+QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+STEPS = 45
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Three fleets of two models each: squares of 32 × 32 pixels, wherever they may be."""
+    folder = tmp_path_factory.mktemp("squares")
+    images = np.zeros((16, 16, 32, 32), np.uint8)
+    for row, column in np.ndindex(16, 16):
+        images[row, column, row : row + 16, column : column + 16] = 255
+    np.save(folder / "squares.npy", images.reshape(256, 32, 32))
+    rows = [f"{row},{column}" for row, column in np.ndindex(16, 16)]
+    (folder / "factors.csv").write_text("\n".join(["row,column", *rows]))
+    squares = {"load": str(folder / "squares.npy"), "factors": str(folder / "factors.csv")}
+    return Study(
+        data=[squares],
+        methods={
+            "beta_vae": {"beta": [1, 4]},
+            "beta_tc_vae": {"beta": [4, 8]},
+            "dip_vae_i": {"lambda_od": [1, 5]},
+        },
+        steps=STEPS,
+        metrics=["mig"],
+        settings={"batch": 8},
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head without room for work, so that nodes can come and go."""
+    source = str(Path(unweave.__file__).parents[1])
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "num_gpus": 0,
+            "object_store_memory": ENOUGH,
+            "include_dashboard": False,
+            "_system_config": QUICK,
+        },
+    )
+    yield made
+    ray.shutdown()
+    made.shutdown()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def add_node(cluster):
+    """Adds nodes with one core each, which are gone afterwards."""
+    nodes = []
+
+    def add():
+        nodes.append(cluster.add_node(num_cpus=1, num_gpus=0, object_store_memory=ENOUGH))
+        return nodes[-1]
+
+    yield add
+    for node in nodes:
+        cluster.remove_node(node, allow_graceful=False)
+
+
+def raylet(node):
+    return node.all_processes["raylet"][0].process.pid
+
+
+def alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def hands(node):
+    """The processes of a node that work on a study."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            title = (entry / "cmdline").read_text()
+        except OSError:
+            continue
+        if parent == raylet(node) and title.startswith("ray::Hand"):
+            found.append(int(entry.name))
+    return found
+
+
+def holders(ledger):
+    """Who trains what: the runs of each worker."""
+    found = {}
+    table = ledger.table()
+    for name, state, worker in zip(table["run"], table["state"], table["worker"], strict=True):
+        if worker is not None and state in ("claimed", "training"):
+            found.setdefault(worker, set()).add(name)
+    return found
+
+
+@contextmanager
+def meanwhile(job):
+    """Do something beside the block; what it came to is in the list once the block has ended."""
+    came = []
+
+    def body():
+        try:
+            came.append(job())
+        except BaseException as error:
+            came.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    yield came
+    thread.join(60)
+    assert came, "it did not end"
+    if isinstance(came[0], BaseException):
+        raise came[0]
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def checkpointed(folder):
+    """A worker that has written a checkpoint of what it trains, and its runs."""
+    if not (folder / "ledger.sqlite").exists():
+        return None
+    kept = [set(runs) for runs in checkpoints(folder / "runs").values()]
+    now = holders(Ledger(folder / "ledger.sqlite"))
+    return next(((worker, runs) for worker, runs in now.items() if runs in kept), None)
+
+
+def taken_over(folder, worker, runs):
+    """Who holds runs that another worker held."""
+    now = holders(Ledger(folder / "ledger.sqlite"))
+    return next((other for other, held in now.items() if other != worker and held & runs), None)
+
+
+def weights(folder):
+    return {
+        path.parent.name: load_file(path)
+        for path in sorted((folder / "runs").glob("*/weights.safetensors"))
+    }
+
+
+def assert_same_weights(one, other, bits=()):
+    """Equal weights; to the last bit for some runs, whose fleets were the same."""
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].keys() == other[name].keys()
+        close = {"rtol": 0, "atol": 0} if name in bits else {"rtol": 1e-5, "atol": 1e-5}
+        for key in one[name]:
+            torch.testing.assert_close(one[name][key], other[name][key], **close)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(study, tmp_path_factory):
+    """The weights that one process comes to, left alone."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run(study, folder, progress=False)
+    return weights(folder)
+
+
+@pytest.mark.parametrize("outlived", [False, True], ids=["node", "raylet"])
+def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
+    cluster, add_node, study, undisturbed, tmp_path, capfd, outlived
+):
+    """The node dies with its worker, or the worker outlives it and has to be told."""
+    nodes = [add_node(), add_node()]
+
+    def kill():
+        worker, runs = until(lambda: checkpointed(tmp_path))
+        node = next(node for node in nodes if node.node_id[:12] in worker)
+        hand = hands(node)
+        assert len(hand) == 1
+        for process in [raylet(node)] if outlived else [raylet(node), *hand]:
+            os.kill(process, signal.SIGKILL)
+        heir = until(lambda: taken_over(tmp_path, worker, runs))
+        assert not alive(hand[0])
+        return node, runs, heir
+
+    with meanwhile(kill) as came:
+        results = run(study, tmp_path, on=cluster.address, checkpoint_every=0.1)
+    node, runs, heir = came[0]
+    other = nodes[1 - nodes.index(node)]
+    assert other.node_id[:12] in heir
+    assert len(runs) == 2
+    assert results.counts["scored"] == 6
+    assert results.table["mig"].notna().all()
+    assert_same_weights(weights(tmp_path), undisturbed, runs)
+    assert not checkpoints(tmp_path / "runs")
+    assert not list(tmp_path.glob(".ray-*"))
+    said = capfd.readouterr().err
+    assert f"({node.node_id[:6]}, CPU 0) died" in said
+    assert "of 6 runs trained" in said
+
+
+def test_runs_with_which_workers_die_again_and_again_are_given_up(
+    cluster, add_node, study, tmp_path
+):
+    node = add_node()
+
+    def kill():
+        first, doomed = until(lambda: checkpointed(tmp_path))
+        seen = [first]
+        while True:
+            for process in hands(node):
+                os.kill(process, signal.SIGKILL)
+            if len(seen) == 3:
+                return doomed
+            seen.append(until(lambda: new_holder(seen, doomed)))
+
+    def new_holder(seen, doomed):
+        now = holders(Ledger(tmp_path / "ledger.sqlite"))
+        return next((w for w, runs in now.items() if w not in seen and runs & doomed), None)
+
+    with meanwhile(kill) as came:
+        results = run(study, tmp_path, on=cluster.address, progress=False, checkpoint_every=0.1)
+    assert results.counts["failed"] == 2
+    assert results.counts["scored"] == 4
+    failures = results.failures
+    assert set(failures["run"]) == came[0]
+    assert failures["error"].str.contains("its worker died 3 times").all()
+    again = run(study, tmp_path, progress=False)
+    assert again.counts["scored"] == 6
+
+
+def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
+    cluster, add_node, study, tmp_path_factory, tmp_path
+):
+    """A worker hears of it when it asks something, within seconds."""
+    add_node()
+    ledger = tmp_path / "ledger.sqlite"
+    long = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, steps=180, metrics=())
+    undisturbed = tmp_path_factory.mktemp("undisturbed")
+
+    def interrupt():
+        until(lambda: ledger.exists() and Ledger(ledger).counts()["training"])
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with (
+        meanwhile(interrupt),
+        pytest.raises(InterruptedTrainingError, match="run the same again to go on"),
+    ):
+        run(long, tmp_path, on=cluster.address, progress=False, checkpoint_every=1e9)
+    assert signal.getsignal(signal.SIGTERM) == before
+    kept = list(checkpoints(tmp_path / "runs").values())
+    assert len(kept) == 1
+    assert len(kept[0]) == Ledger(ledger).counts()["planned"] == 2
+    assert not Ledger(ledger).workers()
+    run(long, tmp_path, progress=False)
+    run(long, undisturbed, progress=False)
+    assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
+
+
+def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path):
+    """In a process of its own: one that has had its own Ray cannot join all others any more."""
+    (tmp_path / "squares.yaml").write_text(json.dumps(study.to_dict()))
+    command = [sys.executable, "-m", "unweave", "study", "run", "squares.yaml", "--on", "ray"]
+    done = subprocess.run(
+        [*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "6 runs: 6 scored" in done.stdout
+    assert "unweave: 0 of 6 runs trained, 0 scored, 0 workers, 1 starting" in done.stderr
+    assert_same_weights(weights(tmp_path / "out"), undisturbed)
+
+
+@contextmanager
+def answering(mailbox, ledger):
+    """The process that runs a study, as far as the ledger goes."""
+    over = threading.Event()
+
+    def body():
+        answers = {}
+        while not over.is_set() or answers:
+            requests = ray.get(mailbox.exchange.remote(answers, 0.05))
+            answers = {request.number: answer(ledger, request) for request in requests}
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def said_by(ledger, worker):
+    """What a ledger answers to every call, times left out."""
+    names = [f"run{place}" for place in range(4)]
+    said = [
+        ledger.plan({n: {"seed": k} for k, n in enumerate(names)}, dict.fromkeys(names, "kind")),
+        ledger.claim(worker, names[:3]),
+        ledger.held(worker),
+        ledger.mark(names[:1], "trained", None, [{"mig": 0.5}]),
+        ledger.mark(names[1:2], "failed", "why"),
+        ledger.claim_trained(worker, 2),
+        ledger.beat(worker, "resting"),
+        [row[:2] for row in ledger.workers()],
+        ledger.open_runs(),
+        ledger.busy(),
+        ledger.counts(),
+        ledger.table().drop(columns="changed").to_dict(),
+        ledger.rows(),
+        ledger.configs(names[2:]),
+        ledger.note_speed("kind", "device", 0.25),
+        ledger.speeds("device"),
+        ledger.reopen(names[1:2], "planned"),
+        ledger.release(worker),
+        ledger.counts(),
+    ]
+    with pytest.raises(UnweaveError, match="cannot be used"):
+        ledger.claim(worker, [object()])
+    return said
+
+
+def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
+    calls = {"beat", "busy", "claim", "claim_trained", "configs", "counts", "held", "mark"}
+    calls |= {"note_speed", "open_runs", "plan", "release", "reopen", "rows", "speeds", "table"}
+    assert calls | {"workers"} == CALLS
+    worker = Worker.here()
+    near = said_by(Ledger(tmp_path / "near.sqlite"), worker)
+    with _connected(cluster.address):
+        mailbox = _actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
+        there = FarLedger(mailbox, worker.name, "there")
+        with answering(mailbox, Ledger(tmp_path / "far.sqlite")):
+            assert said_by(there, worker) == near
+        with pytest.raises(AttributeError, match="a ledger has no 'path'"):
+            there.path  # noqa: B018
+        ray.kill(mailbox)
+        with pytest.raises(UnweaveError, match="the process that runs the study is gone"):
+            there.counts()
+
+
+def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
+    cluster, tmp_path, monkeypatch
+):
+    ledger, worker = Ledger(tmp_path / "ledger.sqlite"), Worker.here()
+    ledger.plan({"run": {}}, {"run": "kind"})
+    ledger.claim(worker, ["run"])
+    with _connected(cluster.address):
+        mailbox = _actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
+        with answering(mailbox, ledger):
+            there = FarLedger(mailbox, worker.name, "there")
+            assert (there.claim_trained(worker, 1), there.open_runs(), there.busy()) == (
+                [],
+                {},
+                True,
+            )
+            ledger.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == []
+            there.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == ["run"]
+            monkeypatch.setattr(far, "PAUSE_SECONDS", 0.0)
+            assert there.claim_trained(worker, 1) == []
+            ledger.mark(["run"], "trained")
+            assert there.claim_trained(worker, 1) == ["run"]
+
+
+def test_the_code_travels_with_the_job(cluster, add_node):
+    add_node()
+    with _connected(cluster.address):
+
+        @ray.remote(num_cpus=1)
+        def home():
+            import unweave.study.on_ray
+
+            return unweave.study.on_ray.__file__
+
+        file = ray.get(home.remote())
+    assert "runtime_resources" in file
+    assert not file.startswith(str(Path(unweave.__file__).parent))
+
+
+def node(name, alive=True, **resources):
+    return {
+        "NodeID": name,
+        "Alive": alive,
+        "Resources": resources,
+        "NodeManagerHostname": f"host-{name}",
+    }
+
+
+def test_every_gpu_gets_a_worker_and_its_share_of_the_cores():
+    nodes = [node("a", CPU=64, GPU=8), node("b", CPU=2, GPU=4), node("c", CPU=128)]
+    found = places([*nodes, node("d", alive=False, CPU=8, GPU=8)], None)
+    assert [(p.node, p.number, p.gpus, p.cpus, p.scorers) for p in found] == [
+        *[("a", number, 1, 8, 7) for number in range(8)],
+        *[("b", number, 1, 0.5, 1) for number in range(4)],
+    ]
+    assert found == places([*nodes], "cuda")
+    assert found[9].name == "host-b (b, GPU 1)"
+
+
+def test_without_gpus_every_node_gets_a_worker():
+    nodes = [node("a", CPU=16), node("head", CPU=0)]
+    assert places(nodes, None) == [Place("a", "host-a", 0, 0, 16)]
+    assert places(nodes, None)[0].scorers == 8
+    assert places(nodes, "cuda") == []
+    assert places([node("g", CPU=4, GPU=2)], "cpu") == [Place("g", "host-g", 0, 0, 4)]
+
+
+def test_a_folder_that_a_worker_does_not_see_is_said_so(tmp_path):
+    job = Job(str(tmp_path), ".ray-token", {})
+    said = Hand().work(None, Worker.here(), Place("abcdefgh", "away", 0, 0, 1), job)
+    assert said.startswith(f"away (abcdef, CPU 0) does not see {tmp_path}; keep the study in a")
+
+
+@pytest.mark.parametrize(
+    ("on", "sentence"),
+    [
+        ("moon", "here, ray, auto, host:port or ray://host:port, but got 'moon'"),
+        ("127.0.0.1:9", "no Ray cluster answers at 127.0.0.1:9 "),
+        ("ray://127.0.0.1:9", "no Ray cluster answers at ray://127.0.0.1:9 "),
+    ],
+)
+def test_no_cluster_there_is_one_sentence(study, tmp_path, on, sentence):
+    with pytest.raises(UnweaveError, match=sentence):
+        run(study, tmp_path, on=on, progress=False)
+
+
+def test_a_cluster_without_what_is_needed_is_one_sentence(cluster, study, tmp_path):
+    with _connected(cluster.address):  # nodes of the tests before may be about to go
+        until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)
+    with pytest.raises(UnweaveError, match="has no node with a core"):
+        run(study, tmp_path, on=cluster.address, progress=False)
+    with pytest.raises(UnweaveError, match="has no GPU; leave the device out"):
+        run(study, tmp_path, on=cluster.address, progress=False, device="cuda")
+
+
+def test_without_ray_it_says_how_to_install_it(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UnweaveError, match=r"pip install 'unweave\[ray\]'"):
+        run(study, tmp_path, on="ray", progress=False)
+
+
+def test_the_display_counts_runs_and_names_workers(study, tmp_path, capsys):
+    store = Store(tmp_path)
+    prepare(store, study)
+    runs = [run for runs in store.ledger.open_runs().values() for run in runs]
+    store.ledger.mark(runs[:2], "scored")
+    store.ledger.mark(runs[2:3], "failed", "why")
+    here = Worker.here()
+    for number in range(22):
+        store.ledger.beat(here._replace(name=str(number)), f"host {number:02}: at step 5 of 9")
+    line = "3 of 6 runs trained, 2 scored, 1 failed, 22 workers, 1 starting"
+    assert summary(store.ledger, 1) == line
+    said = details(store.ledger)
+    assert said[:2] == ["  host 00: at step 5 of 9", "  host 01: at step 5 of 9"]
+    assert said[20:] == ["  and 2 more"]
+    with StudyWatch(store.ledger, True) as watch:
+        watch.show(1)
+        watch.show(1)
+    with StudyWatch(store.ledger, False) as watch:
+        watch.show(1)
+    assert capsys.readouterr().err == f"unweave: {line}\n"
