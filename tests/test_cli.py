@@ -14,7 +14,11 @@ from PIL import Image
 import unweave as uw
 from unweave.data import DATASETS
 
-COMMANDS = ["data list", "data prepare", "data show", "data export", "train", "evaluate", "score"]
+COMMANDS = [
+    *(f"data {word}" for word in ("list", "prepare", "show", "export")),
+    *("train", "evaluate", "score", "reproduce"),
+    *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
+]
 
 
 def run(*words, cwd=None, **environment):

@@ -343,6 +343,7 @@ def said_by(ledger, worker):
         ledger.open_runs(),
         ledger.busy(),
         ledger.counts(),
+        ledger.reasons(),
         ledger.table().drop(columns="changed").to_dict(),
         ledger.rows(),
         ledger.configs(names[2:]),
@@ -359,8 +360,8 @@ def said_by(ledger, worker):
 
 def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
     calls = {"beat", "busy", "claim", "claim_trained", "configs", "counts", "held", "mark"}
-    calls |= {"note_speed", "open_runs", "plan", "release", "reopen", "rows", "speeds", "table"}
-    assert calls | {"workers"} == CALLS
+    calls |= {"note_speed", "open_runs", "plan", "reasons", "release", "reopen", "rows", "speeds"}
+    assert calls | {"table", "workers"} == CALLS
     worker = Worker.here()
     near = said_by(Ledger(tmp_path / "near.sqlite"), worker)
     with _connected(cluster.address):
