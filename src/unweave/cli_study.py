@@ -9,6 +9,7 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.files import check_out, write_table
 from unweave.progress import lines
 from unweave.study.plan import plan
+from unweave.study.remote import is_url
 from unweave.study.results import Results, load
 from unweave.study.store import Store
 from unweave.study.study import read
@@ -21,23 +22,23 @@ SHOWN = 5
 REFRESH_SECONDS = 2.0
 
 
-def show_plan(file: Path, out: Path | None, device: str | None, fleet_size: int | None) -> None:
+def show_plan(file: Path, out: str | None, device: str | None, fleet_size: int | None) -> None:
     """Print what a study would take."""
     study = read(file)
-    print(plan(study, Path(study.name) if out is None else out, device, fleet_size))
+    print(plan(study, study.name if out is None else out, device, fleet_size))
 
 
-def run_study(file: Path, out: Path | None, on: str, **options: Any) -> None:
+def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
     """Train and score; the exit code is 1 where some run failed."""
     study = read(file)
-    folder = Path(study.name) if out is None else out
+    folder = study.name if out is None else out
     print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
     results = run(study, folder, on=on, **options)
     _summary(results)
     sys.exit(1 if results.counts["failed"] else 0)
 
 
-def show_status(folder: Path, watch: bool) -> None:
+def show_status(folder: str, watch: bool) -> None:
     """Print how far a study is."""
     if not watch:
         print(_status(load(folder)))
@@ -54,7 +55,7 @@ def show_status(folder: Path, watch: bool) -> None:
             time.sleep(REFRESH_SECONDS)
 
 
-def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
+def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
     """Bring the table up to date, and write it elsewhere too where that is asked for."""
     check_out(out, TABLES, overwrite)
     results = load(folder)
@@ -65,8 +66,10 @@ def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
     print(f"{len(results.table):,} rows: {place}")
 
 
-def check_study(folder: Path, repair: bool) -> None:
+def check_study(folder: str, repair: bool) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
+    if is_url(folder):
+        raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
     store = Store(folder)
     store.study  # noqa: B018 - an error where there is none
     if repair and store.at_work():
