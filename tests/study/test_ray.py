@@ -208,9 +208,8 @@ def undisturbed(study, tmp_path_factory):
     return weights(folder)
 
 
-def leave_a_mark(folder, runs):
-    """Add to the checkpoint of some runs a row of their curve that no training would write."""
-    path = next(path for path, kept in checkpoints(folder / "runs").items() if set(kept) == runs)
+def leave_a_mark(path):
+    """Add to a checkpoint a row of the curve that no training would write."""
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         facts = file.metadata()
@@ -243,7 +242,8 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
             os.kill(process, signal.SIGKILL)
         if not outlived:
             until(lambda: not alive(hand[0]))
-            leave_a_mark(tmp_path, runs)
+            kept = checkpoints(tmp_path / "runs")
+            leave_a_mark(next(path for path, held in kept.items() if set(held) == runs))
         heir = until(lambda: taken_over(tmp_path, worker, runs))
         assert not alive(hand[0])
         return node, runs, heir
@@ -280,14 +280,18 @@ def test_a_study_at_a_url_goes_on_from_the_checkpoint_there(
     def kill():
         worker, runs = until(handed_in)
         node = next(node for node in nodes if node.node_id[:12] in worker)
-        for process in hands(node):
-            os.kill(process, signal.SIGKILL)
+        (hand,) = hands(node)
+        os.kill(hand, signal.SIGSTOP)
+        said = next(said for said in store._fleets().values() if set(said["runs"]) == runs)
+        leave_a_mark(tmp_path / "away" / "fleets" / said["file"])
+        os.kill(hand, signal.SIGKILL)
         return runs
 
     with meanwhile(kill) as came:
         results = run(study, url, on=cluster.address, progress=False, checkpoint_every=0.1)
     assert results.counts["scored"] == 6
     assert not list(store.runs.glob("*"))
+    assert marked(tmp_path / "away") == came[0]
     assert_same_weights(weights(tmp_path / "away"), undisturbed, came[0])
     assert not list((tmp_path / "away" / "fleets").glob("*"))
     assert not list((tmp_path / "away").glob(".ray-*"))
