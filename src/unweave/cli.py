@@ -280,10 +280,14 @@ def score(
 StudyFile = Annotated[
     Positional[Path], arg(metavar="FILE", help="A study: a .yaml, .json or .py file.")
 ]
-StudyFolder = Annotated[Positional[Path], arg(metavar="FOLDER", help="Where a study is kept.")]
+StudyFolder = Annotated[Positional[str], arg(metavar="FOLDER", help="Where a study is kept.")]
 StudyOut = Annotated[
-    Path | None,
-    arg(aliases=["-o"], metavar="FOLDER", help="Where it is kept; by default under its name."),
+    str | None,
+    arg(
+        aliases=["-o"],
+        metavar="FOLDER",
+        help="Where it is kept, a folder or a URL; by default under its name.",
+    ),
 ]
 FleetSize = Annotated[
     int | None, arg(metavar="N", help="How many models to train at once; measured by default.")

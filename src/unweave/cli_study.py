@@ -20,20 +20,20 @@ SHOWN = 5
 REFRESH_SECONDS = 2.0
 
 
-def show_plan(file: Path, out: Path | None, device: str | None, fleet_size: int | None) -> None:
+def show_plan(file: Path, out: str | None, device: str | None, fleet_size: int | None) -> None:
     """Print what a study would take."""
     from unweave.study import plan, read
 
     study = read(file)
-    print(plan(study, Path(study.name) if out is None else out, device, fleet_size))
+    print(plan(study, study.name if out is None else out, device, fleet_size))
 
 
-def run_study(file: Path, out: Path | None, on: str, **options: Any) -> None:
+def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
     """Train and score; the exit code is 1 where some run failed."""
     from unweave.study import plan, read, run
 
     study = read(file)
-    folder = Path(study.name) if out is None else out
+    folder = study.name if out is None else out
     print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
     results = run(study, folder, on=on, **options)
     print(_status(results.store.ledger))
@@ -41,9 +41,9 @@ def run_study(file: Path, out: Path | None, on: str, **options: Any) -> None:
     sys.exit(1 if results.counts["failed"] else 0)
 
 
-def show_status(folder: Path, watch: bool) -> None:
+def show_status(folder: str, watch: bool) -> None:
     """Print how far a study is."""
-    ledger = Ledger(folder / LEDGER, create=False)
+    ledger = _ledger(folder)
     if not watch:
         print(_status(ledger))
         return
@@ -56,7 +56,7 @@ def show_status(folder: Path, watch: bool) -> None:
             live.update(Text(_status(ledger)), refresh=True)
 
 
-def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
+def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
     """Bring the table up to date, and write it elsewhere too where that is asked for."""
     from unweave.evaluation.files import check_out, write_table
     from unweave.study import load
@@ -70,11 +70,14 @@ def write_study_table(folder: Path, out: Path | None, overwrite: bool) -> None:
     print(f"{len(results.table):,} rows: {place}")
 
 
-def check_study(folder: Path, repair: bool) -> None:
+def check_study(folder: str, repair: bool) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
+    from unweave.study.remote import is_url
     from unweave.study.results import Results
     from unweave.study.store import Store
 
+    if is_url(folder):
+        raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
     store = Store(folder)
     store.study  # noqa: B018 - an error where there is none
     if repair and store.at_work():
@@ -90,6 +93,14 @@ def check_study(folder: Path, repair: bool) -> None:
     elif not found.good:
         print(f"put it right with: unweave study check {folder} --repair")
         sys.exit(1)
+
+
+def _ledger(folder: str) -> Ledger:
+    if "://" not in folder:
+        return Ledger(Path(folder) / LEDGER, create=False)
+    from unweave.study import load
+
+    return load(folder).store.ledger
 
 
 def _status(ledger: Ledger) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,19 +13,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import ray
 import torch
 from ray.cluster_utils import Cluster
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import unweave
+from unweave.data.cache import whole_file
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import checkpoints
-from unweave.study import Study, far, run
+from unweave.study import Study, far, load, run
 from unweave.study.far import CALLS, FarLedger, Mailbox, answer
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.on_ray import Hand, Job, Place, _actor, _connected, places
+from unweave.study.remote import open_store
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch, details, summary
 from unweave.study.work import prepare
@@ -203,6 +208,24 @@ def undisturbed(study, tmp_path_factory):
     return weights(folder)
 
 
+def leave_a_mark(path):
+    """Add to a checkpoint a row of the curve that no training would write."""
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts = file.metadata()
+    assert 0 < int(tensors["step"]) < STEPS
+    mark = torch.full((1, *tensors["curve"].shape[1:]), -1.0)
+    tensors["curve"] = torch.cat([mark, tensors["curve"]])
+    with whole_file(path) as temporary:
+        save_file(tensors, temporary, metadata=facts)
+
+
+def marked(folder):
+    """The runs whose training went through a checkpoint with such a mark."""
+    curves = {path.parent.name: pd.read_parquet(path) for path in folder.glob("runs/*/curve.*")}
+    return {name for name, curve in curves.items() if (curve["step"] == -1).any()}
+
+
 @pytest.mark.parametrize("outlived", [False, True], ids=["node", "raylet"])
 def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
     cluster, add_node, study, undisturbed, tmp_path, capfd, outlived
@@ -217,6 +240,10 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
         assert len(hand) == 1
         for process in [raylet(node)] if outlived else [raylet(node), *hand]:
             os.kill(process, signal.SIGKILL)
+        if not outlived:
+            until(lambda: not alive(hand[0]))
+            kept = checkpoints(tmp_path / "runs")
+            leave_a_mark(next(path for path, held in kept.items() if set(held) == runs))
         heir = until(lambda: taken_over(tmp_path, worker, runs))
         assert not alive(hand[0])
         return node, runs, heir
@@ -230,11 +257,48 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
     assert results.counts["scored"] == 6
     assert results.table["mig"].notna().all()
     assert_same_weights(weights(tmp_path), undisturbed, runs)
+    assert marked(tmp_path) == (set() if outlived else runs)
     assert not checkpoints(tmp_path / "runs")
     assert not list(tmp_path.glob(".ray-*"))
     said = capfd.readouterr().err
     assert f"({node.node_id[:6]}, CPU 0) died" in said
     assert "of 6 runs trained" in said
+
+
+def test_a_study_at_a_url_goes_on_from_the_checkpoint_there(
+    cluster, add_node, study, undisturbed, tmp_path
+):
+    url = f"file://{tmp_path / 'away'}"
+    store = open_store(url)
+    nodes = [add_node(), add_node()]
+
+    def handed_in():
+        kept = [set(runs) for runs in store.interrupted()]
+        now = holders(store.ledger)
+        return next(((worker, runs) for worker, runs in now.items() if runs in kept), None)
+
+    def kill():
+        worker, runs = until(handed_in)
+        node = next(node for node in nodes if node.node_id[:12] in worker)
+        (hand,) = hands(node)
+        os.kill(hand, signal.SIGSTOP)
+        said = next(said for said in store._fleets().values() if set(said["runs"]) == runs)
+        leave_a_mark(tmp_path / "away" / "fleets" / said["file"])
+        os.kill(hand, signal.SIGKILL)
+        return runs
+
+    with meanwhile(kill) as came:
+        results = run(study, url, on=cluster.address, progress=False, checkpoint_every=0.1)
+    assert results.counts["scored"] == 6
+    assert not list(store.runs.glob("*"))
+    assert marked(tmp_path / "away") == came[0]
+    assert_same_weights(weights(tmp_path / "away"), undisturbed, came[0])
+    assert not list((tmp_path / "away" / "fleets").glob("*"))
+    assert not list((tmp_path / "away").glob(".ray-*"))
+    shutil.rmtree(store.folder)
+    again = load(url)
+    assert again.counts["scored"] == 6
+    assert again.table["mig"].notna().sum() == 6
 
 
 def test_runs_with_which_workers_die_again_and_again_are_given_up(

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import interruptible
 from unweave.study.far import Answer, FarLedger, Mailbox, Request, answer
 from unweave.study.ledger import Ledger, Worker
+from unweave.study.remote import RemoteStore, is_url
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch
@@ -37,6 +39,7 @@ NODES_SECONDS = 3.0
 """Between looks at which nodes there are."""
 FAREWELL_SECONDS = BEAT_SECONDS + 5.0
 """How long the runs of a lost node stay held: by then a worker that lives on has heard of it."""
+TABLE_SECONDS = 2.0
 STOP_SECONDS = 120.0
 """How long workers have to write a checkpoint after Ctrl-C."""
 EMPTY_SECONDS = 60.0
@@ -95,7 +98,7 @@ class Job(NamedTuple):
     """What every worker needs to know.
 
     Args:
-        folder: The study's.
+        folder: The study's, or its URL.
         token: The name of a file in it, by which a worker sees that it is the same folder.
         options: Of `Work`.
     """
@@ -115,7 +118,7 @@ def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -
         options: Of `Work`: device, fleet_size, scorers, checkpoint_every.
     """
     with _connected(on), _token(store) as token, StudyWatch(store.ledger, progress) as watch:
-        folder = str(store.folder.absolute())
+        folder = store.url if isinstance(store, RemoteStore) else str(store.folder.absolute())
         crew = Crew(store, Job(folder, token, {**options, "device": _kind(options["device"])}))
         try:
             with interruptible() as stopped:
@@ -124,6 +127,7 @@ def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -
         finally:
             crew.disband()
             Results(store).write()
+            store.hand_in_ledger()
 
 
 class Crew:
@@ -148,7 +152,7 @@ class Crew:
         self.retired: dict[Place, Exception] = {}
         self.farewells: dict[str, float] = {}
         self.due = self.nodes_due = self.table_due = 0.0
-        self.scored = 0
+        self.scored, self.writing = 0, threading.Thread()
         self.stopping_since: float | None = None
         self.empty_since: float | None = None
         self.found = places(_nodes(), job.options["device"])
@@ -187,6 +191,8 @@ class Crew:
             ray.kill(member.actor)
             self.store.ledger.release(member.worker)
         ray.kill(self.mailbox)
+        if self.writing.is_alive():
+            self.writing.join()
 
     def _answer(self) -> None:
         import ray
@@ -326,15 +332,22 @@ class Crew:
 
     def _write_table(self) -> None:
         """Bring the table up to date, as often as that costs little."""
-        start = time.monotonic()
-        if start < self.table_due:
+        if time.monotonic() < self.table_due:
             return
         scored = self.store.ledger.counts()["scored"]
-        if scored > self.scored:
-            Results(self.store).write()
+        self.table_due = time.monotonic() + TABLE_SECONDS
+        if scored > self.scored and not self.writing.is_alive():
             self.scored = scored
+            # Beside all else: that of a million runs takes longer than workers may be silent.
+            self.writing = threading.Thread(target=self._write_now)
+            self.writing.start()
+
+    def _write_now(self) -> None:
+        start = time.monotonic()
+        Results(self.store).write()
+        self.store.hand_in_ledger()
         end = time.monotonic()
-        self.table_due = end + max(2.0, (end - start) / TABLE_SHARE)
+        self.table_due = end + max(TABLE_SECONDS, (end - start) / TABLE_SHARE)
 
 
 class Hand:
@@ -342,14 +355,15 @@ class Hand:
 
     def work(self, mailbox: Any, worker: Worker, place: Place, job: Job) -> str | None:
         """Train and score; why that had to end, if before the study did."""
-        store = Store(job.folder, cast(Ledger, FarLedger(mailbox, worker.name, place.name)))
+        ledger = cast(Ledger, FarLedger(mailbox, worker.name, place.name))
         try:
-            if not (store.folder / job.token).exists():
-                return (
-                    f"{place.name} does not see {store.folder}; keep the study in a folder that "
-                    "all nodes share, under the same path, or at a URL"
-                )
-            self._work(store, worker, place, job)
+            with _store_there(job.folder, ledger) as store:
+                if not store.sees(job.token):
+                    return (
+                        f"{place.name} does not see {store.place}; keep the study in a folder "
+                        "that all nodes share, under the same path, or at a URL"
+                    )
+                self._work(store, worker, place, job)
         except InterruptedTrainingError:
             return None
         except UnweaveError as error:
@@ -362,6 +376,18 @@ class Hand:
         options["device"] = "cuda" if place.gpus else "cpu"
         options["scorers"] = options["scorers"] or place.scorers
         Work(store, worker=worker, stopping=lambda: far.stopping, table=False, **options).go()
+
+
+@contextmanager
+def _store_there(folder: str, ledger: Ledger) -> Iterator[Store]:
+    """A study as a worker sees it; one at a URL in a folder that lives as long as the worker."""
+    if not is_url(folder):
+        yield Store(folder, ledger)
+        return
+    with tempfile.TemporaryDirectory(prefix="unweave-") as scratch:
+        store = RemoteStore(folder, scratch, ledger)
+        store.bring_study()
+        yield store
 
 
 def _actor(kind: type, node: str, **options: Any) -> Any:
@@ -421,12 +447,12 @@ def _nothing(device: str | None) -> str:
 @contextmanager
 def _token(store: Store) -> Iterator[str]:
     """A file in the study's folder by which workers see that it is the same folder."""
-    path = store.folder / f".ray-{uuid.uuid4().hex}"
-    path.touch()
+    token = f".ray-{uuid.uuid4().hex}"
+    store.leave(token)
     try:
-        yield path.name
+        yield token
     finally:
-        path.unlink(missing_ok=True)
+        store.take_back(token)
 
 
 @contextmanager

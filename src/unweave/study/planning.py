@@ -11,7 +11,8 @@ from unweave.fleet.config import Config
 from unweave.fleet.size import shares
 from unweave.study.estimate import device_name, disk_bytes, model_bytes, seconds_per_step
 from unweave.study.ledger import OPEN
-from unweave.study.store import LEDGER, Store
+from unweave.study.remote import open_store
+from unweave.study.store import LEDGER
 from unweave.study.study import Source, Study, read
 
 __all__ = ["Part", "Plan", "plan"]
@@ -116,8 +117,9 @@ def plan(
     """
     study = study if isinstance(study, Study) else read(study)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    begun = folder is not None and (Path(folder) / LEDGER).exists()
-    ledger = Store(str(folder)).ledger if begun else None
+    store = None if folder is None else open_store(folder)
+    begun = store is not None and (store.folder / LEDGER).exists()
+    ledger = store.ledger if store is not None and begun else None
     done: set[str] = set()
     if ledger is not None:
         table = ledger.table()

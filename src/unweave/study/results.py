@@ -11,6 +11,7 @@ from unweave.evaluation.kept import origin_text
 from unweave.methods import METHODS
 from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
 from unweave.study.ledger import Ledger, summary
+from unweave.study.remote import open_store
 from unweave.study.store import LEDGER, Store
 
 __all__ = ["Results", "load"]
@@ -83,8 +84,8 @@ class Results:
 
 
 def load(folder: str | Path) -> Results:
-    """The results of the study in a folder."""
-    store = Store(folder)
+    """The results of the study in a folder, or at a URL as last handed in there."""
+    store = open_store(folder)
     store.study  # noqa: B018 - an error where there is none
     Ledger(store.folder / LEDGER, create=False)
     return Results(store)

@@ -106,6 +106,7 @@ class Scorer:
 
     def _begin(self, config: Config) -> None:
         try:
+            self.store.bring([config.hash])
             missing = self.store.look(config).missing
             if not missing:
                 self._finish(config)
@@ -165,6 +166,7 @@ class Scorer:
         if wanted:
             found = {w.key(config): o for w, o in zip(wanted, outcomes, strict=True)}
             keep(self.store.runs / config.hash, found)
+            self.store.hand_in([config.hash])
 
     def _finish(self, config: Config) -> None:
         found = self.store.look(config)

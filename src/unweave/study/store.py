@@ -131,6 +131,48 @@ class Store:
         self.runs = self.folder / RUNS
         self.table_file = self.folder / TABLE
 
+    @property
+    def place(self) -> str:
+        """Where people find it."""
+        return str(self.folder)
+
+    def has(self, run: str) -> bool:
+        """Whether a run is trained."""
+        return (self.runs / run).exists()
+
+    def interrupted(self) -> list[list[str]]:
+        """The runs of every checkpoint."""
+        return list(checkpoints(self.runs).values())
+
+    # What is elsewhere (`RemoteStore`) is brought before it is used and handed in when it is done.
+
+    def bring(self, runs: Sequence[str]) -> None:
+        """Have what was done of some runs in this folder."""
+
+    def bring_checkpoint(self, runs: Sequence[str]) -> None:
+        """Have the checkpoint of some runs in this folder."""
+
+    def hand_in(self, runs: Sequence[str]) -> None:
+        """Put trained models and their scores where others find them."""
+
+    def hand_in_checkpoints(self) -> None:
+        """Put checkpoints where others find them."""
+
+    def hand_in_ledger(self) -> None:
+        """Put the study, its table and its ledger where others find them."""
+
+    def leave(self, token: str) -> None:
+        """Leave a file by which others see that they are at the same place."""
+        (self.folder / token).touch()
+
+    def take_back(self, token: str) -> None:
+        """Remove such a file."""
+        (self.folder / token).unlink(missing_ok=True)
+
+    def sees(self, token: str) -> bool:
+        """Whether such a file is there."""
+        return (self.folder / token).exists()
+
     @cached_property
     def ledger(self) -> Ledger:
         """Its ledger."""

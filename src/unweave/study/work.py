@@ -19,9 +19,10 @@ import torch
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.size import fits, shares
-from unweave.fleet.train import checkpoints, train_runs
+from unweave.fleet.train import train_runs
 from unweave.study.estimate import device_name, disk_bytes, seconds_per_step
 from unweave.study.ledger import Ledger, Worker
+from unweave.study.remote import open_store
 from unweave.study.results import Results
 from unweave.study.scoring import Scorer, sentence
 from unweave.study.sources import Sources
@@ -59,7 +60,8 @@ def run(
 
     Args:
         study: A study, or a file of one.
-        folder: Where it is kept; by default a folder with its name.
+        folder: Where it is kept, a folder or a URL that fsspec knows; by default a folder with its
+            name.
         on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"` or
             `"ray://host:port"`, a Ray cluster that runs; see docs/scaling.md.
         device: By default a GPU where there is one.
@@ -88,8 +90,9 @@ def run(
         [['dsprites', 'beta_vae', 1.0, 0, 'scored'], ['dsprites', 'beta_vae', 4.0, 0, 'scored']]
     """
     study = study if isinstance(study, Study) else read(study)
-    store = Store(study.name if folder is None else folder)
+    store = open_store(study.name if folder is None else folder)
     prepare(store, study)
+    store.hand_in_ledger()
     options: dict[str, Any] = {
         "device": device,
         "fleet_size": fleet_size,
@@ -118,7 +121,7 @@ def prepare(store: Store, study: Study) -> None:
         say(f"without {name}: {reason}")
     table = store.ledger.table()
     failed = table.loc[table["state"] == "failed", "run"].tolist()
-    trained = [run for run in failed if (store.runs / run).exists()]
+    trained = [run for run in failed if store.has(run)]
     store.ledger.reopen(trained, "trained")
     store.ledger.reopen(sorted(set(failed) - set(trained)), "planned")
 
@@ -190,6 +193,7 @@ class Work:
             if not self.ledger.workers():
                 self.store.tidy()
             Results(self.store).write()
+            self.store.hand_in_ledger()
 
     def _advance(self) -> bool:
         """Train a fleet, or score; whether anything is left."""
@@ -217,7 +221,7 @@ class Work:
         if not kinds:
             return []
         free = {run for runs in kinds.values() for run in runs}
-        for interrupted in checkpoints(self.store.runs).values():
+        for interrupted in self.store.interrupted():
             left = [run for run in interrupted if run in free]
             if left:
                 return self._configs(self.ledger.claim(self.worker, left))
@@ -262,11 +266,13 @@ class Work:
         """Train a fleet and say what became of it; other fleets do not suffer for this one."""
         runs, kind = [config.hash for config in configs], configs[0].fleet
         self.ledger.mark(runs, "training")
-        afresh = not any(set(runs) & set(old) for old in checkpoints(self.store.runs).values())
+        afresh = not any(set(runs) & set(old) for old in self.store.interrupted())
         start = time.monotonic()
         try:
             data = self.sources.open(configs[0])
             self._demand_room(configs, data.shape)
+            self.store.bring(runs)
+            self.store.bring_checkpoint(runs)
             self._announce(configs)
             train_runs(
                 configs,
@@ -278,7 +284,11 @@ class Work:
                 fleet_size=len(configs),
                 meanwhile=self._meanwhile,
             )
-        except (InterruptedTrainingError, NoRoomError):
+            self.store.hand_in(runs)
+        except InterruptedTrainingError:
+            self.store.hand_in_checkpoints()
+            raise
+        except NoRoomError:
             raise
         except torch.cuda.OutOfMemoryError as error:
             # Somebody else took memory meanwhile: try again with half as many.
@@ -313,7 +323,7 @@ class Work:
             self.ledger.mark(runs, state, None, [found[run].results for run in runs])
 
     def _fail(self, runs: Sequence[str], error: Exception) -> None:
-        saved = [run for run in runs if (self.store.runs / run).exists()]
+        saved = [run for run in runs if self.store.has(run)]
         self._note(self._configs(saved))
         self.ledger.mark([run for run in runs if run not in saved], "failed", sentence(error))
         if self.device.type == "cuda":
@@ -333,6 +343,7 @@ class Work:
         self.doing = doing
         self.scorer.tick()
         self._write_table()
+        self.store.hand_in_checkpoints()
         return self.stopping()
 
     def _write_table(self) -> None:

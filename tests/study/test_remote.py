@@ -1,0 +1,122 @@
+"""A study at a URL: what is half there does not count, and what is there is not done again."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from unweave.errors import UnweaveError
+from unweave.fleet import checkpoint
+from unweave.fleet.engine import Engine
+from unweave.fleet.models import SUMS, load
+from unweave.fleet.train import checkpoints, train_runs
+from unweave.study import Study, run
+from unweave.study.remote import RemoteStore, is_url, open_store
+from unweave.study.work import prepare
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images") / "images.npy"
+    np.save(path, np.random.default_rng(0).integers(0, 256, (16, 32, 32), np.uint8))
+    return Study(
+        data=[str(path)],
+        methods={"beta_vae": {"beta": [1, 4]}},
+        steps=3,
+        metrics=["active_units"],
+        settings={"batch": 4},
+    )
+
+
+def two_processes(tmp_path, study):
+    """The same study as two machines see it."""
+    url = f"file://{tmp_path / 'away'}"
+    stores = [RemoteStore(url, tmp_path / name) for name in ("one", "two")]
+    for store in stores:
+        prepare(store, study)
+    return stores
+
+
+def test_what_one_hands_in_another_brings(study, tmp_path):
+    one, two = two_processes(tmp_path, study)
+    configs = study.runs()
+    runs = [config.hash for config in configs]
+    fleet = train_runs(configs, study.sources[0].open(), out=one.runs, progress=False)
+    assert not two.has(runs[0])
+    one.hand_in(runs[:1])
+    assert (two.has(runs[0]), two.has(runs[1])) == (True, False)
+    two.bring(runs)
+    assert not (two.runs / runs[1]).exists()
+    brought = load(two.runs / runs[0]).parameters["encoder"][0]
+    assert torch.equal(brought, fleet.parameters["encoder"][0])
+
+
+def test_a_run_without_its_checksums_is_not_there(study, tmp_path):
+    one, two = two_processes(tmp_path, study)
+    configs = study.runs()
+    train_runs(configs, study.sources[0].open(), out=one.runs, progress=False)
+    one.hand_in([configs[0].hash])
+    (tmp_path / "away" / "runs" / configs[0].hash / SUMS).unlink()
+    two.bring([configs[0].hash])
+    assert not two.has(configs[0].hash)
+    assert not (two.runs / configs[0].hash).exists()
+
+
+def test_checkpoints_are_replaced_and_go_when_their_runs_are_there(study, tmp_path):
+    one, two = two_processes(tmp_path, study)
+    configs = study.runs()
+    runs = [config.hash for config in configs]
+    data = study.sources[0].open()
+    engine = Engine(configs, data, "cpu")
+    path = one.runs / ".fleet-mine.safetensors"
+    rows = torch.empty(0, len(engine.terms) + 1, 2)
+    for _ in range(2):
+        engine.advance(1)
+        checkpoint.save(engine, rows, path)
+        one.hand_in_checkpoints()
+        one.hand_in_checkpoints()
+    fleets = tmp_path / "away" / "fleets"
+    kept = sorted(file.suffix for file in fleets.iterdir())
+    assert kept == [".json", ".safetensors"]
+    assert two.interrupted() == [runs]
+    two.bring_checkpoint(runs)
+    assert list(checkpoints(two.runs).values()) == [runs]
+    other = Engine(configs, data, "cpu")
+    checkpoint.restore(other, two.runs / path.name)
+    assert int(other.step) == 2
+    train_runs(configs, data, out=two.runs, progress=False)
+    two.hand_in(runs[:1])
+    assert two.interrupted() == [runs]
+    two.hand_in(runs[1:])
+    assert two.interrupted() == []
+    assert not list(fleets.iterdir())
+
+
+def test_one_process_works_at_a_url_and_another_machine_sees_the_results(
+    study, tmp_path, monkeypatch
+):
+    url = f"file://{tmp_path / 'away'}"
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "here"))
+    first = run(study, url, progress=False)
+    assert first.counts["scored"] == 2
+    assert first.table["active_units"].notna().all()
+    trained = {path: path.stat().st_mtime_ns for path in tmp_path.glob("away/runs/*/config.json")}
+    assert len(trained) == 2
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
+    again = run(study, url, progress=False)
+    assert again.table.equals(first.table)
+    assert {path: path.stat().st_mtime_ns for path in trained} == trained
+    (tmp_path / "away" / "ledger.sqlite").unlink()
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "elsewhere"))
+    rebuilt = run(study, url, progress=False)
+    assert rebuilt.table.equals(first.table)
+    assert {path: path.stat().st_mtime_ns for path in trained} == trained
+    assert json.loads((tmp_path / "away" / "study.json").read_text())["study"]["steps"] == 3
+
+
+def test_urls_that_lead_nowhere_are_one_sentence():
+    assert is_url("s3://bucket/study")
+    assert not is_url("some/study")
+    with pytest.raises(UnweaveError, match="moon://study cannot be reached"):
+        open_store("moon://study")
