@@ -30,6 +30,7 @@ from unweave.methods import BetaVAE
 from unweave.study.estimate import disk_bytes
 from unweave.study.far import PAUSE_SECONDS
 from unweave.study.ledger import Ledger, Worker
+from unweave.study.repair import check
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.study import Study
@@ -129,8 +130,8 @@ def folders_row(count: int, folder: Path) -> dict[str, float]:
     return {
         "save": saved / count,
         "look": timed(lambda: [store.look(config) for config in runs]) / count,
-        "check": timed(store.check) / count,
-        "repair": timed(lambda: store.check(repair=True)) / count,
+        "check": timed(lambda: check(store)) / count,
+        "repair": timed(lambda: check(store, repair=True)) / count,
     }
 
 

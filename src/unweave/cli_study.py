@@ -38,7 +38,7 @@ def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
     results = run(study, folder, on=on, **options)
     print(_status(results.store.ledger))
     print(f"table: {results.store.table_file}")
-    sys.exit(1 if results.counts["failed"] else 0)
+    sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
 def show_status(folder: str, watch: bool) -> None:
@@ -51,7 +51,7 @@ def show_status(folder: str, watch: bool) -> None:
     from rich.text import Text
 
     with Live(Text(_status(ledger)), auto_refresh=False) as live:
-        while ledger.busy():
+        while ledger.busy() and ledger.workers():
             time.sleep(REFRESH_SECONDS)
             live.update(Text(_status(ledger)), refresh=True)
 
@@ -73,6 +73,7 @@ def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
 def check_study(folder: str, repair: bool) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
     from unweave.study.remote import is_url
+    from unweave.study.repair import at_work, check
     from unweave.study.results import Results
     from unweave.study.store import Store
 
@@ -80,11 +81,11 @@ def check_study(folder: str, repair: bool) -> None:
         raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
     store = Store(folder)
     store.study  # noqa: B018 - an error where there is none
-    if repair and store.at_work():
+    if repair and at_work(store):
         raise UnweaveError("other processes are at work on this study; stop them, then repair it")
     count = sum(1 for _ in store.runs.glob("[!.]*"))
     with lines({"verifying": count}) as advance:
-        found = store.check(repair, lambda done: advance("verifying", done))
+        found = check(store, repair, lambda done: advance("verifying", done))
     print(found)
     if repair:
         print(f"the ledger is new: {Results(store)}")
@@ -109,6 +110,8 @@ def _status(ledger: Ledger) -> str:
         f"  {host}, process {process}, seen {now - seen:.0f} s ago: {doing or 'starting'}"
         for host, process, seen, doing in ledger.workers()
     ]
+    if ledger.busy() and not ledger.workers():
+        text.append("  nobody is at work on it")
     reasons = ledger.reasons()
     for state, error, count, run in reasons[:SHOWN]:
         text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")

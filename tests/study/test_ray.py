@@ -414,6 +414,7 @@ def said_by(ledger, worker):
         ledger.note_speed("kind", "device", 0.25),
         ledger.speeds("device"),
         ledger.reopen(names[1:2], "planned"),
+        ledger.reopen_scored("all"),
         ledger.release(worker),
         ledger.counts(),
     ]
@@ -424,7 +425,8 @@ def said_by(ledger, worker):
 
 def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
     calls = {"beat", "busy", "claim", "claim_trained", "configs", "counts", "held", "mark"}
-    calls |= {"note_speed", "open_runs", "plan", "reasons", "release", "reopen", "rows", "speeds"}
+    calls |= {"note_speed", "open_runs", "plan", "reasons", "release", "reopen", "rows"}
+    calls |= {"reopen_scored", "speeds"}
     assert calls | {"table", "workers"} == CALLS
     worker = Worker.here()
     near = said_by(Ledger(tmp_path / "near.sqlite"), worker)

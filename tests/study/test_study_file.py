@@ -127,6 +127,14 @@ def test_your_own_images_are_known_by_their_pixels(tmp_path):
         ({"settings": {"btach": 3}}, "did you mean 'batch'"),
         ({"settings": {"architecture": "con"}}, "did you mean 'conv'"),
         ({"sedes": 3}, "did you mean 'seeds'"),
+        ({"seeds": "ten"}, "seeds are a number or a list of numbers, but got 'ten'"),
+        ({"seeds": [0, 0]}, "two of these runs are the same"),
+        ({"steps": "many"}, "steps must be a whole number, but got 'many'"),
+        ({"settings": {"batch": "64"}}, "batch must be a whole number"),
+        ({"settings": {"optimiser": {"lrr": 1}}}, "setting of the optimiser is called 'lrr'"),
+        ({"settings": 3}, "settings are a mapping"),
+        ({"data": [{"load": "dsprites", "slice": [1, 2]}]}, "slice of dsprites is a mapping"),
+        ({"data": [{"load": "dsprites", "slize": {}}]}, "did you mean 'slice'"),
     ],
 )
 def test_what_cannot_be_understood_is_one_sentence(change, sentence):
@@ -151,3 +159,28 @@ def test_files_that_are_no_studies(tmp_path):
         read(tmp_path / "bad.py")
     with pytest.raises(UnknownNameError):
         Study(data="dsprites", methods={"vae": {}}, settings={"seed": 3})
+
+
+def test_numbers_may_be_written_with_exponents_and_parts_be_empty(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "data: dsprites\nmethods: {beta_vae: {beta: [1e-3, 4]}}\nsteps: 3e4\nsettings:\nmetrics:\n"
+    )
+    configs = read(tmp_path / "a.yaml").runs()
+    assert [(c.method.beta, c.steps) for c in configs] == [(0.001, 30_000), (4, 30_000)]
+
+
+def test_files_are_given_from_the_folder_of_the_study(tmp_path, monkeypatch):
+    images = np.random.default_rng(0).integers(256, size=(8, 32, 32, 1), dtype=np.uint8)
+    np.save(tmp_path / "mine.npy", images)
+    (tmp_path / "mine.csv").write_text("x\n" + "\n".join(map(str, range(8))))
+    (tmp_path / "a.yaml").write_text(
+        "data: [{load: mine.npy, factors: mine.csv}]\nmethods: {vae: }\n"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (source,) = read(tmp_path / "a.yaml").sources
+    assert (source.load, source.options["factors"]) == (
+        str(tmp_path / "mine.npy"),
+        str(tmp_path / "mine.csv"),
+    )
+    assert len(source.open()) == 8

@@ -16,13 +16,16 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.errors import UnweaveError
+from unweave.cli import main
+from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.metrics import METRICS
 from unweave.study import load, plan, run
+from unweave.study.estimate import device_name
 from unweave.study.ledger import Ledger
+from unweave.study.repair import check
 from unweave.study.scoring import Scorer
 from unweave.study.store import Store
-from unweave.study.work import Work
+from unweave.study.work import Work, prepare
 
 
 def go(study, folder, **options):
@@ -117,9 +120,7 @@ def test_a_diverged_model_costs_itself_only(small, tmp_path):
     assert results.counts["diverged"] == 2
     assert str(results) == "2 runs: 2 diverged"
     good = small(seeds=1)
-    go(good, tmp_path)
-    counts = load(tmp_path).counts
-    assert (counts["diverged"], counts["scored"]) == (2, 2)
+    assert go(good, tmp_path).counts["scored"] == 2
 
 
 def test_data_that_cannot_be_had_fails_its_own_runs_only(small, few, tmp_path):
@@ -146,9 +147,14 @@ def test_a_metric_that_raises_is_said_and_the_study_goes_on(small, tmp_path, mon
     metric = METRICS["mig"]
     monkeypatch.setitem(METRICS, "mig", type(metric)(**{**vars(metric), "function": broken}))
     results = go(small(seeds=1), tmp_path)
-    assert results.counts["scored"] == 2
+    assert results.counts["failed"] == 2
     assert set(results.failures["error"]) == {"no mig: ZeroDivisionError: by nothing"}
     assert results.table["active_units"].notna().all()
+    monkeypatch.undo()
+    again = go(small(seeds=1), tmp_path)
+    assert again.counts["scored"] == 2
+    assert again.table["mig"].notna().all()
+    assert again.failures.empty
 
 
 def test_a_scoring_process_that_dies_is_replaced(small, tmp_path):
@@ -161,7 +167,7 @@ def test_a_scoring_process_that_dies_is_replaced(small, tmp_path):
     class Killing(Scorer):
         def _submit(self, job):
             super()._submit(job)
-            if len(killed) < 2:
+            if len(killed) < 1:
                 # The pool starts its process when it is given something to do.
                 time.sleep(0.2)
                 for process in list(self.pool._processes.values()):
@@ -170,8 +176,135 @@ def test_a_scoring_process_that_dies_is_replaced(small, tmp_path):
 
     work.scorer = Killing(store, work.worker, work.sources, work.device, 1)
     work.go()
-    assert len(killed) == 2
+    assert len(killed) == 1
     assert load(tmp_path).counts["scored"] == 4
+
+
+def test_a_run_that_kills_its_scoring_process_fails_alone(small, tmp_path):
+    study = small(metrics=["mig"])
+    store = Store(tmp_path)
+    prepare(store, study)
+    poisoned = study.runs()[1].hash
+    work = Work(store, scorers=2)
+
+    class Poisoned(Scorer):
+        def _submit(self, job):
+            if job.config.hash == poisoned:
+                # Codes that end whoever unpacks them.
+                job = job._replace(codes=Fatal())
+            super()._submit(job)
+
+    work.scorer = Poisoned(store, work.worker, work.sources, work.device, 2)
+    work.go()
+    assert states(tmp_path).pop(poisoned) == "failed"
+    assert load(tmp_path).counts["scored"] == 3
+    assert "died" in load(tmp_path).failures["error"].iloc[0]
+
+
+class Fatal:
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+def test_a_script_without_a_guard_runs_once(small, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import json, unweave as uw\n"
+        f"study = uw.study.Study.from_dict(json.loads({json.dumps(small().to_dict())!r}))\n"
+        "print('begun', flush=True)\n"
+        "print(uw.study.run(study, 'out', progress=False, scorers=1))\n"
+    )
+    command = [sys.executable, str(script)]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split("\n") == ["begun", "4 runs: 4 scored", ""]
+
+
+def test_metrics_asked_for_while_another_process_scores_are_not_lost(small, tmp_path):
+    first, more = small(metrics=["mig"]), small(metrics=["mig", "active_units"])
+    store = Store(tmp_path)
+    prepare(store, first)
+    work = Work(store, scorers=0)
+
+    class Surprised(Scorer):
+        def _submit(self, job):
+            if self.done == 0:
+                Store(tmp_path).plan(more)
+            super()._submit(job)
+
+    work.scorer = Surprised(store, work.worker, work.sources, work.device, 0)
+    work.go()
+    assert load(tmp_path).table["active_units"].notna().all()
+
+
+def test_metrics_asked_for_before_a_kill_are_not_lost(small, tmp_path):
+    go(small(metrics=["mig"]), tmp_path)
+    said = json.loads((tmp_path / "study.json").read_text())
+    said["study"]["metrics"] = ["mig", "active_units"]
+    (tmp_path / "study.json").write_text(json.dumps(said))
+    table = go(small(metrics=["mig", "active_units"]), tmp_path).table
+    assert table["active_units"].notna().all()
+
+
+def test_a_table_that_cannot_be_written_does_not_stop_training(small, tmp_path, capsys):
+    (tmp_path / "study.parquet").mkdir()
+    store = Store(tmp_path)
+    prepare(store, small())
+    work = Work(store, scorers=0, fleet_size=2)
+    with pytest.raises(UnweaveError, match="cannot write"):
+        work.go()
+    assert load(tmp_path).counts["failed"] == 0
+
+
+def test_a_fleet_that_no_longer_fits_is_halved_also_after_a_checkpoint(
+    small, tmp_path, monkeypatch
+):
+    import unweave.study.work as module
+
+    study, sizes, train = small(steps=60), [], module.train_runs
+
+    def short_of_memory(configs, data, **options):
+        sizes.append(len(configs))
+        if len(configs) > 2:
+            # Interrupted after a checkpoint, then on a smaller device.
+            with pytest.raises(InterruptedTrainingError):
+                train(configs, data, **{**options, "meanwhile": lambda doing: True})
+            raise torch.cuda.OutOfMemoryError("not enough")
+        return train(configs, data, **options)
+
+    monkeypatch.setattr(module, "train_runs", short_of_memory)
+    assert go(study, tmp_path).counts["scored"] == 4
+    assert sizes == [4, 2, 2]
+
+
+def test_runs_that_are_no_longer_asked_for_are_left_alone(small, tmp_path):
+    store = Store(tmp_path)
+    prepare(store, small(methods={"beta_vae": {"beta": [1, 4, 16]}}))
+    results = go(small(methods={"beta_vae": {"beta": 4}}), tmp_path)
+    assert str(results) == "2 runs: 2 scored"
+    assert results.table["beta"].tolist() == [4, 4]
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_a_study_without_some_of_its_data_says_so_by_its_exit_code(small, tmp_path):
+    file = tmp_path / "small.json"
+    said = small(seeds=1).to_dict()
+    file.write_text(json.dumps({**said, "data": [*said["data"], "./nowhere"]}))
+    with pytest.raises(SystemExit) as left:
+        main(["study", "run", str(file), "--out", str(tmp_path / "out"), "--scorers", "0"])
+    assert left.value.code == 1
+    assert load(tmp_path / "out").counts["scored"] == 2
+
+
+def test_speeds_are_those_of_training(small, tmp_path):
+    go(small(), tmp_path)
+    ledger = load(tmp_path).store.ledger
+    kind = small().runs()[0].fleet
+    (met,) = ledger.speeds(device_name(torch.device("cpu"))).values()
+    ledger.reopen([config.hash for config in small().runs()], "planned")
+    go(small(), tmp_path)
+    assert ledger.speeds(device_name(torch.device("cpu"))) == {kind: met}
 
 
 def test_a_folder_that_cannot_be_written(small, tmp_path):
@@ -292,7 +425,7 @@ def test_fifty_kills_lose_nothing_and_change_nothing(small, tmp_path):
         table[["mig", "reconstruction"]], expected[["mig", "reconstruction"]], atol=1e-3
     )
     assert [p.name for p in store.runs.glob(".*")] == []
-    assert store.check().good
+    assert check(store).good
 
 
 def test_two_processes_share_a_study(small, tmp_path):

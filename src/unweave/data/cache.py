@@ -1,5 +1,6 @@
 """The folder where prepared data lies, and how files get there: whole or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import numpy as np
 from unweave.errors import DataError
 
 __all__ = [
+    "allowed",
     "cache_folder",
     "open_array",
     "whole_array",
@@ -19,6 +21,10 @@ __all__ = [
     "whole_folder",
     "write_errors",
 ]
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+"""What a disk says that cannot take a file."""
 
 
 def cache_folder() -> Path:
@@ -43,11 +49,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        with _full_disks(path):
+            yield temporary
         with write_errors(path):
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            temporary.chmod(0o644)
+            temporary.chmod(allowed(0o666))
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -63,15 +70,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        yield temporary
+        with _full_disks(path):
+            yield temporary
         with write_errors(path):
             for file in temporary.iterdir():
-                file.chmod(0o644)
+                file.chmod(allowed(0o666))
             for file in [*temporary.iterdir(), temporary]:
                 descriptor = os.open(file, os.O_RDONLY)
                 os.fsync(descriptor)
                 os.close(descriptor)
-            temporary.chmod(0o755)
+            temporary.chmod(allowed(0o777))
             if not path.exists():
                 temporary.rename(path)
     finally:
@@ -107,7 +115,36 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        cached = cache_folder().absolute() in path.absolute().parents
+        how = " with UNWEAVE_CACHE" if cached else ""
         raise DataError(
             f"cannot write {path}: {error.strerror or error}; "
-            "free some space or choose another folder with UNWEAVE_CACHE"
+            f"free some space or choose another folder{how}"
         ) from error
+
+
+@contextmanager
+def _full_disks(path: Path) -> Iterator[None]:
+    """The same for what whoever fills the file meets of a disk; not for other troubles of his."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        with write_errors(path):
+            raise
+
+
+def allowed(mode: int) -> int:
+    """What the user's mask leaves of a file's mode."""
+    return mode & ~_MASK
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_MASK = _mask()
+"""Read once, since it can only be read by changing it."""

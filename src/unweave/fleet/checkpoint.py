@@ -64,7 +64,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, KeyError, safetensors.SafetensorError) as error:
+    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise UnweaveError(
             f"the checkpoint {path} is damaged ({error}); remove it to start anew"
         ) from error

@@ -6,7 +6,7 @@ import json
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods import METHODS, Method
@@ -62,7 +62,10 @@ class Config:
             if name not in valid:
                 raise UnknownNameError(kind, name, valid)
         for name in ("seed", "steps", "batch", "latents"):
-            object.__setattr__(self, name, operator.index(getattr(self, name)))
+            value = getattr(self, name)
+            if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+                raise UnweaveError(f"{name} must be a whole number, but got {value!r}")
+            object.__setattr__(self, name, operator.index(value))
         for name in ("batch", "latents"):
             if getattr(self, name) < 1:
                 raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")

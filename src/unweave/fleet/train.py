@@ -28,7 +28,7 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
-__all__ = ["checkpoints", "interruptible", "train", "train_runs"]
+__all__ = ["checkpoints", "damaged_checkpoints", "interruptible", "train", "train_runs"]
 
 WINDOW = 100
 CHECKPOINT = ".fleet-"
@@ -217,6 +217,19 @@ def checkpoints(folder: Path) -> dict[Path, list[str]]:
         with suppress(FileNotFoundError):
             found[path] = (-path.stat().st_mtime, checkpoint.runs_of(path))
     return {path: found[path][1] for path in sorted(found, key=lambda path: found[path][0])}
+
+
+def damaged_checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints that cannot be read."""
+    damaged = []
+    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
+        try:
+            checkpoint.runs_of(path)
+        except FileNotFoundError:
+            continue
+        except UnweaveError:
+            damaged.append(path)
+    return damaged
 
 
 def _tidy(folder: Path) -> None:

@@ -16,10 +16,11 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unweave.data.cache import allowed
 from unweave.errors import UnweaveError
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ PATIENCE = 60.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
-    worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL
+    worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL,
+    asked INTEGER NOT NULL DEFAULT 1, scored_for TEXT
 );
 CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
 CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
@@ -76,11 +78,19 @@ class Ledger:
         if not create and not path.exists():
             raise UnweaveError(f"there is no study in {path.parent}: {path.name} is missing")
         self.path = path
+        fresh = not path.exists()
         with self._open() as connection:
             connection.executescript(SCHEMA)
+        if fresh:
+            # SQLite lets only the owner write, whatever the user's mask says.
+            with suppress(OSError):
+                path.chmod(allowed(0o666))
 
     def plan(self, configs: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, str]) -> int:
         """Add runs that are not there yet; how many were added.
+
+        Runs that are there and not among these are no longer asked for: they stay, but nobody
+        trains, scores or counts them.
 
         Args:
             configs: The settings of each run, by its name.
@@ -98,7 +108,12 @@ class Ledger:
                 " VALUES (?, ?, ?, 'planned', ?)",
                 rows,
             )
-            return connection.total_changes - before
+            added = connection.total_changes - before
+            connection.execute("CREATE TEMP TABLE named (run TEXT PRIMARY KEY)")
+            connection.executemany("INSERT INTO named VALUES (?)", [(run,) for run in configs])
+            connection.execute("UPDATE runs SET asked = run IN (SELECT run FROM named)")
+            connection.execute("DROP TABLE named")
+            return added
 
     def claim(self, worker: Worker, runs: Sequence[str]) -> list[str]:
         """Take those of some runs that are open and that no living worker holds."""
@@ -118,15 +133,22 @@ class Ledger:
             )
             return free
 
-    def claim_trained(self, worker: Worker, count: int) -> list[str]:
-        """Take at most so many trained runs, to score them, that no living worker holds."""
+    def claim_trained(self, worker: Worker, count: int, having: Sequence[str] = ()) -> list[str]:
+        """Take at most so many trained runs, to score them, that no living worker holds.
+
+        Args:
+            worker: Who takes them.
+            count: How many at most.
+            having: What it is scoring now; what else it holds it has lost sight of.
+        """
         with self._change() as connection:
             self._seen(connection, worker)
             gone = self._gone(connection)
             rows = connection.execute(
-                "SELECT run, worker FROM runs WHERE state = 'trained' ORDER BY changed"
+                "SELECT run, worker FROM runs WHERE state = 'trained' AND asked ORDER BY changed"
             )
-            free = [run for run, holder in rows if holder is None or holder in gone][:count]
+            lost = {None, worker.name, *gone}
+            free = [run for run, holder in rows if holder in lost and run not in having][:count]
             connection.executemany(
                 "UPDATE runs SET worker = ? WHERE run = ?", [(worker.name, run) for run in free]
             )
@@ -143,6 +165,7 @@ class Ledger:
         state: str,
         error: str | None = None,
         results: Sequence[Mapping[str, float]] | None = None,
+        scored_for: str | None = None,
     ) -> None:
         """Say what became of some runs; only those that are being trained keep their worker.
 
@@ -151,6 +174,7 @@ class Ledger:
             state: One of `STATES`.
             error: What went wrong.
             results: The numbers of each run's row in the table; by default they stay.
+            scored_for: A name for all that was measured of them.
         """
         if state not in STATES:
             raise ValueError(f"{state!r} is none of {', '.join(STATES)}")
@@ -159,9 +183,9 @@ class Ledger:
         with self._change() as connection:
             connection.executemany(
                 f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held},"  # noqa: S608 - one of two words
-                " results = coalesce(?, results) WHERE run = ?",
+                " results = coalesce(?, results), scored_for = ? WHERE run = ?",
                 [
-                    (state, error, time.time(), text, run)
+                    (state, error, time.time(), text, scored_for, run)
                     for run, text in zip(runs, texts, strict=True)
                 ],
             )
@@ -191,6 +215,15 @@ class Ledger:
                 [(state, time.time(), run) for run in runs],
             )
 
+    def reopen_scored(self, asked: str) -> None:
+        """Put runs back to be scored of which something else was measured than is asked now."""
+        with self._change() as connection:
+            connection.execute(
+                "UPDATE runs SET state = 'trained', changed = ?"
+                " WHERE state = 'scored' AND scored_for IS NOT ?",
+                (time.time(), asked),
+            )
+
     def note_speed(self, kind: str, device: str, seconds: float) -> None:
         """Remember how long a step of one model took in a fleet of some kind."""
         with self._change() as connection:
@@ -217,7 +250,7 @@ class Ledger:
             gone = self._gone(connection)
             marks = ", ".join("?" * len(OPEN))
             rows = connection.execute(
-                f"SELECT run, kind, worker FROM runs WHERE state IN ({marks})"  # noqa: S608 - question marks
+                f"SELECT run, kind, worker FROM runs WHERE asked AND state IN ({marks})"  # noqa: S608 - question marks
                 " ORDER BY rowid",
                 OPEN,
             ).fetchall()
@@ -228,44 +261,47 @@ class Ledger:
         return kinds
 
     def busy(self) -> bool:
-        """Whether some run is held by a worker that lives, or could be claimed."""
+        """Whether some run has still to be trained or scored."""
         with self._open() as connection:
             open_ones = connection.execute(
-                "SELECT 1 FROM runs WHERE state IN ('planned', 'claimed', 'training', 'trained')"
-                " LIMIT 1"
+                "SELECT 1 FROM runs WHERE asked"
+                " AND state IN ('planned', 'claimed', 'training', 'trained') LIMIT 1"
             ).fetchone()
         return open_ones is not None
 
     def counts(self) -> dict[str, int]:
         """How many runs are in each state."""
         with self._open() as connection:
-            found = dict(connection.execute("SELECT state, COUNT(*) FROM runs GROUP BY state"))
+            found = dict(
+                connection.execute("SELECT state, COUNT(*) FROM runs WHERE asked GROUP BY state")
+            )
         return {state: found.get(state, 0) for state in STATES}
 
     def reasons(self) -> list[tuple[str, str, int, str]]:
         """What is to be said of runs: state, error, of how many, and the name of one of them."""
         with self._open() as connection:
             return connection.execute(
-                "SELECT state, error, COUNT(*), MIN(run) FROM runs WHERE error IS NOT NULL"
-                " GROUP BY state, error ORDER BY COUNT(*) DESC"
+                "SELECT state, error, COUNT(*), MIN(run) FROM runs"
+                " WHERE asked AND error IS NOT NULL GROUP BY state, error ORDER BY COUNT(*) DESC"
             ).fetchall()
 
     def table(self) -> "pd.DataFrame":
-        """All runs: run, kind, state, worker, error, changed."""
+        """All runs: run, kind, state, worker, error, changed, and whether it is asked for."""
         import pandas as pd
 
         with self._open() as connection:
             rows = connection.execute(
-                "SELECT run, kind, state, worker, error, changed FROM runs ORDER BY rowid"
+                "SELECT run, kind, state, worker, error, changed, asked FROM runs ORDER BY rowid"
             ).fetchall()
-        columns = ["run", "kind", "state", "worker", "error", "changed"]
-        return pd.DataFrame(rows, columns=columns, dtype=object).astype({"changed": float})
+        columns = ["run", "kind", "state", "worker", "error", "changed", "asked"]
+        table = pd.DataFrame(rows, columns=columns, dtype=object)
+        return table.astype({"changed": float, "asked": bool})
 
     def rows(self) -> list[tuple[str, str, dict[str, Any], dict[str, float]]]:
         """All runs that have numbers: run, state, settings and numbers."""
         with self._open() as connection:
             rows = connection.execute(
-                "SELECT run, state, config, results FROM runs WHERE results IS NOT NULL"
+                "SELECT run, state, config, results FROM runs WHERE asked AND results IS NOT NULL"
                 " ORDER BY rowid"
             ).fetchall()
         return [(run, state, json.loads(c), json.loads(r)) for run, state, c, r in rows]
@@ -308,7 +344,9 @@ class Ledger:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                # On a full disk SQLite has already done so.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
@@ -320,6 +358,11 @@ class Ledger:
                 yield connection
             finally:
                 connection.close()
+        except sqlite3.OperationalError as error:
+            raise UnweaveError(
+                f"the ledger {self.path} cannot be used now ({error}); see to the disk, and that "
+                "this user may write there"
+            ) from error
         except sqlite3.DatabaseError as error:
             raise UnweaveError(
                 f"the ledger {self.path} cannot be used ({error}); "

@@ -22,10 +22,11 @@ class Results:
 
     Args:
         store: Its folder.
+        errors: For each data set that could not be had, why.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, errors: Mapping[str, str] | None = None) -> None:
+        self.store, self.errors = store, dict(errors or {})
 
     @property
     def table(self) -> pd.DataFrame:
@@ -67,7 +68,7 @@ class Results:
     def failures(self) -> pd.DataFrame:
         """The runs about which something is to be said: `run`, `state`, `error`."""
         table = self.store.ledger.table()
-        said = table[table["error"].notna()]
+        said = table[table["error"].notna() & table["asked"]]
         return said[["run", "state", "error"]].reset_index(drop=True)
 
     def write(self) -> Path:

@@ -8,11 +8,13 @@ if so it encodes the next trained run and hands the codes over. Trees never keep
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -32,19 +34,24 @@ from unweave.study.store import SEED, Store, Wanted
 
 __all__ = ["Scorer"]
 
-TRIES = 3
-"""How often a run is scored whose process dies."""
 LOOK_SECONDS = 1.0
 """How often to ask the ledger for trained runs where there were none."""
 
 
 class _Job(NamedTuple):
-    """A run that is being scored."""
+    """A run that is being scored; alone, if the process that scored it and others died."""
 
     config: Config
     wanted: Sequence[Wanted]
     codes: Posteriors
-    tries: int
+    trouble: Sequence[str]
+    alone: bool = False
+
+
+class _Trouble(NamedTuple):
+    """What a metric met that is no verdict on the model: it will be tried again."""
+
+    said: str
 
 
 class Scorer:
@@ -64,6 +71,7 @@ class Scorer:
         self.store, self.worker, self.sources = store, worker, sources
         self.device, self.processes = device, processes
         self.jobs: dict[Future[Any], _Job] = {}
+        self.suspects: list[_Job] = []
         self.pool: ProcessPoolExecutor | None = None
         self.done = 0
         self.look_at = 0.0
@@ -82,14 +90,19 @@ class Scorer:
     @property
     def busy(self) -> bool:
         """Whether some run is being scored."""
-        return bool(self.jobs)
+        return bool(self.jobs or self.suspects)
 
     def tick(self) -> bool:
         """Take in what is done, and give every free process a run; whether anything happened."""
         moved = self._collect()
+        if self.suspects:
+            if not self.jobs:
+                self._submit(self.suspects.pop(0)._replace(alone=True))
+            return True
         # One more than there are processes, so that none waits for this one.
         while len(self.jobs) <= self.processes and time.monotonic() >= self.look_at:
-            runs = self.store.ledger.claim_trained(self.worker, 1)
+            having = [job.config.hash for job in self.jobs.values()]
+            runs = self.store.ledger.claim_trained(self.worker, 1, having)
             if not runs:
                 self.look_at = time.monotonic() + LOOK_SECONDS
                 break
@@ -99,7 +112,8 @@ class Scorer:
 
     def wait(self, seconds: float) -> None:
         """Wait until something is done, but not for long."""
-        wait(self.jobs, seconds, "FIRST_COMPLETED")
+        if self.jobs:
+            wait(self.jobs, seconds, "FIRST_COMPLETED")
 
     def _config(self, run: str) -> Config:
         return Config.from_dict(self.store.ledger.configs([run])[run])
@@ -109,31 +123,31 @@ class Scorer:
             self.store.bring([config.hash])
             missing = self.store.look(config).missing
             if not missing:
-                self._finish(config)
+                self._finish(config, [])
                 return
             data = self.sources.near(config, self.device)
             model = load(self.store.runs / config.hash, self.device)
             codes = encode(model, data, SEED)
             # Those that compare images need the decoder, which is here.
             here = [w for w in missing if w.metric.needs == "images"]
-            self._keep(config, here, [apply(w.metric, codes, 0, w.sampled) for w in here])
+            trouble = self._keep(config, here, _score(_names(here), codes))
             there = [w for w in missing if w not in here]
             spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
-            self._submit(_Job(config, there, codes.of(0, spread), 1))
+            self._submit(_Job(config, there, codes.of(0, spread), trouble))
         except Exception as error:  # one run's trouble is its own
             self._fail(config, error)
 
     def _submit(self, job: _Job) -> None:
-        names = [(wanted.metric.name, wanted.sampled) for wanted in job.wanted]
+        names = _names(job.wanted)
         if not self.processes:
-            self._keep(job.config, job.wanted, _score(names, job.codes))
-            self._finish(job.config)
+            self._take_in(job, _score(names, job.codes))
             return
-        try:
-            future = self._opened().submit(_score, names, job.codes)
-        except BrokenProcessPool:
-            self.pool = None
-            future = self._opened().submit(_score, names, job.codes)
+        with _without_main():
+            try:
+                future = self._opened().submit(_score, names, job.codes)
+            except BrokenProcessPool:
+                self.pool = None
+                future = self._opened().submit(_score, names, job.codes)
         self.jobs[future] = job
 
     def _opened(self) -> ProcessPoolExecutor:
@@ -147,30 +161,44 @@ class Scorer:
         for future in finished:
             job = self.jobs.pop(future)
             try:
-                self._keep(job.config, job.wanted, future.result())
-                self._finish(job.config)
+                self._take_in(job, future.result())
             except BrokenProcessPool as error:
-                self._again(job, error)
-            except Exception as error:
+                self._suspect(job, error)
+            except Exception as error:  # as above
                 self._fail(job.config, error)
         return bool(finished)
 
-    def _again(self, job: _Job, error: BrokenProcessPool) -> None:
-        """A process died, killed for its memory perhaps, and took all of the pool with it."""
-        if job.tries == TRIES:
+    def _suspect(self, job: _Job, error: BrokenProcessPool) -> None:
+        """A process died, for its memory perhaps, and all in the pool with it: who was it?"""
+        if job.alone:
             self._fail(job.config, UnweaveError(f"the process that scored it died ({error})"))
         else:
-            self._submit(job._replace(tries=job.tries + 1))
+            self.suspects.append(job)
 
-    def _keep(self, config: Config, wanted: Sequence[Wanted], outcomes: Sequence[Outcome]) -> None:
-        if wanted:
-            found = {w.key(config): o for w, o in zip(wanted, outcomes, strict=True)}
+    def _take_in(self, job: _Job, said: "Sequence[Outcome | _Trouble]") -> None:
+        trouble = self._keep(job.config, job.wanted, said)
+        self._finish(job.config, [*job.trouble, *trouble])
+
+    def _keep(
+        self, config: Config, wanted: Sequence[Wanted], said: "Sequence[Outcome | _Trouble]"
+    ) -> list[str]:
+        """Keep what metrics said of a run; what they could not say, in sentences."""
+        both = list(zip(wanted, said, strict=True))
+        found = {w.key(config): one for w, one in both if isinstance(one, Outcome)}
+        if found:
             keep(self.store.runs / config.hash, found)
             self.store.hand_in([config.hash])
+        return [f"no {w.metric.name}: {one.said}" for w, one in both if isinstance(one, _Trouble)]
 
-    def _finish(self, config: Config) -> None:
-        found = self.store.look(config)
-        self.store.ledger.mark([config.hash], "scored", found.error, [found.results])
+    def _finish(self, config: Config, trouble: Sequence[str]) -> None:
+        asked, found = self.store.asked, self.store.look(config)
+        if trouble:
+            said = "; ".join(dict.fromkeys(trouble))
+            self.store.ledger.mark([config.hash], "failed", said, [found.results])
+            return
+        # More may have been asked for meanwhile: then somebody scores it again.
+        state = "trained" if found.missing else "scored"
+        self.store.ledger.mark([config.hash], state, found.error, [found.results], asked)
         self.done += 1
 
     def _fail(self, config: Config, error: Exception) -> None:
@@ -206,11 +234,28 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> list[Outcome]:
-    outcomes = []
+def _names(wanted: Sequence[Wanted]) -> list[tuple[str, bool]]:
+    return [(one.metric.name, one.sampled) for one in wanted]
+
+
+def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> "list[Outcome | _Trouble]":
+    said: list[Outcome | _Trouble] = []
     for name, sampled in names:
         try:
-            outcomes.append(apply(METRICS[name], codes, 0, sampled))
+            said.append(apply(METRICS[name], codes, 0, sampled))
         except Exception as error:  # one metric's trouble is its own
-            outcomes.append(Outcome({}, sentence(error)))
-    return outcomes
+            said.append(_Trouble(sentence(error)))
+    return said
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Processes that are started here do not import the user's script, which would run again."""
+    main = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {n: main.pop(n) for n in ("__spec__", "__file__") if n in main}
+    main["__spec__"] = None
+    try:
+        yield
+    finally:
+        del main["__spec__"]
+        main.update(hidden)

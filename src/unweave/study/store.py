@@ -1,4 +1,4 @@
-"""The folder of a study: what lies where, whether it is whole, and the ledger made again from it.
+"""The folder of a study: what lies where.
 
 study/
   study.json        what to train and measure
@@ -8,12 +8,10 @@ study/
   damaged/          runs whose files were not those that had been written
 """
 
+import hashlib
 import json
 import math
-import os
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,16 +24,16 @@ from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.kept import SCORES, Key, Outcome, kept, origin_text
+from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, intact
-from unweave.fleet.train import CHECKPOINT, checkpoints
+from unweave.fleet.models import CURVE, WEIGHTS
+from unweave.fleet.train import checkpoints
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.ledger import Ledger
 from unweave.study.study import Source, Study
 
-__all__ = ["Check", "Store", "Wanted"]
+__all__ = ["Found", "Store", "Wanted"]
 
 STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
     "study.json",
@@ -84,37 +82,22 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Check:
-    """What was found in a study's folder.
+class _Read:
+    """What was read of `study.json`, and when that was written."""
 
-    Args:
-        whole: How many runs are as they were written.
-        damaged: The runs that are not.
-        missing: Runs that the ledger says are trained and whose folders are gone.
-        unknown: Folders of runs that the study does not ask for; they are left alone.
-    """
+    stamp: int
+    study: Study
+    sources: Mapping[str, Source]
+    wanted: Sequence[Wanted]
 
-    whole: int
-    damaged: Sequence[str]
-    missing: Sequence[str]
-    unknown: Sequence[str]
-
-    @property
-    def good(self) -> bool:
-        """Whether nothing is wrong."""
-        return not (self.damaged or self.missing)
-
-    def __str__(self) -> str:
-        parts = [f"{self.whole:,} runs are whole"]
-        for word, runs in (
-            ("damaged", self.damaged),
-            ("missing", self.missing),
-            ("not of this study", self.unknown),
-        ):
-            if runs:
-                some = ", ".join(runs[:3]) + (", …" if len(runs) > 3 else "")
-                parts.append(f"{len(runs):,} {word} ({some})")
-        return "; ".join(parts)
+    @classmethod
+    def of(cls, said: Mapping[str, Any], stamp: int) -> "_Read":
+        study = Study.from_dict(said["study"])
+        mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
+        sampled = choose(study.sampled) if study.sampled else []
+        wanted = mean + [Wanted(m, True) for m in sampled if m.needs != "posterior"]
+        sources = {text: Source.of(one) for text, one in said["sources"].items()}
+        return cls(stamp, study, sources, wanted)
 
 
 class Store:
@@ -128,6 +111,7 @@ class Store:
     def __init__(self, folder: str | Path, ledger: Ledger | None = None) -> None:
         self.folder = Path(folder)
         self._given = ledger
+        self._last: _Read | None = None
         self.runs = self.folder / RUNS
         self.table_file = self.folder / TABLE
 
@@ -178,35 +162,35 @@ class Store:
         """Its ledger."""
         return self._given or Ledger(self.folder / LEDGER)
 
-    @cached_property
+    @property
     def study(self) -> Study:
         """What it trains and measures."""
-        return Study.from_dict(self._said()["study"])
+        return self._read().study
 
-    @cached_property
-    def sources(self) -> dict[str, Source]:
+    @property
+    def sources(self) -> Mapping[str, Source]:
         """Every data set that was ever asked for, by its origin as text."""
-        return {text: Source.of(said) for text, said in self._said()["sources"].items()}
+        return self._read().sources
 
     def source(self, config: Config) -> Source:
         """The data set of a run."""
         origin = origin_text(config.data)
-        if origin not in self.sources:
-            # Another process may have added to the study.
-            self._forget()
         if origin not in self.sources:
             raise UnweaveError(
                 f"the study in {self.folder} does not say how to load {origin}; run its file again"
             )
         return self.sources[origin]
 
-    @cached_property
-    def wanted(self) -> list[Wanted]:
+    @property
+    def wanted(self) -> Sequence[Wanted]:
         """What to measure."""
-        study = self.study
-        mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
-        sampled = choose(study.sampled) if study.sampled else []
-        return mean + [Wanted(m, True) for m in sampled if m.needs != "posterior"]
+        return self._read().wanted
+
+    @property
+    def asked(self) -> str:
+        """A name for all that is to be measured."""
+        names = sorted((wanted.metric.name, wanted.sampled) for wanted in self.wanted)
+        return hashlib.sha256(json.dumps([PROTOCOL, names]).encode()).hexdigest()[:16]
 
     def plan(self, study: Study) -> tuple[int, dict[str, str]]:
         """Write down a study and its runs.
@@ -214,7 +198,7 @@ class Store:
         Returns:
             How many runs are new, and for each data set that cannot be had, why.
         """
-        runs, sources, errors = self._runs(study)
+        runs, sources, errors = self.runs_of(study)
         before = self._said() if (self.folder / STUDY).exists() else {"sources": {}}
         said = {
             "study": study.to_dict(),
@@ -223,15 +207,14 @@ class Store:
         if said != before:
             with whole_file(self.folder / STUDY) as temporary:
                 temporary.write_text(json.dumps(said, indent=1) + "\n")
-        self._forget()
-        asked = ("metrics", "sampled")
-        if [said["study"][n] for n in asked] != [before.get("study", {}).get(n) for n in asked]:
-            # Whoever looks at them finds what is missing.
-            done = [run for run, state in self._states() if state == "scored"]
-            self.ledger.reopen(done, "trained")
-        return self._write_down(self.ledger, runs), errors
+        if errors:
+            runs += self._planned_before(study, errors, before["sources"])
+        added = self.write_down(self.ledger, runs)
+        self.ledger.reopen_scored(self.asked)
+        return added, errors
 
-    def _runs(self, study: Study) -> tuple[list[Config], dict[str, Source], dict[str, str]]:
+    def runs_of(self, study: Study) -> tuple[list[Config], dict[str, Source], dict[str, str]]:
+        """The runs of a study, its data sets by origin, and why some of these cannot be had."""
         runs: list[Config] = []
         sources, errors = {}, {}
         for source in study.sources:
@@ -242,7 +225,18 @@ class Store:
                 errors[source.name] = str(error)
         return runs, sources, errors
 
-    def _write_down(self, ledger: Ledger, runs: Sequence[Config]) -> int:
+    def _planned_before(
+        self, study: Study, names: Container[str], sources: Mapping[str, Any]
+    ) -> list[Config]:
+        """Runs in the ledger on data sets that cannot be had now: they are still asked for."""
+        lost = [source.to_dict() for source in study.sources if source.name in names]
+        origins = {text for text, said in sources.items() if said in lost}
+        plain = self.ledger.configs(self.ledger.table()["run"].tolist()).values()
+        return [Config.from_dict(one) for one in plain if origin_text(one["data"]) in origins]
+
+    @staticmethod
+    def write_down(ledger: Ledger, runs: Sequence[Config]) -> int:
+        """Make these the runs that a ledger asks for; how many are new."""
         names = {config.hash: config for config in runs}
         return ledger.plan(
             {name: config.to_dict() for name, config in names.items()},
@@ -268,100 +262,18 @@ class Store:
         said = "; ".join(dict.fromkeys(errors)) or None
         return Found("diverged" if _diverged(folder) else state, results, said, missing)
 
-    def check(self, repair: bool = False, advance: Callable[[int], None] | None = None) -> Check:
-        """Verify the checksums of all runs; with `repair`, make the ledger again.
+    def renew(self) -> None:
+        """Open the ledger anew, after it was replaced."""
+        self.__dict__.pop("ledger", None)
 
-        Runs that are damaged are put aside into `damaged/`, never deleted, and trained again.
-        """
-        known = self._known(repair)
-        folders = [f for f in sorted(self.runs.glob("[!.]*")) if f.is_dir()]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            whole = []
-            for good in pool.map(intact, folders):
-                whole.append(good)
-                if advance is not None:
-                    advance(1)
-        damaged = [f.name for f, good in zip(folders, whole, strict=True) if not good]
-        found = {folder.name for folder in folders}
-        states = dict(self._states()) if (self.folder / LEDGER).exists() and not repair else {}
-        missing = [
-            run
-            for run, state in states.items()
-            if state in ("trained", "scored", "diverged") and run not in found
-        ]
-        check = Check(len(folders) - len(damaged), damaged, missing, sorted(found - known.keys()))
-        if repair:
-            self._put_aside(damaged)
-            self.tidy()
-            self._make_ledger(known)
-        return check
-
-    def tidy(self) -> None:
-        """Remove what killed processes left half-written; only while nobody is at work."""
-        for path, runs in checkpoints(self.runs).items():
-            if all((self.runs / run).exists() for run in runs):
-                path.unlink(missing_ok=True)
-        for folder in (self.folder, self.runs):
-            for path in folder.glob(".*"):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                elif not path.name.startswith(CHECKPOINT):
-                    path.unlink(missing_ok=True)
-        for path in self.runs.glob(f"*/.{SCORES}.*"):
-            path.unlink(missing_ok=True)
-
-    def at_work(self) -> bool:
-        """Whether some process works on the study; not where the ledger cannot be read."""
-        try:
-            return bool(self.ledger.workers())
-        except UnweaveError:
-            return False
-
-    def _known(self, repair: bool) -> dict[str, Config]:
-        """All runs that were ever asked for, as far as can be known."""
-        runs = {config.hash: config for config in self._runs(self.study)[0]}
-        if repair:
-            # What the study no longer asks for stays, as its folders do.
-            for folder in self.runs.glob("[!.]*"):
-                config = _config(folder)
-                if config is not None and config.hash == folder.name:
-                    runs.setdefault(config.hash, config)
-        return runs
-
-    def _states(self) -> Iterable[tuple[str, str]]:
-        table = self.ledger.table()
-        return zip(table["run"], table["state"], strict=True)
-
-    def _put_aside(self, runs: Sequence[str]) -> None:
-        for run in runs:
-            place = self.folder / DAMAGED / run
-            place.parent.mkdir(exist_ok=True)
-            count = 1
-            while place.exists():
-                place, count = place.with_name(f"{run}-{count}"), count + 1
-            (self.runs / run).rename(place)
-
-    def _make_ledger(self, runs: Mapping[str, Config]) -> None:
-        """Write a ledger that says what the folders say, and put it in place of the old one."""
-        with whole_file(self.folder / LEDGER) as temporary:
-            # What a killed process was writing to the old ledger must not reach the new one.
-            (self.folder / f"{LEDGER}-journal").unlink(missing_ok=True)
-            ledger = Ledger(temporary)
-            self._write_down(ledger, list(runs.values()))
-            present = [c for name, c in runs.items() if (self.runs / name).exists()]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                found = list(pool.map(self.look, present))
-            alike: dict[tuple[str, str | None], list[tuple[str, dict[str, float]]]] = {}
-            for config, one in zip(present, found, strict=True):
-                alike.setdefault((one.state, one.error), []).append((config.hash, one.results))
-            for (state, error), rows in alike.items():
-                ledger.mark([run for run, _ in rows], state, error, [r for _, r in rows])
-        self._forget()
-
-    def _forget(self) -> None:
-        """Read anew what was read before."""
-        for name in ("ledger", "study", "sources", "wanted"):
-            self.__dict__.pop(name, None)
+    def _read(self) -> "_Read":
+        """What `study.json` says; read again when it has changed, by another process perhaps."""
+        path = self.folder / STUDY
+        stamp = path.stat().st_mtime_ns if path.exists() else 0
+        if self._last is None or self._last.stamp != stamp:
+            said = self._said()
+            self._last = _Read.of(said, stamp)
+        return self._last
 
     def _said(self) -> dict[str, Any]:
         path = self.folder / STUDY
@@ -396,10 +308,3 @@ def _finite(value: Any) -> bool:
 def _diverged(folder: Path) -> bool:
     with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
         return int(file.metadata()["diverged_at"]) >= 0
-
-
-def _config(folder: Path) -> Config | None:
-    try:
-        return Config.from_dict(json.loads((folder / CONFIG).read_text()))
-    except (OSError, ValueError, KeyError, TypeError, UnweaveError):
-        return None

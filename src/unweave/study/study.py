@@ -13,10 +13,12 @@ A Python file says the same with `study = uw.study.Study(name="sprites", …)`.
 """
 
 import dataclasses
+import inspect
+import re
 import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,8 +33,16 @@ from unweave.nets.adam import Adam
 
 __all__ = ["Source", "Study", "StudyFileError", "read"]
 
-CHANGES = ("slice", "leave_out", "correlate")
+CHANGES = {
+    "slice": "a mapping of factors to the classes that stay",
+    "leave_out": "a mapping of factors to the classes that go",
+    "correlate": "a list of two factors and a strength",
+}
 """What a data set of a study can go through, in the order in which the file says it."""
+FILES = ("factors", "path", "picture")
+"""Options of loading that are files."""
+EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+"""Numbers that YAML takes for text."""
 
 
 class StudyFileError(UnweaveError):
@@ -68,9 +78,20 @@ class Source:
             )
         load = str(said["load"])
         key = load.replace("-", "_").lower()
-        load = key if key in DATASETS else str(Path(load).expanduser().absolute())
-        options = {n: v for n, v in said.items() if n not in ("load", "name", *CHANGES)}
+        load = key if key in DATASETS else _absolute(load)
+        options = {
+            n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v
+            for n, v in said.items()
+            if n not in ("load", "name", *CHANGES)
+        }
+        known = inspect.signature(_loader(load)).parameters
+        for option in options:
+            if option not in known:
+                raise UnknownNameError(f"option of {load}", option, [*known, *CHANGES])
         changes = tuple((n, v) for n, v in said.items() if n in CHANGES)
+        for change, value in changes:
+            if not isinstance(value, list | tuple if change == "correlate" else Mapping):
+                raise StudyFileError(f"{change} of {load} is {CHANGES[change]}, but got {value!r}")
         return cls(str(said.get("name", Path(load).stem)), load, options, changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,9 +171,13 @@ class Study:
             raise StudyFileError(
                 f"two data sets are called {twice!r}; give each a `name` of its own"
             )
-        for chosen in (self.metrics, self.sampled):
-            if chosen:
-                choose(chosen)
+        for name in ("metrics", "sampled"):
+            object.__setattr__(self, name, getattr(self, name) or ())
+            if getattr(self, name):
+                choose(getattr(self, name))
+        object.__setattr__(self, "settings", self.settings or {})
+        if not isinstance(self.settings, Mapping):
+            raise StudyFileError(f"settings are a mapping of names, but got {self.settings!r}")
         self._runs_on(())
 
     @cached_property
@@ -180,13 +205,17 @@ class Study:
         return self._runs_on(source.origin)
 
     def _runs_on(self, origin: tuple[Any, ...]) -> list[Config]:
-        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        seeds = self._seeds()
         settings = dict(self.settings)
         for name in settings:
             known = {f.name for f in dataclasses.fields(Config)} - {"method", "data", "seed"}
             if name not in known:
                 raise UnknownNameError("setting", name, sorted(known))
         if isinstance(settings.get("optimiser"), Mapping):
+            known = {f.name for f in dataclasses.fields(Adam)}
+            for name in settings["optimiser"]:
+                if name not in known:
+                    raise UnknownNameError("setting of the optimiser", name, sorted(known))
             settings["optimiser"] = Adam(**settings["optimiser"])
         configs = [
             Config(method=method, data=origin, seed=seed, steps=self.steps, **settings)
@@ -195,7 +224,17 @@ class Study:
         ]
         if not configs:
             raise StudyFileError("a study needs at least one seed")
+        if len({config.hash for config in configs}) != len(configs):
+            raise StudyFileError("two of these runs are the same; give each value once")
         return configs
+
+    def _seeds(self) -> Sequence[int]:
+        seeds = self.seeds
+        if isinstance(seeds, int) and not isinstance(seeds, bool):
+            return range(seeds)
+        if isinstance(seeds, list | tuple | range) and all(isinstance(s, int) for s in seeds):
+            return seeds
+        raise StudyFileError(f"seeds are a number or a list of numbers, but got {seeds!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON and YAML."""
@@ -246,7 +285,43 @@ def read(path: str | Path) -> Study:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = " ".join(str(error).split())
         raise StudyFileError(f"{path} is no YAML: {where}") from error
-    return Study.from_dict({"name": path.stem, **plain} if isinstance(plain, Mapping) else plain)
+    if not isinstance(plain, Mapping):
+        return Study.from_dict(plain)
+    said = {"name": path.stem, **_numbers(plain)}
+    return Study.from_dict({**said, "data": _beside(said.get("data"), path.absolute().parent)})
+
+
+def _numbers(said: Any) -> Any:
+    """What a file says, with 3e4 as the number that is meant."""
+    if isinstance(said, Mapping):
+        return {name: _numbers(value) for name, value in said.items()}
+    if isinstance(said, list):
+        return [_numbers(value) for value in said]
+    if isinstance(said, str) and EXPONENT.fullmatch(said):
+        number = float(said)
+        return int(number) if number.is_integer() else number
+    return int(said) if isinstance(said, float) and said.is_integer() else said
+
+
+def _beside(data: Any, folder: Path) -> Any:
+    """Data sets whose files are given from the folder of the study's file."""
+    if isinstance(data, list):
+        return [_beside(one, folder) for one in data]
+    if isinstance(data, Mapping):
+        return {n: _beside(v, folder) if n in ("load", *FILES) else v for n, v in data.items()}
+    there = isinstance(data, str) and (folder / data).exists()
+    return str(folder / data) if there else data
+
+
+def _absolute(path: str | Path) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _loader(load: str) -> Any:
+    """The function that loads a data set; its arguments are the options."""
+    from unweave.data.own import from_path
+
+    return partial(from_path, load) if load not in DATASETS else DATASETS[load].function()
 
 
 def _method(name: str, values: Any) -> Method:

@@ -23,6 +23,7 @@ from unweave.fleet.train import train_runs
 from unweave.study.estimate import device_name, disk_bytes, seconds_per_step
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.remote import open_store
+from unweave.study.repair import put_checkpoints_aside, tidy
 from unweave.study.results import Results
 from unweave.study.scoring import Scorer, sentence
 from unweave.study.sources import Sources
@@ -91,7 +92,9 @@ def run(
     """
     study = study if isinstance(study, Study) else read(study)
     store = open_store(study.name if folder is None else folder)
-    prepare(store, study)
+    if scorers is not None and scorers < 0:
+        raise UnweaveError(f"scores are computed by 0 processes or more, but got {scorers=}")
+    errors = prepare(store, study)
     store.hand_in_ledger()
     options: dict[str, Any] = {
         "device": device,
@@ -105,25 +108,31 @@ def run(
         from unweave.study.on_ray import run_on_ray
 
         run_on_ray(store, on, progress, options)
-    return Results(store)
+    return Results(store, errors)
 
 
-def prepare(store: Store, study: Study) -> None:
-    """Write down what there is to do; what failed before is tried again."""
+def prepare(store: Store, study: Study) -> dict[str, str]:
+    """Write down what there is to do; what failed before is tried again.
+
+    Returns:
+        For each data set that cannot be had, why.
+    """
     try:
         store.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnweaveError(
             f"cannot write into {store.folder}: {error.strerror or error}; choose another folder"
         ) from error
+    put_checkpoints_aside(store)
     _, errors = store.plan(study)
     for name, reason in errors.items():
         say(f"without {name}: {reason}")
     table = store.ledger.table()
-    failed = table.loc[table["state"] == "failed", "run"].tolist()
+    failed = table.loc[(table["state"] == "failed") & table["asked"], "run"].tolist()
     trained = [run for run in failed if store.has(run)]
     store.ledger.reopen(trained, "trained")
     store.ledger.reopen(sorted(set(failed) - set(trained)), "planned")
+    return errors
 
 
 class Work:
@@ -173,7 +182,7 @@ class Work:
             max(1, free) if scorers is None else scorers,
         )
         self.sizes: dict[str, int] = {}
-        self.doing = ""
+        self.doing = self.mentioned = ""
         self.table_due = 0.0
 
     @property
@@ -191,7 +200,7 @@ class Work:
                 self.ledger.release(self.worker)
         if self.table:
             if not self.ledger.workers():
-                self.store.tidy()
+                tidy(self.store)
             Results(self.store).write()
             self.store.hand_in_ledger()
 
@@ -224,6 +233,9 @@ class Work:
         for interrupted in self.store.interrupted():
             left = [run for run in interrupted if run in free]
             if left:
+                # As many as fit, if it has turned out that all of them do not.
+                kind = next(kind for kind, runs in kinds.items() if left[0] in runs)
+                left = left[: self.sizes.get(kind, len(left))]
                 return self._configs(self.ledger.claim(self.worker, left))
         costs = {kind: len(runs) * self._seconds(runs[0]) for kind, runs in kinds.items()}
         for kind in sorted(kinds, key=lambda kind: -costs[kind]):
@@ -266,7 +278,8 @@ class Work:
         """Train a fleet and say what became of it; other fleets do not suffer for this one."""
         runs, kind = [config.hash for config in configs], configs[0].fleet
         self.ledger.mark(runs, "training")
-        afresh = not any(set(runs) & set(old) for old in self.store.interrupted())
+        begun = {run for old in self.store.interrupted() for run in old}
+        afresh = not any(run in begun or self.store.has(run) for run in runs)
         start = time.monotonic()
         try:
             data = self.sources.open(configs[0])
@@ -341,10 +354,19 @@ class Work:
 
     def _meanwhile(self, doing: str) -> bool:
         self.doing = doing
-        self.scorer.tick()
-        self._write_table()
-        self.store.hand_in_checkpoints()
+        try:
+            self.scorer.tick()
+            self._write_table()
+            self.store.hand_in_checkpoints()
+        except Exception as error:  # the fleet that trains does not suffer for this
+            self._mention(sentence(error))
         return self.stopping()
+
+    def _mention(self, trouble: str) -> None:
+        """Say something, but not over and over."""
+        if trouble != self.mentioned:
+            say(trouble)
+            self.mentioned = trouble
 
     def _write_table(self) -> None:
         """Bring the table up to date, as often as that costs little."""
