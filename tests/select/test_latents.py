@@ -1,5 +1,7 @@
 """What is read of models: shapes, informative latents, and codes of trained models."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -88,3 +90,11 @@ def test_what_cannot_be_encoded_is_said(data):
         latents_of(fleet)
     with pytest.raises(DataError, match="compare them on data"):
         latents_of(fleet, uw.data.load(np.zeros((4, 64, 64, 3), np.uint8)))
+
+
+def test_models_that_diverged_have_no_codes(data):
+    fleet = uw.train(uw.methods.VAE(), data, seeds=2, steps=1, batch=4, progress=False)
+    lost = dataclasses.replace(fleet, diverged_at=np.array([-1, 0]))
+    assert encoded(lost, data, np.arange(5)).usable.tolist() == [True, False]
+    last = uw.select.pareto(lost, data, rows=20).iloc[-1]
+    assert (last["model"], last["reason"]) == (1, "it diverged: its codes are not finite")
