@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import unweave as uw
-from unweave.select import Latents, consensus
+from unweave.select import Latents, consensus, mcc
+from unweave.select.consensus import _assigned, _groups
 
 
 @pytest.fixture
@@ -139,3 +140,30 @@ def test_a_trained_fleet_is_encoded():
     agreed = uw.select.consensus(fleet, data, rows=100)
     assert len(agreed.ranking) == 2
     assert len(agreed.codes) == 100
+
+
+def test_matches_below_the_threshold_do_not_displace_one_above_it():
+    """Two weak pairs have the larger sum, but only the strong pair is a match at all."""
+    strength = np.zeros((2, 2, 2))
+    strength[:, 0] = [[0.8, 0.69], [0.69, 0.0]]
+    factor_of = np.array([[0, 1], [-1, -1]])
+    informative = np.array([True, True])
+    assert _assigned(strength, factor_of, informative, 0.7).tolist() == [0, 2]
+
+
+def test_who_joined_early_moves_to_those_who_fit_better():
+    """Model 1 first joins model 0, the only one there, and then finds 2 and 3, its likes."""
+    strength = np.array(
+        [[1, 0.72, 0.1, 0.1], [0.72, 1, 0.95, 0.95], [0.1, 0.95, 1, 0.95], [0.1, 0.95, 0.95, 1]]
+    )
+    informative = np.ones((4, 1), bool)
+    groups = _groups(strength[:, None, :, None], informative, np.arange(4), 0.7)[:, 0]
+    assert groups[1] == groups[2] == groups[3] != groups[0]
+
+
+def test_the_model_that_agrees_most_shows_the_way(planted):
+    codes = planted[0]
+    members = consensus(codes).members
+    first = members.groupby("factor").first()
+    assert (first["model"] == mcc(codes)["model"][0]).all()
+    assert (first["sign"] == 1).all()
