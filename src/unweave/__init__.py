@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, methods, metrics, show, study
+    from unweave import data, methods, metrics, select, show, study
     from unweave.evaluation.evaluate import evaluate
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
@@ -30,12 +30,13 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "select",
     "show",
     "study",
     "train",
 ]
 
-_ROOMS = ("data", "methods", "metrics", "show", "study")
+_ROOMS = ("data", "methods", "metrics", "select", "show", "study")
 _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",

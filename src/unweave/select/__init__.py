@@ -1,0 +1,30 @@
+"""Choosing models, with or without labels: rankings with reasons, and what models agree on."""
+
+from unweave.select.cka import cka, cka_pairs
+from unweave.select.consensus import Consensus, consensus
+from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
+from unweave.select.latents import Latents, SelectionError
+from unweave.select.mcc import mcc, mcc_pairs
+from unweave.select.pareto import fronts, pareto
+from unweave.select.supervised import supervised
+from unweave.select.udr import UDRScores, udr, udr_scores
+
+__all__ = [
+    "Consensus",
+    "Latents",
+    "SelectionError",
+    "UDRScores",
+    "cka",
+    "cka_pairs",
+    "consensus",
+    "distance_to_orthogonality",
+    "dto",
+    "dto_pairs",
+    "fronts",
+    "mcc",
+    "mcc_pairs",
+    "pareto",
+    "supervised",
+    "udr",
+    "udr_scores",
+]

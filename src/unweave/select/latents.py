@@ -1,0 +1,246 @@
+"""What every choice of models reads: the codes of several models for the same images.
+
+Shapes: M models, n rows (images), d latents.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unweave.errors import DataError, UnweaveError
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+    from unweave.evaluation.runs import Models
+    from unweave.fleet.models import Model
+
+__all__ = ["Latents", "SelectionError", "encoded", "latents_of"]
+
+ROWS = 3_000
+"""Images that a fleet encodes to be compared; correlations are then known to about 0.02."""
+INFORMATIVE_KL = 0.01
+"""Nats that an informative latent carries, in the paper of UDR and in its published code."""
+
+
+class SelectionError(UnweaveError):
+    """Codes or models that cannot be compared as they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Latents:
+    """Mean codes of M models for the same n images, and how much each latent carries.
+
+        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1),    latent j is informative if KL_j > 0.01
+
+    Args:
+        means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
+            finite is kept, but compared with nobody.
+        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
+        kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
+            every latent that varies is informative.
+        runs: A name for each model; by default `"0"`, `"1"` and so on.
+        settings: What each model was trained with, all but its seed; equal texts are equal
+            hyperparameters.
+        informative_kl: What the KL divergence of an informative latent exceeds.
+
+    References:
+        Duan et al., Unsupervised Model Selection for Variational Disentangled Representation
+        Learning, arXiv:1905.12614.
+
+    Example:
+        >>> codes = np.random.default_rng(0).normal(size=(2, 100, 3))
+        >>> Latents(codes, kl=[[2.0, 0.001, 1.0], [3.0, 1.0, 1.0]]).informative.tolist()
+        [[True, False, True], [True, True, True]]
+    """
+
+    means: Any
+    logvars: Any = None
+    kl: Any = None
+    runs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    informative_kl: float = INFORMATIVE_KL
+
+    def __post_init__(self) -> None:
+        means = _array(self.means)
+        if means.ndim != 3 or 0 in means.shape:
+            raise SelectionError(
+                f"codes must be [models, rows, latents], but got {list(means.shape)}"
+            )
+        kl, logvars = self.kl, self.logvars
+        if kl is None and logvars is not None:
+            kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
+        if kl is not None:
+            kl = _like(_array(kl), (len(means), means.shape[2]), "kl")
+        names = tuple(self.runs) or tuple(map(str, range(len(means))))
+        for what, given in (("runs", names), ("settings", self.settings)):
+            if given and len(given) != len(means):
+                raise SelectionError(
+                    f"{what} must name each of {len(means)} models, but got {len(given)}"
+                )
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "kl", kl)
+        object.__setattr__(self, "runs", names)
+        object.__setattr__(self, "settings", tuple(self.settings))
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    @cached_property
+    def usable(self) -> np.ndarray:
+        """Whether all codes of a model are finite, `[M]`."""
+        return np.isfinite(self.means).all((1, 2))
+
+    @cached_property
+    def informative(self) -> np.ndarray:
+        """Whether a latent varies and carries more than the threshold, `[M, d]`."""
+        with np.errstate(invalid="ignore"):  # models that diverged
+            varies = np.ptp(self.means, axis=1) > 0
+        carries = True if self.kl is None else np.nan_to_num(self.kl) > self.informative_kl
+        return self.usable[:, None] & varies & carries
+
+    @cached_property
+    def centred(self) -> np.ndarray:
+        """Codes of mean 0, `[M, n, d]`; latents that are not informative are 0."""
+        kept = np.where(self.informative[:, None], self.means, 0.0)
+        return kept - kept.mean(1, keepdims=True)
+
+    @cached_property
+    def standardised(self) -> np.ndarray:
+        """Codes of mean 0 and variance 1, `[M, n, d]`; uninformative latents are 0."""
+        return _scaled(self.centred)
+
+    @cached_property
+    def ranked(self) -> np.ndarray:
+        """The same of the ranks of codes, whose correlations are Spearman's, `[M, n, d]`."""
+        from scipy.stats import rankdata
+
+        return _scaled(rankdata(self.centred, axis=1) - (self.means.shape[1] + 1) / 2)
+
+
+def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """The mean KL divergence from N(0, 1) of each latent, `[M, d]`.
+
+    Example:
+        >>> kl_of_latents(np.array([[[0.0, 2.0]]]), np.zeros((1, 1, 2)))
+        array([[0., 2.]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
+        return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
+
+
+def latents_of(
+    models: "Latents | Models | Any",
+    data: "Dataset | str | None" = None,
+    rows: int = ROWS,
+    seed: int = 0,
+) -> Latents:
+    """The codes of whatever was given.
+
+    Args:
+        models: `Latents`; an array of codes `[M, n, d]`; or trained models: a fleet, folders of
+            saved runs, or several of these.
+        data: What trained models encode.
+        rows: How many of its images, drawn once each; all where there are fewer.
+        seed: Of that draw, and of images that are random given their factors.
+    """
+    if isinstance(models, Latents):
+        return models
+    if isinstance(models, np.ndarray) or hasattr(models, "detach"):
+        return Latents(models)
+    dataset = known_data(data)
+    return encoded(models, dataset, drawn_rows(dataset, rows, seed), seed)
+
+
+def known_data(data: "Dataset | str | None") -> "Dataset":
+    """The data set given, or that of a name."""
+    from unweave.data import load
+
+    if data is None:
+        raise SelectionError("trained models must be given with the data that they encode")
+    return load(data) if isinstance(data, str) else data
+
+
+def drawn_rows(data: "Dataset", rows: int, seed: int) -> np.ndarray:
+    """Numbers of images, drawn once each; of one seed, fewer are the first of more."""
+    if rows < 2:
+        raise SelectionError(f"models are compared on at least 2 images, but got {rows=}")
+    return np.random.default_rng(seed).permutation(data.support)[:rows]
+
+
+def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int = 0) -> Latents:
+    """Encode some images with every model, models of one kind together.
+
+    Args:
+        models: As `uw.evaluate` takes them.
+        data: The data set.
+        images_of: The numbers of its images.
+        seed: Of images that are random given their factors.
+    """
+    from unweave.evaluation.runs import runs_of
+
+    trained = [run.model for run in runs_of(models)]
+    configs = [model.config for model in trained]
+    sizes = sorted({config.latents for config in configs})
+    if len(sizes) > 1:
+        raise SelectionError(f"models must have equally many latents, but got {sizes}")
+    shape = (len(trained), len(images_of), sizes[0])
+    means, logvars = np.empty(shape), np.empty(shape)
+    for places in _fleets(trained):
+        means[places], logvars[places] = _encode(
+            [trained[k] for k in places], data, images_of, seed
+        )
+    lost = [k for k, model in enumerate(trained) if model.diverged_at[0] >= 0]
+    means[lost] = np.nan
+    return Latents(
+        means,
+        logvars,
+        runs=[config.hash for config in configs],
+        settings=[_settings(config.to_dict()) for config in configs],
+    )
+
+
+def _fleets(models: "Sequence[Model]") -> list[list[int]]:
+    """The places of models that can encode together."""
+    fleets: dict[str, list[int]] = {}
+    for place, model in enumerate(models):
+        fleets.setdefault(model.config.fleet, []).append(place)
+    return list(fleets.values())
+
+
+def _encode(
+    models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    from unweave.fleet.models import join
+
+    fleet = join(models)
+    if fleet.shape != data.shape:
+        raise DataError(
+            f"these models take images {list(fleet.shape)}, but {data.name} has "
+            f"{list(data.shape)}; compare them on data like those that they learned from"
+        )
+    return fleet.encode(data.to(fleet.device).inputs(images_of, seed))
+
+
+def _settings(plain: dict[str, Any]) -> str:
+    return json.dumps({**plain, "seed": None}, sort_keys=True)
+
+
+def _array(values: Any) -> np.ndarray:
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    return np.asarray(values, dtype=np.float64)
+
+
+def _like(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
+    if values.shape != shape:
+        raise SelectionError(f"{what} must be {list(shape)}, but got {list(values.shape)}")
+    return values
+
+
+def _scaled(centred: np.ndarray) -> np.ndarray:
+    """Variance 1 along the rows; constant columns stay 0."""
+    spread = centred.std(1, keepdims=True)
+    return centred / np.where(spread > 0, spread, 1.0)
