@@ -387,9 +387,11 @@ def answering(mailbox, ledger):
 
     thread = threading.Thread(target=body)
     thread.start()
-    yield
-    over.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def said_by(ledger, worker):
@@ -462,7 +464,7 @@ def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
             there.mark(["run"], "trained")
             assert there.claim_trained(worker, 1) == ["run"]
             monkeypatch.setattr(far, "PAUSE_SECONDS", 0.0)
-            assert there.claim_trained(worker, 1) == []
+            assert there.claim_trained(worker, 1, ["run"]) == []
             ledger.mark(["run"], "trained")
             assert there.claim_trained(worker, 1) == ["run"]
 
