@@ -110,8 +110,10 @@ def test_a_recipe_that_waits_refuses_with_what_it_waits_for():
 def test_unknown_names_and_scales_are_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match="did you mean 'table-1'"):
         find("vae-ensemble/table1")
-    with pytest.raises(UnknownNameError, match="did you mean 'isa-vae'"):
+    with pytest.raises(RecipeError, match=r"did you mean a recipe of isa-vae.*lists them"):
         find("isavae")
+    with pytest.raises(RecipeError, match="did you mean common-assumptions/transfer"):
+        find("transfr")
     with pytest.raises(UnknownNameError, match="no scale is called 'day'"):
         VARIANCE.study("day")
 

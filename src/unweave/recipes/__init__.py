@@ -4,6 +4,8 @@ A paper is a sub-package; a table or figure, or a few that belong together, is a
 `RECIPES` has them all by name, `find` one of them.
 """
 
+import difflib
+
 from unweave.errors import UnknownNameError
 from unweave.recipes import (
     common_assumptions,
@@ -57,6 +59,10 @@ def find(name: str) -> Recipe:
         return RECIPES[name]
     paper, _, slug = name.partition("/")
     if paper not in PAPERS:
-        raise UnknownNameError("recipe or paper", name, [*PAPERS, *RECIPES])
+        known = {recipe.slug: recipe.name for recipe in RECIPES.values()}
+        known |= {one: f"a recipe of {one}" for one in PAPERS}
+        near = [known[one] for one in difflib.get_close_matches(slug or paper, known, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise RecipeError(f"no recipe is called {name!r}; {hint}`unweave reproduce` lists them")
     slugs = [recipe.slug for recipe in RECIPES.values() if recipe.paper == paper]
     raise UnknownNameError(f"recipe of {paper}", slug, slugs)
