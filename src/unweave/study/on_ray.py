@@ -27,6 +27,7 @@ from unweave.fleet.train import interruptible
 from unweave.study.far import Answer, FarLedger, Mailbox, Request, answer
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.remote import RemoteStore, is_url
+from unweave.study.repair import tidy
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch
@@ -126,6 +127,8 @@ def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -
                     watch.show(crew.waiting)
         finally:
             crew.disband()
+            if not store.ledger.workers():
+                tidy(store)
             Results(store).write()
             store.hand_in_ledger()
 
@@ -374,7 +377,8 @@ class Hand:
         far = cast(FarLedger, store.ledger)
         options = dict(job.options)
         options["device"] = "cuda" if place.gpus else "cpu"
-        options["scorers"] = options["scorers"] or place.scorers
+        if options["scorers"] is None:
+            options["scorers"] = place.scorers
         Work(store, worker=worker, stopping=lambda: far.stopping, table=False, **options).go()
 
 
