@@ -1,5 +1,6 @@
 """Files appear whole or not at all."""
 
+import errno
 import os
 import resource
 import subprocess
@@ -58,13 +59,29 @@ def test_a_mapped_array_never_writes_to_its_file(tmp_path):
     assert open_array(path).tolist() == [7, 7]
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("cache", "advice"),
+    [(".", r"another folder with UNWEAVE_CACHE$"), ("elsewhere", r"another folder$")],
+)
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, cache, advice):
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / cache))
     (tmp_path / "file").write_text("not a folder")
     with (
-        pytest.raises(DataError, match=r"cannot write .*UNWEAVE_CACHE"),
+        pytest.raises(DataError, match=f"cannot write .*{advice}"),
         whole_file(tmp_path / "file" / "x"),
     ):
         pass
+
+
+def test_a_disk_that_fills_under_the_hands_of_who_writes_is_one_sentence(tmp_path):
+    with (
+        pytest.raises(DataError, match=r"cannot write .*x: No space left on device"),
+        whole_file(tmp_path / "x"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(ConnectionError, match="not the disk"), whole_file(tmp_path / "x"):
+        raise ConnectionError("not the disk")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_without_room_is_one_sentence_not_a_crash(tmp_path):
