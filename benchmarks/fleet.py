@@ -147,11 +147,7 @@ def fleet_row(
     before: int,
 ) -> dict[str, Any]:
     cuda = device.type == "cuda"
-    if cuda:
-        gc.collect()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_reserved()
+    before = _free_memory(device) if cuda else before
     engine = make_engine(models, method, precision, data, device)
     steps = STEPS_AT_ONCE if cuda else 1
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if cuda else 1)
@@ -165,6 +161,16 @@ def fleet_row(
         "us_per_model_step": each * 1e6,
         "megabytes": (used - (data.store.nbytes if cuda else 0)) / 1e6,
     }
+
+
+def _free_memory(device: torch.device) -> int:
+    """Give back what engines before this one held; what is still taken."""
+    gc.collect()
+    if device.type != "cuda":
+        return host_memory()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_reserved()
 
 
 def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any]:
@@ -198,6 +204,7 @@ def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any
 
 def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[dict[str, float]]:
     """Seconds and memory after more and more steps of one fleet."""
+    before = _free_memory(device)
     engine = make_engine(models, "beta_vae", "bf16", data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY)
     rows, taken, start = [], 0, time.perf_counter()
@@ -206,9 +213,8 @@ def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[
         _wait(device)
         taken += 200
         memory = torch.cuda.max_memory_reserved() if device.type == "cuda" else host_memory()
-        rows.append(
-            {"steps": taken, "seconds": time.perf_counter() - start, "megabytes": memory / 1e6}
-        )
+        used = (memory - before) / 1e6
+        rows.append({"steps": taken, "seconds": time.perf_counter() - start, "megabytes": used})
     return rows
 
 

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet
 from unweave.methods import BetaVAE
+from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study.estimate import disk_bytes
 from unweave.study.far import PAUSE_SECONDS
 from unweave.study.ledger import Ledger, Worker
@@ -37,14 +39,7 @@ from unweave.study.study import Study
 from unweave.study.work import BEAT_SECONDS, prepare
 
 RESULTS = Path(__file__).parent / "results"
-STRENGTHS = {
-    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
-    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100]},
-    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
-    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
-    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
-    "beta_tc_vae": {"beta": [1, 2, 4, 6, 8, 10]},
-}
+METHODS = STUDIES["paper"]["methods"]
 FLEET, NUMBERS = 512, 12
 STEPS, GREY_SETS, COLOUR_SETS = 300_000, 2, 5
 QUESTIONS_PER_RUN = 4
@@ -90,7 +85,7 @@ def ledger_row(count: int, folder: Path) -> dict[str, float]:
 def table_row(count: int, folder: Path) -> dict[str, float]:
     """Seconds to plan a real study, say how far it is, and write its table."""
     store = Store(folder / "study")
-    study = Study(data=["dsprites", "color_dsprites"], methods=STRENGTHS, seeds=count // 72)
+    study = Study(data=["dsprites", "color_dsprites"], methods=METHODS, seeds=count // 72)
     row = {"runs": float(len(study.runs())), "prepare": timed(lambda: prepare(store, study))}
     row["prepare_again"] = timed(lambda: prepare(store, study))
     runs = store.ledger.table()["run"].tolist()
@@ -147,8 +142,7 @@ def ray_row(folder: Path) -> dict[str, float]:
 
     class Asker:
         def ready(self) -> float:
-            import unweave.study.work  # noqa: F401 - what a worker imports
-
+            import_module("unweave.study.work")  # as a worker does
             return time.time()
 
         def ask(self, mailbox: Any, count: int, threads: int) -> float:
@@ -199,11 +193,15 @@ def ray_row(folder: Path) -> dict[str, float]:
 
 def speeds() -> tuple[float, list[tuple[int, float]]]:
     """Mean µs per model-step of the large study, and seconds per step of a fleet by its size."""
-    by_size = json.loads((RESULTS / "fleet_h200.json").read_text())["fleet"]
-    grey = json.loads((RESULTS / "fleet_h200_methods.json").read_text())["fleet"]
-    colour = json.loads((RESULTS / "fleet_h200_colour.json").read_text())["fleet"]
-    grey = [row for row in by_size if row["models"] == 128] + grey
-    mean = [float(np.mean([row["us_per_model_step"] for row in rows])) for rows in (grey, colour)]
+    grey, colour = (
+        json.loads((RESULTS / f"{name}.json").read_text())["fleet"]
+        for name in ("fleet_h200", "fleet_h200_colour")
+    )
+    by_size = [row for row in grey if row["method"] == "beta_vae"]
+    mean = [
+        float(np.mean([row["us_per_model_step"] for row in rows if row["models"] == 128]))
+        for rows in (grey, colour)
+    ]
     each = (GREY_SETS * mean[0] + COLOUR_SETS * mean[1]) / (GREY_SETS + COLOUR_SETS)
     fleets = [(row["models"], row["models"] * row["us_per_model_step"] * 1e-6) for row in by_size]
     return each, fleets

@@ -1,6 +1,5 @@
 """The commands `unweave evaluate` and `unweave score`: what they read, compute and print."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.files import check_out, read_columns, write_table
 from unweave.metrics import Metric
-from unweave.progress import lines
+from unweave.progress import lines, say
 
 __all__ = ["evaluate_runs", "score_files"]
 
@@ -118,7 +117,7 @@ def score_files(
     if not rows:
         raise next(iter(errors.values()))
     for name, reason in errors.items():
-        _say(f"no {name}: {reason}")
+        say(f"no {name}: {reason}")
     table = pd.DataFrame(rows, columns=["score", "value"])
     width = max(map(len, table["score"]))
     for name, value in rows:
@@ -148,9 +147,5 @@ def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:
         if unable and not possible:
             raise DataError(f"nothing can be computed: {reason} for {names}")
         if unable:
-            _say(f"{reason}: without {names}")
+            say(f"{reason}: without {names}")
     return possible
-
-
-def _say(line: str) -> None:
-    print(f"unweave: {line}", file=sys.stderr)

@@ -80,7 +80,7 @@ def check_study(folder: str, repair: bool) -> None:
     if is_url(folder):
         raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
     store = Store(folder)
-    store.study  # noqa: B018 - an error where there is none
+    store.demand()
     if repair and at_work(store):
         raise UnweaveError("other processes are at work on this study; stop them, then repair it")
     count = sum(1 for _ in store.runs.glob("[!.]*"))

@@ -1,5 +1,6 @@
 """Progress on the terminal: one line per job, on standard error, silent where nobody watches."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -7,9 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["lines", "track"]
+__all__ = ["lines", "say", "track"]
 
 Item = TypeVar("Item")
+
+
+def say(line: str) -> None:
+    """A line for people, on standard error, beside the bars."""
+    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - the one place that does
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:

@@ -15,28 +15,11 @@ import unweave as uw
 from unweave.cli import main
 from unweave.errors import UnweaveError
 from unweave.fleet.models import intact
+from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study import Study, load, plan, run
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.repair import _make_ledger, check, tidy
 from unweave.study.store import Store
-
-STRENGTHS = {
-    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
-    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100]},
-    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
-    "beta_tc_vae": {"beta": [1, 2, 4, 6, 8, 10]},
-    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
-    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
-}
-SEVEN = (
-    "dsprites",
-    "color_dsprites",
-    "noisy_dsprites",
-    "scream_dsprites",
-    "smallnorb",
-    "cars3d",
-    "shapes3d",
-)
 
 
 @pytest.fixture
@@ -213,7 +196,7 @@ class Took:
 
 
 def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
-    study = Study(data=SEVEN, methods=STRENGTHS, seeds=50, settings={"precision": "bf16"})
+    study = Study(**STUDIES["paper"])
     store = Store(tmp_path)
     store.runs.mkdir()
     with Took() as planning:

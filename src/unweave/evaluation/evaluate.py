@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,7 +19,7 @@ from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
 from unweave.fleet.models import join
 from unweave.metrics import Metric
-from unweave.progress import lines
+from unweave.progress import lines, say
 
 __all__ = ["evaluate"]
 
@@ -192,7 +191,7 @@ def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metri
             f"{', '.join(left_out)} need factors, but those of {unknown[0]} are not known; give a "
             "table of them when loading, or choose metrics that need none, such as active_units"
         )
-    _say(f"the factors of {unknown[0]} are not known: without {', '.join(left_out)}")
+    say(f"the factors of {unknown[0]} are not known: without {', '.join(left_out)}")
     return [metric for metric in metrics if metric.name not in left_out]
 
 
@@ -244,22 +243,18 @@ def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
     """A line for each metric that could not score some models, and one for diverged models."""
     lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
     if lost:
-        _say(f"{_models(lost)} diverged: no scores")
+        say(f"{_models(lost)} diverged: no scores")
     forgotten = sum(job.forgotten for job in jobs)
     if forgotten:
-        _say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
+        say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
     for metric in metrics:
         errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
         for error in dict.fromkeys(filter(None, errors)):
-            _say(f"no {metric.name} of {_models(errors.count(error))}: {error}")
+            say(f"no {metric.name} of {_models(errors.count(error))}: {error}")
 
 
 def _models(count: int) -> str:
     return f"{count} model{'s' if count > 1 else ''}"
-
-
-def _say(line: str) -> None:
-    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - for people, beside the bars
 
 
 def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import interruptible
+from unweave.progress import say
 from unweave.study.far import Answer, FarLedger, Mailbox, Request, answer
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.remote import RemoteStore, is_url
@@ -31,7 +32,7 @@ from unweave.study.repair import tidy
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch
-from unweave.study.work import BEAT_SECONDS, TABLE_SHARE, Work, say
+from unweave.study.work import BEAT_SECONDS, TABLE_SHARE, Work
 
 __all__ = ["Place", "places", "run_on_ray"]
 

@@ -87,7 +87,7 @@ class Results:
 def load(folder: str | Path) -> Results:
     """The results of the study in a folder, or at a URL as last handed in there."""
     store = open_store(folder)
-    store.study  # noqa: B018 - an error where there is none
+    store.demand()
     Ledger(store.folder / LEDGER, create=False)
     return Results(store)
 

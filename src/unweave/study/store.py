@@ -162,6 +162,10 @@ class Store:
         """Its ledger."""
         return self._given or Ledger(self.folder / LEDGER)
 
+    def demand(self) -> None:
+        """An error where there is no study."""
+        self._read()
+
     @property
     def study(self) -> Study:
         """What it trains and measures."""

@@ -1,6 +1,5 @@
 """What a person sees of a study that many workers are at: how far it is, and what each does."""
 
-import sys
 import time
 from types import TracebackType
 from typing import Self
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from unweave.progress import say
 from unweave.study.ledger import Ledger
 
 __all__ = ["StudyWatch"]
@@ -56,7 +56,7 @@ class StudyWatch:
         if not self.shown or time.monotonic() < self.due:
             return
         if self.live is None:
-            print(f"unweave: {summary(self.ledger, waiting)}", file=sys.stderr)  # noqa: T201
+            say(summary(self.ledger, waiting))
             self.due = time.monotonic() + LINE_SECONDS
         else:
             said = [summary(self.ledger, waiting), *details(self.ledger)]

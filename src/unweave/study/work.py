@@ -6,7 +6,6 @@ Any number of processes may work on one study at once, and any of them may be ki
 import math
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.size import fits, shares
 from unweave.fleet.train import train_runs
+from unweave.progress import say
 from unweave.study.estimate import device_name, disk_bytes, seconds_per_step
 from unweave.study.ledger import Ledger, Worker
 from unweave.study.remote import open_store
@@ -399,8 +399,3 @@ class Work:
         finally:
             over.set()
             thread.join()
-
-
-def say(line: str) -> None:
-    """A line for people, beside the bars."""
-    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - for people
