@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS runs (
     worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL,
     asked INTEGER NOT NULL DEFAULT 1, scored_for TEXT
 );
-CREATE INDEX IF NOT EXISTS by_state ON runs (state, kind);
+CREATE INDEX IF NOT EXISTS by_state ON runs (asked, state, kind);
 CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE TABLE IF NOT EXISTS workers (
     worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
@@ -145,7 +145,7 @@ class Ledger:
             self._seen(connection, worker)
             gone = self._gone(connection)
             rows = connection.execute(
-                "SELECT run, worker FROM runs WHERE state = 'trained' AND asked ORDER BY changed"
+                "SELECT run, worker FROM runs WHERE state = 'trained' AND asked = 1 ORDER BY changed"
             )
             lost = {None, worker.name, *gone}
             free = [run for run, holder in rows if holder in lost and run not in having][:count]
@@ -250,7 +250,7 @@ class Ledger:
             gone = self._gone(connection)
             marks = ", ".join("?" * len(OPEN))
             rows = connection.execute(
-                f"SELECT run, kind, worker FROM runs WHERE asked AND state IN ({marks})"  # noqa: S608 - question marks
+                f"SELECT run, kind, worker FROM runs WHERE asked = 1 AND state IN ({marks})"  # noqa: S608 - question marks
                 " ORDER BY rowid",
                 OPEN,
             ).fetchall()
@@ -264,7 +264,7 @@ class Ledger:
         """Whether some run has still to be trained or scored."""
         with self._open() as connection:
             open_ones = connection.execute(
-                "SELECT 1 FROM runs WHERE asked"
+                "SELECT 1 FROM runs WHERE asked = 1"
                 " AND state IN ('planned', 'claimed', 'training', 'trained') LIMIT 1"
             ).fetchone()
         return open_ones is not None
@@ -273,7 +273,9 @@ class Ledger:
         """How many runs are in each state."""
         with self._open() as connection:
             found = dict(
-                connection.execute("SELECT state, COUNT(*) FROM runs WHERE asked GROUP BY state")
+                connection.execute(
+                    "SELECT state, COUNT(*) FROM runs WHERE asked = 1 GROUP BY state"
+                )
             )
         return {state: found.get(state, 0) for state in STATES}
 
@@ -282,7 +284,7 @@ class Ledger:
         with self._open() as connection:
             return connection.execute(
                 "SELECT state, error, COUNT(*), MIN(run) FROM runs"
-                " WHERE asked AND error IS NOT NULL GROUP BY state, error ORDER BY COUNT(*) DESC"
+                " WHERE asked = 1 AND error IS NOT NULL GROUP BY state, error ORDER BY COUNT(*) DESC"
             ).fetchall()
 
     def table(self) -> "pd.DataFrame":
@@ -301,7 +303,7 @@ class Ledger:
         """All runs that have numbers: run, state, settings and numbers."""
         with self._open() as connection:
             rows = connection.execute(
-                "SELECT run, state, config, results FROM runs WHERE asked AND results IS NOT NULL"
+                "SELECT run, state, config, results FROM runs WHERE asked = 1 AND results IS NOT NULL"
                 " ORDER BY rowid"
             ).fetchall()
         return [(run, state, json.loads(c), json.loads(r)) for run, state, c, r in rows]
