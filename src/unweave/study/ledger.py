@@ -145,7 +145,8 @@ class Ledger:
             self._seen(connection, worker)
             gone = self._gone(connection)
             rows = connection.execute(
-                "SELECT run, worker FROM runs WHERE state = 'trained' AND asked = 1 ORDER BY changed"
+                "SELECT run, worker FROM runs WHERE asked = 1 AND state = 'trained'"
+                " ORDER BY changed"
             )
             lost = {None, worker.name, *gone}
             free = [run for run, holder in rows if holder in lost and run not in having][:count]
@@ -284,7 +285,8 @@ class Ledger:
         with self._open() as connection:
             return connection.execute(
                 "SELECT state, error, COUNT(*), MIN(run) FROM runs"
-                " WHERE asked = 1 AND error IS NOT NULL GROUP BY state, error ORDER BY COUNT(*) DESC"
+                " WHERE asked = 1 AND error IS NOT NULL"
+                " GROUP BY state, error ORDER BY COUNT(*) DESC"
             ).fetchall()
 
     def table(self) -> "pd.DataFrame":
@@ -303,8 +305,8 @@ class Ledger:
         """All runs that have numbers: run, state, settings and numbers."""
         with self._open() as connection:
             rows = connection.execute(
-                "SELECT run, state, config, results FROM runs WHERE asked = 1 AND results IS NOT NULL"
-                " ORDER BY rowid"
+                "SELECT run, state, config, results FROM runs"
+                " WHERE asked = 1 AND results IS NOT NULL ORDER BY rowid"
             ).fetchall()
         return [(run, state, json.loads(c), json.loads(r)) for run, state, c, r in rows]
 

@@ -52,7 +52,8 @@ def verdict_agreement(frame: pd.DataFrame) -> list[str]:
         )
         mean = rows["spearman"].mean()
         sentences.append(
-            f"{metric} rises with {many}, as published (rank correlation {mean:.2f} on average)."
+            f"{metric} rises with {many} (published: with all; rank correlation {mean:.2f} on "
+            "average)."
         )
     return sentences
 
