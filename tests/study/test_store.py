@@ -140,6 +140,7 @@ def test_leftovers_of_killed_processes_go(done):
     (done / "runs" / HALF).mkdir()
     (done / "runs" / HALF / "weights.safetensors").write_bytes(b"half")
     (some_run(done) / ".scores.json.xyz").write_bytes(b"half")
+    (done / "runs" / ".tmpqP64uT").write_bytes(b"half a checkpoint")
     (done / ".study.parquet.xyz").write_bytes(b"half")
     os.utime(done / ".study.parquet.xyz", (0, 0))
     mine = [done / ".git", done / ".env", done / "runs" / ".notes"]

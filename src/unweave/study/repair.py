@@ -22,8 +22,8 @@ from unweave.study.store import DAMAGED, LEDGER, STUDY, TABLE, Store
 __all__ = ["Check", "at_work", "check", "put_checkpoints_aside", "tidy"]
 
 TRAINED = ("trained", "scored", "diverged")
-HALF_A_RUN = re.compile(rf"\.[0-9a-f]{{16}}\..*|\.\{CHECKPOINT}.*")
-"""Temporary names of runs and of checkpoints; nothing else may be removed."""
+HALF_A_RUN = re.compile(rf"\.[0-9a-f]{{16}}\..*|\.\{CHECKPOINT}.*|\.tmp\w{{6}}")
+"""Temporary names of runs, of checkpoints and of safetensors; nothing else may be removed."""
 QUIET_SECONDS = 600.0
 """So old is a temporary file in the study's folder that nobody is writing it any more."""
 
