@@ -274,6 +274,8 @@ def test_a_study_at_a_url_goes_on_from_the_checkpoint_there(
 
     def handed_in():
         kept = [set(runs) for runs in store.interrupted()]
+        if not kept:  # before that there may be no ledger yet
+            return None
         now = holders(store.ledger)
         return next(((worker, runs) for worker, runs in now.items() if runs in kept), None)
 
