@@ -1,8 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+CHROMIUM := chromium
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint browser clean
 
 setup: $(READY)
 
@@ -21,8 +22,14 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+browser:
+	@command -v $(CHROMIUM) > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && \
+		echo "Installing Chromium for the tests of pages" && \
+		apt-get -qq update && apt-get -qq --yes install --no-install-recommends chromium > /dev/null; } || true
+
+test: lint browser
 	$(BIN)/pytest -n 2 --dist loadgroup
+	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
 
 clean:
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,7 @@
 """Tests never touch the user's cache, and each worker keeps to one core."""
 
 import os
+import shutil
 from importlib.util import find_spec
 
 import pytest
@@ -30,3 +31,31 @@ def cache(tmp_path_factory):
 def device():
     """Where the kernels for a GPU are tested: on one, or else in Triton's interpreter."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser without a window; what needs it is left out where there is none."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no Chromium")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=quiet)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """A page that fails its test where the console shows an error, or a script throws one."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+    yield page
+    context.close()
+    assert not errors, errors
