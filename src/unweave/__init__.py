@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unweave import data, methods, metrics, select, show, study
     from unweave.evaluation.evaluate import evaluate
+    from unweave.fitting import fit
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
     from unweave.nets.adam import Adam
@@ -27,6 +28,7 @@ __all__ = [
     "__version__",
     "data",
     "evaluate",
+    "fit",
     "load",
     "methods",
     "metrics",
@@ -42,6 +44,7 @@ _HOMES = {
     "Fleet": "unweave.fleet.models",
     "Model": "unweave.fleet.models",
     "evaluate": "unweave.evaluation.evaluate",
+    "fit": "unweave.fitting",
     "load": "unweave.fleet.models",
     "train": "unweave.fleet.train",
 }

@@ -1,0 +1,235 @@
+"""From images to one encoder: a fleet over strengths and seeds, and the model others resemble."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from unweave.data import load as load_data
+from unweave.data.cache import whole_file
+from unweave.data.dataset import Dataset
+from unweave.data.origin import remember
+from unweave.errors import DataError, UnweaveError
+from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
+from unweave.fleet.models import Fleet, Model
+from unweave.fleet.size import fits, shares
+from unweave.fleet.train import train_runs
+from unweave.methods import BetaVAE, Method
+from unweave.nets.adam import Adam
+from unweave.progress import say
+from unweave.select import consensus, udr
+from unweave.select.consensus import Consensus
+from unweave.select.latents import ROWS, drawn_rows, encoded
+
+__all__ = ["FEWEST_IMAGES", "MINUTES", "RUNS", "Fit", "FitError", "fit"]
+
+MINUTES = 8.0
+"""How long training may take where no number of steps is given."""
+FEWEST_STEPS, MOST_STEPS = 200, 100_000
+FEWEST_IMAGES = 64
+"""A batch; from fewer, models learn images by heart."""
+STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
+SEEDS = {"cpu": 4, "cuda": 10}
+"""What a device trains by default: eight models, or fifty."""
+PRECISION = {"cpu": "float32", "cuda": "bf16"}
+RATE = 1e-3
+"""Ten times the studies', which train a hundred times as long."""
+WARM_UP, TRIAL = {"cpu": 1, "cuda": 100}, {"cpu": 3, "cuda": 200}
+"""Steps before the speed is measured, and while it is."""
+RUNS, NOTE = "runs", "fit.json"
+
+
+class FitError(UnweaveError):
+    """A fit that cannot be made as it was asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What comes of a fit.
+
+    Args:
+        fleet: All models.
+        ranking: They, best first, as `uw.select.udr` ranks them: `run`, `score`, `reason`, ….
+        agreed: The factors that they share, see `uw.select.consensus`.
+    """
+
+    fleet: Fleet
+    ranking: pd.DataFrame
+    agreed: Consensus
+
+    @property
+    def best(self) -> Model:
+        """The model that the others resemble most."""
+        return self.fleet[int(self.ranking["model"].iloc[0])]
+
+    def __str__(self) -> str:
+        """What was found, in two sentences."""
+        return f"{self.agreed}. Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
+
+
+def fit(
+    data: Dataset | str,
+    method: Method | None = None,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    steps: int | None = None,
+    minutes: float = MINUTES,
+    out: str | Path | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    fleet_size: int | None = None,
+    **settings: Any,
+) -> Fit:
+    """Train a fleet over strengths and seeds, and choose a model without labels.
+
+    Disentangled models are alike, entangled ones each in their own way, so the model chosen is the
+    one that the others resemble most: `uw.select.udr`, by Lasso.
+
+    Args:
+        data: A data set, the name of one, or a folder of images.
+        method: With several strengths, `BetaVAE(beta=[1, 4])`, which is the default; on a GPU
+            there are five, from 1 to 16.
+        seeds: How many for each strength, or which; by default 4, on a GPU 10.
+        steps: Updates of the parameters; by default as many as fit into `minutes`, which is
+            measured first.
+        minutes: That training may take, about.
+        out: A folder: models are kept in `runs` there, and the same call goes on where it was
+            stopped.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far it is.
+        fleet_size: How many models to train at once; by default as many as fit.
+        settings: Of `Config`: batch, latents, architecture, likelihood, optimiser (by default Adam
+            with a rate of 1e-3), precision (by default bf16 on a GPU).
+
+    Returns:
+        The models, their ranking, what they agree on, and `best`.
+
+    References:
+        Duan et al., Unsupervised Model Selection for Variational Disentangled Representation
+        Learning, arXiv:1905.12614.
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> found = fit(data, seeds=2, steps=2, batch=8, progress=False)
+        >>> len(found.fleet), len(found.ranking), found.best.config.steps
+        (4, 4, 2)
+    """
+    data = load_data(data) if isinstance(data, str) else data
+    if len(data) < FEWEST_IMAGES:
+        raise DataError(
+            f"{data.name} has {len(data)} images, which is too few to learn from; give at least "
+            f"{FEWEST_IMAGES}, better some thousands"
+        )
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}
+    method = method or BetaVAE(beta=list(STRENGTHS[place.type]))
+    seeds = SEEDS[place.type] if seeds is None else seeds
+    seeds = range(seeds) if isinstance(seeds, int) else list(seeds)
+    origin = data.origin or remember(data, None, {}).origin
+    runs = [
+        Config(method=one, data=tuple(origin), seed=seed, steps=steps or FEWEST_STEPS, **settings)
+        for one in method.grid()
+        for seed in seeds
+    ]
+    folder = None if out is None else Path(out)
+    kept = None if folder is None else _kept_steps(folder, runs, steps)
+    if steps is None and kept is None:
+        kept = _steps_within(minutes, runs, data, place, fleet_size, progress)
+    runs = [replace(run, steps=kept or run.steps) for run in runs]
+    if folder is not None:
+        _keep(folder, runs)
+    fleet = train_runs(
+        runs,
+        data,
+        out=None if folder is None else folder / RUNS,
+        device=place,
+        progress=progress,
+        fleet_size=fleet_size,
+    )
+    return choose(fleet, data)
+
+
+def choose(fleet: Fleet, data: Dataset) -> Fit:
+    """Rank trained models by how far others resemble them; see `fit`."""
+    latents = encoded(fleet, data, drawn_rows(data, ROWS, seed=0))
+    if not latents.usable.any():
+        raise FitError("all models diverged; try a smaller learning rate or smaller strengths")
+    ranking = udr(latents)
+    if ranking["score"].isna().all():  # a single model is compared with nobody
+        usable = latents.usable[ranking["model"]]
+        ranking = pd.concat([ranking[usable], ranking[~usable]], ignore_index=True)
+    return Fit(fleet, ranking, consensus(latents))
+
+
+def _kept_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int | None:
+    """The number of steps with which this very fit was begun in the folder, if it was."""
+    note = folder / NOTE
+    if not note.exists():
+        return None
+    try:
+        kept = json.loads(note.read_text())
+        begun, names = int(kept["steps"]), list(kept["runs"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FitError(f"{note} is damaged ({error}); choose another folder") from error
+    same = [replace(run, steps=begun).hash for run in runs] == names
+    if not same or steps not in (None, begun):
+        raise FitError(
+            f"{folder} holds another fit, of {len(names)} models and {begun:,} steps; ask for the "
+            "same again to go on with it, or choose another folder"
+        )
+    return begun
+
+
+def _keep(folder: Path, runs: Sequence[Config]) -> None:
+    """Note what is being made, so that the same call goes on with it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(folder / NOTE) as temporary:
+            note = {"steps": runs[0].steps, "runs": [run.hash for run in runs]}
+            temporary.write_text(json.dumps(note, indent=1) + "\n")
+    except OSError as error:
+        raise FitError(
+            f"cannot write into {folder}: {error.strerror or error}; choose another folder"
+        ) from error
+
+
+def _steps_within(
+    minutes: float,
+    runs: Sequence[Config],
+    data: Dataset,
+    device: torch.device,
+    fleet_size: int | None,
+    progress: bool,
+) -> int:
+    """How many steps of all these runs take so many minutes, by a few steps of them."""
+    if minutes <= 0:
+        raise FitError(f"training takes more than 0 minutes, but got {minutes:g}")
+    size = fleet_size or fits(runs, data, device)
+    largest = max(shares(len(runs), size))
+    seconds = _seconds_per_step(runs[:largest], data, device) * len(runs) / largest
+    steps = int(60 * minutes / seconds)
+    steps = max(FEWEST_STEPS, min(MOST_STEPS, steps // 100 * 100))
+    if progress:
+        say(
+            f"{len(runs)} models take {seconds * 1e3:.0f} ms a step here: {steps:,} steps, about "
+            f"{max(1, round(steps * seconds / 60))} min"
+        )
+    return steps
+
+
+def _seconds_per_step(runs: Sequence[Config], data: Dataset, device: torch.device) -> float:
+    """Of one fleet, measured."""
+    engine = Engine(runs, data, device)
+    engine.advance(WARM_UP[device.type])
+    engine.fetch()
+    start = time.perf_counter()
+    engine.advance(TRIAL[device.type])
+    engine.fetch()
+    return (time.perf_counter() - start) / TRIAL[device.type]
