@@ -43,6 +43,8 @@ def reproduce_recipe(
     table = _trained(recipe, scale, folder, on, plan_only, yes)
     if table is None:
         return
+    if recipe.extend is not None:
+        table = recipe.extend(table, folder)
     found = compare(recipe, table, folder)
     _print(_obtained(found.frame))
     for sentence in found.sentences:

@@ -49,6 +49,30 @@ def test_the_size_follows_from_free_memory_and_what_two_fleets_took(free, expect
     assert room(90, free, lambda count: 100 + 10 * count) == expected
 
 
+def in_pieces(count, piece=200):
+    """10 bytes a model, of memory that is taken in pieces: by small fleets, too many."""
+    return 100 + 10 * count + (piece if count == size.MORE else 0)
+
+
+def test_a_larger_fleet_is_measured_where_small_ones_say_that_not_all_fit():
+    asked = []
+
+    def measure(count):
+        asked.append(count)
+        return in_pieces(count)
+
+    # The small ones say 60 bytes a model, hence 150; there is room for 890.
+    assert room(2000, 10_000, measure) == 890
+    assert asked == [size.FEW, size.MORE, 75]
+
+
+def test_a_larger_fleet_that_does_not_fit_is_not_the_answer():
+    fits_less = room(
+        2000, 10_000, lambda count: in_pieces(count) if count < 70 else out_of_memory(count)
+    )
+    assert fits_less == 37
+
+
 def test_a_device_too_small_for_one_model_says_so():
     with pytest.raises(UnweaveError, match=r"not even one model fits into the 2\.0 GB"):
         room(8, 2 * 10**9, out_of_memory)

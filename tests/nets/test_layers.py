@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from unweave.nets.layers import ACTIVATIONS, Conv, ConvTranspose, Expand, Linear, Reshape
+from unweave.nets.kernels.reference import ACTIVATIONS
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Reshape
 
 MODELS, BATCH = 3, 5
 

@@ -1,4 +1,4 @@
-"""How many models a device holds at once, by measuring two small fleets."""
+"""How many models a device holds at once, by measuring two small fleets, or a larger one."""
 
 import gc
 import math
@@ -41,9 +41,24 @@ def room(count: int, free: int, measure: Callable[[int], int]) -> int:
         few, more = measure(FEW), measure(MORE)
     except torch.cuda.OutOfMemoryError:
         return _one(free, measure)
-    each = max(1.0, (more - few) / (MORE - FEW))
-    constant = max(0.0, few - FEW * each)
-    return max(1, min(count, int((SHARE * free - constant) / each)))
+    about = _extrapolated(FEW, few, MORE, more, SHARE * free)
+    if about >= count:
+        return count
+    # Memory is taken in large pieces, of which small fleets fill few: their slope is too steep.
+    larger = about // 2
+    if larger <= 2 * MORE:
+        return max(1, about)
+    try:
+        return min(count, _extrapolated(FEW, few, larger, measure(larger), SHARE * free))
+    except torch.cuda.OutOfMemoryError:
+        return larger // 2
+
+
+def _extrapolated(few: int, with_few: int, more: int, with_more: int, room: float) -> int:
+    """How many models fit, by a line through what two fleets take."""
+    each = max(1.0, (with_more - with_few) / (more - few))
+    constant = max(0.0, with_few - few * each)
+    return int((room - constant) / each)
 
 
 def _one(free: int, measure: Callable[[int], int]) -> int:

@@ -172,8 +172,11 @@ def _train_fleet(
     checkpoint_every: float,
     meanwhile: Callable[[str], bool | None] | None,
 ) -> Fleet:
-    engine = Engine(configs, data, device)
-    rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
+    try:
+        engine = Engine(configs, data, device)
+        rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
+    except torch.cuda.OutOfMemoryError as error:
+        raise UnweaveError(_too_large(len(configs), device)) from error
     trained = _collect(engine, rows)
     if folder is not None:
         # Killed while saving, the models that are not saved yet come from here.
@@ -181,6 +184,19 @@ def _train_fleet(
         trained.save(folder)
         _tidy(folder)
     return trained
+
+
+def _too_large(models: int, device: torch.device) -> str:
+    free = torch.cuda.mem_get_info(device)[0] / 1e9
+    if models == 1:
+        return (
+            f"not even one model fits on the device, where {free:.1f} GB are free; make the batch "
+            "smaller, or free the device"
+        )
+    return (
+        f"{models} models do not fit on the device, where {free:.1f} GB are free; train fewer at "
+        "once (--fleet-size), or free the device"
+    )
 
 
 def _writable(folder: Path) -> Path:

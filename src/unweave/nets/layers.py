@@ -10,18 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from unweave.nets import kernels
 
 __all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Reshape"]
-
-ACTIVATIONS = {
-    "none": lambda x: x,
-    "relu": F.relu,
-    "tanh": lambda x: x.tanh(),
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
-}
 
 
 class Layer(Protocol):
@@ -51,7 +43,7 @@ class Linear:
     Args:
         inputs: Width of the input.
         outputs: Width of the output.
-        activation: Of `ACTIVATIONS`.
+        activation: Of `kernels.reference.ACTIVATIONS`.
         fan: The fans of what this layer stands for, where that is not one matrix: two heads, or a
             convolution that covers its whole input.
     """
@@ -70,8 +62,7 @@ class Linear:
         return self.fan or (self.inputs, self.outputs)
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        y = kernels.linear(x, parameters["weight"], parameters["bias"])
-        return ACTIVATIONS[self.activation](y)
+        return kernels.linear(x, parameters["weight"], parameters["bias"], self.activation)
 
 
 @dataclass(frozen=True)
@@ -93,8 +84,8 @@ class Expand:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         bias = parameters["bias"].repeat(1, self.side**2)
-        y = kernels.linear(x, parameters["weight"], bias)
-        return ACTIVATIONS[self.activation](y).unflatten(-1, (self.side, self.side, self.outputs))
+        y = kernels.linear(x, parameters["weight"], bias, self.activation)
+        return y.unflatten(-1, (self.side, self.side, self.outputs))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from unweave.recipes import (
     inductive_biases,
     isa_vae,
     ms_vae,
+    udr,
     vae_ensemble,
 )
 from unweave.recipes.recipe import SCALES, Recipe, RecipeError
@@ -37,12 +38,16 @@ PAPERS: dict[str, str] = {
         "Zietlow et al., Demystifying Inductive Biases for (Beta-)VAE Based Architectures, "
         "ICML 2021, and its supplement"
     ),
+    "udr": (
+        "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
+        "Learning, ICLR 2020, arXiv:1905.12614"
+    ),
 }
 """The papers, in the order in which they are listed."""
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for paper in (common_assumptions, vae_ensemble, isa_vae, ms_vae, inductive_biases)
+    for paper in (common_assumptions, vae_ensemble, isa_vae, ms_vae, inductive_biases, udr)
     for recipe in paper.RECIPES
 }
 """Every recipe by its name, paper by paper."""

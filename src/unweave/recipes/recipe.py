@@ -37,6 +37,8 @@ class Recipe:
         studies: By scale, what to train: the keys of a study file. All recipes of a paper should
             share them, so that the second recipe trains nothing.
         adds: Metrics that this recipe needs beyond those of its studies.
+        extend: Adds to the study table what only its models together tell, such as how far they
+            agree; it is given the study's folder too.
         obtain: Turns the study table into the published frame with a column `obtained` beside; an
             empty table comes where nothing is trained. Without it a recipe is for reference.
         verdict: Says in sentences how far the obtained frame bears out the published one.
@@ -51,6 +53,7 @@ class Recipe:
     waits_for: str = ""
     studies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     adds: tuple[str, ...] = ()
+    extend: Callable[[pd.DataFrame, Path], pd.DataFrame] | None = None
     obtain: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     verdict: Callable[[pd.DataFrame], list[str]] | None = None
     plot: Callable[[pd.DataFrame, Path], object] | None = None

@@ -19,9 +19,22 @@ from unweave.nets.kernels.reference import unit
 __all__ = ["bernoulli", "conv", "conv_transpose", "linear", "unit"]
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`[M, B, I]` to `[M, B, O]`."""
-    return reference.linear(x, weight, bias)
+SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
+"""What activations that are a line on each side of 0 do to negative numbers."""
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
+    """Dense layer, `[M, B, I]` to `[M, B, O]`.
+
+    Args:
+        x: The input; bytes stand for [0, 1].
+        weight: `[M, I, O]`
+        bias: `[M, O]`
+        activation: Of `reference.ACTIVATIONS`.
+    """
+    if activation in SLOPES and fused(weight):
+        return _Dense.apply(unit(x, weight.dtype), weight, bias, SLOPES[activation])
+    return reference.linear(x, weight, bias, activation)
 
 
 def conv(
@@ -78,6 +91,29 @@ def _version(weight: Tensor) -> ModuleType:
         return gpu
     plain = os.environ.get("UNWEAVE_KERNELS") == "reference" or weight.device.type != "cpu"
     return reference if plain else cpu
+
+
+class _Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> Tensor:
+        from unweave.nets.kernels import gpu_dense
+
+        y = gpu_dense.finish(torch.bmm(x, weight), bias, slope)
+        context.slope = slope
+        context.save_for_backward(x, weight, y)
+        return y
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, y = context.saved_tensors
+        need_x, need_weight, need_bias, _ = context.needs_input_grad
+        gradient = torch.ops.aten.leaky_relu_backward(gradient, y, context.slope, True)
+        return (
+            torch.bmm(gradient, weight.mT) if need_x else None,
+            torch.bmm(x.mT, gradient) if need_weight else None,
+            gradient.sum(1) if need_bias else None,
+            None,
+        )
 
 
 class _Conv(torch.autograd.Function):

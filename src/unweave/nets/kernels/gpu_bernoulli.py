@@ -27,7 +27,8 @@ def gradients(logits: Tensor, images: Tensor, upstream: Tensor) -> Tensor:
     models, batch = logits.shape[:2]
     logits, images = logits.contiguous(), images.contiguous()
     out, pixels = torch.empty_like(logits), logits[0, 0].numel()
-    grid = (triton.cdiv(pixels, BLOCK), models * batch)
+    # The first axis of a grid is the only one that may be longer than 65,535.
+    grid = (models * batch, triton.cdiv(pixels, BLOCK))
     _gradient_kernel[grid](logits, images, upstream.contiguous(), out, pixels, BLOCK)
     return out
 
@@ -61,8 +62,8 @@ def _loss_kernel(logits, images, out, pixels, BLOCK: tl.constexpr):
 
 @triton.jit
 def _gradient_kernel(logits, images, upstream, out, pixels, BLOCK: tl.constexpr):
-    image = tl.program_id(1).to(tl.int64)
-    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = tl.program_id(0).to(tl.int64)
+    pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     known = pixel < pixels
     logit, value = _load(logits, images, image, pixel, known, pixels)
     excess = tl.sigmoid(logit) - value

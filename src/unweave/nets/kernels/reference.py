@@ -13,6 +13,7 @@ where it is not positive, the result is 0, which is how a gradient goes back thr
 """
 
 import sys
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
@@ -21,6 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = [
+    "ACTIVATIONS",
+    "LEAK",
     "bernoulli",
     "composed_backward",
     "composed_transpose_backward",
@@ -35,15 +38,23 @@ __all__ = [
 
 _here = sys.modules[__name__]
 
+LEAK = 0.2
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": F.relu,
+    "tanh": lambda x: x.tanh(),
+    "leaky_relu": lambda x: F.leaky_relu(x, LEAK),
+}
+
 
 def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
     """Images in [0, 1], whether they are bytes or already numbers."""
     return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`."""
-    return torch.baddbmm(bias[:, None], unit(x, weight.dtype), weight)
+def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
+    """`[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`; the activation is of `ACTIVATIONS`."""
+    return ACTIVATIONS[activation](torch.baddbmm(bias[:, None], unit(x, weight.dtype), weight))
 
 
 def conv(

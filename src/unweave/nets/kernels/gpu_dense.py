@@ -1,0 +1,51 @@
+"""The end of a dense layer on a GPU: bias and activation in one pass, in place.
+
+Products themselves are the library's: on an H200 they take a quarter of the time of ours. The
+library could add a bias too, but copies it first, once for every row.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+__all__ = ["finish"]
+
+ROWS, COLUMNS = 8, 256
+
+
+def finish(y: Tensor, bias: Tensor, slope: float) -> Tensor:
+    """y + bias where that is positive, slope (y + bias) elsewhere, written over y.
+
+    Args:
+        y: `[M, B, O]`, contiguous.
+        bias: `[M, O]`, of which a model's numbers lie side by side.
+        slope: 0 for a ReLU.
+    """
+    models, rows, columns = y.shape
+    # The first axis of a grid is the only one that may be long.
+    grid = (models * triton.cdiv(rows, ROWS), triton.cdiv(columns, COLUMNS))
+    _kernel[grid](y, bias, rows, columns, bias.stride(0), slope, ROWS, COLUMNS)
+    return y
+
+
+@triton.jit
+def _kernel(
+    y,
+    bias,
+    rows,
+    columns,
+    bias_stride,
+    slope,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    blocks = tl.cdiv(rows, ROWS)
+    model = (tl.program_id(0) // blocks).to(tl.int64)
+    row = (tl.program_id(0) % blocks) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    known = (row < rows) & (column < columns)
+    place = y + model * rows * columns + row * columns + column
+    value = tl.load(place, mask=known, other=0.0).to(tl.float32)
+    value += tl.load(bias + model * bias_stride + column, mask=column < columns, other=0.0)
+    value = tl.where(value > 0, value, value * slope)
+    tl.store(place, value.to(y.dtype.element_ty), mask=known)
