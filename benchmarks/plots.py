@@ -30,10 +30,10 @@ def stacked_bar(result: dict[str, Any]) -> Figure:
 
 
 def growth(result: dict[str, Any]) -> Figure:
-    """Time and memory against models for each method, time against steps."""
+    """Time and memory against models for each method, and against steps for one model."""
     steps = result["steps"]
-    figure = Figure(figsize=(9, 3.0), layout="constrained")
-    of_models, of_memory, of_steps = figure.subplots(1, 3)
+    figure = Figure(figsize=(10, 2.8), layout="constrained")
+    of_models, of_memory, of_steps, memory_of_steps = figure.subplots(1, 4)
     methods = dict.fromkeys(row["method"] for row in result["fleet"])
     for method, colour in zip(methods, COLOURS, strict=False):
         rows = [row for row in result["fleet"] if row["method"] == method]
@@ -48,6 +48,8 @@ def growth(result: dict[str, Any]) -> Figure:
     taken = [row["steps"] for row in steps]
     of_steps.plot(taken, [row["seconds"] for row in steps], "o-", color=COLOURS[3])
     of_steps.set(xlabel="steps, one model", ylabel="seconds", xlim=0, ylim=0)
+    memory_of_steps.plot(taken, [row["megabytes"] for row in steps], "o-", color=COLOURS[3])
+    memory_of_steps.set(xlabel="steps, one model", ylabel="MB", xlim=0, ylim=0)
     return figure
 
 

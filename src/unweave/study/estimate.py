@@ -15,10 +15,10 @@ Shape: TypeAlias = tuple[int, int, int]
 
 __all__ = ["device_name", "disk_bytes", "model_bytes", "seconds_per_step"]
 
-GPU_MICROSECONDS = {"factor_vae": (101.9, 117.3), "beta_tc_vae": (48.0, 61.3)}
+GPU_MICROSECONDS = {"factor_vae": (102.4, 117.3), "beta_tc_vae": (48.5, 61.3)}
 """Per step of one model with batch 64 on an H200 in bf16, one channel and three
 (`benchmarks/results`); the other methods are like the β-VAE."""
-BETA_VAE_MICROSECONDS = (44.6, 58.1)
+BETA_VAE_MICROSECONDS = (45.3, 58.1)
 SLOWER = {"bf16": 1.0, "tf32": 2.0, "float32": 5.0}
 CPU_SECONDS, CPU_SECONDS_PER_BATCH, CPU_SECONDS_OF_DISCRIMINATOR = 0.022, 0.053, 0.045
 """Per step of one model on two cores, one of which scores other models meanwhile: in any case, for

@@ -33,7 +33,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") ->
         activation: Of `reference.ACTIVATIONS`.
     """
     if activation in SLOPES and fused(weight):
-        return _Dense.apply(unit(x, weight.dtype), weight, bias, SLOPES[activation])
+        return _Finish.apply(torch.bmm(unit(x, weight.dtype), weight), bias, SLOPES[activation])
     return reference.linear(x, weight, bias, activation)
 
 
@@ -93,27 +93,28 @@ def _version(weight: Tensor) -> ModuleType:
     return reference if plain else cpu
 
 
-class _Dense(torch.autograd.Function):
+class _Finish(torch.autograd.Function):
+    """Bias and activation of a product, over which the result is written.
+
+    The product itself stays outside: PyTorch leaves out gradients that nobody asked for, such as
+    those of a discriminator's weights when it judges for the encoder, but not inside a function.
+    """
+
     @staticmethod
-    def forward(context: Any, x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> Tensor:
+    def forward(context: Any, y: Tensor, bias: Tensor, slope: float) -> Tensor:
         from unweave.nets.kernels import gpu_dense
 
-        y = gpu_dense.finish(torch.bmm(x, weight), bias, slope)
+        gpu_dense.finish(y, bias, slope)
+        context.mark_dirty(y)
         context.slope = slope
-        context.save_for_backward(x, weight, y)
+        context.save_for_backward(y)
         return y
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, y = context.saved_tensors
-        need_x, need_weight, need_bias, _ = context.needs_input_grad
+        (y,) = context.saved_tensors
         gradient = torch.ops.aten.leaky_relu_backward(gradient, y, context.slope, True)
-        return (
-            torch.bmm(gradient, weight.mT) if need_x else None,
-            torch.bmm(x.mT, gradient) if need_weight else None,
-            gradient.sum(1) if need_bias else None,
-            None,
-        )
+        return gradient, gradient.sum(1), None
 
 
 class _Conv(torch.autograd.Function):

@@ -90,8 +90,8 @@ def verdict(frame: pd.DataFrame) -> list[str]:
             f"UDR by {relevance}: ranks correlate (at least {NOTABLE}) for "
             f"{counted(rows['obtained'] == RISE, 'metric')}, from "
             f"{rows['correlation'].min():.2f} to {rows['correlation'].max():.2f}; the chosen "
-            f"model is above the median for {above} and beats {rows['beats'].mean():.0%} of the others "
-            "in the mean."
+            f"model is above the median for {above} and beats {rows['beats'].mean():.0%} of the "
+            "others in the mean."
         )
     return sentences
 

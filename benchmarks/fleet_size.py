@@ -1,0 +1,85 @@
+"""`--fleet-size auto` at its limit: how many FactorVAEs a GPU is said to hold, and holds.
+
+python benchmarks/fleet_size.py [--out FILE]
+
+For each precision: the size that is measured, what a fleet of that size really takes, and whether
+a fleet a fifth larger fits too. Then what is said where nearly all memory is taken.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.fleet.config import Config
+from unweave.fleet.size import fits, taken_by
+
+MORE_THAN_FIT = 4_000
+DEVICE = torch.device("cuda")
+LEFT = 250_000_000
+"""Bytes that are left free for the last question."""
+
+
+def runs(count: int, precision: str) -> list[Config]:
+    method = uw.methods.FactorVAE()
+    return [Config(method=method, seed=seed, precision=precision) for seed in range(count)]
+
+
+def at_the_limit(precision: str, data: uw.data.Dataset) -> dict[str, Any]:
+    torch.cuda.empty_cache()
+    free = torch.cuda.mem_get_info()[0]
+    start = time.perf_counter()
+    count = fits(runs(MORE_THAN_FIT, precision), data, DEVICE)
+    seconds = time.perf_counter() - start
+    taken = taken_by(runs(count, precision), data, DEVICE)
+    try:
+        taken_by(runs(count * 6 // 5, precision), data, DEVICE)
+        larger = True
+    except torch.cuda.OutOfMemoryError:
+        larger = False
+    return {
+        "precision": precision,
+        "models": count,
+        "seconds": seconds,
+        "share_of_memory": taken / free,
+        "a_fifth_more_fits": larger,
+    }
+
+
+def without_room(models: int, data: uw.data.Dataset) -> str:
+    """What is said where not even one model fits."""
+    torch.cuda.empty_cache()
+    size = torch.cuda.mem_get_info()[0] - LEFT
+    taken = torch.empty(size, dtype=torch.uint8, device=DEVICE)
+    try:
+        uw.train(uw.methods.FactorVAE(), data, seeds=models, steps=3, progress=False)
+    except UnweaveError as error:
+        return str(error)
+    finally:
+        del taken
+    return "trained"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    data = uw.data.load("dsprites")
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "limits": [at_the_limit(precision, data) for precision in ("bf16", "float32")],
+        "without_room": {models: without_room(models, data) for models in (1, 8)},
+    }
+    text = json.dumps(result, indent=1)
+    print(text)
+    if args.out:
+        args.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
