@@ -42,6 +42,22 @@ def test_a_vae_and_a_beta_vae_learn(sprites):
     assert np.abs(decoded - sprites[:] / 255).mean() < 0.03
 
 
+def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
+    monkeypatch.setattr(training, "WINDOW", 2)
+    monkeypatch.setattr(training, "GLANCES", 3)
+    fleet = uw.train(BetaVAE(beta=[1, 4]), sprites, steps=11, batch=8, progress=False)
+    latents = [f"kl_{latent}" for latent in range(10)]
+    curve = fleet.curve[fleet.curve["run"] == fleet.configs[1].hash]
+    assert curve["step"].tolist() == [2, 4, 6, 8, 10, 11]
+    assert curve[latents].notna().all(axis=1).tolist() == [False, True, False, True, False, True]
+    watched = np.random.default_rng(0).permutation(len(sprites))[:128]
+    mean, logvar = fleet[1].encode(sprites.images(watched))
+    kl = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
+    np.testing.assert_allclose(curve[latents].iloc[-1], kl, rtol=1e-4)
+    autoencoders = uw.train(uw.methods.AE(), sprites, steps=1, batch=8, progress=False)
+    assert not set(latents) & set(autoencoders.curve.columns)
+
+
 def test_the_kl_of_annealed_vae_follows_its_capacity(sprites):
     method = AnnealedVAE(c_max=12, gamma=100, threshold=300)
     fleet = uw.train(
@@ -188,7 +204,9 @@ def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):
     configs = [Config(method=BetaVAE(beta=b), seed=1, steps=6, batch=4) for b in (1.0, 2.0, 4.0)]
     engine = Engine(configs, sprites, "cpu")
     engine.advance(4)
-    checkpoint.save(engine, torch.empty(0, 4, 3), tmp_path / ".fleet-earlier.safetensors")
+    checkpoint.save(
+        engine, torch.empty(0, len(engine.columns), 3), tmp_path / ".fleet-earlier.safetensors"
+    )
     part = training.train_runs(configs[1:2], sprites, out=tmp_path, progress=False)
     engine.advance(2)
     assert torch.equal(
@@ -373,7 +391,7 @@ def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
     going, other = (Engine(configs, sprites, "cpu") for _ in range(2))
     going.advance(3)
-    rows = torch.empty(0, len(going.terms) + 1, 2)
+    rows = torch.empty(0, len(going.columns), 2)
     checkpoint.save(going, rows, tmp_path / "checkpoint.safetensors")
     checkpoint.restore(other, tmp_path / "checkpoint.safetensors")
     for engine in (going, other):

@@ -70,7 +70,7 @@ def test_checkpoints_are_replaced_and_go_when_their_runs_are_there(study, tmp_pa
     data = study.sources[0].open()
     engine = Engine(configs, data, "cpu")
     path = one.runs / ".fleet-mine.safetensors"
-    rows = torch.empty(0, len(engine.terms) + 1, 2)
+    rows = torch.empty(0, len(engine.columns), 2)
     for _ in range(2):
         engine.advance(1)
         checkpoint.save(engine, rows, path)

@@ -21,7 +21,7 @@ MODEL_AXIS = {"sums": 1, "curve": 2}
 
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
-    """Write the state of an engine and the curve `[windows, terms + 1, M]` so far."""
+    """Write the state of an engine and the curve `[windows, columns, M]` so far."""
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in _tensors(engine).items()
     }

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +35,10 @@ __all__ = ["Engine", "Player", "matmul_precision", "networks_of"]
 WARM_UP = 3
 AT_ONCE = 10
 """Steps in the longer of the two graphs: fewer pauses between replays."""
+WATCHED = 128
+"""Images on which the KL divergence of each latent is followed."""
+WATCHED_AT_ONCE = 4_096
+"""Of them, over all models together, so that a large fleet needs no memory to speak of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +289,34 @@ class Engine:
         others = [loss for name, loss in losses.players.items() if name != MODEL]
         return [losses.players[MODEL], *losses.terms.values(), *others]
 
+    @property
+    def latent_terms(self) -> tuple[str, ...]:
+        """What is known of each latent now and then; nothing where a method has no KL."""
+        latents = self.config.latents if "kl" in self.terms else 0
+        return tuple(f"kl_{latent}" for latent in range(latents))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of a curve: the step, what the method reports, what is known of each latent."""
+        return ("step", *self.terms, *self.latent_terms)
+
+    @torch.no_grad()
+    def kl_of_latents(self) -> Tensor:
+        """The KL divergence of each latent, `[d, M]`, on some images that are always the same."""
+        encoder = self.players[MODEL].networks["encoder"]
+        parameters = dict(self.players[MODEL].buffers(self.players[MODEL].working))["encoder"]
+        order = np.random.default_rng(0).permutation(self.data.support)[:WATCHED]
+        chosen = torch.from_numpy(order).to(self.device)
+        parts = []
+        with matmul_precision(self.config.precision), self._on_device():
+            for part in chosen.split(max(1, WATCHED_AT_ONCE // len(self.configs))):
+                images = self.data.inputs(part, 0)
+                images = images.expand(len(self.configs), *images.shape)
+                mu, logvar = _apply(encoder, parameters, self.dtype, images).float().chunk(2, -1)
+                parts.append(0.5 * (mu**2 + logvar.exp() - logvar - 1))
+        means = torch.cat(parts, 1).mean(1)
+        return torch.where(self.alive[:, None], means, torch.nan).mT.cpu()
+
     def fetch(self) -> Tensor:
         """The means `[terms, M]` since the last call; NaN for models that have diverged."""
         means = torch.where(self.alive, self.sums / self.count, torch.nan).cpu()
@@ -303,7 +336,7 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
 
 
 def _apply(
-    network: Network, parameters: Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
+    network: Network, parameters: Tensor | Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
 ) -> Tensor:
     return network(parameters, x if x.dtype == torch.uint8 else x.to(dtype))
 

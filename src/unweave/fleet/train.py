@@ -1,6 +1,7 @@
 """Training a fleet from beginning to end: progress, checkpoints, interruption, results."""
 
 import hashlib
+import math
 import signal
 import sys
 import tempfile
@@ -31,6 +32,8 @@ from unweave.methods import Method
 __all__ = ["checkpoints", "damaged_checkpoints", "interruptible", "train", "train_runs"]
 
 WINDOW = 100
+GLANCES = 30
+"""How often, at most, the KL divergence of each latent is noted."""
 CHECKPOINT = ".fleet-"
 GLANCE_SECONDS = 0.3
 
@@ -262,10 +265,10 @@ def _run(
     checkpoint_every: float,
     meanwhile: Callable[[str], bool | None] | None,
 ) -> Tensor:
-    """Train to the end; the curve `[windows, terms + 1, M]`, each row led by its step."""
+    """Train to the end; the curve `[windows, columns, M]`, each row led by its step."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else _checkpoint_path(engine.configs, folder)
-    rows = torch.empty(0, len(engine.terms) + 1, models)
+    rows = torch.empty(0, len(engine.columns), models)
     wanted = {config.hash for config in engine.configs}
     for earlier, runs in ({} if folder is None else checkpoints(folder)).items():
         if wanted <= set(runs):
@@ -277,7 +280,8 @@ def _run(
         for step in _strides(engine, start, total):
             if step % WINDOW == 0 or step == total:
                 means = engine.fetch()
-                rows = torch.cat([rows, torch.cat([torch.full((1, models), step), means])[None]])
+                row = [torch.full((1, models), step), means, _of_latents(engine, step, total)]
+                rows = torch.cat([rows, torch.cat(row)[None]])
                 watch.show(step, means)
             else:
                 watch.show(step)
@@ -290,6 +294,14 @@ def _run(
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
     return rows
+
+
+def _of_latents(engine: Engine, step: int, total: int) -> Tensor:
+    """The KL divergence of each latent `[d, M]`, or NaN where it is not looked at."""
+    every = math.ceil(total / GLANCES / WINDOW) * WINDOW
+    if engine.latent_terms and (step % every == 0 or step == total):
+        return engine.kl_of_latents()
+    return torch.full((len(engine.latent_terms), len(engine.configs)), torch.nan)
 
 
 def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
@@ -359,10 +371,10 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
 
 
 def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
-    """The curve as a tidy table: run, step and every term."""
+    """The curve as a tidy table: run, step, every term, and now and then the KL of latents."""
     parts = []
     for place, config in enumerate(engine.configs):
-        part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=list(engine.terms))
+        part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=engine.columns[1:])
         part.insert(0, "run", config.hash)
         part.insert(1, "step", rows[:, 0, place].long().numpy())
         parts.append(part)

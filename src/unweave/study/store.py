@@ -11,6 +11,7 @@ study/
 import hashlib
 import json
 import math
+import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,8 @@ from unweave.study.study import Source, Study
 
 __all__ = ["Found", "Store", "Wanted"]
 
+BESIDE = re.compile(r"run|step|kl_\d+")
+"""Columns of a curve that are no losses."""
 STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
     "study.json",
     "ledger.sqlite",
@@ -297,12 +300,12 @@ class Store:
 
 
 def _last_losses(path: Path) -> dict[str, float]:
-    """The last row of a run's curve, without its run and step."""
+    """The last row of a run's curve, without its run, its step and what is of single latents."""
     table = pq.read_table(path)
     if not table.num_rows:
         return {}
     last = table.slice(table.num_rows - 1).to_pylist()[0]
-    return {n: float(v) for n, v in last.items() if n not in ("run", "step") and _finite(v)}
+    return {n: float(v) for n, v in last.items() if not BESIDE.fullmatch(n) and _finite(v)}
 
 
 def _finite(value: Any) -> bool:
