@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageColor, ImageDraw
 
 from unweave.data.cache import whole_file
 from unweave.show.colours import FAINT, GREY, INK, PALETTE, PAPER
@@ -24,6 +24,7 @@ __all__ = ["Animation", "animate", "back_and_forth"]
 
 SIDE, GAP, MARGIN, TEXT = 128, 10, 10, 15
 WIDEST = 5
+COLOURS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +158,13 @@ def _slider(
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
-    """Frames in the 256 colours that suit all of them, so that nothing flickers."""
+    """Frames in the 128 colours that suit all of them, so that nothing flickers."""
     three = Image.new("RGB", (frames[0].width, 3 * frames[0].height))
     for k in range(3):
         # Of a way there and back: one end, the middle, the other end.
         three.paste(frames[k * len(frames) // 4], (0, k * frames[0].height))
-    palette = three.quantize(256, Image.Quantize.MEDIANCUT)
-    return [
-        frame.quantize(palette=palette, dither=Image.Dither.NONE).convert("P") for frame in frames
-    ]
+    palette = three.quantize(COLOURS - 1, Image.Quantize.MEDIANCUT)
+    found = (palette.getpalette() or [])[: 3 * (COLOURS - 1)]
+    # Paper covers most of a frame, and stays what it is.
+    palette.putpalette([*found, *ImageColor.getrgb(PAPER)])
+    return [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]

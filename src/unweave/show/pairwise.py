@@ -84,7 +84,7 @@ def _grid(pictures: list[Image.Image], names: list[str], values: np.ndarray) -> 
     size = max(12, round(SMALLEST * 1.15 * (grid[0] + 2 * margin)))
     font, line = letters(size), round(LEADING * size)
     texts = [[f"{value:.1f}".replace("-", "−") for value in row] for row in values]
-    beside = round(max(font.getlength(text) for text in texts[0])) + size // 2 + line
+    beside = round(max(font.getlength(text) for text in texts[0])) + size + line
     above = 2 * line + size // 4
     area = 2 * margin + beside + grid[0], 2 * margin + above + grid[1]
     sheet = Image.new("RGB", area, PAPER)

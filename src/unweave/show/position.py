@@ -134,12 +134,12 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     top = max(
         [limit, *(float(np.nanmax(np.abs(found[list(latents)]))) for found in lines.values())]
     )
-    wide = 1 + len(layout.others)
-    size = min(PAGE, max(COLUMN, 1.0 + 1.15 * wide)), 0.75 + 0.95 * len(latents)
-    figure, axes = panels(len(latents), wide, size)
+    ratios = [0.72, *(1.1 for _ in layout.others)]
+    size = min(PAGE, max(COLUMN, 0.8 + sum(ratios))), 0.85 + 0.75 * len(latents)
+    figure, axes = panels(len(latents), len(ratios), size, width_ratios=ratios)
     names = grid.names
-    for row, latent in zip(axes, latents, strict=True):
-        image = row[0].imshow(maps[latent], SEQUENTIAL, vmin=-limit, vmax=limit, aspect="auto")
+    for r, (row, latent) in enumerate(zip(axes, latents, strict=True)):
+        image = row[0].imshow(maps[latent], SEQUENTIAL, vmin=-limit, vmax=limit)
         row[0].set(xticks=[], yticks=[])
         label = [f"latent {latent}", *(f"→ {name}" for name in seen.follows[latent][:1])]
         ink = INK if seen.active[latent] else FAINT
@@ -147,11 +147,13 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
         for panel, k in zip(row[1:], layout.others, strict=True):
             _line_panel(plain(panel), lines[k][latent], grid.axes[k])
             panel.set_ylim(-1.08 * top, 1.08 * top)
-            panel.tick_params(labelbottom=row is axes[-1], labelleft=panel is row[-1])
-            panel.yaxis.set_ticks_position("right")
-            panel.spines["right"].set_visible(True)
+            # Numbers stand once: below the last row and right of the last column.
+            last = panel is row[-1]
+            panel.tick_params(labelbottom=r == len(axes) - 1, labelleft=False, left=False)
+            panel.tick_params(labelright=last, right=last)
+            panel.spines["right"].set_visible(last)
             panel.spines["left"].set_visible(False)
-    axes[0, 0].set_title(f"{names[across]} → × {names[down]} ↓", fontsize=TEXT)
+    axes[0, 0].set_title(f"{names[across]} →, {names[down]} ↓", fontsize=TEXT)
     for panel, k in zip(axes[0, 1:], layout.others, strict=True):
         panel.set_title(names[k], fontsize=TEXT)
     bar = figure.colorbar(image, ax=axes[:, 0], location="bottom", shrink=0.9, pad=0.02)

@@ -115,12 +115,11 @@ def letters(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(file), size)
 
 
-def lay_out(rows: Sequence[Row], heading: str = "", caption: str = "") -> Sheet:
+def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
     """Rows of pictures, all of one size, on a sheet.
 
     Args:
         rows: From top to bottom.
-        heading: Above what stands at the right ends of rows.
         caption: Below all.
     """
     shown = [
@@ -130,19 +129,17 @@ def lay_out(rows: Sequence[Row], heading: str = "", caption: str = "") -> Sheet:
     width, height = shown[0][0].size
     gap, margin = max(2, height // 16), height // 8
     grid = max(map(len, shown)) * (width + gap) - gap
-    size, left, right = _letter_size(rows, heading, grid + 2 * margin, height)
+    size, left, right = _letter_size(rows, grid + 2 * margin, height)
     font, line = letters(size), round(LEADING * size)
-    above = line if heading else 0
     below = line + margin // 2 if caption else 0
     total = 2 * margin + left + grid + right
-    tall = 2 * margin + above + len(rows) * (height + gap) - gap + below
+    tall = 2 * margin + len(rows) * (height + gap) - gap + below
     sheet = Image.new("RGB", (total, tall), PAPER)
     draw = ImageDraw.Draw(sheet)
     edge = total - margin
-    draw.text((edge, margin), heading, fill=FAINT, font=font, anchor="ra")
     boxes = []
     for r, (row, pictures) in enumerate(zip(rows, shown, strict=True)):
-        top = margin + above + r * (height + gap)
+        top = margin + r * (height + gap)
         middle = top + height // 2
         _label(draw, (margin, middle), row, size)
         draw.text((edge, middle), row.end, fill=FAINT, font=font, anchor="rm")
@@ -154,9 +151,7 @@ def lay_out(rows: Sequence[Row], heading: str = "", caption: str = "") -> Sheet:
     return Sheet(sheet, boxes)
 
 
-def _letter_size(
-    rows: Sequence[Row], heading: str, width: int, height: int
-) -> tuple[int, int, int]:
+def _letter_size(rows: Sequence[Row], width: int, height: int) -> tuple[int, int, int]:
     """The size of letters, and the widths of what is on the left and right, in pixels.
 
     Larger letters make a wider sheet, which needs larger letters: a few rounds settle it.
@@ -165,7 +160,7 @@ def _letter_size(
     for _ in range(6):
         font = letters(size)
         left = round(max(max(font.getlength(row.name), font.getlength(row.note)) for row in rows))
-        right = round(max(font.getlength(text) for text in (heading, *(row.end for row in rows))))
+        right = round(max(font.getlength(row.end) for row in rows))
         left, right = left + size // 2 * (left > 0), right + size // 2 * (right > 0)
         size = max(12, min(int(TALLEST * height), round(SMALLEST * (width + left + right))))
     return size, left, right

@@ -57,12 +57,10 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
         shown: set[str] = set()
         for model, kind in zip(trained, settings, strict=True):
             x, y = model.curve["step"], model.curve[name]
-            style: dict[str, Any] = {"color": colours[kind], "alpha": 0.85, "linewidth": 1.1}
-            if len(x) < 2:
-                style |= {"marker": markers[kind], "markersize": 3}
             # The end has a mark, so that lines differ by more than colour.
-            panel.plot(x, y, label=None if kind in shown else kind, **style)
-            panel.plot(x[-1:], y[-1:], markers[kind], color=colours[kind], markersize=4)
+            end: dict[str, Any] = {"marker": markers[kind], "markersize": 4, "markevery": [-1]}
+            label = None if kind in shown else kind
+            panel.plot(x, y, color=colours[kind], linewidth=1.1, label=label, **end)
             shown.add(kind)
         plain(panel).set_ylabel(WORDS.get(name, name.replace("_", " ")), fontsize=TEXT)
     axes[-1, 0].set_xlabel("step", fontsize=TEXT)
@@ -81,6 +79,11 @@ def _settings(configs: "Sequence[Config]") -> list[str]:
     names = dict.fromkeys(name for setting in plain for name in setting)
     varying = [name for name in names if len({str(setting.get(name)) for setting in plain}) > 1]
     return [
-        ", ".join([config.method.name, *(f"{n} {setting[n]}" for n in varying if n in setting)])
+        ", ".join([config.method.name, *(_words(setting, n) for n in varying if n in setting)])
         for config, setting in zip(configs, plain, strict=True)
     ]
+
+
+def _words(setting: dict[str, Any], name: str) -> str:
+    value = setting[name]
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

@@ -62,12 +62,12 @@ def traversals(
     start = start_at(model, data, index, image, prior, seed)
     seen = look(model, data)
     values = stops(seen, columns, reach, quantiles)
-    first = Row(start.pictures, *start.name)
+    first = Row(start.pictures, *start.name, end=seen.measure)
     rows = [first] + [
         _row(model, seen, start.code, latent, values[latent])
         for latent in chosen_latents(seen, inactive)
     ]
-    return lay_out(rows, seen.measure, range_in_words(seen, reach, quantiles))
+    return lay_out(rows, range_in_words(seen, reach, quantiles))
 
 
 def chosen_latents(seen: Seen, inactive: Inactive) -> list[int]:

@@ -67,7 +67,7 @@ def start_at(
     images = _image_of(data, index, seed) if image is None else _own_image(model, image)
     mean, _ = model.encode(images)
     shown = pictures_of(images) + pictures_of(model.decode(mean))
-    return Start(mean[0], shown, ("image and", "decoded"))
+    return Start(mean[0], shown, ("image", "and decoded"))
 
 
 def draw_prior(model: "Model", count: int, seed: int) -> np.ndarray:
