@@ -25,6 +25,7 @@ __all__ = ["Animation", "animate", "back_and_forth"]
 SIDE, GAP, MARGIN, TEXT = 128, 10, 10, 15
 WIDEST = 5
 COLOURS = 128
+NEARLY = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +164,11 @@ def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
     for k in range(3):
         # Of a way there and back: one end, the middle, the other end.
         three.paste(frames[k * len(frames) // 4], (0, k * frames[0].height))
-    palette = three.quantize(COLOURS - 1, Image.Quantize.MEDIANCUT)
-    found = (palette.getpalette() or [])[: 3 * (COLOURS - 1)]
-    # Paper covers most of a frame, and stays what it is.
-    palette.putpalette([*found, *ImageColor.getrgb(PAPER)])
+    palette = three.quantize(COLOURS, Image.Quantize.MEDIANCUT)
+    found = np.array((palette.getpalette() or [])[: 3 * COLOURS]).reshape(-1, 3)
+    # What is nearly paper becomes paper, so that the background is not nearly white.
+    paper = ImageColor.getrgb(PAPER)
+    distance = np.abs(found - paper).max(1)
+    found[distance <= max(NEARLY, distance.min())] = paper
+    palette.putpalette(found.ravel().tolist())
     return [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]

@@ -23,6 +23,8 @@ __all__ = ["Seen", "check_data", "check_model", "followed_factors", "has_prior",
 
 FOLLOWED = 0.2
 """The share of a factor's entropy that a latent knows which follows it."""
+UNSCALED = 0.01
+"""The share of the largest variance that an active latent has where there is no prior."""
 ALSO = 0.5
 """The share of the best factor's share from which another one is named too."""
 
@@ -59,9 +61,12 @@ class Seen:
 
     @cached_property
     def active(self) -> np.ndarray:
-        """Whether a latent varies and says more than 0.01 nats, as in `uw.select`, `[d]`."""
+        """Whether a latent varies and says more than 0.01 nats, as in `uw.select`, `[d]`.
+
+        Without a prior codes have no scale of their own: more than 1 % of the largest variance.
+        """
         if not self.prior:
-            return self.amounts > self._latents.informative_kl
+            return self.amounts > UNSCALED * self.amounts.max()
         return self._latents.informative[0]
 
     @property
@@ -108,9 +113,11 @@ def followed_factors(
 ) -> list[tuple[str, ...]]:
     """Which factors each code follows, by the share of their entropy that it knows.
 
-        share_jk = max(0, I(z_j; v_k) - bias) / H(v_k),    bias = (bins_j - 1) (values_k - 1) / 2n
+        share_jk = max(0, I(z_j; v_k) - chance_jk) / H(v_k)
+        chance_jk = (f + 3 √(2 f)) / 2n,    f = (bins_j - 1) (values_k - 1)
 
-    with codes cut into 20 bins as for MIG. The bias is what independent variables would show.
+    with codes cut into 20 bins as for MIG. Chance is the mean and three standard deviations of
+    what independent variables would show.
 
     Args:
         codes: `[n, d]`.
@@ -132,8 +139,9 @@ def followed_factors(
     rows = table(codes, factors)
     cut = bins(rows.codes)
     used = np.array([len(np.unique(column)) for column in cut.T])
-    bias = np.outer(used - 1, rows.sizes - 1) / (2 * len(rows))
-    known = np.maximum(mutual_information(cut, rows.factors) - bias, 0) / entropy(rows.factors)
+    freedom = np.outer(used - 1, rows.sizes - 1)
+    chance = (freedom + 3 * np.sqrt(2 * freedom)) / (2 * len(rows))
+    known = np.maximum(mutual_information(cut, rows.factors) - chance, 0) / entropy(rows.factors)
     labels = [names[k] for k in rows.columns]
     found = []
     for share in known:

@@ -178,10 +178,11 @@ def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
     from unweave.show.plot import SMALL
 
     x = np.arange(lines.shape[1])
-    joined = "" if factor.categorical else "-"
+    joined = "none" if factor.categorical else "-"
     for line, colour, marker in zip(lines, palette(len(lines)), MARKERS * 9, strict=False):
-        shape = marker if len(x) <= FEW else ""
-        panel.plot(x, line, joined, marker=shape, markersize=2.5, linewidth=1, color=colour)
+        shape = marker if len(x) <= FEW else "." if factor.categorical else ""
+        style: dict[str, Any] = {"linestyle": joined, "marker": shape, "color": colour}
+        panel.plot(x, line, markersize=2.5, linewidth=1, **style)
     panel.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     ends: Sequence[int] = (
         [0, len(x) - 1] if not factor.categorical or len(x) > 4 else range(len(x))

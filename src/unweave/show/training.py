@@ -42,9 +42,11 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     trained = [run.model for run in runs_of(models)]
     known = [name for name in trained[0].curve.columns if name not in ("run", "step")]
     chosen = [name for name in FIRST if name in known] or known if terms is None else list(terms)
+    if not chosen:
+        raise UnweaveError(f"at least one term is drawn; there are {', '.join(known)}")
     for name in chosen:
         without = [model for model in trained if name not in model.curve.columns]
-        if without or not chosen:
+        if without:
             raise UnweaveError(
                 f"the curve of {without[0].config.hash} has no {name!r}; it has {', '.join(known)}"
             )
