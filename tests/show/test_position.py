@@ -55,7 +55,7 @@ def test_any_two_factors(model, sprites, codes):
     assert len(maps) == 4
     expected = codes[..., 1].mean((0, 2, 3))
     np.testing.assert_allclose(maps[0].images[0].get_array(), expected, atol=1e-5)
-    assert maps[0].get_title() == "posY →, scale ↓"
+    assert maps[0].get_title() == "posY →\nscale ↓"
 
 
 def test_a_factor_alone_has_a_panel_even_without_order(model, sprites, codes):

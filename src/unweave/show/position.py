@@ -140,7 +140,7 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     names = grid.names
     for r, (row, latent) in enumerate(zip(axes, latents, strict=True)):
         image = row[0].imshow(maps[latent], SEQUENTIAL, vmin=-limit, vmax=limit)
-        row[0].set(xticks=[], yticks=[])
+        row[0].set(xticks=[], yticks=[], aspect="auto", box_aspect=1)
         label = [f"latent {latent}", *(f"→ {name}" for name in seen.follows[latent][:1])]
         ink = INK if seen.active[latent] else FAINT
         row[0].set_ylabel("\n".join(label), fontsize=TEXT, color=ink)
@@ -153,7 +153,7 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
             panel.tick_params(labelright=last, right=last)
             panel.spines["right"].set_visible(last)
             panel.spines["left"].set_visible(False)
-    axes[0, 0].set_title(f"{names[across]} →, {names[down]} ↓", fontsize=TEXT)
+    axes[0, 0].set_title(f"{names[across]} →\n{names[down]} ↓", fontsize=TEXT)
     for panel, k in zip(axes[0, 1:], layout.others, strict=True):
         panel.set_title(names[k], fontsize=TEXT)
     bar = figure.colorbar(image, ax=axes[:, 0], location="bottom", shrink=0.9, pad=0.02)
