@@ -68,6 +68,7 @@ def test_tables_of_evaluate_have_the_methods_own_settings():
             "run": list("abcd"),
             "method": "beta_vae",
             "beta": [4.0, 4.0, 1.0, 1.0],
+            "threshold": 8,
             "seed": [0, 1, 0, 1],
             "steps": 5,
             "dci": [0.1, 0.3, 0.5, 0.5],

@@ -1,7 +1,7 @@
 """Two scores against each other: what a method pays for what it wins."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from unweave.study.columns import (
 )
 from unweave.study.distributions import summarise
 
+if TYPE_CHECKING:
+    from unweave.show.plot import Plot
+
 __all__ = ["trade_off", "trade_off_points"]
 
 WORDS = {
@@ -31,7 +34,7 @@ WORDS = {
 }
 
 
-def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") -> Any:
+def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") -> "Plot":
     """Draw two scores against each other: a point per method and strength, means over seeds.
 
     Error bars are standard deviations over seeds (of the population, as in `uw.study.analysis`).
@@ -122,13 +125,14 @@ def trade_off_points(table: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
 
 def _settings(table: pd.DataFrame) -> list[str]:
-    """The columns that tell models of a method apart: strength, or the method's own settings."""
+    """The columns that tell models of a method apart: strength, or settings that vary."""
     if STRENGTH in table:
         return [STRENGTH]
     columns = table.columns.tolist()
     if SEED not in columns or columns.index(SEED) < columns.index(METHOD):
         return []
-    return columns[columns.index(METHOD) + 1 : columns.index(SEED)]
+    settings = columns[columns.index(METHOD) + 1 : columns.index(SEED)]
+    return [name for name in settings if table[name].nunique() > 1]
 
 
 def _words(row: dict[Any, Any], settings: Sequence[str]) -> str:
