@@ -1,6 +1,9 @@
 """Curves of training are those that models carry."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import unweave as uw
@@ -10,7 +13,11 @@ from unweave.errors import UnweaveError
 @pytest.fixture(scope="module")
 def fleet(grey):
     method = uw.methods.BetaVAE(beta=[1, 4])
-    return uw.train(method, grey, seeds=2, steps=101, batch=1, latents=2, progress=False)
+    fleet = uw.train(method, grey, seeds=2, steps=2, batch=1, latents=2, progress=False)
+    # As after a longer training: a row for every hundred steps.
+    curve = pd.concat([fleet.curve.assign(step=100 * k) for k in (1, 2, 3)], ignore_index=True)
+    noise = np.random.default_rng(0).random((len(curve), 2))
+    return replace(fleet, curve=curve.assign(reconstruction=noise[:, 0], kl=noise[:, 1]))
 
 
 def test_a_line_per_model_and_a_colour_per_setting(fleet):
@@ -22,7 +29,7 @@ def test_a_line_per_model_and_a_colour_per_setting(fleet):
     for axes, name in zip(figure.axes, ["reconstruction", "kl"], strict=True):
         assert len(axes.lines) == 4
         for line, model in zip(axes.lines, fleet, strict=True):
-            assert line.get_xdata().tolist() == model.curve["step"].tolist() == [100, 101]
+            assert line.get_xdata().tolist() == model.curve["step"].tolist() == [100, 200, 300]
             np.testing.assert_array_equal(line.get_ydata(), model.curve[name])
     colours = [line.get_color() for line in figure.axes[0].lines]
     assert colours[0] == colours[1] != colours[2] == colours[3]
