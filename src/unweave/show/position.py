@@ -134,6 +134,7 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     top = max(
         [limit, *(float(np.nanmax(np.abs(found[list(latents)]))) for found in lines.values())]
     )
+    mark = float(f"{0.75 * top:.1g}")
     ratios = [0.72, *(1.1 for _ in layout.others)]
     size = min(PAGE, max(COLUMN, 0.8 + sum(ratios))), 0.85 + 0.75 * len(latents)
     figure, axes = panels(len(latents), len(ratios), size, width_ratios=ratios)
@@ -147,6 +148,7 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
         for panel, k in zip(row[1:], layout.others, strict=True):
             _line_panel(plain(panel), lines[k][latent], grid.axes[k])
             panel.set_ylim(-1.08 * top, 1.08 * top)
+            panel.set_yticks([-mark, 0, mark], [f"−{mark:g}", "0", f"{mark:g}"])
             # Numbers stand once: below the last row and right of the last column.
             last = panel is row[-1]
             panel.tick_params(labelbottom=r == len(axes) - 1, labelleft=False, left=False)
