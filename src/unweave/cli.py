@@ -277,6 +277,78 @@ def score(
     score_files(codes, factors, metrics, seed, out, matrices, overwrite)
 
 
+@app.command(name="show")
+def show(
+    model: Annotated[Positional[Path], arg(metavar="MODEL", help="The folder of a saved run.")],
+    kind: Annotated[
+        str,
+        arg(
+            metavar="KIND",
+            help="traversals, reconstructions, samples, animation, pairwise, position, polarised "
+            "or training.",
+        ),
+    ] = "traversals",
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FILE", help="The file to write; KIND.png or .gif here."),
+    ] = None,
+    data: Annotated[
+        str | None, arg(metavar="SOURCE", help="By default what the model was trained on.")
+    ] = None,
+    index: int | None = None,
+    prior: Literal["mean", "draw"] | None = None,
+    seed: int | None = None,
+    columns: int | None = None,
+    count: int | None = None,
+    reach: float | None = None,
+    quantiles: tuple[float, float] | None = None,
+    inactive: Literal["grey", "hide"] | None = None,
+    latents: tuple[int, int] | None = None,
+    over: tuple[str, str] | None = None,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+    overwrite: bool = False,
+) -> None:
+    """Draw a trained model: what its latents do, what it makes of images, how it was trained.
+
+    Example: unweave show runs/0f3a… -o latents.gif --kind animation
+
+    Args:
+        index: The image that traversals, animations and pairs start from.
+        prior: Start from the mean of the prior, or from a draw of it, instead.
+        seed: Of all that is drawn.
+        columns: Images per row.
+        count: How many reconstructions or samples.
+        reach: How far a latent goes, in standard deviations of the prior.
+        quantiles: Let it go from one quantile of its codes to another instead: 0.01 0.99.
+        inactive: Draw latents that say nothing in grey, or hide them.
+        latents: The two of a pair; by default those that say most.
+        over: The two factors of position maps; by default the positions.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+        overwrite: Replace the file if it is already there.
+    """
+    from unweave.cli_show import show_model
+
+    loading = {"size": size, "channels": channels, "factors": factors, "path": path}
+    options = {
+        "index": index,
+        "prior": prior,
+        "seed": seed,
+        "columns": columns,
+        "count": count,
+        "reach": reach,
+        "quantiles": quantiles,
+        "inactive": inactive,
+        "latents": latents,
+        "over": over,
+    }
+    show_model(model, kind, out, data, overwrite, loading, options)
+
+
 StudyFile = Annotated[
     Positional[Path], arg(metavar="FILE", help="A study: a .yaml, .json or .py file.")
 ]

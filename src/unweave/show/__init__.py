@@ -1,7 +1,48 @@
-"""Pictures of data and models."""
+"""Pictures of data, models and results: each is saved with `.save(path)`."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
-from unweave.show.matrices import heat_map, matrices, save_figure
+from unweave.show.look import followed_factors
+from unweave.show.matrices import heat_map, matrices
+from unweave.show.pairwise import pairwise
+from unweave.show.polarised import polarised
+from unweave.show.position import position_maps
+from unweave.show.reconstructions import reconstructions, samples
+from unweave.show.saving import save_figure
+from unweave.show.training import training
 from unweave.show.traversals import traversals
 
-__all__ = ["contact_sheet", "heat_map", "matrices", "save_figure", "traversals"]
+if TYPE_CHECKING:
+    from unweave.show import study_plots
+    from unweave.show.two_scores import trade_off
+
+__all__ = [
+    "Animation",
+    "animate",
+    "contact_sheet",
+    "followed_factors",
+    "heat_map",
+    "matrices",
+    "pairwise",
+    "polarised",
+    "position_maps",
+    "reconstructions",
+    "samples",
+    "save_figure",
+    "study_plots",
+    "trade_off",
+    "training",
+    "traversals",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Plots of studies import studies, which whoever draws a model need not wait for.
+    if name == "study_plots":
+        return import_module("unweave.show.study_plots")
+    if name == "trade_off":
+        return import_module("unweave.show.two_scores").trade_off
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from unweave.show.colours import FAINT, INK, PAPER
+from unweave.show.sheet import Sheet, pictures_of
+
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
@@ -13,10 +16,9 @@ __all__ = ["contact_sheet", "lay_out", "pictures_of", "traversal"]
 GAP = 4
 MARGIN = 12
 LABELS = 150
-PAPER, INK, FAINT = "white", "#222222", "#777777"
 
 
-def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Image.Image:
+def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
     """Draw a data set: each row varies one factor, the others staying at their middle class.
 
     Where no grid of factors is known, the rows show images drawn at random.
@@ -68,13 +70,6 @@ def _pictures(data: "Dataset", indices: np.ndarray, seed: int) -> list[Image.Ima
     return pictures_of(images if isinstance(images, np.ndarray) else images.cpu().numpy())
 
 
-def pictures_of(images: np.ndarray) -> list[Image.Image]:
-    """Images `[n, H, W, C]`, bytes or floats in [0, 1], as pictures."""
-    if images.dtype != np.uint8:
-        images = np.rint(images * 255).astype(np.uint8)
-    return [Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image) for image in images]
-
-
 def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
     """A curve as a small line drawing, from -π to π upwards."""
     picture = Image.new("L", (side, side), "white")
@@ -86,7 +81,7 @@ def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
     return picture
 
 
-def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Image.Image:
+def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Sheet:
     """Rows of pictures on one sheet, each with a name and a note beside it."""
     side = max(rows[0][2][0].size)
     columns = max(len(pictures) for _, _, pictures in rows)
@@ -101,7 +96,7 @@ def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Image.Image:
         draw.text((MARGIN, top + side // 2 + 4), note, fill=FAINT, font=small)
         for c, picture in enumerate(pictures):
             sheet.paste(picture, (MARGIN + LABELS + c * (side + GAP), top))
-    return sheet
+    return Sheet(sheet)
 
 
 def _word(value: object) -> str:

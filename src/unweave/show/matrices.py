@@ -2,25 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unweave.errors import DataError, UnknownNameError
+from unweave.show.colours import ONE_HUE
+from unweave.show.saving import FIGURES as ENDINGS
+from unweave.show.saving import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-__all__ = ["MATRICES", "heat_map", "matrices", "save_figure"]
+    from unweave.show.plot import Plot
 
-COLOURS = "Blues"  # one hue from light to dark, the same to every eye and in print
+__all__ = ["ENDINGS", "MATRICES", "heat_map", "matrices", "save_figure"]
+
 CELL_WIDTH, CELL_HEIGHT = 0.42, 0.21
 LABELS, GAP, HEADINGS = 0.4, 0.12, 0.85
 PAPER_WIDTH = 7.2
-TEXT, SMALL = 8, 6.5
-ENDINGS = (".png", ".svg")
+TEXT, SMALL = 8, 7
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def matrices(
     *,
     names: Sequence[str] | None = None,
     kinds: Sequence[str] = tuple(MATRICES),
-) -> "Figure":
+) -> "Plot":
     """Compute and draw the matrices of codes × factors, side by side where paper is wide enough.
 
     Args:
@@ -61,7 +62,7 @@ def matrices(
         kinds: Of `MATRICES`.
 
     Returns:
-        A matplotlib figure, to be saved with `save_figure` or its own `savefig`.
+        A matplotlib figure, to be saved with `.save("matrices.svg")`.
     """
     from unweave.metrics import importance_matrix, information_matrix, vote_matrix
     from unweave.metrics.base import table
@@ -81,7 +82,7 @@ def matrices(
     return _draw({kind: functions[_known(kind)](codes, factors, seed) for kind in kinds}, labels)
 
 
-def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Figure":
+def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Plot":
     """Draw one matrix.
 
     Args:
@@ -91,7 +92,7 @@ def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Fig
         names: Of the K factors.
 
     Returns:
-        A matplotlib figure.
+        A matplotlib figure, to be saved with `.save("matrix.svg")`.
 
     Example:
         >>> figure = heat_map([[0.9, 0.1], [0.1, 0.9]], "importance", ["shape", "scale"])
@@ -109,34 +110,21 @@ def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Fig
     return _draw({_known(kind): matrix}, labels)
 
 
-def save_figure(figure: "Figure", path: str | Path) -> None:
-    """Write a figure as `.png` or, with text that stays text, as `.svg`."""
-    from matplotlib import rc_context
-
-    from unweave.data.cache import whole_file
-
-    path = Path(path)
-    if path.suffix.lower() not in ENDINGS:
-        raise DataError(f"a plot is a .png or .svg file, but got {path.name!r}")
-    with whole_file(path) as temporary, rc_context({"svg.fonttype": "none"}):
-        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=300)
-
-
 def _known(kind: str) -> str:
     if kind not in MATRICES:
         raise UnknownNameError("matrix", kind, MATRICES)
     return kind
 
 
-def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Figure":
-    from matplotlib.figure import Figure
+def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Plot":
+    from unweave.show.plot import Plot
 
     codes, factors = next(iter(drawn.values())).shape
     panel = factors * CELL_WIDTH + GAP
     beside = LABELS + len(drawn) * panel <= PAPER_WIDTH
     rows, columns = (1, len(drawn)) if beside else (len(drawn), 1)
     size = LABELS + columns * panel, rows * (codes * CELL_HEIGHT + HEADINGS)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Plot(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for place, (kind, matrix) in zip(axes, drawn.items(), strict=True):
         _panel(place, matrix, MATRICES[kind], names)
@@ -145,7 +133,7 @@ def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Figure":
 
 def _panel(axes: "Axes", matrix: np.ndarray, kind: Kind, names: Sequence[str]) -> None:
     top = max(float(matrix.max()), 1e-12)
-    image = axes.imshow(matrix, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
+    image = axes.imshow(matrix, cmap=ONE_HUE, vmin=0, vmax=top, aspect="auto")
     axes.set_title(kind.title, fontsize=TEXT)
     axes.set_xticks(range(matrix.shape[1]), names, fontsize=TEXT - 1, rotation=35, ha="right")
     axes.set_yticks(range(len(matrix)), [f"z{j}" for j in range(len(matrix))], fontsize=TEXT - 1)

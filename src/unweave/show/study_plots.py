@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.errors import UnweaveError
+from unweave.show.colours import DIVERGING, SEQUENTIAL
+from unweave.show.colours import PALETTE as COLOURS
 from unweave.study.columns import DATA, DOWNSTREAM, METHOD, STRENGTH, numbers, parts, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from unweave.show.plot import Plot
 
 __all__ = [
     "data_agreement",
@@ -31,20 +33,15 @@ __all__ = [
     "variance_explained",
 ]
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Okabe and Ito, Color Universal Design, 2008."""
-
 LINES = {
     ("mean", "all"): ":",
     ("mean", "active"): "-",
     ("sampled", "all"): "--",
     ("sampled", "active"): "-.",
 }
-ENDINGS = (".png", ".svg")
-DIVERGING, SEQUENTIAL = "RdBu_r", "cividis"
 
 
-def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """Median total correlation by strength, a panel per data set and method.
 
     Args:
@@ -79,7 +76,7 @@ def _strength_lines(panel: "Axes", rows: pd.DataFrame) -> None:
         )
 
 
-def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """Rank correlations of metrics, a panel per data set, in percent.
 
     Args:
@@ -89,7 +86,7 @@ def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Fi
     return _correlations(frame, "metric", "other", (DATA, METHOD), path)
 
 
-def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """Rank correlations of scores without labels with metrics, a panel per data set, in percent.
 
     Args:
@@ -99,7 +96,7 @@ def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) 
     return _correlations(frame, "score", "metric", (DATA, METHOD), path)
 
 
-def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """Rank correlations of metrics with downstream results, a panel per data set, in percent.
 
     Args:
@@ -109,7 +106,7 @@ def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) ->
     return _correlations(frame, "metric", "task", (DATA, METHOD), path)
 
 
-def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """Rank correlations of configurations between data sets, a panel per metric, in percent.
 
     Args:
@@ -121,7 +118,7 @@ def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Figu
 
 def score_distributions(
     table: pd.DataFrame, metric: str, path: str | Path | None = None
-) -> "Figure":
+) -> "Plot":
     """Violins of a score by method and, below, by method and strength; a column per data set.
 
     Args:
@@ -167,7 +164,7 @@ def _cell_name(part: dict[str, Any]) -> str:
     return part[METHOD] if np.isnan(strength) else f"{part[METHOD]} {strength:g}"
 
 
-def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """R² of every metric and data set, a panel per grouping, in percent.
 
     Args:
@@ -186,7 +183,7 @@ def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "
     return _finish(figure, frame, path)
 
 
-def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
+def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
     """How often a chosen configuration beats a random one, with standard errors and chance.
 
     Args:
@@ -210,7 +207,7 @@ def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Figure":
 
 def _correlations(
     frame: pd.DataFrame, rows: str, columns: str, keys: Sequence[str], path: str | Path | None
-) -> "Figure":
+) -> "Plot":
     """A panel for each combination of those keys that the frame was taken apart by."""
     require(frame, (rows, columns, keys[0], "spearman"))
     panels = list(parts(frame, [key for key in keys if key in frame.columns]))
@@ -252,29 +249,23 @@ def _heatmap(
     panel.set_yticks(range(len(left)), left, fontsize=7)
 
 
-def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple["Figure", Any]:
+def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple["Plot", Any]:
     """An empty figure and its axes `[rows, columns]`, each of a size in inches."""
-    from matplotlib.figure import Figure
+    from unweave.show.plot import panels
 
-    figure = Figure(figsize=(columns * size[0], rows * size[1] + 0.6), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for panel in axes.flat:
-        panel.tick_params(labelsize=7)
-    return figure, axes
+    return panels(rows, columns, (columns * size[0], rows * size[1] + 0.6))
 
 
-def _legend(figure: "Figure", axes: Any) -> None:
+def _legend(figure: "Plot", axes: Any) -> None:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7, frameon=False)
 
 
-def _finish(figure: "Figure", frame: pd.DataFrame | str, path: str | Path | None) -> "Figure":
+def _finish(figure: "Plot", frame: pd.DataFrame | str, path: str | Path | None) -> "Plot":
     """Put the note of a result below the figure, and save it where asked."""
     note = frame if isinstance(frame, str) else str(frame.attrs.get("note", ""))
     width = int(15 * figure.get_figwidth())
     figure.supxlabel(fill(note, width), fontsize=7, x=0.01, ha="left")
     if path is not None:
-        if Path(path).suffix.lower() not in ENDINGS:
-            raise UnweaveError(f"plots are saved as .png or .svg, but got {str(path)!r}")
-        figure.savefig(path, dpi=150)
+        figure.save(path)
     return figure

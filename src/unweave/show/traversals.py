@@ -1,29 +1,43 @@
 """Latent traversals: what happens to an image when one latent changes and the others stay."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from PIL import Image
 
-from unweave.show.contact_sheet import lay_out, pictures_of
+from unweave.errors import UnweaveError
+from unweave.select.latents import ROWS
+from unweave.show.look import Seen, look
+from unweave.show.sheet import Row, Sheet, lay_out, pictures_of
+from unweave.show.walk import Prior, label_of, range_in_words, start_at, stops
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.fleet.models import Model
 
-__all__ = ["traversals"]
+__all__ = ["Inactive", "chosen_latents", "mean_kl", "traversals"]
 
-INFORMATIVE = 0.01
+Inactive = Literal["grey", "hide"]
 
 
 def traversals(
-    model: "Model", data: "Dataset", index: int | None = None, columns: int = 9, reach: float = 2.5
-) -> Image.Image:
-    """Draw one row per latent: the image decoded while that latent goes from -reach to reach.
+    model: "Model",
+    data: "Dataset",
+    index: int | None = None,
+    columns: int = 9,
+    reach: float = 2.5,
+    *,
+    image: Any = None,
+    prior: Prior | None = None,
+    seed: int = 0,
+    quantiles: tuple[float, float] | None = None,
+    inactive: Inactive = "grey",
+) -> Sheet:
+    """Draw one row per latent: what is decoded while that latent changes and the others stay.
 
-    Rows are sorted by how much the latent says about images: its mean KL divergence, which is
-    noted beside it. Latents that say nothing (at most 0.01 nats) are marked as unused. The first
-    row has the image and its reconstruction.
+    Rows are sorted by how much the latent says about images: its mean KL divergence, in nats, at
+    the end of the row. Latents that say nothing (at most 0.01 nats) are greyed. Where the factors
+    of the data are known, a latent is labelled with the one that it follows, if there is one (see
+    `uw.show.followed_factors`). The first row has the image and what the model makes of it.
 
     Args:
         model: A trained model.
@@ -31,32 +45,54 @@ def traversals(
         index: The image to start from; by default one in the middle of the grid, or the first.
         columns: Images per row.
         reach: How far a latent goes, in standard deviations of the prior.
+        image: Start from an image of your own: `[H, W, C]`, bytes or floats in [0, 1].
+        prior: Start from the `"mean"` of the prior or from a `"draw"` of it.
+        seed: Of that draw, and of images that are random given their factors.
+        quantiles: Let each latent go from one quantile of its codes to another, such as
+            `(0.01, 0.99)`, in place of `reach`.
+        inactive: `"grey"` latents that say nothing, or `"hide"` them.
 
     Returns:
         A picture, to be saved with `.save("latents.png")`.
+
+    Notes:
+        A plain autoencoder has no prior: its latents are sorted by the variance of their codes
+        and go from the 1 % to the 99 % quantile.
     """
-    index = _middle(data) if index is None else index
-    image = data.images([index])
-    mean, _ = model.encode(image)
-    kl = mean_kl(model, data)
-    rows: list[tuple[str, str, list[Image.Image]]] = [
-        ("image", "and reconstruction", pictures_of(image) + pictures_of(model.decode(mean)))
+    start = start_at(model, data, index, image, prior, seed)
+    seen = look(model, data)
+    values = stops(seen, columns, reach, quantiles)
+    first = Row(start.pictures, *start.name, end=seen.measure)
+    rows = [first] + [
+        _row(model, seen, start.code, latent, values[latent])
+        for latent in chosen_latents(seen, inactive)
     ]
-    for latent in np.argsort(-kl):
-        codes = np.repeat(mean, columns, axis=0)
-        codes[:, latent] = np.linspace(-reach, reach, columns)
-        used = f"KL {kl[latent]:.2f} nats" if kl[latent] > INFORMATIVE else "unused"
-        rows.append((f"latent {latent}", used, pictures_of(model.decode(codes))))
-    return lay_out(rows)
+    return lay_out(rows, range_in_words(seen, reach, quantiles))
 
 
-def mean_kl(model: "Model", data: "Dataset", sample: int = 512) -> np.ndarray:
+def chosen_latents(seen: Seen, inactive: Inactive) -> list[int]:
+    """The latents to draw, those that say most first."""
+    if inactive not in ("grey", "hide"):
+        raise UnweaveError(f"inactive latents are 'grey' or we 'hide' them, but got {inactive!r}")
+    if inactive == "grey":
+        return [int(j) for j in seen.order]
+    if not seen.active.any():
+        raise UnweaveError(
+            "no latent of this model is active, so none is left to draw; draw them in grey, or "
+            "train it for longer or with a smaller strength"
+        )
+    return [int(j) for j in seen.order if seen.active[j]]
+
+
+def mean_kl(model: "Model", data: "Dataset", sample: int = ROWS) -> np.ndarray:
     """KL(q(z_l|x) ‖ N(0, 1)) of each latent `[d]`, averaged over images drawn from the data."""
-    mean, logvar = model.encode(data.draw(sample, seed=0).images)
-    return (0.5 * (mean**2 + np.exp(logvar) - logvar - 1)).mean(0)
+    return look(model, data, sample).amounts
 
 
-def _middle(data: Any) -> int:
-    if data.grid is None:
-        return 0
-    return int(data.index(np.array(data.grid.sizes) // 2))
+def _row(model: "Model", seen: Seen, code: np.ndarray, latent: int, values: np.ndarray) -> Row:
+    codes = np.repeat(code[None], len(values), axis=0)
+    codes[:, latent] = values
+    pictures = pictures_of(model.decode(codes))
+    if not seen.active[latent]:
+        return Row(pictures, f"latent {latent}", "unused", faint=True)
+    return Row(pictures, *label_of(seen, latent), end=f"{seen.amounts[latent]:.2f}")

@@ -1,0 +1,120 @@
+"""The command `unweave show`: a picture of a trained model in a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.evaluation.files import check_out
+from unweave.show.saving import ANIMATIONS, FIGURES, PICTURES
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+    from unweave.fleet.models import Model
+
+__all__ = ["KINDS", "show_model"]
+
+START = frozenset({"index", "prior", "seed", "reach", "quantiles"})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of picture.
+
+    Args:
+        function: Its name in `uw.show`.
+        endings: Of its file, the usual one first.
+        options: The flags that say something about it.
+        data: Whether it shows data, which are loaded then.
+        several: Whether it shows several models at once.
+    """
+
+    function: str
+    endings: tuple[str, ...]
+    options: frozenset[str]
+    data: bool = True
+    several: bool = False
+
+
+KINDS: Mapping[str, Kind] = {
+    "traversals": Kind("traversals", PICTURES, START | {"columns", "inactive"}),
+    "reconstructions": Kind("reconstructions", PICTURES, frozenset({"count", "columns", "seed"})),
+    "samples": Kind("samples", PICTURES, frozenset({"count", "columns", "seed"}), data=False),
+    "animation": Kind("animate", ANIMATIONS, START | {"inactive"}),
+    "pairwise": Kind("pairwise", PICTURES, START | {"latents", "columns"}),
+    "position": Kind("position_maps", FIGURES, frozenset({"over", "inactive", "seed"})),
+    "polarised": Kind("polarised", FIGURES, frozenset({"seed"})),
+    "training": Kind("training", FIGURES, frozenset(), data=False, several=True),
+}
+ARGUMENTS = {"over": "factors"}
+"""Flags that are called differently in Python, where nothing else has that name."""
+
+
+def show_model(
+    folder: Path,
+    kind: str,
+    out: Path | None,
+    source: str | None,
+    overwrite: bool,
+    loading: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Draw a saved model.
+
+    Args:
+        folder: Of its run.
+        kind: Of `KINDS`.
+        out: The file; by default the kind with its usual ending, here.
+        source: The data; by default what the model was trained on.
+        overwrite: Whether the file may be there already.
+        loading: How to load the source.
+        options: What was said about the picture; None where nothing was.
+    """
+    from unweave import show
+
+    if kind not in KINDS:
+        raise UnknownNameError("picture", kind, KINDS)
+    chosen = KINDS[kind]
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in chosen.options:
+            raise DataError(f"--{name} says nothing about {kind}; leave it out")
+    out = out or Path(kind + chosen.endings[0])
+    check_out(out, chosen.endings, overwrite)
+    what: list[Any] = [folder] if chosen.several else [_model(folder)]
+    if chosen.data:
+        what.append(_data(what[0], source, loading))
+    elif source is not None:
+        raise DataError(f"--data says nothing about {kind}; leave it out")
+    settings = {ARGUMENTS.get(name, name): value for name, value in given.items()}
+    getattr(show, chosen.function)(*what, **settings).save(out)
+    print(f"{kind.capitalize()}: {out}")
+
+
+def _model(folder: Path) -> "Model":
+    from unweave.evaluation.runs import runs_of
+
+    runs = runs_of(folder)
+    if len(runs) > 1:
+        raise UnweaveError(
+            f"{folder} holds {len(runs)} models; name one of them, such as {runs[0].folder}"
+        )
+    return runs[0].model
+
+
+def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Dataset":
+    from unweave.data import load
+    from unweave.data.origin import rebuild
+
+    said = {name: value for name, value in loading.items() if value is not None}
+    if source is not None:
+        return load(source, **said)
+    if said:
+        raise DataError(f"--{next(iter(said))} says how to load --data, but that is not given")
+    try:
+        return rebuild(model.config.data)
+    except UnweaveError as error:
+        raise DataError(
+            f"the model's own data cannot be had, so name them with --data: {error}"
+        ) from error

@@ -1,0 +1,49 @@
+"""Figures drawn with matplotlib: their sizes, their letters, and how they are saved.
+
+Imported when something is drawn, since matplotlib takes its time.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unweave.show.saving import save_figure
+
+__all__ = ["COLUMN", "PAGE", "SMALL", "TEXT", "Plot", "panels", "plain"]
+
+COLUMN, PAGE = 3.25, 6.75
+"""Inches: a column of a paper, and its full width."""
+TEXT, SMALL = 8, 7
+"""Points: what can be read in print at these widths."""
+
+
+class Plot(Figure):
+    """A matplotlib figure with `save`, as every picture has it."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it as `.png` or, with text that stays text, as `.svg`; whole or not at all."""
+        save_figure(self, path)
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Plot, Any]:
+    """An empty figure and its axes `[rows, columns]`.
+
+    Args:
+        rows: How many.
+        columns: How many.
+        size: Of the whole figure, in inches.
+        options: Of matplotlib's `subplots`.
+    """
+    figure = Plot(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    for panel in axes.flat:
+        panel.tick_params(labelsize=SMALL, length=2, pad=2)
+    return figure, axes
+
+
+def plain(panel: Axes) -> Axes:
+    """The same axes without the lines that say nothing: above and on the right."""
+    panel.spines[["top", "right"]].set_visible(False)
+    return panel

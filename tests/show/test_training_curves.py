@@ -1,0 +1,54 @@
+"""Curves of training are those that models carry."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unweave as uw
+from unweave.errors import UnweaveError
+
+
+@pytest.fixture(scope="module")
+def fleet(grey):
+    method = uw.methods.BetaVAE(beta=[1, 4])
+    fleet = uw.train(method, grey, seeds=2, steps=2, batch=1, latents=2, progress=False)
+    # As after a longer training: a row for every hundred steps.
+    curve = pd.concat([fleet.curve.assign(step=100 * k) for k in (1, 2, 3)], ignore_index=True)
+    noise = np.random.default_rng(0).random((len(curve), 2))
+    return replace(fleet, curve=curve.assign(reconstruction=noise[:, 0], kl=noise[:, 1]))
+
+
+def test_a_line_per_model_and_a_colour_per_setting(fleet):
+    figure = uw.show.training(fleet)
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "reconstruction [nats]",
+        "KL divergence [nats]",
+    ]
+    for axes, name in zip(figure.axes, ["reconstruction", "kl"], strict=True):
+        assert len(axes.lines) == 4
+        for line, model in zip(axes.lines, fleet, strict=True):
+            assert line.get_xdata().tolist() == model.curve["step"].tolist() == [100, 200, 300]
+            np.testing.assert_array_equal(line.get_ydata(), model.curve[name])
+    colours = [line.get_color() for line in figure.axes[0].lines]
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["beta_vae, beta 1", "beta_vae, beta 4"]
+
+
+def test_folders_and_one_model(fleet, tmp_path):
+    fleet.save(tmp_path / "runs")
+    assert len(uw.show.training(tmp_path / "runs").axes[0].lines) == 4
+    one = uw.show.training(fleet[0], terms=["loss"])
+    assert [axes.get_ylabel() for axes in one.axes] == ["loss [nats]"]
+    assert not one.legends
+
+
+def test_mistakes_are_said(fleet):
+    with pytest.raises(UnweaveError, match=r"has no 'klx'; it has .*reconstruction"):
+        uw.show.training(fleet, terms=["klx"])
+    with pytest.raises(UnweaveError, match="no model was given"):
+        uw.show.training([])
+    with pytest.raises(UnweaveError, match="at least one"):
+        uw.show.training(fleet, terms=[])
