@@ -284,8 +284,8 @@ def show(
         str,
         arg(
             metavar="KIND",
-            help="traversals, reconstructions, samples, animation, pairwise, position, polarised "
-            "or training.",
+            help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
+            "kl or training.",
         ),
     ] = "traversals",
     out: Annotated[

@@ -45,6 +45,7 @@ KINDS: Mapping[str, Kind] = {
     "pairwise": Kind("pairwise", PICTURES, START | {"latents", "columns"}),
     "position": Kind("position_maps", FIGURES, frozenset({"over", "inactive", "seed"})),
     "polarised": Kind("polarised", FIGURES, frozenset({"seed"})),
+    "kl": Kind("kl_over_training", FIGURES, frozenset(), data=False),
     "training": Kind("training", FIGURES, frozenset(), data=False, several=True),
 }
 ARGUMENTS = {"over": "factors"}

@@ -8,6 +8,7 @@ import pytest
 
 import unweave as uw
 from unweave.errors import UnweaveError
+from unweave.show import colours
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,19 @@ def test_mistakes_are_said(fleet):
         uw.show.training([])
     with pytest.raises(UnweaveError, match="at least one"):
         uw.show.training(fleet, terms=[])
+
+
+def test_a_line_per_latent_from_where_it_was_noted(fleet):
+    curve = fleet[0].curve.assign(kl_0=[0.1, np.nan, 3.0], kl_1=[0.2, np.nan, 0.001])
+    figure = uw.show.kl_over_training(replace(fleet[0], curve=curve))
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    assert lines["0"].get_xdata().tolist() == [100, 300]
+    assert lines["0"].get_ydata().tolist() == [0.1, 3.0]
+    assert lines["1"].get_color() == colours.GREY != lines["0"].get_color()
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0"]
+
+
+def test_what_was_not_noted_cannot_be_drawn(fleet):
+    curve = fleet[0].curve.drop(columns=["kl_0", "kl_1"])
+    with pytest.raises(UnweaveError, match="has no KL divergence of each latent"):
+        uw.show.kl_over_training(replace(fleet[0], curve=curve))

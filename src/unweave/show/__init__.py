@@ -12,7 +12,7 @@ from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
 from unweave.show.reconstructions import reconstructions, samples
 from unweave.show.saving import save_figure
-from unweave.show.training import training
+from unweave.show.training import kl_over_training, training
 from unweave.show.traversals import traversals
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "contact_sheet",
     "followed_factors",
     "heat_map",
+    "kl_over_training",
     "matrices",
     "pairwise",
     "polarised",

@@ -1,18 +1,20 @@
 """What the losses did while models were trained."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from unweave.errors import UnweaveError
-from unweave.show.colours import MARKERS, palette
+from unweave.show.colours import GREY, MARKERS, palette
 
 if TYPE_CHECKING:
     from unweave.evaluation.runs import Models
     from unweave.fleet.config import Config
+    from unweave.fleet.models import Model
     from unweave.show.plot import Plot
 
-__all__ = ["training"]
+__all__ = ["kl_over_training", "training"]
 
 WORDS = {
     "reconstruction": "reconstruction [nats]",
@@ -20,13 +22,17 @@ WORDS = {
     "loss": "loss [nats]",
 }
 FIRST = ("reconstruction", "kl")
+NO_TERM = re.compile(r"run|step|kl_\d+")
+OF_LATENT = re.compile(r"kl_(\d+)")
+UNUSED = 0.01
+"""Nats, at most, that a latent carries which is not in use."""
 
 
 def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     """Draw reconstruction and KL divergence over training, a line per model.
 
     Models of one setting have one colour; their seeds differ. The KL divergence is that of all
-    latents together, as training records it.
+    latents together; `kl_over_training` draws that of each.
 
     Args:
         models: A model, a fleet, folders of saved runs, or several of these.
@@ -40,7 +46,7 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
 
     trained = [run.model for run in runs_of(models)]
-    known = [name for name in trained[0].curve.columns if name not in ("run", "step")]
+    known = [name for name in trained[0].curve.columns if not NO_TERM.fullmatch(name)]
     chosen = [name for name in FIRST if name in known] or known if terms is None else list(terms)
     if not chosen:
         raise UnweaveError(f"at least one term is drawn; there are {', '.join(known)}")
@@ -73,6 +79,69 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
             handles, labels, loc="outside upper center", ncols=3, fontsize=SMALL, frameon=False
         )
     return figure
+
+
+def kl_over_training(model: "Model") -> "Plot":
+    """Draw when a model began to use each latent: its KL divergence over training.
+
+    Latents are named where their lines end; those that are not in use at the end are grey. The KL
+    divergences are of some images of the data that are always the same.
+
+    Args:
+        model: A trained model.
+
+    Returns:
+        A matplotlib figure, to be saved with `.save("kl.svg")`.
+    """
+    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+
+    found = [OF_LATENT.fullmatch(name) for name in model.curve.columns]
+    latents = {int(match[1]): match[0] for match in found if match}
+    curve = model.curve.dropna(subset=list(latents.values()))
+    if not latents or curve.empty:
+        raise UnweaveError(
+            f"the curve of {model.config.hash} has no KL divergence of each latent; "
+            "methods without one, models that diverged and models of no steps have none"
+        )
+    figure, axes = panels(1, 1, (COLUMN, 2.3))
+    panel = plain(axes[0, 0])
+    last = {latent: float(curve[name].iloc[-1]) for latent, name in latents.items()}
+    used = [latent for latent in sorted(last, key=last.__getitem__) if last[latent] > UNUSED]
+    colours = dict(zip(used[::-1], palette(len(used)), strict=True))
+    for latent in sorted(last, key=last.__getitem__):
+        colour = colours.get(latent, GREY)
+        panel.plot(
+            curve["step"], curve[latents[latent]], color=colour, linewidth=1.1, label=str(latent)
+        )
+    for latent, height in zip(used, _apart([last[latent] for latent in used]), strict=True):
+        panel.annotate(
+            f"{latent}",
+            (curve["step"].iloc[-1], height),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL,
+            color=colours[latent],
+        )
+    panel.set_ylabel("KL of each latent [nats]", fontsize=TEXT)
+    panel.set_xlabel("step", fontsize=TEXT)
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.set_ylim(bottom=0)
+    return figure
+
+
+def _apart(heights: Sequence[float], share: float = 0.055) -> list[float]:
+    """Heights that rise, moved up where they are nearer to each other than a share of the top.
+
+    Example:
+        >>> _apart([0.0, 0.5, 10.0], 0.1)
+        [0.0, 1.0, 10.0]
+    """
+    placed: list[float] = []
+    for height in heights:
+        least = placed[-1] + share * heights[-1] if placed else height
+        placed.append(max(height, least))
+    return placed
 
 
 def _settings(configs: "Sequence[Config]") -> list[str]:
