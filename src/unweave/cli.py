@@ -378,6 +378,40 @@ def study_check(folder: StudyFolder, repair: bool = False) -> None:
     check_study(folder, repair)
 
 
+@app.command(name="explore")
+def explore(
+    folder: Annotated[
+        Positional[Path],
+        arg(metavar="FOLDER", help="A saved run, a folder of runs, or a study."),
+    ],
+    data: Annotated[
+        str | None,
+        arg(metavar="SOURCE", help="By default what each model was trained on."),
+    ] = None,
+    port: int | None = None,
+    open_browser: Annotated[bool, arg(name="open")] = True,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+) -> None:
+    """Open a local page with a slider for every latent, decoding live; Ctrl-C ends it.
+
+    Example: unweave explore runs
+
+    Args:
+        port: By default one that is free.
+        open_browser: Open the page in a browser.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+    """
+    from unweave.cli_explore import explore_folder
+
+    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    explore_folder(folder, data, port, open_browser, **options)
+
+
 @app.command(name="reproduce")
 def reproduce(
     name: Annotated[
