@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import safetensors
 
@@ -69,10 +70,19 @@ def entries_of(models: Models) -> list[Entry]:
             entries[entry.name] = entry
     if not entries:
         raise UnweaveError("there is nothing to explore: no model was given")
-    found = sorted(entries.values(), key=lambda entry: not entry.best)
+    found = sorted(entries.values(), key=_order)
     if all(entry.trouble for entry in found):
         raise UnweaveError(found[0].trouble)
     return found
+
+
+def _order(entry: Entry) -> tuple[Any, ...]:
+    """The best, then by method, strength and seed, then what cannot even be named."""
+    if entry.config is None:
+        return (True, True, entry.name)
+    method = entry.config.method
+    strengths = [getattr(method, name) for name in method.stackable()]
+    return (not entry.best, False, method.name, strengths, entry.config.seed, entry.name)
 
 
 def _entries(models: Models) -> Iterable[Entry]:

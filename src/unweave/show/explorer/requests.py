@@ -88,7 +88,8 @@ def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
         warnings.simplefilter("ignore")  # about odd tags, and sizes that are checked here
         try:
             _check_size(body)
-            return read_square(io.BytesIO(body), height, channels)
+            # A copy, since Pillow's own memory cannot be written and torch warns of that.
+            return read_square(io.BytesIO(body), height, channels).copy()
         except UnidentifiedImageError:
             endings = ", ".join(SUFFIXES)
             raise RefusedError(
