@@ -57,7 +57,9 @@ class Entry:
 
 
 def entries_of(models: Models) -> list[Entry]:
-    """Every model once, the best first; a damaged run costs itself only.
+    """Every model once, in the order given; a damaged run costs itself only.
+
+    The models of a folder come with the best first, then by method, strength and seed.
 
     Args:
         models: As `uw.evaluate` takes them; a folder may also be that of a study, or hold a
@@ -70,19 +72,19 @@ def entries_of(models: Models) -> list[Entry]:
             entries[entry.name] = entry
     if not entries:
         raise UnweaveError("there is nothing to explore: no model was given")
-    found = sorted(entries.values(), key=_order)
+    found = list(entries.values())
     if all(entry.trouble for entry in found):
         raise UnweaveError(found[0].trouble)
     return found
 
 
 def _order(entry: Entry) -> tuple[Any, ...]:
-    """The best, then by method, strength and seed, then what cannot even be named."""
+    """By method, strength and seed, then what cannot even be named."""
     if entry.config is None:
-        return (True, True, entry.name)
+        return (True, entry.name)
     method = entry.config.method
     strengths = [getattr(method, name) for name in method.stackable()]
-    return (not entry.best, False, method.name, strengths, entry.config.seed, entry.name)
+    return (False, method.name, strengths, entry.config.seed, entry.name)
 
 
 def _entries(models: Models) -> Iterable[Entry]:
@@ -113,7 +115,7 @@ def _in_folder(path: str | Path) -> list[Entry]:
     runs = sorted(run for run in home.glob("[!.]*") if _is_run(run) and run != folder / BEST)
     if not runs and not best:
         raise UnweaveError(f"{folder} holds no model and no folder of one; give one that does")
-    return best + [_saved(run, sources) for run in runs]
+    return best + sorted((_saved(run, sources) for run in runs), key=_order)
 
 
 def _is_run(folder: Path) -> bool:

@@ -66,15 +66,15 @@ export class ModelList {
   }
 
   #fill() {
-    const words = this.#dialog.querySelector("#models-filter").value.toLowerCase().split(/\s+/);
+    const wanted = plain(this.#dialog.querySelector("#models-filter").value);
     const { column, down } = this.#sorted;
     for (const one of this.#columns) {
       if (one === column) one.cell.setAttribute("aria-sort", down ? "descending" : "ascending");
       else one.cell.removeAttribute("aria-sort");
     }
-    const places = this.#models.map((_, place) => place).filter((place) => {
-      const text = `${title(this.#models[place])} ${this.#models[place].run}`.toLowerCase();
-      return words.every((word) => text.includes(word));
+    const places = [...this.#models.keys()].filter((place) => {
+      const model = this.#models[place];
+      return plain(title(model)).includes(wanted) || (wanted.length > 3 && model.run.startsWith(wanted));
     });
     if (column) {
       const key = (place) => (column.order ?? column.of)(this.#models[place]);
@@ -120,6 +120,8 @@ export class ModelList {
     this.#dialog.showModal();
   }
 }
+
+const plain = (text) => text.toLowerCase().split(/[\s·,]+/).filter(Boolean).join(" ");
 
 function compare(one, two, down) {
   if (one === two) return 0;
