@@ -151,3 +151,12 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
     assert sentence in said
     assert said.startswith("unweave: ")
     assert said.count("\n") == 1
+
+
+def test_the_command_has_help_with_an_example(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["explore", "--help"])
+    said = capsys.readouterr().out
+    assert end.value.code == 0
+    assert "Example: unweave explore runs" in said
+    assert "--no-open" in said

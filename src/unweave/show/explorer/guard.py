@@ -42,6 +42,7 @@ class Guard:
 
     def __init__(self, app: App, port: int) -> None:
         self.app = app
+        self.port = port
         self.hosts = {f"{name}:{port}" for name in NAMES}
         if port == 80:
             self.hosts |= set(NAMES)
@@ -70,7 +71,10 @@ class Guard:
         """The status and the sentence for a request that is refused."""
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
-            return 421, "this page is served to 127.0.0.1 and localhost only"
+            return 421, (
+                f"this page is served as 127.0.0.1:{self.port} and localhost:{self.port} only; "
+                "from another machine, forward the same port"
+            )
         origins = _values(scope, b"origin")
         if any(
             origin.lower() not in {f"http://{host}" for host in self.hosts} for origin in origins

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RefusedError", "body_of", "codes_in", "image_in"]
 
 IMAGE_BYTES = 32 * 2**20
-JSON_BYTES = 64 * 2**10
+JSON_BYTES = 2**20
 PIXELS = 50_000_000
 MOST_CODES = 33
 REACH = 10.0
@@ -43,7 +43,7 @@ class RefusedError(UnweaveError):
 
 async def body_of(request: "Request", limit: int) -> bytes:
     """The body of a request, which is never read beyond the limit."""
-    too_large = RefusedError(413, f"that is too large: at most {_amount(limit)} can be sent here")
+    too_large = RefusedError(413, f"that is too large: at most {limit // 2**20} MB can be sent")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large
@@ -110,7 +110,3 @@ def _check_size(body: bytes) -> None:
         pixels = PIXELS + 1
     if pixels > PIXELS:
         raise RefusedError(413, f"this image has more than {PIXELS // 10**6} million pixels")
-
-
-def _amount(limit: int) -> str:
-    return f"{limit // 2**20} MB" if limit >= 2**20 else f"{limit // 2**10} kB"

@@ -19,7 +19,8 @@ let code = [];
 let slots = {};
 let focused = 0;
 let playing = 0;
-let visit = 0;
+let opening = 0;
+let filling = 0;
 
 // What is said
 
@@ -237,10 +238,11 @@ async function fetched(of, origin) {
 
 /** Put something into a slot and show it. */
 const fill = byHand((letter, origin) => {
-  const now = ++visit;
+  const now = ++filling;
+  const from = model;
   return attempt(async () => {
-    const slot = await fetched(model, origin);
-    if (now !== visit) return;
+    const slot = await fetched(from, origin);
+    if (now !== filling || from !== model) return;
     place(letter, slot);
     $("morph").value = letter === "A" ? 0 : 1;
     show([...slots[letter].code]);
@@ -281,7 +283,8 @@ function carried(letter, of) {
 // Models
 
 const choose = byHand((wanted) => {
-  const now = ++visit;
+  const now = ++opening;
+  const hadFocus = $("latents").contains(document.activeElement);
   say(`Opening ${title(models[wanted])} …`);
   document.body.classList.add("busy");
   return attempt(async () => {
@@ -296,7 +299,7 @@ const choose = byHand((wanted) => {
         filled[letter] = await fetched(next, carried(letter, next));
       }
     }
-    if (now !== visit) return;
+    if (now !== opening) return;
     model = next;
     walked = "";
     for (const letter of ["A", "B"]) place(letter, filled[letter]);
@@ -304,6 +307,7 @@ const choose = byHand((wanted) => {
     latents.show(model, limits.reach);
     latents.focus((focused = latents.firstLatent));
     hide();
+    if (hadFocus) latents.slider(focused).focus();
     $("morph").value = 0;
     show([...slots.A.code]);
     say(`${title(model)} is open.`);
@@ -451,7 +455,9 @@ async function begin() {
   buildWalk();
   listenToControls();
   await attempt(async () => {
-    ({ models, limits } = await getModels());
+    const said = await getModels();
+    ({ models, limits } = said);
+    $("title").textContent = said.title;
     list.models = models;
     for (const id of ["previous-model", "next-model"]) $(id).disabled = models.length < 2;
     await choose(models.findIndex((one) => !one.trouble));
