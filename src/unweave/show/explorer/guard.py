@@ -46,6 +46,7 @@ class Guard:
         self.hosts = {f"{name}:{port}" for name in NAMES}
         if port == 80:
             self.hosts |= set(NAMES)
+        self.origins = {f"http://{host}" for host in self.hosts}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -75,10 +76,7 @@ class Guard:
                 f"this page is served as 127.0.0.1:{self.port} and localhost:{self.port} only; "
                 "from another machine, forward the same port"
             )
-        origins = _values(scope, b"origin")
-        if any(
-            origin.lower() not in {f"http://{host}" for host in self.hosts} for origin in origins
-        ):
+        if any(origin.lower() not in self.origins for origin in _values(scope, b"origin")):
             return 403, "only the explorer's own page may ask for this"
         sites = _values(scope, b"sec-fetch-site")
         reached_otherwise = scope["method"] not in SAFE or scope["path"] != "/"

@@ -129,7 +129,7 @@ class Shelf:
         return as_bytes(_finite(images))
 
     def image(self, place: int, number: int) -> tuple[np.ndarray, Mapping[str, str]]:
-        """One of the data set's images, bytes `[H, W, C]`, and its factors where known."""
+        """One of the data set's images, bytes `[H, W, C]`, and its factors that vary, if known."""
         opened = self.open(place)
         if opened.data is None:
             raise UnweaveError(opened.no_data)
