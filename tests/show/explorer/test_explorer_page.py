@@ -10,6 +10,7 @@ from explorer_tools import IDLE
 from PIL import Image
 
 import unweave as uw
+from unweave.show.explorer.serving import running
 
 PIXELS = """id => {
   const c = document.querySelector(id);
@@ -362,3 +363,19 @@ def test_everything_that_can_be_touched_has_a_name(explorer):
     assert explorer.locator("#status").get_attribute("aria-live") == "polite"
     for canvas in explorer.get_by_role("img").all():
         assert canvas.get_attribute("aria-label") or canvas.get_attribute("alt") == ""
+
+
+def test_without_data_it_starts_from_the_prior_and_says_so(page, colours):
+    _, models = colours
+    with running(models) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        assert shown(page) == [0, 0, 0]
+        note = page.inner_text("#activity-note")
+        assert "estimated on pictures that the model draws from the prior" in note
+        assert "your own images 'noise'; say where they are with --data" in note
+        assert page.get_by_role("button", name="Picture A: next image").is_disabled()
+        pixels = np.array(page.evaluate(PIXELS, "#picture"), dtype=np.uint8).reshape(32, 32, 4)
+        np.testing.assert_array_equal(pixels[..., :3], rounded(models[0].decode([[0, 0, 0]]))[0])
+        drawn = changed(page, lambda: page.get_by_role("button", name="A: random code").click())
+        assert np.abs(drawn).min() > 0

@@ -161,13 +161,18 @@ class Shelf:
         assert entry.config is not None
         if entry.source is not None and "path" in entry.source.options:
             return entry.source.open()
-        _check_at_hand(entry.config.data)
-        return entry.source.open() if entry.source is not None else rebuild(entry.config.data)
+        kind, name = entry.config.data[0][:2] if entry.config.data else ("", "")
+        if kind == "load":
+            _check_at_hand(name)
+        if entry.source is not None:
+            return entry.source.open()
+        if kind == "own":
+            raise DataError(f"it has your own images {name!r}; say where they are with --data")
+        return rebuild(entry.config.data)
 
 
-def _check_at_hand(origin: Sequence[Any]) -> None:
+def _check_at_hand(name: str) -> None:
     """Refuse what would begin a download, which is not for a page to do."""
-    name = origin[0][1] if origin and origin[0][0] == "load" else ""
     known = DATASETS.get(name)
     if known is not None and not known.ready and "download" in known.source:
         raise DataError(f"{name} is not downloaded yet; see `unweave data prepare {name}`")
@@ -189,7 +194,11 @@ def _factors(data: Dataset, index: int) -> dict[str, str]:
     if known is None:
         return {}
     classes = data.factors([index])[0]
-    return {axis.name: _word(axis.values[c]) for axis, c in zip(known.axes, classes, strict=True)}
+    return {
+        axis.name: _word(axis.values[c])
+        for axis, c in zip(known.axes, classes, strict=True)
+        if len(axis) > 1
+    }
 
 
 def _word(value: Any) -> str:

@@ -117,8 +117,8 @@ const latents = new Latents($("latents"), $("latent-template"), {
   },
 });
 
-const randomCode = () =>
-  Array.from({ length: model.latents }, () => {
+const randomCode = (latents = model.latents) =>
+  Array.from({ length: latents }, () => {
     const radius = Math.sqrt(-2 * Math.log(1 - Math.random()));
     return Math.fround(Math.max(-5, Math.min(5, radius * Math.cos(2 * Math.PI * Math.random()))));
   });
@@ -232,7 +232,7 @@ async function fetched(of, origin) {
   }
   const { bytes } = await decode(of.place, [origin.code]);
   const zero = origin.code.every((value) => value === 0);
-  const label = zero ? "middle of the prior" : "drawn from the prior";
+  const label = zero ? "the prior’s mean" : "from the prior";
   return { origin, code: origin.code, pixels: bytes, label, factors: "" };
 }
 
@@ -276,8 +276,7 @@ function carried(letter, of) {
   }
   const fits = origin?.kind === "code" && origin.code.length === of.latents;
   if (fits) return origin;
-  const ahead = Array.from({ length: of.latents }, (_, k) => (letter === "A" ? 0 : k % 2 ? -1 : 1));
-  return { kind: "code", code: ahead };
+  return { kind: "code", code: letter === "A" ? Array(of.latents).fill(0) : randomCode(of.latents) };
 }
 
 // Models
