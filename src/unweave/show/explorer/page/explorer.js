@@ -226,7 +226,7 @@ async function fetched(of, origin) {
   }
   if (origin.kind === "data") {
     const { pixels, code: z, factors } = await getImage(of.place, origin.number);
-    const label = `${(origin.number + 1).toLocaleString("en")} of ${of.images.toLocaleString("en")}`;
+    const label = `${(origin.number + 1).toLocaleString("en")} / ${of.images.toLocaleString("en")}`;
     const words = Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(" · ");
     return { origin, code: z, pixels: fromBase64(pixels), label, factors: words };
   }
@@ -262,6 +262,7 @@ function place(letter, slot) {
   part.querySelector(".label").title = slot.label;
   part.querySelector(".label").textContent = slot.label;
   part.querySelector(".factors").textContent = slot.far ?? slot.factors;
+  part.querySelector(".factors").title = slot.far ?? slot.factors;
   for (const button of part.querySelectorAll(".previous, .next")) button.disabled = !model.images;
 }
 
