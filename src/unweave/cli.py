@@ -43,6 +43,10 @@ ScoresOption = Annotated[
     arg(aliases=["-o"], metavar="FILE", help="Write all numbers into a .csv or .parquet file."),
 ]
 
+FleetSize = Annotated[
+    int | None, arg(metavar="N", help="How many models to train at once; measured by default.")
+]
+
 app = SubcommandApp()
 data_app = SubcommandApp()
 app.command(data_app, name="data", help="The data sets: list, prepare, show, export.")
@@ -168,6 +172,81 @@ def _free(path: Path, overwrite: bool) -> Path:
             f"{path} is already there; choose another name with -o, or add --overwrite"
         )
     return path
+
+
+@app.command(name="fit")
+def fit(
+    source: Source,
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FOLDER", help="Where all goes; by default NAME-fit here."),
+    ] = None,
+    method: str = "beta-vae",
+    strengths: Annotated[
+        tuple[float, ...] | None,
+        arg(metavar="X…", help="By default 1 and 4; on a GPU 1, 2, 4, 8 and 16."),
+    ] = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+    latents: int | None = None,
+    batch: int | None = None,
+    likelihood: Literal["bernoulli", "gaussian"] | None = None,
+    lr: float | None = None,
+    device: Literal["cpu", "cuda"] | None = None,
+    fleet_size: FleetSize = None,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+    picture: PictureOption = None,
+) -> None:
+    """Train a fleet on your images, choose a model without labels, show what its latents do.
+
+    Stopped or killed, the same command goes on.
+
+    Example: unweave fit ./images
+
+    Args:
+        method: One with a strength: beta-vae, beta-tc-vae, factor-vae, ….
+        seeds: How many models of each strength; by default 4, on a GPU 10.
+        steps: Updates of the parameters; by default as many as fit into --minutes.
+        minutes: That training may take, about; by default 8.
+        latents: Size of the code; by default 10.
+        batch: Images per step; by default 64.
+        likelihood: How images are compared; by default bernoulli.
+        lr: Learning rate of Adam; by default 0.001.
+        device: By default a GPU where there is one.
+        size: The side to which your own images are resized: 32, 64 (the default) or 128.
+        channels: 1 makes all images grey, 3 makes all coloured.
+        factors: A CSV file of what made the images, to name latents by.
+    """
+    from unweave.cli_fit import fit_images
+
+    fit_images(
+        source,
+        out,
+        method=method,
+        strengths=strengths,
+        lr=lr,
+        loading={
+            "size": size,
+            "channels": channels,
+            "factors": factors,
+            "path": path,
+            "picture": picture,
+        },
+        settings={
+            "seeds": seeds,
+            "steps": steps,
+            "minutes": minutes,
+            "latents": latents,
+            "batch": batch,
+            "likelihood": likelihood,
+            "device": device,
+            "fleet_size": fleet_size,
+        },
+    )
 
 
 @app.command(name="train")
@@ -361,9 +440,6 @@ StudyOut = Annotated[
         help="Where it is kept, a folder or a URL; by default under its name.",
     ),
 ]
-FleetSize = Annotated[
-    int | None, arg(metavar="N", help="How many models to train at once; measured by default.")
-]
 
 
 @study_app.command(name="plan")
@@ -448,6 +524,40 @@ def study_check(folder: StudyFolder, repair: bool = False) -> None:
     from unweave.cli_study import check_study
 
     check_study(folder, repair)
+
+
+@app.command(name="explore")
+def explore(
+    folder: Annotated[
+        Positional[Path],
+        arg(metavar="FOLDER", help="A saved run, a folder of runs, or a study."),
+    ],
+    data: Annotated[
+        str | None,
+        arg(metavar="SOURCE", help="By default what each model was trained on."),
+    ] = None,
+    port: int | None = None,
+    open_browser: Annotated[bool, arg(name="open")] = True,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+) -> None:
+    """Open a local page with a slider for every latent, decoding live; Ctrl-C ends it.
+
+    Example: unweave explore runs
+
+    Args:
+        port: By default one that is free.
+        open_browser: Open the page in a browser.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+    """
+    from unweave.cli_explore import explore_folder
+
+    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    explore_folder(folder, data, port, open_browser, **options)
 
 
 @app.command(name="reproduce")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -21,7 +21,7 @@ from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
 from unweave.progress import track
 
-__all__ = ["SIZES", "from_array", "from_path"]
+__all__ = ["FORMATS", "SIZES", "from_array", "from_path", "read_square"]
 
 SIZES = (32, 64, 128)
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -181,16 +181,21 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
     try:
         if not path.stat().st_size:
             return "the file is empty"
-        with Image.open(path, formats=FORMATS) as image:
-            # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
-            image.draft(None, (2 * size, 2 * size))
-            ImageOps.exif_transpose(image, in_place=True)
-            return _square(image, size, channels)
+        return read_square(path, size, channels)
     except UnidentifiedImageError:
         return "not an image"
     except Exception as error:  # Pillow's readers raise nearly anything on broken files
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return " ".join(reason.split())
+
+
+def read_square(file: Path | BinaryIO, size: int, channels: int | None) -> np.ndarray:
+    """The centre square of an image file, upright and resized, in bytes `[size, size, C]`."""
+    with Image.open(file, formats=FORMATS) as image:
+        # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
+        image.draft(None, (2 * size, 2 * size))
+        ImageOps.exif_transpose(image, in_place=True)
+        return _square(image, size, channels)
 
 
 def _square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
+from unweave.show.explorer import explore
 from unweave.show.look import followed_factors
 from unweave.show.matrices import heat_map, matrices
 from unweave.show.pairwise import pairwise
@@ -23,6 +24,7 @@ __all__ = [
     "Animation",
     "animate",
     "contact_sheet",
+    "explore",
     "followed_factors",
     "heat_map",
     "kl_over_training",

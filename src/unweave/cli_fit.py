@@ -1,0 +1,110 @@
+"""The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unweave.data import load
+from unweave.data.cache import whole_file
+from unweave.data.dataset import Dataset
+from unweave.encoding import BEST, encode
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.evaluation.files import write_table
+from unweave.fitting import Fit, fit
+from unweave.fleet.models import intact
+from unweave.methods import METHODS, Method
+from unweave.nets.adam import Adam
+from unweave.progress import say, track
+from unweave.show import animate, reconstructions, report, samples, traversals
+
+__all__ = ["fit_images"]
+
+REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
+PICTURES = {
+    "what-the-latents-do.png": traversals,
+    "what-the-latents-do.gif": animate,
+    "reconstructions.png": reconstructions,
+    "samples.png": lambda model, data: samples(model),  # noqa: ARG005 - as the others are called
+}
+
+
+def fit_images(
+    source: str,
+    out: Path | None,
+    *,
+    method: str,
+    strengths: Sequence[float] | None,
+    lr: float | None,
+    loading: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> None:
+    """Fit models to images, and leave all that a person wants to see in one folder.
+
+    Args:
+        source: What `uw.data.load` takes.
+        out: The folder; by default named after the data.
+        method: Of `METHODS`.
+        strengths: Of its first setting.
+        lr: Learning rate of Adam.
+        loading: Options of loading; None where nothing was said.
+        settings: Of `uw.fit`; None where nothing was said.
+    """
+    start = time.monotonic()
+    data = load(source, **_said(loading))
+    print(data)
+    out = out or Path(f"{data.name}-fit")
+    optimiser = {} if lr is None else {"optimiser": Adam(lr=lr)}
+    found = fit(data, _method(method, strengths), out=out, **_said(settings), **optimiser)
+    deliver(found, data, out)
+    minutes = (time.monotonic() - start) / 60
+    print(f"\n{found}\n\n{_where(out)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+
+
+def deliver(found: Fit, data: Dataset, out: Path) -> None:
+    """Write the chosen model, its pictures and codes, the ranking and the report into a folder.
+
+    What an earlier call of the same fit left there is replaced.
+    """
+    best = out / BEST
+    if best.exists() and not intact(best):
+        raise UnweaveError(f"the model in {best} is damaged; remove that folder and ask again")
+    if not best.exists():
+        found.best.save(best)
+    write_table(found.ranking, out / RANKING)
+    for name, picture in track(PICTURES.items(), "drawing", len(PICTURES)):
+        with whole_file(out / name) as temporary:
+            picture(found.best, data).save(temporary)
+    write_table(encode(found.best, data), out / CODES)
+    say("writing the report")
+    report(out, out / REPORT, data, overwrite=True)
+
+
+def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
+    """The method with the strengths asked for; None where nothing was asked for."""
+    key = name.replace("-", "_").lower()
+    weighed = {n: kind for n, kind in METHODS.items() if kind.stackable() and not kind.pairs}
+    if key not in weighed:
+        raise UnknownNameError("method with a strength", name, weighed)
+    if strengths is None and key == "beta_vae":
+        return None
+    kind = weighed[key]
+    field = kind.stackable()[0]
+    return kind() if strengths is None else kind(**{field: list(strengths)})
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _where(out: Path) -> str:
+    return "\n".join(
+        f"{what:<28}{where}"
+        for what, where in (
+            ("The encoder:", f'uw.load("{out / BEST}")'),
+            ("Its codes of your images:", out / CODES),
+            ("What its latents do:", out / "what-the-latents-do.png"),
+            ("Play with it:", f"unweave explore {out}"),
+            ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),
+        )
+    )

@@ -1,0 +1,174 @@
+"""Which models the explorer offers: a fixed list, made without loading any of them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors
+
+from unweave.errors import UnweaveError
+from unweave.evaluation.kept import kept, origin_text
+from unweave.evaluation.runs import Models
+from unweave.fleet.config import Config
+from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.study.store import RUNS, STUDY, Store
+from unweave.study.study import Source
+
+__all__ = ["Entry", "entries_of"]
+
+BEST = "best"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A model of the list.
+
+    Args:
+        name: Its run, or the name of its folder where that cannot be read.
+        config: What it was trained with; None where that cannot be read.
+        folder: Where it is saved; None for a model in memory.
+        model: The model, where it is in memory.
+        source: How a study says that its data set is loaded.
+        scores: Headline scores kept beside it, by metric.
+        best: Whether it was chosen as the best.
+        trouble: Why it cannot be shown, or nothing.
+        warning: What to know when looking at it, or nothing.
+    """
+
+    name: str
+    config: Config | None = None
+    folder: Path | None = None
+    model: Model | None = None
+    source: Source | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    best: bool = False
+    trouble: str = ""
+    warning: str = ""
+
+    def open(self) -> Model:
+        """The model, loaded."""
+        if self.model is not None:
+            return self.model
+        if self.trouble or self.folder is None:
+            raise UnweaveError(self.trouble)
+        return load(self.folder)
+
+
+def entries_of(models: Models) -> list[Entry]:
+    """Every model once, in the order given; a damaged run costs itself only.
+
+    The models of a folder come with the best first, then by method, strength and seed.
+
+    Args:
+        models: As `uw.evaluate` takes them; a folder may also be that of a study, or hold a
+            `runs` folder and the `best` of them.
+    """
+    entries: dict[str, Entry] = {}
+    for entry in _entries(models):
+        known = entries.setdefault(entry.name, entry)
+        if known.trouble and not entry.trouble:
+            entries[entry.name] = entry
+    if not entries:
+        raise UnweaveError("there is nothing to explore: no model was given")
+    found = list(entries.values())
+    if all(entry.trouble for entry in found):
+        raise UnweaveError(found[0].trouble)
+    return found
+
+
+def _order(entry: Entry) -> tuple[Any, ...]:
+    """By method, strength and seed, then what cannot even be named."""
+    if entry.config is None:
+        return (True, entry.name)
+    method = entry.config.method
+    strengths = [getattr(method, name) for name in method.stackable()]
+    return (False, method.name, strengths, entry.config.seed, entry.name)
+
+
+def _entries(models: Models) -> Iterable[Entry]:
+    if isinstance(models, Fleet):
+        return [_in_memory(model) for model in models]
+    if isinstance(models, str | Path):
+        return _in_folder(models)
+    return [entry for part in models for entry in _entries(part)]
+
+
+def _in_memory(model: Model) -> Entry:
+    warning = _warning(model.config, int(model.diverged_at[0]))
+    return Entry(model.config.hash, model.config, model=model, warning=warning)
+
+
+def _in_folder(path: str | Path) -> list[Entry]:
+    if "://" in str(path):
+        raise UnweaveError(f"only folders can be explored; copy {path} into one first")
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
+    if _is_run(folder):
+        return [_saved(folder)]
+    best = [replace(_saved(folder / BEST), best=True)] if _is_run(folder / BEST) else []
+    home = folder / RUNS if (folder / RUNS).is_dir() else folder
+    sources = _sources(folder)
+    # Names with a dot are runs that are being written.
+    runs = sorted(run for run in home.glob("[!.]*") if _is_run(run) and run != folder / BEST)
+    if not runs and not best:
+        raise UnweaveError(f"{folder} holds no model and no folder of one; give one that does")
+    return best + sorted((_saved(run, sources) for run in runs), key=_order)
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
+
+
+def _sources(folder: Path) -> Mapping[str, Source]:
+    """How a study says that its data sets are loaded, by their origins; none if it cannot."""
+    if not (folder / STUDY).is_file():
+        return {}
+    try:
+        return Store(folder).sources
+    except UnweaveError:  # a study that is damaged still has its runs
+        return {}
+
+
+def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
+    """What the files of a run say, without loading its weights."""
+    try:
+        config = Config.from_dict(json.loads((folder / CONFIG).read_text()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError) as error:
+        return Entry(folder.name, folder=folder, trouble=_trouble(folder, error))
+    origin = origin_text(config.data)
+    scores = {
+        key.metric: outcome.scores[key.metric]
+        for key, outcome in kept(folder).items()
+        if key.codes == "mean" and key.data == origin and key.metric in outcome.scores
+    }
+    source = (sources or {}).get(origin)
+    entry = Entry(config.hash, config, folder, source=source, scores=scores)
+    try:
+        # Opening reads the header and compares the file's length with it.
+        with safetensors.safe_open(folder / WEIGHTS, "np") as file:
+            diverged_at = int(file.metadata()["diverged_at"])
+        (folder / CURVE).stat()
+    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        return replace(entry, trouble=_trouble(folder, error))
+    return replace(entry, warning=_warning(config, diverged_at))
+
+
+def _trouble(folder: Path, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        missing = Path(error.filename).name if error.filename else WEIGHTS
+        return f"{folder} holds no model: {missing} is missing"
+    return f"the model in {folder} is damaged ({error}); train it again"
+
+
+def _warning(config: Config, diverged_at: int) -> str:
+    if diverged_at >= 0:
+        return (
+            f"This model diverged at step {diverged_at:,}: "
+            "what it draws is from just before, and says little."
+        )
+    if config.steps == 0:
+        return "This model was never trained: it took 0 steps, and draws what chance made of it."
+    return ""

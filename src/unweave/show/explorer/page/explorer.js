@@ -1,0 +1,467 @@
+// The page: what is shown, and what happens when something is touched.
+
+import { explain, listen } from "./keys.js";
+import { Latents, number, RANGE } from "./latents.js";
+import { ModelList, title } from "./models.js";
+import { draw, fromBase64, nth } from "./pictures.js";
+import { saveJson, savePicture, saveTable } from "./saving.js";
+import { decode, encodeFile, getImage, getModel, getModels, Newest, ServerError } from "./server.js";
+
+const $ = (id) => document.getElementById(id);
+const STEPS = 9;
+const WALK_DELAY = 60;
+const PERIOD = 5000;
+
+let models = [];
+let limits = { bytes: 0, reach: 10 };
+let model = null;
+let code = [];
+let slots = {};
+let focused = 0;
+let playing = 0;
+let opening = 0;
+let filling = 0;
+
+// What is said
+
+function say(text) {
+  $("status").textContent = text;
+}
+
+function complain(text) {
+  $("trouble").hidden = !text;
+  $("trouble").querySelector("p").textContent = text;
+}
+
+/** Run something that may fail; the sentence of its error is shown. */
+async function attempt(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    stop();
+    complain(error.message);
+    return null;
+  }
+}
+
+// The picture
+
+const painter = new Newest(({ from, wanted }) =>
+  attempt(async () => {
+    const start = performance.now();
+    const { bytes, spent } = await decode(from.place, [wanted]);
+    if (from !== model) return;
+    draw($("picture"), bytes, model.shape);
+    const shown = (performance.now() - start).toFixed(0);
+    $("speed").textContent = `drawn in ${shown} ms, ${spent.toFixed(0)} of them decoding`;
+    $("picture").dataset.code = JSON.stringify(wanted);
+  }),
+);
+
+/** Show a code: sliders at once, the picture as soon as it is decoded. */
+function show(next) {
+  code = next;
+  latents.update(code, slots.A.code, slots.B.code);
+  painter.ask({ from: model, wanted: code });
+  walkLater();
+}
+
+const clipped = (z) => z.map((value) => Math.min(limits.reach, Math.max(-limits.reach, value)));
+const at = (base, latent, value) => base.map((old, k) => (k === latent ? value : old));
+
+function mixed(t) {
+  if (t <= 0) return [...slots.A.code];
+  if (t >= 1) return [...slots.B.code];
+  return slots.A.code.map((a, k) => (1 - t) * a + t * slots.B.code[k]);
+}
+
+function morphTo(t) {
+  $("morph").value = t;
+  $("morph").setAttribute("aria-valuetext", `${Math.round(100 * t)} % of the way to B`);
+  show(mixed(t));
+}
+
+function play() {
+  if (playing) return stop();
+  $("play").setAttribute("aria-pressed", "true");
+  const start = performance.now() - (Math.acos(1 - 2 * Number($("morph").value)) / (2 * Math.PI)) * PERIOD;
+  const frame = (now) => {
+    morphTo((1 - Math.cos((2 * Math.PI * (now - start)) / PERIOD)) / 2);
+    playing = requestAnimationFrame(frame);
+  };
+  playing = requestAnimationFrame(frame);
+}
+
+function stop() {
+  cancelAnimationFrame(playing);
+  playing = 0;
+  $("play").setAttribute("aria-pressed", "false");
+}
+
+/** What a hand does: it ends the morph that plays, and clears old complaints. */
+const byHand = (action) => (...values) => {
+  stop();
+  complain("");
+  return action(...values);
+};
+
+const latents = new Latents($("latents"), $("latent-template"), {
+  move: byHand((latent, value) => show(at(code, latent, value))),
+  restore: byHand((latent) => show(at(code, latent, slots.A.code[latent]))),
+  swap: byHand((latent, fromB) => show(at(code, latent, slots[fromB ? "B" : "A"].code[latent]))),
+  focus: (latent) => {
+    focused = latent;
+    latents.focus(latent);
+    walkLater();
+  },
+});
+
+const randomCode = (latents = model.latents) =>
+  Array.from({ length: latents }, () => {
+    const radius = Math.sqrt(-2 * Math.log(1 - Math.random()));
+    return Math.fround(Math.max(-5, Math.min(5, radius * Math.cos(2 * Math.PI * Math.random()))));
+  });
+
+// The walk along one latent
+
+let walked = "";
+let walkTimer = 0;
+const walkValues = Array.from({ length: STEPS }, (_, k) => -RANGE + (2 * RANGE * k) / (STEPS - 1));
+
+const walker = new Newest((key) =>
+  attempt(async () => {
+    const from = model;
+    const latent = focused;
+    const { bytes } = await decode(from.place, walkValues.map((value) => at(code, latent, value)));
+    if (from !== model) return;
+    walked = key;
+    [...$("walk").children].forEach((button, k) => {
+      draw(button.querySelector("canvas"), nth(bytes, k, model.shape), model.shape);
+      button.setAttribute("aria-label", `Set latent ${latent} to ${number(walkValues[k])}`);
+    });
+    $("walk").dataset.latent = latent;
+  }),
+);
+
+function walkLater() {
+  $("walk-title").textContent = `Latent z${focused}, all else the same`;
+  let nearest = 0;
+  walkValues.forEach((value, k) => {
+    if (Math.abs(value - code[focused]) < Math.abs(walkValues[nearest] - code[focused])) nearest = k;
+  });
+  [...$("walk").children].forEach((button, k) => button.classList.toggle("nearest", k === nearest));
+  // The pictures of a walk do not depend on where its own latent is.
+  const key = JSON.stringify([model.place, focused, at(code, focused, 0)]);
+  clearTimeout(walkTimer);
+  if (key !== walked) walkTimer = setTimeout(() => walker.ask(key), WALK_DELAY);
+}
+
+function buildWalk() {
+  $("walk").replaceChildren(
+    ...walkValues.map((value) => {
+      const button = document.createElement("button");
+      const canvas = document.createElement("canvas");
+      const caption = document.createElement("span");
+      caption.textContent = number(value);
+      canvas.width = canvas.height = 1;
+      button.append(canvas, caption);
+      button.addEventListener("click", byHand(() => show(at(code, focused, value))));
+      return button;
+    }),
+  );
+}
+
+// The two pictures to start from
+
+function buildSlot(letter) {
+  const part = $("slot-template").content.firstElementChild.cloneNode(true);
+  part.id = `slot-${letter.toLowerCase()}`;
+  part.setAttribute("aria-label", `Picture ${letter}`);
+  const badge = part.querySelector(".badge");
+  badge.textContent = letter;
+  badge.classList.add(letter.toLowerCase());
+  const file = part.querySelector("input");
+  const name = (button, what, key) => {
+    part.querySelector(button).setAttribute("aria-label", `Picture ${letter}: ${what}`);
+    if (letter === "A" && key) part.querySelector(button).title = `${what} (${key})`;
+    else part.querySelector(button).title = what;
+  };
+  name(".previous", "previous image", "p");
+  name(".next", "next image", "n");
+  name(".random", "random image", "r");
+  name(".open", "choose a file");
+  part.querySelector(".previous").addEventListener("click", () => step(letter, -1));
+  part.querySelector(".next").addEventListener("click", () => step(letter, 1));
+  part.querySelector(".random").addEventListener("click", () => random(letter));
+  part.querySelector(".open").addEventListener("click", () => file.click());
+  file.addEventListener("change", () => {
+    if (file.files.length) fill(letter, { kind: "file", file: file.files[0] });
+    file.value = "";
+  });
+  return part;
+}
+
+const wrapped = (place) => ((place % model.images) + model.images) % model.images;
+
+function step(letter, by) {
+  if (!model.images) return null;
+  const now = slots[letter].origin;
+  return fill(letter, { kind: "data", number: wrapped(now.kind === "data" ? now.number + by : model.start) });
+}
+
+function random(letter) {
+  if (!model.images) return fill(letter, { kind: "code", code: randomCode() });
+  return fill(letter, { kind: "data", number: Math.floor(Math.random() * model.images) });
+}
+
+/** What a slot holds, of a given origin, under a given model. */
+async function fetched(of, origin) {
+  if (origin.kind === "file") {
+    if (origin.file.size > limits.bytes) {
+      throw new ServerError(`That file is too large: at most ${Math.floor(limits.bytes / 2 ** 20)} MB can be opened.`);
+    }
+    const { pixels, code: z } = await encodeFile(of.place, origin.file);
+    return { origin, code: z, pixels: fromBase64(pixels), label: origin.file.name, factors: "" };
+  }
+  if (origin.kind === "data") {
+    const { pixels, code: z, factors } = await getImage(of.place, origin.number);
+    const label = `${(origin.number + 1).toLocaleString("en")} / ${of.images.toLocaleString("en")}`;
+    const words = Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(" · ");
+    return { origin, code: z, pixels: fromBase64(pixels), label, factors: words };
+  }
+  const { bytes } = await decode(of.place, [origin.code]);
+  const zero = origin.code.every((value) => value === 0);
+  const label = zero ? "the prior’s mean" : "from the prior";
+  return { origin, code: origin.code, pixels: bytes, label, factors: "" };
+}
+
+/** Put something into a slot and show it. */
+const fill = byHand((letter, origin) => {
+  const now = ++filling;
+  const from = model;
+  return attempt(async () => {
+    const slot = await fetched(from, origin);
+    if (now !== filling || from !== model) return;
+    place(letter, slot);
+    $("morph").value = letter === "A" ? 0 : 1;
+    show([...slots[letter].code]);
+    say(`Picture ${letter}: ${slot.label}.${slot.far ? ` ${slot.far}` : ""}`);
+  });
+});
+
+function place(letter, slot) {
+  const within = clipped(slot.code);
+  const cut = slot.code.flatMap((value, k) => (value === within[k] ? [] : [`z${k} is ${number(value, 1)}`]));
+  slots[letter] = { ...slot, code: within, encoded: slot.code };
+  if (cut.length) slots[letter].far = slot.far = `${cut.join(", ")}: shown at the end of the scale.`;
+  const part = $(`slot-${letter.toLowerCase()}`);
+  const canvas = part.querySelector("canvas");
+  draw(canvas, slot.pixels, model.shape);
+  canvas.setAttribute("aria-label", `Picture ${letter}: ${slot.label}`);
+  part.querySelector(".label").title = slot.label;
+  part.querySelector(".label").textContent = slot.label;
+  part.querySelector(".factors").textContent = slot.far ?? slot.factors;
+  part.querySelector(".factors").title = slot.far ?? slot.factors;
+  for (const button of part.querySelectorAll(".previous, .next")) button.disabled = !model.images;
+}
+
+/** The same picture for another model, where it has one. */
+function carried(letter, of) {
+  const origin = slots[letter]?.origin;
+  if (origin?.kind === "file") return origin;
+  if (of.images) {
+    const known = origin?.kind === "data" && origin.number < of.images && model?.data === of.data;
+    const second = Math.floor(of.start + 0.382 * of.images) % of.images;
+    return { kind: "data", number: known ? origin.number : letter === "A" ? of.start : second };
+  }
+  const fits = origin?.kind === "code" && origin.code.length === of.latents;
+  if (fits) return origin;
+  return { kind: "code", code: letter === "A" ? Array(of.latents).fill(0) : randomCode(of.latents) };
+}
+
+// Models
+
+const choose = byHand((wanted) => {
+  const now = ++opening;
+  const hadFocus = $("latents").contains(document.activeElement);
+  say(`Opening ${title(models[wanted])} …`);
+  document.body.classList.add("busy");
+  return attempt(async () => {
+    const next = await getModel(wanted);
+    const filled = {};
+    for (const letter of ["A", "B"]) {
+      try {
+        filled[letter] = await fetched(next, carried(letter, next));
+      } catch (error) {
+        if (slots[letter]?.origin.kind !== "file") throw error;
+        slots[letter] = undefined;
+        filled[letter] = await fetched(next, carried(letter, next));
+      }
+    }
+    if (now !== opening) return;
+    model = next;
+    walked = "";
+    for (const letter of ["A", "B"]) place(letter, filled[letter]);
+    describe();
+    latents.show(model, limits.reach);
+    latents.focus((focused = latents.firstLatent));
+    hide();
+    if (hadFocus) latents.slider(focused).focus();
+    $("morph").value = 0;
+    show([...slots.A.code]);
+    say(`${title(model)} is open.`);
+  }).finally(() => document.body.classList.remove("busy"));
+});
+
+function describe() {
+  const [height, width, channels] = model.shape;
+  $("model-name").textContent = title(model);
+  document.title = `${title(model)} – unweave explorer`;
+  $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "grey" : "colour"}`;
+  $("warning").textContent = model.warning;
+  $("warning").hidden = !model.warning;
+  const measured =
+    model.measure === "KL"
+      ? "Bars are the mean KL divergence of each latent, in nats"
+      : "Bars are the spread of each latent’s code, since this model has no noise";
+  const source =
+    model.activity_from === "data"
+      ? `on images of ${model.data}.`
+      : `estimated on pictures that the model draws from the prior. ${model.no_data}`;
+  $("activity-note").textContent = `${measured}, ${source}`;
+  const idle = model.activity.filter((value) => !(value > model.threshold)).length;
+  $("hide-text").textContent = idle ? `Hide ${idle} inactive` : "All are active";
+  $("hide").disabled = !idle;
+  const draws = model.images ? "random image" : "random code";
+  for (const letter of ["A", "B"]) {
+    const button = $(`slot-${letter.toLowerCase()}`).querySelector(".random");
+    button.setAttribute("aria-label", `Picture ${letter}: ${draws}`);
+  }
+}
+
+function hide() {
+  $("latents").classList.toggle("only-active", $("hide").checked);
+}
+
+function neighbour(by) {
+  for (let k = 1; k <= models.length; k++) {
+    const there = (((model?.place ?? 0) + by * k) % models.length + models.length) % models.length;
+    if (!models[there].trouble) return choose(there);
+  }
+  return null;
+}
+
+const list = new ModelList($("models-dialog"), choose);
+const openList = () => list.open(model?.place ?? 0);
+const openHelp = () => $("help-dialog").showModal();
+
+// Everything that can be touched
+
+const encoded = () => ({ shown: code, A: slots.A.encoded, B: slots.B.encoded });
+const reset = byHand(() => morphTo(0));
+const randomise = byHand(() => {
+  show(randomCode());
+  say("A code drawn from the prior.");
+});
+const saving = (save) => () => attempt(save);
+const savePng = saving(() => savePicture(model, code));
+const saveCsv = saving(() => saveTable(model, encoded()));
+
+function toggleHide() {
+  if (!$("hide").disabled) $("hide").click();
+}
+
+function swapFocused() {
+  const box = $("latents").querySelector(`[data-latent="${focused}"] .from-b input`);
+  box.click();
+}
+
+const shortcuts = [
+  ["n", "next image for A", () => step("A", 1)],
+  ["p", "previous image for A", () => step("A", -1)],
+  ["r", "random image for A", () => random("A")],
+  ["b", "take the latent in focus from B, or back from A", swapFocused],
+  ["m", "play the morph, or stop it", play],
+  ["0", "back to picture A", reset],
+  ["g", "a code drawn from the prior", randomise],
+  ["h", "hide inactive latents, or show them", toggleHide],
+  ["[", "previous model", () => neighbour(-1)],
+  ["]", "next model", () => neighbour(1)],
+  ["l", "list of models", openList],
+  ["s", "save the picture", savePng],
+  ["c", "save the codes as a table", saveCsv],
+  ["?", "this help", openHelp],
+];
+
+function listenToFiles() {
+  const carries = (event) => event.dataTransfer?.types.includes("Files");
+  const over = (event) => {
+    if (!carries(event)) return;
+    event.preventDefault();
+    $("veil").hidden = false;
+    const onB = Boolean(event.target.closest?.("#slot-b"));
+    $("slot-b").classList.toggle("target", onB);
+    $("slot-a").classList.toggle("target", !onB);
+  };
+  const leave = () => {
+    $("veil").hidden = true;
+    for (const letter of ["a", "b"]) $(`slot-${letter}`).classList.remove("target");
+  };
+  addEventListener("dragenter", over);
+  addEventListener("dragover", over);
+  addEventListener("dragleave", (event) => !event.relatedTarget && leave());
+  addEventListener("drop", (event) => {
+    if (!carries(event)) return;
+    event.preventDefault();
+    leave();
+    take(event.dataTransfer.files, event.target.closest?.("#slot-b") ? "B" : "A");
+  });
+  addEventListener("paste", (event) => take(event.clipboardData.files, "A"));
+}
+
+function take(files, letter) {
+  if (files.length && model) fill(letter, { kind: "file", file: files[0] });
+}
+
+function listenToControls() {
+  const on = (id, event, action) => $(id).addEventListener(event, action);
+  on("previous-model", "click", () => neighbour(-1));
+  on("next-model", "click", () => neighbour(1));
+  on("choose-model", "click", openList);
+  on("help", "click", openHelp);
+  on("dismiss", "click", () => complain(""));
+  on("morph", "input", byHand(() => morphTo(Number($("morph").value))));
+  on("play", "click", play);
+  on("reset", "click", reset);
+  on("randomise", "click", randomise);
+  on("save-picture", "click", savePng);
+  on("save-csv", "click", saveCsv);
+  on("save-json", "click", saving(() => saveJson(model, encoded())));
+  on("hide", "change", hide);
+  for (const button of document.querySelectorAll("[data-close]")) {
+    button.addEventListener("click", () => button.closest("dialog").close());
+  }
+  for (const dialog of document.querySelectorAll("dialog")) {
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  }
+  explain($("shortcuts"), shortcuts);
+  listen(shortcuts, () => model && $("shortcuts-on").checked);
+  listenToFiles();
+}
+
+async function begin() {
+  $("slots").append(buildSlot("A"), buildSlot("B"));
+  buildWalk();
+  listenToControls();
+  await attempt(async () => {
+    const said = await getModels();
+    ({ models, limits } = said);
+    $("title").textContent = said.title;
+    list.models = models;
+    for (const id of ["previous-model", "next-model"]) $(id).disabled = models.length < 2;
+    await choose(models.findIndex((one) => !one.trouble));
+  });
+}
+
+begin();

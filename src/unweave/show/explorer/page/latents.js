@@ -1,0 +1,95 @@
+// The sliders: one row per latent, the most active first.
+
+export const RANGE = 3;
+const minus = (text) => text.replace("-", "−");
+export const number = (value, digits = 2) => minus(value.toFixed(digits));
+
+/** Build the rows; calls back with what the user does. */
+export class Latents {
+  #list;
+  #template;
+  #on;
+  #rows = [];
+  #reach;
+
+  constructor(list, template, on) {
+    this.#list = list;
+    this.#template = template;
+    this.#on = on;
+  }
+
+  /** Rows for a model, in the order of activity. */
+  show(model, reach) {
+    this.#reach = reach;
+    const most = Math.max(...model.activity, 1e-9);
+    const order = model.activity.map((_, latent) => latent);
+    order.sort((a, b) => model.activity[b] - model.activity[a] || a - b);
+    this.#rows = [];
+    this.#list.replaceChildren(...order.map((latent) => this.#row(model, latent, most)));
+  }
+
+  #row(model, latent, most) {
+    const item = this.#template.content.firstElementChild.cloneNode(true);
+    const activity = model.activity[latent];
+    const active = activity > model.threshold;
+    const unit = model.measure === "KL" ? "nats" : "spread";
+    item.dataset.latent = latent;
+    item.classList.toggle("inactive", !active);
+    item.querySelector(".name").textContent = `z${latent}`;
+    item.querySelector(".bar").style.setProperty("--part", activity / most);
+    const amount = item.querySelector(".amount");
+    amount.textContent = active ? activity.toFixed(2) : "inactive";
+    item.querySelector(".activity").title = `${model.measure} ${activity.toFixed(3)} ${unit}`;
+    const slider = item.querySelector(".track input");
+    const said = active ? `${model.measure} ${activity.toFixed(2)} ${unit}` : "inactive";
+    slider.setAttribute("aria-label", `Latent ${latent}, ${said}`);
+    slider.addEventListener("input", () => this.#on.move(latent, Number(slider.value)));
+    slider.addEventListener("dblclick", () => this.#on.restore(latent));
+    item.addEventListener("focusin", () => this.#on.focus(latent));
+    item.addEventListener("pointerdown", () => this.#on.focus(latent));
+    const fromB = item.querySelector(".from-b input");
+    fromB.setAttribute("aria-label", `Take latent ${latent} from picture B`);
+    item.querySelector(".from-b").title = `z${latent} from B (b)`;
+    fromB.addEventListener("change", () => this.#on.swap(latent, fromB.checked));
+    const parts = { item, slider, fromB, output: item.querySelector("output") };
+    parts.marks = { A: item.querySelector(".mark.a"), B: item.querySelector(".mark.b") };
+    this.#rows[latent] = parts;
+    return item;
+  }
+
+  /** Put sliders, numbers, marks and switches where a code says. */
+  update(code, a, b) {
+    code.forEach((value, latent) => {
+      const { slider, output, fromB, marks } = this.#rows[latent];
+      const far = Math.max(Math.abs(value), Math.abs(a[latent]), Math.abs(b[latent]));
+      const end = Math.min(this.#reach, Math.max(RANGE, Math.ceil(far)));
+      if (Number(slider.max) !== end) {
+        slider.min = -end;
+        slider.max = end;
+      }
+      slider.value = value;
+      const text = number(value);
+      if (output.value !== text) {
+        output.value = text;
+        slider.setAttribute("aria-valuetext", text);
+      }
+      fromB.checked = value === b[latent] && value !== a[latent];
+      marks.A.style.setProperty("--at", (a[latent] + end) / (2 * end));
+      marks.B.style.setProperty("--at", (b[latent] + end) / (2 * end));
+    });
+  }
+
+  focus(latent) {
+    for (const { item } of this.#rows) {
+      item.classList.toggle("focused", Number(item.dataset.latent) === latent);
+    }
+  }
+
+  slider(latent) {
+    return this.#rows[latent].slider;
+  }
+
+  get firstLatent() {
+    return Number(this.#list.firstElementChild.dataset.latent);
+  }
+}

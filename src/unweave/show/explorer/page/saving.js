@@ -1,0 +1,32 @@
+// Downloads: the picture, and the codes as a table or with all that is known of the model.
+
+import { drawPicture } from "./server.js";
+import { title } from "./models.js";
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const fileName = (model) => title(model).replace(/[^\w.]+/g, "-");
+
+export async function savePicture(model, code) {
+  download(await drawPicture(model.place, code), `${fileName(model)}.png`);
+}
+
+export function saveTable(model, codes) {
+  const names = model.activity.map((_, latent) => `latent_${latent}`);
+  const rows = Object.entries(codes).map(([name, code]) => [name, ...code]);
+  const text = [["code", ...names], ...rows].map((row) => row.join(",")).join("\n");
+  download(new Blob([`${text}\n`], { type: "text/csv" }), `${fileName(model)}.csv`);
+}
+
+export function saveJson(model, codes) {
+  const { run, method, settings, seed, steps, activity, measure, activity_from } = model;
+  const said = { run, method, settings, seed, steps, activity, measure, activity_from, codes };
+  const text = `${JSON.stringify(said, null, 1)}\n`;
+  download(new Blob([text], { type: "application/json" }), `${fileName(model)}.json`);
+}

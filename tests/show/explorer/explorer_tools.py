@@ -1,0 +1,32 @@
+"""Asking the explorer without a network, as its own page would."""
+
+import asyncio
+
+import httpx
+
+PORT = 4321
+OWN = f"http://127.0.0.1:{PORT}"
+IDLE = 2
+"""The latent of the small models that says nothing."""
+
+
+class Client:
+    """Sends single requests to an app that believes to be served at `PORT`."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def request(self, method, path, headers=None, **options):
+        async def answer():
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            own = {"Origin": OWN}
+            async with httpx.AsyncClient(transport=transport, base_url=OWN, headers=own) as client:
+                return await client.request(method, path, headers=headers, **options)
+
+        return asyncio.run(answer())
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, **options):
+        return self.request("POST", path, **options)

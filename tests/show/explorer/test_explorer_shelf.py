@@ -1,0 +1,99 @@
+"""Opened models: loaded when looked at, with their data and the activity of their latents."""
+
+import json
+
+import numpy as np
+import pytest
+from explorer_tools import IDLE
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.select.latents import kl_of_latents
+from unweave.show.explorer import shelf as shelf_file
+from unweave.show.explorer.listing import entries_of
+from unweave.show.explorer.shelf import Activity, Shelf
+
+
+def test_activity_is_the_mean_kl_on_the_models_own_data(runs, fleet, sprites):
+    opened = Shelf(entries_of(runs)).open(1)
+    mean, logvar = fleet[1].encode(sprites.draw(256, seed=0).images)
+    expected = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
+    np.testing.assert_allclose(opened.activity.values, expected, rtol=1e-4)
+    assert opened.activity.values[IDLE] == 0
+    assert (opened.activity.values > opened.activity.threshold).sum() == 4
+    assert (opened.activity.source, opened.activity.measure) == ("data", "KL")
+    assert len(opened.support) == len(sprites)
+    assert sprites.factors([opened.start])[0].tolist() == [1, 0, 0, 4, 4]
+
+
+def test_without_its_data_a_model_draws_for_itself_and_that_is_said(colours):
+    data, (model, _) = colours
+    opened = Shelf(entries_of(model)).open(0)
+    assert opened.data is None
+    assert "'noise'; say where they are" in opened.no_data
+    assert opened.activity.source == "prior"
+    codes = np.random.default_rng(0).normal(size=(256, 3))
+    mean, logvar = model.encode(model.decode(codes))
+    np.testing.assert_allclose(
+        opened.activity.values, kl_of_latents(mean[None], logvar[None])[0], rtol=1e-4
+    )
+    assert Shelf(entries_of(model), data).open(0).data is data
+
+
+def test_an_autoencoder_is_measured_by_the_spread_of_its_codes(colours):
+    data, (_, model) = colours
+    activity = Activity.of(model, data)
+    assert activity.measure == "spread"
+    mean, _ = model.encode(data.draw(256, seed=0).images)
+    np.testing.assert_allclose(activity.values, mean.std(0), rtol=1e-5)
+
+
+def test_data_of_another_shape_is_not_used_and_that_is_said(colours, sprites):
+    _, (model, _) = colours
+    opened = Shelf(entries_of(model), sprites).open(0)
+    assert opened.data is None
+    assert "64 × 64 × 1, but this model takes 32 × 32 × 3" in opened.no_data
+
+
+def test_nothing_is_downloaded(raw, tmp_path):
+    folder = raw.save(tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config["data"] = [["load", "cars3d", {}]]
+    (folder / "config.json").write_text(json.dumps(config))
+    opened = Shelf(entries_of(folder)).open(0)
+    assert "cars3d is not downloaded yet" in opened.no_data
+
+
+def test_models_are_loaded_when_looked_at_and_few_are_kept(runs, monkeypatch):
+    monkeypatch.setattr(shelf_file, "MODELS_KEPT", 1)
+    shelf = Shelf(entries_of(runs))
+    assert shelf._opened.cache_info().currsize == 0
+    first = shelf.open(0)
+    assert shelf.open(0) is first
+    shelf.open(1)
+    assert shelf._opened.cache_info().currsize == 1
+    assert shelf.open(0) is not first
+    assert shelf.open(0).data is first.data
+
+
+def test_numbers_that_are_not_finite_are_a_sentence(fleet):
+    lost = uw.Model(
+        fleet[0].configs,
+        fleet.shape,
+        {name: buffer * np.nan for name, buffer in fleet[0].parameters.items()},
+        fleet[0].curve,
+        fleet[0].diverged_at,
+    )
+    shelf = Shelf(entries_of(lost))
+    assert shelf.open(0).activity.values.tolist() == [0] * 5
+    with pytest.raises(UnweaveError, match="not finite"):
+        shelf.decode(0, [[0.0] * 5])
+    with pytest.raises(UnweaveError, match="not finite"):
+        shelf.encode(0, np.zeros((64, 64, 1), np.uint8))
+
+
+def test_images_come_with_their_factors(runs, sprites):
+    image, factors = Shelf(entries_of(runs)).image(0, 70)
+    np.testing.assert_array_equal(image, sprites[70])
+    assert factors["shape"] == "ellipse"
+    assert list(factors) == ["shape", "posX", "posY"]  # those that vary
