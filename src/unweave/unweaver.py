@@ -33,8 +33,8 @@ from unweave.streams import Stream
 __all__ = ["InputError", "Unweaver"]
 
 CONVOLVED = (32, 64, 128)
-LARGEST_DENSE = 128 * 128 * 3
-"""Numbers in an image; dense layers have 1,200 weights for each."""
+LARGEST_SMALL, LARGEST_DENSE = 256, 128 * 128 * 3
+"""Numbers in a row for which `small_mlp` does, and for which `mlp` can: 1,200 weights for each."""
 ROWS_AT_ONCE = 4_096
 NOTE, RANKING = "unweaver.json", "ranking.parquet"
 
@@ -67,7 +67,7 @@ class Images:
                 "; scale them, or leave out shape where X has features"
             )
         if rows.dtype.kind == "f":
-            values = rows.astype(np.float32, copy=False)
+            values: np.ndarray = rows.astype(np.float32, copy=False)
         elif top == 1:
             values = rows.astype(np.uint8) * np.uint8(255)
         else:
@@ -219,7 +219,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Mean codes, float32 `[n, latents]`, in the columns that `get_feature_names_out` names."""
+        """Mean codes, float32 `[n, latents]`; `get_feature_names_out` names their columns."""
         means, _ = self._encode(self._pixels(X))
         return means[:, self._columns()]
 
@@ -232,9 +232,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = self._columns()
         given = check_array(X, dtype=np.float32)
         if given.shape[1] != len(columns):
-            raise InputError(
-                f"codes have {len(columns)} columns here, but X has {given.shape[1]}"
-            )
+            raise InputError(f"codes have {len(columns)} columns here, but X has {given.shape[1]}")
         codes = np.tile(self._centre, (len(given), 1))
         codes[:, columns] = given
         return self.rows_.restored(self._placed().decode(codes))
@@ -356,7 +354,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows, shape = self._rows(X, fitting=False)
         if shape not in (None, self.rows_.shape):
-            raise InputError(f"this model takes images {_size(self.rows_.shape)}, not {_size(shape)}")
+            raise InputError(
+                f"this model takes images {_size(self.rows_.shape)}, not {_size(shape)}"
+            )
         return self.rows_.pixels(rows)
 
     def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:
@@ -451,7 +451,7 @@ def _architecture(shape: tuple[int, int, int]) -> str:
             f"images {_size(shape)} are too large for dense layers; make them squares of "
             "32, 64 or 128 pixels"
         )
-    return "mlp"
+    return "small_mlp" if math.prod(shape) <= LARGEST_SMALL else "mlp"
 
 
 def _size(shape: Sequence[int] | None) -> str:
