@@ -39,7 +39,8 @@ def encode_images(
     table = encode(model, data, logvar=logvar, seed=seed, device=device)
     _write(table, out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
-    print(f"{len(table):,} images encoded{lost}, {model.config.latents} latents each: {out}")
+    images = "1 image" if len(table) == 1 else f"{len(table):,} images"
+    print(f"{images} encoded{lost}, {model.config.latents} latents each: {out}")
 
 
 def _write(table: pd.DataFrame, out: Path) -> None:

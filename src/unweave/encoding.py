@@ -103,15 +103,19 @@ def open_model(folder: str | Path) -> Model:
     folder = Path(folder)
     if not folder.is_dir():
         raise UnweaveError(f"there is no folder {folder}; give that of a saved model")
-    if (folder / CONFIG).exists() or not (folder / BEST).is_dir():
-        runs = sorted(file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))
-        if runs and not (folder / CONFIG).exists():
-            raise UnweaveError(
-                f"{folder} holds {len(runs)} models and does not say which is best; "
-                f"give one of them, such as {runs[0]}"
-            )
-        return load_model(folder)
-    return load_model(folder / BEST)
+    for place in (folder, folder / BEST):
+        if (place / CONFIG).exists():
+            return load_model(place)
+    runs = sorted(file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))
+    if runs:
+        raise UnweaveError(
+            f"{folder} holds several models and does not say which is best; give one of them, "
+            f"such as {runs[0]}"
+        )
+    raise UnweaveError(
+        f"{folder} holds no model: neither {CONFIG} nor {BEST}/{CONFIG} is there; give the folder "
+        "of a saved model"
+    )
 
 
 def check_trained(model: Model) -> None:

@@ -60,7 +60,7 @@ def export_onnx(
     there = [name for name in FILES if (folder / name).exists()]
     if there and not overwrite:
         raise UnweaveError(
-            f"{folder / there[0]} is already there; choose another folder, or overwrite"
+            f"{folder / there[0]} is already there; choose another folder, or add --overwrite"
         )
     if folder.exists() and not folder.is_dir():
         raise UnweaveError(f"{folder} is a file; choose a folder")

@@ -436,10 +436,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Some thousand rows at a time, and where they begin; in memory that torch may share."""
+    """Some thousand rows at a time, and where they begin."""
     for start in range(0, len(pixels), ROWS_AT_ONCE):
-        part = pixels[start : start + ROWS_AT_ONCE]
-        yield start, part if part.flags.writeable else part.copy()
+        yield start, pixels[start : start + ROWS_AT_ONCE]
 
 
 def _architecture(shape: tuple[int, int, int]) -> str:
