@@ -16,7 +16,7 @@ from unweave.data import DATASETS
 
 COMMANDS = [
     *(f"data {word}" for word in ("list", "prepare", "show", "export")),
-    *("train", "evaluate", "score", "reproduce"),
+    *("train", "evaluate", "score", "encode", "export", "reproduce"),
     *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
 ]
 

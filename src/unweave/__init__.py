@@ -14,20 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unweave import data, methods, metrics, select, show, study
+    from unweave.encoding import encode
     from unweave.evaluation.evaluate import evaluate
     from unweave.fitting import fit
     from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
     from unweave.nets.adam import Adam
+    from unweave.onnx_export import export_onnx
+    from unweave.unweaver import Unweaver
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Adam",
     "Fleet",
     "Model",
+    "Unweaver",
     "__version__",
     "data",
+    "encode",
     "evaluate",
+    "export_onnx",
     "fit",
     "load",
     "methods",
@@ -43,7 +49,10 @@ _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",
     "Model": "unweave.fleet.models",
+    "Unweaver": "unweave.unweaver",
+    "encode": "unweave.encoding",
     "evaluate": "unweave.evaluation.evaluate",
+    "export_onnx": "unweave.onnx_export",
     "fit": "unweave.fitting",
     "load": "unweave.fleet.models",
     "train": "unweave.fleet.train",

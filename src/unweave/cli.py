@@ -428,6 +428,64 @@ def show(
     show_model(model, kind, out, data, overwrite, loading, options)
 
 
+SavedModel = Annotated[
+    Positional[Path],
+    arg(metavar="MODEL", help="The folder of a saved model, or one with best/ in it."),
+]
+
+
+@app.command(name="encode")
+def encode(
+    model: SavedModel,
+    source: Source,
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FILE", help="A .csv, .parquet or .npy file to write.")
+    ] = Path("codes.csv"),
+    logvar: bool = False,
+    seed: int = 0,
+    device: Literal["cpu", "cuda"] | None = None,
+    path: PathOption = None,
+    overwrite: bool = False,
+) -> None:
+    """Encode images with a trained model: a row for each, with its file's name and its codes.
+
+    Your own images are resized, and made grey or coloured, as the model needs them.
+
+    Example: unweave encode fit/best ./images -o codes.csv
+
+    Args:
+        logvar: Add the log-variances of the codes.
+        seed: For what is random in the images.
+        device: By default a GPU where there is one.
+        overwrite: Replace the file if it is already there.
+    """
+    from unweave.cli_encode import encode_images
+
+    encode_images(
+        model, source, out, overwrite, logvar=logvar, seed=seed, device=device, path=path
+    )
+
+
+@app.command(name="export")
+def export(
+    model: SavedModel,
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the files go; made if need be.")
+    ] = Path("onnx"),
+    overwrite: bool = False,
+) -> None:
+    """Write encoder and decoder as ONNX files, for other languages; checked against the model.
+
+    Example: unweave export fit/best -o onnx
+
+    Args:
+        overwrite: Replace such files if they are already there.
+    """
+    from unweave.cli_encode import export_model
+
+    export_model(model, out, overwrite)
+
+
 StudyFile = Annotated[
     Positional[Path], arg(metavar="FILE", help="A study: a .yaml, .json or .py file.")
 ]

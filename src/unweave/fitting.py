@@ -84,6 +84,7 @@ def fit(
     device: str | torch.device | None = None,
     progress: bool = True,
     fleet_size: int | None = None,
+    fewest: int = FEWEST_IMAGES,
     **settings: Any,
 ) -> Fit:
     """Train a fleet over strengths and seeds, and choose a model without labels.
@@ -104,6 +105,7 @@ def fit(
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
+        fewest: Fewer images than these are an error.
         settings: Of `Config`: batch, latents, architecture, likelihood, optimiser (by default Adam
             with a rate of 1e-3), precision (by default bf16 on a GPU).
 
@@ -122,10 +124,10 @@ def fit(
         (4, 4, 2)
     """
     data = load_data(data) if isinstance(data, str) else data
-    if len(data) < FEWEST_IMAGES:
+    if len(data) < fewest:
         raise DataError(
             f"{data.name} has {len(data)} images, which is too few to learn from; give at least "
-            f"{FEWEST_IMAGES}, better some thousands"
+            f"{fewest}, better some thousands"
         )
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}

@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from unweave.nets.likelihoods import LIKELIHOODS, bernoulli, gaussian, mean_image
+from unweave.nets.likelihoods import (
+    LIKELIHOODS,
+    bernoulli,
+    gaussian,
+    mean_image,
+    narrow_gaussian,
+)
 
 SHAPE = (3, 5, 4, 6, 2)
 
@@ -56,14 +62,22 @@ def test_gaussian_is_the_plain_sum_of_squares():
     )
 
 
-@pytest.mark.parametrize("loss", [bernoulli, gaussian])
+def test_the_narrow_gaussian_is_a_normal_density_up_to_its_constant():
+    means, images = draw(), targets()
+    density = torch.distributions.Normal(means.double(), 0.1)
+    exact = (density.log_prob(means.double()) - density.log_prob(images.double())).sum((2, 3, 4))
+    torch.testing.assert_close(narrow_gaussian(means, images), exact.float(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("loss", [bernoulli, gaussian, narrow_gaussian])
 def test_half_precision_outputs_are_summed_in_single(loss):
     decoded, images = draw().bfloat16(), targets()
     assert torch.equal(loss(decoded, images), loss(decoded.float(), images))
 
 
 def test_likelihoods_by_name():
-    assert {"bernoulli": bernoulli, "gaussian": gaussian} == LIKELIHOODS
+    named = {"bernoulli": bernoulli, "gaussian": gaussian, "narrow_gaussian": narrow_gaussian}
+    assert named == LIKELIHOODS
 
 
 def test_the_mean_image_is_a_probability_or_a_clipped_mean():

@@ -40,6 +40,7 @@ def from_path(
     channels: int | None = None,
     factors: Any = None,
     name: str | None = None,
+    fewest: int = 2,
 ) -> Dataset:
     """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
 
@@ -56,6 +57,7 @@ def from_path(
         factors: What made each image: the path of a CSV file, a mapping of names to columns, an
             array `[N, K]` or a data frame. See `unweave.data.tables.factor_table`.
         name: By default the name of the folder or file.
+        fewest: Fewer images than these are an error.
 
     Returns:
         The images in the order of their paths; in grid order where the factors form a whole grid.
@@ -69,7 +71,8 @@ def from_path(
     path = Path(path).expanduser()
     _check_options(size, channels)
     if path.is_dir():
-        return _from_folder(path, size or 64, channels, factors, name or path.resolve().name)
+        name = name or path.resolve().name
+        return _from_folder(path, size or 64, channels, factors, name, fewest)
     if not path.exists():
         raise DataError(f"there is no file or folder {str(path)!r}; check the path")
     readers = {".npy": _read_numpy, ".npz": _read_numpy, ".h5": _read_hdf5, ".hdf5": _read_hdf5}
@@ -79,7 +82,7 @@ def from_path(
             "give one of these"
         )
     array = readers[path.suffix.lower()](path)
-    return from_array(array, size, channels, factors, name or path.stem)
+    return from_array(array, size, channels, factors, name or path.stem, fewest)
 
 
 def from_array(
@@ -88,6 +91,7 @@ def from_array(
     channels: int | None = None,
     factors: Any = None,
     name: str = "images",
+    fewest: int = 2,
 ) -> Dataset:
     """Take a NumPy or torch array of images as a data set.
 
@@ -105,6 +109,7 @@ def from_array(
         channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
         factors: As in `from_path`.
         name: As in tables.
+        fewest: Fewer images than these are an error.
 
     Example:
         >>> images = np.linspace(0, 1, 2 * 64 * 64).reshape(2, 64, 64)
@@ -114,7 +119,7 @@ def from_array(
     """
     _check_options(size, channels)
     images = as_images(array, name)
-    _check_count(len(images), name)
+    _check_count(len(images), fewest, name)
     height, width, depth = images.shape[1:]
     fits = height == width and height in SIZES and size in (None, height)
     if not fits or channels not in (None, depth):
@@ -123,7 +128,7 @@ def from_array(
 
 
 def _from_folder(
-    folder: Path, size: int, channels: int | None, factors: Any, name: str
+    folder: Path, size: int, channels: int | None, factors: Any, name: str, fewest: int
 ) -> Dataset:
     files = _image_files(folder)
     images = np.empty((0, size, size, 0), dtype=np.uint8)
@@ -156,7 +161,7 @@ def _from_folder(
             folder,
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
-    _check_count(int(kept.sum()), str(folder), skipped)
+    _check_count(int(kept.sum()), fewest, str(folder), skipped)
     return _dataset(name, images[: kept.sum()], factors, kept, files=files, skipped=tuple(skipped))
 
 
@@ -337,9 +342,10 @@ def _check_options(size: int | None, channels: int | None) -> None:
         )
 
 
-def _check_count(count: int, source: str, skipped: Sequence[str] = ()) -> None:
-    if count < 2:
+def _check_count(count: int, fewest: int, source: str, skipped: Sequence[str] = ()) -> None:
+    if count < fewest:
         lost = f" and {len(skipped):,} unreadable ({skipped[0]})" if skipped else ""
+        images = "1 image" if fewest == 1 else f"{fewest} images"
         raise DataError(
-            f"a data set needs at least 2 images, but {source} has {count}{lost}; add some"
+            f"a data set needs at least {images}, but {source} has {count}{lost}; add some"
         )

@@ -1,7 +1,7 @@
 """How images lie in memory, and how a batch of them is taken out.
 
 Every store gives `gather(indices)`: uint8 images `[..., H, W, C]` for indices `[...]`, NumPy in
-host memory and torch after `to(device)`.
+host memory and torch after `to(device)`; only `Floats` and `Curves` have float32 in their place.
 """
 
 import math
@@ -14,7 +14,7 @@ import torch
 from unweave.data.grid import Array
 from unweave.fused import fused
 
-__all__ = ["Bits", "Bytes", "Curves", "Store"]
+__all__ = ["Bits", "Bytes", "Curves", "Floats", "Store"]
 
 
 class Store(Protocol):
@@ -108,6 +108,10 @@ class Bits:
 
     def to(self, device: str | torch.device) -> "Bits":
         return Bits(_tensor(self.array, device), self.shape)
+
+
+class Floats(Bytes):
+    """Values in [0, 1] that bytes would round: `array` is float32 `[N, H, W, C]`."""
 
 
 class Curves(Bytes):

@@ -79,6 +79,8 @@ def _is_number(text: Any) -> bool:
 
 
 def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
+    if what == "codes":  # as `unweave encode` writes them
+        frame = frame.drop(columns="file", errors="ignore")
     columns = []
     for name in frame:
         column = frame[name]

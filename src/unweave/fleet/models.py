@@ -118,7 +118,7 @@ class Fleet:
         Args:
             codes: `[n, d]` for all models alike, or `[M, n, d]`.
         """
-        codes = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
+        codes = torch.as_tensor(_writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].latents,):
             raise UnweaveError(
                 f"codes have {self.configs[0].latents} latents, but got {list(codes.shape)}"
@@ -161,7 +161,7 @@ class Fleet:
             for indices in torch.arange(len(data), device=self.device).split(self._at_once):
                 yield self._for_all(data.inputs(indices, seed))
             return
-        images = torch.as_tensor(images)
+        images = torch.as_tensor(_writable(images))
         images = images[None] if images.ndim == 3 else images
         if images.ndim != 4 or tuple(images.shape[1:]) != self.shape:
             raise UnweaveError(
@@ -227,6 +227,12 @@ class Model(Fleet):
             self.curve.to_parquet(temporary / CURVE, index=False)
             (temporary / SUMS).write_text(_sums(temporary))
         return folder
+
+
+def _writable(array: Any) -> Any:
+    """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
+    locked = isinstance(array, np.ndarray) and not array.flags.writeable
+    return array.copy() if locked else array
 
 
 def intact(folder: Path) -> bool:

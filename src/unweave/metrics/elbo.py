@@ -10,6 +10,8 @@ __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
 SMALLEST_PROBABILITY = 1e-7
 ROWS_AT_ONCE = 1_000
+NARROW = 0.1
+"""The deviation of `narrow_gaussian`, as `unweave.nets.likelihoods` has it."""
 
 
 def elbo(
@@ -34,7 +36,7 @@ def elbo(
         images: `[n, …]`, bytes 0 … 255 or floats in [0, 1]; must be given.
         reconstructions: Of the same shape, what z decodes to; must be given. For the ELBO itself z
             is drawn from the posterior; decoded from its mean, they give a slightly larger number.
-        likelihood: `"bernoulli"` or `"gaussian"`, see `log_likelihood`.
+        likelihood: `"bernoulli"`, `"gaussian"` or `"narrow_gaussian"`, see `log_likelihood`.
 
     Returns:
         `elbo`, `log_likelihood`, `reconstruction_error` (minus the log-likelihood, as the protocol
@@ -89,10 +91,12 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
     """The log-likelihood of every image x under its reconstruction p, summed over pixels, `[n]`.
 
         bernoulli: Σ x log p + (1 - x) log (1 - p)        gaussian: -Σ (x - p)²
+        narrow_gaussian: -Σ (x - p)² / 2σ², σ = 0.1
 
     Notes:
         Probabilities are kept 1e-7 away from 0 and 1. The Gaussian has the protocol's scale,
-        without ½ and without its constant.
+        without ½; both are without their constant. The narrow one is for scaled features, which
+        may lie outside [0, 1] where these are new.
 
     Example:
         >>> log_likelihood([[1.0, 0.0]], [[0.5, 0.5]]).round(3)
@@ -100,8 +104,13 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
     """
     if likelihood == "gaussian":
         return -squared_error(images, reconstructions)
+    if likelihood == "narrow_gaussian":
+        x, p = (np.asarray(_array(v), np.float64) for v in (images, reconstructions))
+        return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)
     if likelihood != "bernoulli":
-        raise MetricError(f"likelihood must be bernoulli or gaussian, not {likelihood!r}")
+        raise MetricError(
+            f"likelihood must be bernoulli, gaussian or narrow_gaussian, not {likelihood!r}"
+        )
     return _by_row(images, reconstructions, _bernoulli)
 
 

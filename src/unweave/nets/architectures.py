@@ -9,6 +9,7 @@ dense layers is always 4 × 4.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from unweave.errors import UnknownNameError, UnweaveError
@@ -52,28 +53,35 @@ def conv4x4_decoder(shape: Shape, latents: int) -> Network:
     return Network((Linear(latents, 256), Expand(256, 64), *_up(shape)))
 
 
-def mlp_encoder(shape: Shape, latents: int) -> Network:
+def mlp_encoder(shape: Shape, latents: int, width: int = 1200) -> Network:
     """Dense 1200 and 1200, ReLU, two heads."""
     pixels = math.prod(shape)
-    layers = (Reshape((pixels,)), Linear(pixels, 1200), Linear(1200, 1200))
-    return Network((*layers, _heads(latents, 1200)))
+    layers = (Reshape((pixels,)), Linear(pixels, width), Linear(width, width))
+    return Network((*layers, _heads(latents, width)))
 
 
-def mlp_decoder(shape: Shape, latents: int) -> Network:
+def mlp_decoder(shape: Shape, latents: int, width: int = 1200) -> Network:
     """Dense 1200 three times, tanh, then the image."""
     pixels = math.prod(shape)
     hidden = (
-        Linear(latents, 1200, "tanh"),
-        Linear(1200, 1200, "tanh"),
-        Linear(1200, 1200, "tanh"),
+        Linear(latents, width, "tanh"),
+        Linear(width, width, "tanh"),
+        Linear(width, width, "tanh"),
     )
-    return Network((*hidden, Linear(1200, pixels, "none"), Reshape(shape)))
+    return Network((*hidden, Linear(width, pixels, "none"), Reshape(shape)))
+
+
+SMALL = 128
+"""Width of the dense layers of `small_mlp`, for rows of features and tiny images."""
 
 
 ARCHITECTURES = {
     "conv": Architecture(conv_encoder, conv_decoder),
     "conv4x4": Architecture(conv4x4_encoder, conv4x4_decoder),
     "mlp": Architecture(mlp_encoder, mlp_decoder),
+    "small_mlp": Architecture(
+        partial(mlp_encoder, width=SMALL), partial(mlp_decoder, width=SMALL)
+    ),
 }
 
 

@@ -1,0 +1,135 @@
+"""Codes of any images by a trained model, as a table."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from unweave.data import DATASETS
+from unweave.data import load as load_data
+from unweave.data.dataset import Dataset
+from unweave.data.own import SIZES
+from unweave.errors import DataError, UnweaveError
+from unweave.fleet.models import CONFIG, Model
+from unweave.fleet.models import load as load_model
+from unweave.progress import lines
+
+__all__ = ["encode", "images_for", "open_model"]
+
+BEST = "best"
+"""Where a fit keeps the model that it chose."""
+ROWS_AT_ONCE = 8_192
+
+
+def encode(
+    model: Model | str | Path,
+    source: Any,
+    *,
+    logvar: bool = False,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> pd.DataFrame:
+    """The codes of images as a table, one row per image.
+
+    Args:
+        model: A model, the folder of one, or a folder that has it in `best`.
+        source: A data set, or what `uw.data.load` takes; your own images are resized and made grey
+            or coloured as the model needs them.
+        logvar: Whether to add the log-variances of the codes.
+        seed: For a data set whose images are random given their factors, the draw to encode.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far it is.
+        options: Of `uw.data.load`, where `source` is a name.
+
+    Returns:
+        `file`, where each image has one, the means `z0`, `z1` …, then `logvar0`, `logvar1` ….
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> fleet = uw.train(uw.methods.VAE(), data, steps=2, batch=8, latents=3, progress=False)
+        >>> table = encode(fleet[0], data, logvar=True)
+        >>> table.shape, table.columns.tolist()
+        ((1024, 6), ['z0', 'z1', 'z2', 'logvar0', 'logvar1', 'logvar2'])
+    """
+    model = model if isinstance(model, Model) else open_model(model)
+    check_trained(model)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    data = source if isinstance(source, Dataset) else images_for(model, source, **options)
+    if data.shape != model.shape:
+        raise DataError(
+            f"this model takes images of {_size(model.shape)}, but {data.name} has "
+            f"{_size(data.shape)}; give images like those that it learned from"
+        )
+    count, latents = len(data), model.config.latents
+    codes = np.empty((count, 2 * latents), np.float32)
+    near, placed = data.to(place), model.to(place)
+    with lines({"encoding images": count}, shown=progress) as advance:
+        for start in range(0, count, ROWS_AT_ONCE):
+            rows = np.arange(start, min(start + ROWS_AT_ONCE, count))
+            codes[rows] = np.concatenate(placed.encode(near.inputs(rows, seed)), 1)
+            advance("encoding images", len(rows))
+    names = [f"{part}{latent}" for part in ("z", "logvar") for latent in range(latents)]
+    kept = names if logvar else names[:latents]
+    table = pd.DataFrame(codes[:, : len(kept)], columns=kept)
+    if data.files:
+        table.insert(0, "file", data.files)
+    return table
+
+
+def images_for(model: Model, source: Any, **options: Any) -> Dataset:
+    """The images of any source of `uw.data.load`, your own as the model needs them."""
+    named = isinstance(source, str) and source.replace("-", "_").lower() in DATASETS
+    if named:
+        return load_data(source, **options)
+    height, width, channels = model.shape
+    if height != width or height not in SIZES or channels not in (1, 3):
+        raise DataError(
+            f"this model takes arrays of {_size(model.shape)}, which files of images are not "
+            "resized to; encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform"
+        )
+    return load_data(source, size=height, channels=channels, fewest=1, **options)
+
+
+def open_model(folder: str | Path) -> Model:
+    """The model in a folder, or in `best` inside it."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UnweaveError(f"there is no folder {folder}; give that of a saved model")
+    for place in (folder, folder / BEST):
+        if (place / CONFIG).exists():
+            return load_model(place)
+    runs = sorted(file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))
+    if runs:
+        raise UnweaveError(
+            f"{folder} holds several models and does not say which is best; give one of them, "
+            f"such as {runs[0]}"
+        )
+    raise UnweaveError(
+        f"{folder} holds no model: neither {CONFIG} nor {BEST}/{CONFIG} is there; give the folder "
+        "of a saved model"
+    )
+
+
+def check_trained(model: Model) -> None:
+    """An error where a model diverged, a warning where it never was trained."""
+    if model.diverged_at[0] >= 0:
+        raise UnweaveError(
+            f"this model diverged at step {model.diverged_at[0]:,} and its codes mean nothing; "
+            "take another"
+        )
+    if model.config.steps == 0:
+        logging.getLogger("unweave").warning(
+            "this model was trained for 0 steps, so its codes are those of random weights"
+        )
+
+
+def _size(shape: tuple[int, int, int]) -> str:
+    return " × ".join(map(str, shape))

@@ -1,0 +1,298 @@
+"""Encoder and decoder as ONNX files, which most languages can run; checked before written.
+
+Graphs take and give what `Model.encode` and `Model.decode` do, with any number of images at once:
+
+    encoder.onnx    images [batch, H, W, C] in [0, 1]    →  mean, logvar [batch, latents]
+    decoder.onnx    codes [batch, latents]               →  images [batch, H, W, C] in [0, 1]
+    model.json      names, shapes and ranges of these, and what the model was trained with
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unweave import __version__
+from unweave.data.cache import whole_file
+from unweave.encoding import check_trained, open_model
+from unweave.errors import UnweaveError
+from unweave.fleet.engine import networks_of
+from unweave.fleet.models import Model
+from unweave.methods.base import MODEL
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.network import Network
+
+__all__ = ["FILES", "TOLERANCE", "export_onnx"]
+
+FILES = ENCODER, DECODER, ABOUT = "encoder.onnx", "decoder.onnx", "model.json"
+TOLERANCE = 1e-4
+"""How far results may be from torch's, relative to those that are larger than 1."""
+OPSET, IR_VERSION = 17, 8
+"""Of 2022, so that older runtimes read the files."""
+ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "relu": ("Relu", {}),
+    "tanh": ("Tanh", {}),
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.2}),
+}
+CHECKED_BATCHES = (1, 7)
+
+
+def export_onnx(
+    model: Model | str | Path, folder: str | Path, *, overwrite: bool = False
+) -> float:
+    """Write `encoder.onnx`, `decoder.onnx` and `model.json` into a folder.
+
+    Both graphs are run by onnxruntime and compared with torch first; where they differ by more
+    than 1e-4, nothing is written.
+
+    Args:
+        model: A model, the folder of one, or a folder that has it in `best`.
+        folder: Where the files go; made if need be.
+        overwrite: Whether to replace such files there.
+
+    Returns:
+        The largest difference from torch, relative to values that are larger than 1.
+    """
+    _needed()
+    folder = Path(folder)
+    there = [name for name in FILES if (folder / name).exists()]
+    if there and not overwrite:
+        raise UnweaveError(
+            f"{folder / there[0]} is already there; choose another folder, or add --overwrite"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UnweaveError(f"{folder} is a file; choose a folder")
+    scaling = {} if isinstance(model, Model) else _scaling(Path(model))
+    model = model if isinstance(model, Model) else open_model(model)
+    check_trained(model)
+    model = _on_cpu(model)
+    files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
+    difference = largest_difference(model, files[ENCODER], files[DECODER])
+    if not difference <= TOLERANCE:  # NaN too
+        raise UnweaveError(
+            f"the exported networks differ from the model by {difference:.2g}, more than "
+            f"{TOLERANCE:g}; nothing was written; please report this"
+        )
+    about = json.dumps({**_about(model, difference), **scaling}, indent=1, ensure_ascii=False)
+    for name, content in {**files, ABOUT: f"{about}\n".encode()}.items():
+        with whole_file(folder / name) as temporary:
+            temporary.write_bytes(content)
+    return difference
+
+
+def encoder_graph(model: Model) -> bytes:
+    """The encoder as the content of an ONNX file."""
+    graph = _Graph("images", model.shape)
+    _add_network(graph, model, "encoder")
+    sizes = graph.constant(np.array([model.config.latents] * 2, np.int64))
+    graph.add("Split", sizes, outputs=("mean", "logvar"), axis=1)
+    return graph.content(dict.fromkeys(("mean", "logvar"), (model.config.latents,)))
+
+
+def decoder_graph(model: Model) -> bytes:
+    """The decoder as the content of an ONNX file."""
+    graph = _Graph("codes", (model.config.latents,))
+    _add_network(graph, model, "decoder")
+    if model.config.likelihood == "bernoulli":
+        graph.add("Sigmoid", outputs=("images",))
+    else:
+        bounds = [graph.constant(np.array(bound, np.float32)) for bound in (0, 1)]
+        graph.add("Clip", *bounds, outputs=("images",))
+    return graph.content({"images": model.shape})
+
+
+class _Graph:
+    """A row of ONNX nodes, each of which takes what the last one gave.
+
+    Args:
+        name: Of the input.
+        shape: Of the input, without the batch.
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        self.input = name, shape
+        self.last = name
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: np.ndarray) -> str:
+        """Keep an array in the file; its name."""
+        from onnx import numpy_helper
+
+        name = f"constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, outputs: Sequence[str] = (), **settings: Any) -> None:
+        """Add a node of the last result and further inputs."""
+        from onnx import helper
+
+        outputs = list(outputs) or [f"result{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(kind, [self.last, *inputs], outputs, **settings))
+        self.last = outputs[0]
+
+    def content(self, outputs: Mapping[str, tuple[int, ...]]) -> bytes:
+        """The whole file, as bytes, once ONNX's own checker is content."""
+        from onnx import TensorProto, checker, helper
+
+        def value(name: str, shape: tuple[int, ...]) -> Any:
+            return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
+
+        results = [value(name, shape) for name, shape in outputs.items()]
+        graph = helper.make_graph(
+            self.nodes, "unweave", [value(*self.input)], results, self.constants
+        )
+        file = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="unweave",
+            producer_version=__version__,
+        )
+        checker.check_model(file, full_check=True)
+        return file.SerializeToString()
+
+
+def _add_network(graph: _Graph, model: Model, name: str) -> None:
+    network: Network = networks_of(model.config, model.shape)[MODEL][name]
+    weights = {key: value.numpy() for key, value in model.named_parameters().items()}
+    for place, layer in enumerate(network.layers):
+        own = {key: weights[f"{name}/{place}.{key}"] for key in layer.shapes}
+        _add_layer(graph, layer, own)
+
+
+def _add_layer(graph: _Graph, layer: Layer, weights: Mapping[str, np.ndarray]) -> None:
+    if isinstance(layer, Reshape):
+        _reshape(graph, layer.shape)
+    elif isinstance(layer, Linear):
+        _dense(graph, weights["weight"], weights["bias"], layer.activation)
+    elif isinstance(layer, Expand):
+        bias = np.tile(weights["bias"], layer.side**2)
+        _dense(graph, weights["weight"], bias, layer.activation)
+        _reshape(graph, (layer.side, layer.side, layer.outputs))
+    elif isinstance(layer, Conv):
+        _convolve(graph, layer, weights)
+    else:
+        raise TypeError(f"no ONNX for {type(layer).__name__}; add it in {__name__}")
+
+
+def _reshape(graph: _Graph, shape: tuple[int, ...]) -> None:
+    graph.add("Reshape", graph.constant(np.array([-1, *shape], np.int64)))
+
+
+def _dense(graph: _Graph, weight: np.ndarray, bias: np.ndarray, activation: str) -> None:
+    graph.add("Gemm", graph.constant(weight), graph.constant(bias))
+    if activation != "none":
+        kind, settings = ACTIVATIONS[activation]
+        graph.add(kind, **settings)
+
+
+def _convolve(graph: _Graph, layer: Conv, weights: Mapping[str, np.ndarray]) -> None:
+    """A convolution or its transpose; ONNX has channels first, runtimes cancel the transposes."""
+    margin = (layer.kernel - 2) // 2
+    graph.add("Transpose", perm=[0, 3, 1, 2])
+    graph.add(
+        "ConvTranspose" if isinstance(layer, ConvTranspose) else "Conv",
+        # [k, k, C, O] to [O, C, k, k], which for the transpose is [inputs, outputs, k, k].
+        graph.constant(weights["weight"].transpose(3, 2, 0, 1)),
+        graph.constant(weights["bias"]),
+        strides=[2, 2],
+        pads=[margin] * 4,
+        kernel_shape=[layer.kernel] * 2,
+    )
+    if layer.relu:
+        graph.add("Relu")
+    graph.add("Transpose", perm=[0, 2, 3, 1])
+
+
+def largest_difference(model: Model, encoder: bytes, decoder: bytes) -> float:
+    """How far onnxruntime's results are from torch's, on random images and codes."""
+    rng = np.random.default_rng(0)
+    found = [0.0]
+    for batch in CHECKED_BATCHES:
+        images = rng.random((batch, *model.shape), np.float32)
+        images[:1] = images[:1] > 0.5
+        codes = rng.normal(size=(batch, model.config.latents)).astype(np.float32)
+        pairs = [
+            *zip(_run(encoder, images=images), model.encode(images), strict=True),
+            *zip(_run(decoder, codes=codes), [model.decode(codes)], strict=True),
+        ]
+        found += [np.max(np.abs(a - b) / np.maximum(1, np.abs(b))) for a, b in pairs]
+    return float(np.max(found))
+
+
+def _run(content: bytes, **inputs: np.ndarray) -> list[np.ndarray]:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+def _about(model: Model, difference: float) -> dict[str, Any]:
+    """What somebody needs to know who has only the files."""
+    latents = ["batch", model.config.latents]
+    images = {
+        "name": "images",
+        "type": "float32",
+        "shape": ["batch", *model.shape],
+        "axes": ["batch", "height", "width", "channels"],
+        "values": "0 … 1: bytes divided by 255",
+    }
+    codes = {"type": "float32", "shape": latents, "axes": ["batch", "latents"]}
+    return {
+        "made_by": f"unweave {__version__}",
+        "encoder": {
+            "file": ENCODER,
+            "inputs": [images],
+            "outputs": [
+                {"name": "mean", **codes, "values": "about -4 … 4; the code of an image"},
+                {
+                    "name": "logvar",
+                    **codes,
+                    "values": "log-variances of the codes, about 0 or less",
+                },
+            ],
+        },
+        "decoder": {
+            "file": DECODER,
+            "inputs": [{"name": "codes", **codes, "values": "about -4 … 4"}],
+            "outputs": [images],
+        },
+        "largest_difference_from_torch": difference,
+        "trained_with": model.config.to_dict(),
+    }
+
+
+def _scaling(folder: Path) -> dict[str, Any]:
+    """How features become what the encoder takes, where an `Unweaver` was fitted to such."""
+    note = folder / "unweaver.json"
+    if not note.exists():
+        return {}
+    from unweave.unweaver import Features, Unweaver
+
+    rows = Unweaver.load(folder).rows_
+    if not isinstance(rows, Features):
+        return {}
+    return {
+        "features": {
+            "images": "(features - low) / span, one value for each pixel",
+            "low": rows.low.tolist(),
+            "span": rows.span.tolist(),
+        }
+    }
+
+
+def _on_cpu(model: Model) -> Model:
+    return model.to("cpu")  # type: ignore[return-value] # of its own type
+
+
+def _needed() -> None:
+    try:
+        import onnx  # noqa: F401 - only whether it is there
+        import onnxruntime  # noqa: F401 - the same
+    except ImportError as error:
+        raise UnweaveError(
+            f"exporting needs {error.name}, which is not installed; pip install 'unweave[onnx]'"
+        ) from error

@@ -1,0 +1,469 @@
+"""An estimator with scikit-learn's manners: images or rows of features in, codes out."""
+
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unweave.data.arrays import as_store
+from unweave.data.cache import write_errors
+from unweave.data.dataset import Dataset
+from unweave.data.stores import Floats
+from unweave.errors import DataError, UnknownNameError
+from unweave.fitting import MINUTES, RATE, SEEDS
+from unweave.fitting import fit as fit_fleet
+from unweave.fleet.models import Model
+from unweave.fleet.models import load as load_model
+from unweave.methods import METHODS, Method
+from unweave.metrics.elbo import kl_divergence, log_likelihood
+from unweave.nets.adam import Adam
+from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_of_latents
+from unweave.streams import Stream
+
+__all__ = ["InputError", "Unweaver"]
+
+CONVOLVED = (32, 64, 128)
+LARGEST_SMALL, LARGEST_DENSE = 256, 128 * 128 * 3
+"""Numbers in a row for which `small_mlp` does, and for which `mlp` can: 1,200 weights for each."""
+ROWS_AT_ONCE = 4_096
+NOTE, RANKING = "unweaver.json", "ranking.parquet"
+
+
+class InputError(DataError, ValueError):
+    """Values or parameters that an `Unweaver` cannot take."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Rows that are images.
+
+    Args:
+        shape: Height, width and channels.
+        layout: What one image of the user's looks like: `(H, W)`, `(H, W, C)` or `(H * W * C,)`.
+        top: The whole number that stands for white: 255, or 1 where all are 0 or 1.
+    """
+
+    shape: tuple[int, int, int]
+    layout: tuple[int, ...]
+    top: int
+
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
+        """Bytes or float32 in [0, 1], `[n, H, W, C]`."""
+        low, high = rows.min(), rows.max()
+        top = 1 if rows.dtype.kind in "fb" else self.top
+        if low < 0 or high > top:
+            raise InputError(
+                f"images are bytes or floats in [0, 1], but X has values from {low:g} to {high:g}"
+                "; scale them, or leave out shape where X has features"
+            )
+        if rows.dtype.kind == "f":
+            values: np.ndarray = rows.astype(np.float32, copy=False)
+        elif top == 1:
+            values = rows.astype(np.uint8) * np.uint8(255)
+        else:
+            values = rows.astype(np.uint8, copy=False)
+        return values.reshape(len(rows), *self.shape)
+
+    def restored(self, images: np.ndarray) -> np.ndarray:
+        """Images as the user laid them out."""
+        return images.reshape(len(images), *self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows of any real numbers, scaled to [0, 1], which networks see as images `1 × p × 1`.
+
+    Args:
+        low: The smallest value of each feature, `[p]`.
+        span: How far the largest is from it, `[p]`; 1 where all are the same.
+    """
+
+    low: np.ndarray
+    span: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        return 1, len(self.low), 1
+
+    def pixels(self, rows: np.ndarray) -> np.ndarray:
+        """Scaled features, float32 `[n, 1, p, 1]`; new ones may lie outside [0, 1]."""
+        scaled = (rows - self.low) / self.span
+        return scaled.astype(np.float32).reshape(len(rows), *self.shape)
+
+    def restored(self, images: np.ndarray) -> np.ndarray:
+        """Features on their own scale, `[n, p]`."""
+        return images.reshape(len(images), -1) * self.span + self.low
+
+
+# scikit-learn has no types, so its classes count as Any.
+class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Trains a fleet without labels, keeps the model that others resemble, and encodes with it.
+
+    X is images, `[n, H, W, C]` or `[n, H, W]`, bytes or floats in [0, 1]; the same as rows, with
+    `shape`; or rows of features of any scale. Square images of 32, 64 or 128 pixels are convolved,
+    all else goes through dense layers. Labels are never looked at.
+
+    Args:
+        method: The name of a method, or one with its hyperparameters, `BetaVAE(beta=[1, 4])`.
+        strengths: Values of the named method's first strength (β of a β-VAE, γ of FactorVAE); by
+            default those of `uw.fit`, or the method's own.
+        seeds: How many models for each strength; by default 4, on a GPU 10.
+        steps: Updates of the parameters; None for as many as fit into `minutes`, which depends on
+            the machine.
+        minutes: That training may take, about, where `steps` is None.
+        latents: Size of the code.
+        active: Whether codes have only the latents that carry more than 0.01 nats, those that
+            carry most first (one at least), in place of all in the model's order.
+        shape: Height, width and, if more than one, channels, where rows of X are images.
+        architecture: Of `ARCHITECTURES`; by default as above.
+        likelihood: Of `LIKELIHOODS`; by default `"bernoulli"` for images, `"narrow_gaussian"` for
+            features.
+        batch: Rows per step.
+        learning_rate: Of Adam.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far training is.
+        random_state: Of everything that is drawn. None is not random: the seeds are 0, 1, 2 ….
+
+    Attributes:
+        model_: The model that was chosen, see `uw.Model`.
+        fit_: All models and what they agree on, see `uw.fit`; not kept by `save`.
+        ranking_: The models, best first.
+        kl_: What each latent carries on the rows of training, in nats, `[latents]`.
+        active_: The latents that carry more than 0.01 nats, those that carry most first.
+        rows_: How rows become what networks see.
+        n_features_in_: Numbers in a row of X.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(100, 3))
+        >>> unweaver = Unweaver(steps=2, seeds=1, latents=2).fit(X)
+        >>> unweaver.transform(X).shape, unweaver.get_feature_names_out().tolist()
+        ((100, 2), ['z0', 'z1'])
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "beta-vae",
+        *,
+        strengths: Any = None,
+        seeds: int | None = None,
+        steps: int | None = 2_000,
+        minutes: float = MINUTES,
+        latents: int = 10,
+        active: bool = False,
+        shape: Sequence[int] | None = None,
+        architecture: str | None = None,
+        likelihood: str | None = None,
+        batch: int = 64,
+        learning_rate: float = RATE,
+        device: str | None = None,
+        progress: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.strengths = strengths
+        self.seeds = seeds
+        self.steps = steps
+        self.minutes = minutes
+        self.latents = latents
+        self.active = active
+        self.shape = shape
+        self.architecture = architecture
+        self.likelihood = likelihood
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.device = device
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - every estimator takes y
+        """Train the fleet and choose a model; y is not looked at."""
+        rows, shape = self._rows(X, fitting=True)
+        self.rows_: Images | Features = self._kind(rows, shape, X)
+        pixels = self.rows_.pixels(rows)
+        images = isinstance(self.rows_, Images)
+        store = as_store(pixels) if pixels.dtype == np.uint8 else Floats(pixels)
+        data = Dataset("images" if images else "features", store)
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"steps must be at least 1, but got {self.steps}")
+        self.fit_ = fit_fleet(
+            data,
+            self._method(),
+            seeds=self._seeds(),
+            steps=self.steps,
+            minutes=self.minutes,
+            device=self._device(),
+            progress=self.progress,
+            fewest=2,
+            batch=self.batch,
+            latents=self.latents,
+            architecture=self.architecture or _architecture(self.rows_.shape),
+            likelihood=self.likelihood or ("bernoulli" if images else "narrow_gaussian"),
+            optimiser=Adam(lr=self.learning_rate),
+        )
+        self.model_: Model = self.fit_.best
+        self.ranking_: pd.DataFrame = self.fit_.ranking
+        means, logvars = self._encode(pixels[drawn_rows(data, ROWS, seed=0)])
+        self.kl_: np.ndarray = kl_of_latents(means[None], logvars[None])[0]
+        self._centre = means.mean(0)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Mean codes, float32 `[n, latents]`; `get_feature_names_out` names their columns."""
+        means, _ = self._encode(self._pixels(X))
+        return means[:, self._columns()]
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """What codes decode to, laid out as X was when fitted: images are floats in [0, 1].
+
+        Latents that codes leave out, being inactive, are given their mean.
+        """
+        check_is_fitted(self)
+        columns = self._columns()
+        given = check_array(X, dtype=np.float32)
+        if given.shape[1] != len(columns):
+            raise InputError(f"codes have {len(columns)} columns here, but X has {given.shape[1]}")
+        codes = np.tile(self._centre, (len(given), 1))
+        codes[:, columns] = given
+        return self.rows_.restored(self._placed().decode(codes))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - every estimator takes y
+        """The mean ELBO in nats per image, higher is better: log p(x|z) - KL(q(z|x) ‖ N(0, I)).
+
+        One z is drawn for each image, always with the same noise. A Gaussian is without its
+        constant, which is the same for all models.
+        """
+        pixels = self._pixels(X)
+        model, total = self._placed(), 0.0
+        for start, part in _parts(pixels):
+            mean, logvar = model.encode(part)
+            places = torch.arange(start, start + len(part))
+            noise = Stream(0, "score").normal(places, mean.shape[1]).numpy()
+            decoded = model.decode(mean + np.exp(logvar / 2) * noise)
+            total += log_likelihood(part, decoded, model.config.likelihood).sum()
+            total -= kl_divergence(mean, logvar).sum()
+        return float(total / len(pixels))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
+        """The names of the columns of codes: z and the number of the latent in the model."""
+        check_is_fitted(self)
+        return np.array([f"z{latent}" for latent in self._columns()], dtype=object)
+
+    @property
+    def active_(self) -> np.ndarray:
+        """The latents that carry more than 0.01 nats, those that carry most first."""
+        order = np.argsort(-self.kl_, kind="stable")
+        return order[: max(1, int((self.kl_ > INFORMATIVE_KL).sum()))]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted estimator into `folder`, which must not exist yet; no pickle.
+
+        The folder is also that of a saved model, which `uw.load`, `unweave encode` and `unweave
+        export` take. A `random_state` that is no number is not kept.
+        """
+        check_is_fitted(self)
+        folder = Path(folder)
+        if folder.exists():
+            raise InputError(f"{folder} is already there; choose another folder")
+        with write_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as t:
+                whole = self.model_.save(Path(t) / folder.name)
+                self.ranking_.to_parquet(whole / RANKING, index=False)
+                text = json.dumps(self._note(), indent=1, default=_plain)
+                (whole / NOTE).write_text(text + "\n")
+                whole.rename(folder)
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, method: type[Method] | None = None) -> Self:
+        """The estimator in a folder that `save` wrote.
+
+        Args:
+            folder: Where it was saved.
+            method: The class of its method, where that is your own and not one of `METHODS`.
+        """
+        folder = Path(folder)
+        model = load_model(folder, method=method)
+        known = METHODS if method is None else {**METHODS, method.name: method}
+        try:
+            note = json.loads((folder / NOTE).read_text())
+            parameters = note["parameters"]
+            if isinstance(parameters["method"], dict):
+                name = parameters["method"].pop("name")
+                parameters["method"] = known[name](**parameters["method"])
+            fitted = cls(**parameters)
+            fitted.rows_ = _rows_from(note["rows"])
+            fitted.kl_ = np.array(note["kl"])
+            fitted._centre = np.array(note["centre"], np.float32)
+            fitted.n_features_in_ = note["n_features_in"]
+            if note["feature_names_in"] is not None:
+                fitted.feature_names_in_ = np.array(note["feature_names_in"], dtype=object)
+            fitted.ranking_ = pd.read_parquet(folder / RANKING)
+        except FileNotFoundError as error:
+            missing = Path(error.filename).name
+            raise InputError(
+                f"{folder} holds a model, but no Unweaver: {missing} is missing; take uw.load"
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model"
+            ) from error
+        fitted.model_ = model
+        return fitted
+
+    def _note(self) -> dict[str, Any]:
+        """All that the model does not know of this estimator, as plain data."""
+        parameters = self.get_params(deep=False)
+        if isinstance(self.method, Method):
+            parameters["method"] = {"name": self.method.name, **asdict(self.method)}
+        if not isinstance(self.random_state, int | np.integer):
+            parameters["random_state"] = None
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "parameters": parameters,
+            "rows": asdict(self.rows_),
+            "kl": self.kl_,
+            "centre": self._centre,
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": names,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _columns(self) -> np.ndarray:
+        """The latents that codes have."""
+        return self.active_ if self.active else np.arange(len(self.kl_))
+
+    def _pixels(self, X: Any) -> np.ndarray:
+        """What the model sees of X."""
+        check_is_fitted(self)
+        rows, shape = self._rows(X, fitting=False)
+        if shape not in (None, self.rows_.shape):
+            raise InputError(
+                f"this model takes images {_size(self.rows_.shape)}, not {_size(shape)}"
+            )
+        return self.rows_.pixels(rows)
+
+    def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:
+        """X as rows `[n, p]` that scikit-learn has checked; the shape of images, if it has one."""
+        shape = None
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if len(X.shape) > 2:
+            X = np.asarray(X)
+            height, width, channels, *more = (*X.shape[1:], 1)[: max(3, X.ndim - 1)]
+            if more or channels not in (1, 3):
+                raise InputError(
+                    f"images are [n, H, W] or [n, H, W, C] with 1 or 3 channels, but X has the "
+                    f"shape {list(X.shape)}; reshape it"
+                )
+            shape = height, width, channels
+            X = X.reshape(len(X), math.prod(shape))
+        fewest = 2 if fitting else 1
+        return validate_data(self, X, reset=fitting, ensure_min_samples=fewest), shape
+
+    def _kind(
+        self, rows: np.ndarray, shape: tuple[int, int, int] | None, X: Any
+    ) -> Images | Features:
+        """What the rows of training are."""
+        asked = None if self.shape is None else (*self.shape, 1)[: max(3, len(self.shape))]
+        if asked is not None and (len(asked) != 3 or math.prod(asked) != rows.shape[1]):
+            raise InputError(
+                f"images of shape {_size(asked)} have {math.prod(asked):,} numbers, but rows of X "
+                f"have {rows.shape[1]:,}; give the shape of these"
+            )
+        if shape is not None and asked not in (None, shape):
+            raise InputError(f"X has images {_size(shape)}, but shape says {_size(asked)}")
+        shape = shape or asked
+        if shape is None:
+            low, high = (np.asarray(v, np.float64) for v in (rows.min(0), rows.max(0)))
+            return Features(low, np.where(high > low, high - low, 1.0))
+        whole = rows.dtype.kind in "iu"
+        binary = whole and rows.max() == 1 and rows.min() == 0
+        return Images(shape, tuple(np.shape(X)[1:]), 1 if binary else 255)
+
+    def _method(self) -> Method | None:
+        """The method with its strengths; None for what `uw.fit` does by default."""
+        if isinstance(self.method, Method):
+            if self.strengths is not None:
+                raise InputError(
+                    f"{self.method} has its own strengths; give its name, or leave strengths out"
+                )
+            return self.method
+        name = str(self.method).replace("-", "_").lower()
+        if name not in METHODS:
+            raise UnknownNameError("method", str(self.method), METHODS)
+        kind = METHODS[name]
+        if self.strengths is None:
+            return None if name == "beta_vae" else kind()
+        if not kind.stackable():
+            raise InputError(f"{self.method} has no strength; leave strengths out")
+        return kind(**{kind.stackable()[0]: np.atleast_1d(self.strengths).tolist()})
+
+    def _seeds(self) -> list[int]:
+        count = SEEDS[self._device().type] if self.seeds is None else self.seeds
+        if count < 1:
+            raise InputError(f"seeds must be at least 1, but got {count}")
+        if self.random_state is None:
+            return list(range(count))
+        return check_random_state(self.random_state).randint(2**31 - 1, size=count).tolist()
+
+    def _device(self) -> torch.device:
+        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _placed(self) -> Model:
+        """The model where it is to work; kept on the CPU, it can be pickled for any machine."""
+        return self.model_.to(self._device())  # type: ignore[return-value] # of its own type
+
+    def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        model = self._placed()
+        means, logvars = zip(*(model.encode(part) for _, part in _parts(pixels)), strict=True)
+        return np.concatenate(means), np.concatenate(logvars)
+
+
+def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Some thousand rows at a time, and where they begin."""
+    for start in range(0, len(pixels), ROWS_AT_ONCE):
+        yield start, pixels[start : start + ROWS_AT_ONCE]
+
+
+def _architecture(shape: tuple[int, int, int]) -> str:
+    height, width, _ = shape
+    if height == width and height in CONVOLVED:
+        return "conv"
+    if math.prod(shape) > LARGEST_DENSE:
+        raise InputError(
+            f"images {_size(shape)} are too large for dense layers; make them squares of "
+            "32, 64 or 128 pixels"
+        )
+    return "small_mlp" if math.prod(shape) <= LARGEST_SMALL else "mlp"
+
+
+def _size(shape: Sequence[int] | None) -> str:
+    return " × ".join(map(str, shape or ()))
+
+
+def _rows_from(plain: Mapping[str, Any]) -> Images | Features:
+    if "low" in plain:
+        return Features(np.array(plain["low"]), np.array(plain["span"]))
+    height, width, channels = plain["shape"]
+    return Images((height, width, channels), tuple(plain["layout"]), int(plain["top"]))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's arrays and numbers as Python's; anything else by its name."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
