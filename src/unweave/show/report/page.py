@@ -1,0 +1,589 @@
+"""The page: what was found, put into the template, and made to fit."""
+
+import base64
+import hashlib
+import importlib.metadata
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import unweave
+from unweave.data.cache import whole_file
+from unweave.errors import UnweaveError
+from unweave.progress import lines
+from unweave.show.report.again import load_code, train_code
+from unweave.show.report.findings import Findings, Part, evenly, settings_of
+from unweave.show.report.pictures import (
+    LEVELS,
+    Strips,
+    data_sheet,
+    fitted,
+    reversed_strip,
+    shown_and_rebuilt,
+    traversed,
+)
+from unweave.show.report.sources import ABOUT, DIVERGED, TRAINED
+from unweave.show.report.words import (
+    SYMBOLS,
+    label,
+    listed,
+    meaning,
+    method_name,
+    models,
+    setting,
+    value_text,
+)
+
+__all__ = ["summary", "write"]
+
+MOST_SHOWN = 2_000
+"""Models in the leader board and the charts."""
+TABLES_SHARE = 0.6
+"""Of the limit, what the page may take before the pictures of the models."""
+LEAST_PICTURE = 1_500
+"""Characters below which a picture shows nothing."""
+HERO, FACTOR, SHEET = 0.04, 0.003, 0.012
+"""Shares of the limit that single pictures may take."""
+FIRST_LEVEL, HERO_LEVEL = 2, 0
+FOUND = ("udr", "active", "found", "front")
+MAIN = ("reconstruction", "kl", *FOUND)
+LOSSES = ("loss", "discriminator loss")
+DRAWING = "drawing models"
+FEW_TROUBLES = 100
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the leader board.
+
+    Args:
+        key: Its name in the table.
+        label: Its heading.
+        numeric: Whether it holds numbers, and so can be an axis.
+        more: Whether it is hidden until it is asked for.
+    """
+
+    key: str
+    label: str
+    numeric: bool = True
+    more: bool = False
+
+
+def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path:
+    """Write the report, within its limit; pictures of models take what the rest leaves."""
+    still = _still_pictures(found, limit)
+    shown, page = MOST_SHOWN, ""
+    while True:
+        board = _shown(found, shown)
+        page = _render(found, board, still, {}, len(board))
+        if len(page.encode()) <= TABLES_SHARE * limit or shown <= 1:
+            break
+        shown = max(1, min(shown, len(board)) // 2)
+    strips = _strips(found, board, limit - len(page.encode()), progress)
+    while True:
+        page = _render(found, board, still, strips, len(board))
+        size = len(page.encode())
+        if size <= limit:
+            break
+        if not strips:
+            raise UnweaveError(
+                f"a report of these models takes {size:,} bytes without any picture, but the limit"
+                f" is {limit:,}; raise it"
+            )
+        kept = int(len(strips) * min(0.95, limit / size))
+        strips = dict(list(strips.items())[:kept])
+    with whole_file(out) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return out
+
+
+def summary(found: Findings, part: Part) -> str:
+    """A part of the report in one sentence."""
+    table = found.table.set_index("run").loc[part.runs]
+    strengths = len(table[["method", "strength"]].drop_duplicates())
+    methods = table["method"].nunique()
+    lost = int((table["state"] == DIVERGED).sum())
+    kinds = [f"{methods} methods"] if methods > 1 else []
+    kinds += [f"{strengths} strengths"] if strengths > methods else []
+    subject = models(len(part.runs))
+    subject += f" ({lost} diverged)" if lost else ""
+    subject += f" of {' and '.join(kinds)}" if kinds else ""
+    images = "" if part.data is None else f"{len(part.data.support):,} images of "
+    words = [f"{subject} on {images}{part.name}"]
+    if part.agreed is not None:
+        words.append(str(part.agreed))
+    if part.chosen is not None and len(part.runs) > 1:
+        how = "chosen" if "without labels" not in part.why else "chosen without labels"
+        words.append(f"{how}: {found.names[part.chosen]}")
+    return "; ".join(words) + "."
+
+
+@dataclass(frozen=True, eq=False)
+class _Still:
+    """The pictures that do not depend on how many models there are, by part."""
+
+    heroes: Sequence[Mapping[str, Any] | None]
+    factors: Sequence[Sequence[Mapping[str, Any]]]
+    sheets: Sequence[Mapping[str, Any] | None]
+
+
+def _still_pictures(found: Findings, limit: int) -> _Still:
+    share = limit / max(1, len(found.parts))
+    return _Still(
+        [_hero(found, part, int(HERO * share)) for part in found.parts],
+        [_factors(found, part, int(FACTOR * share)) for part in found.parts],
+        [_sheet(part, int(SHEET * share)) for part in found.parts],
+    )
+
+
+def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
+    if part.chosen is None:
+        return None
+    try:
+        model = found.given.model(part.chosen).to(found.device)
+    except UnweaveError:
+        return None
+    strips = traversed(model, part, part.chosen)
+    picture, _ = fitted(strips.images, most, HERO_LEVEL)
+    pair = ""
+    if part.data is not None:
+        pair, _ = fitted(shown_and_rebuilt(model, part.data), most // 4, HERO_LEVEL)
+    if not picture:
+        return None
+    return {
+        "picture": picture,
+        "pair": pair,
+        "rows": _row_labels(part, part.chosen, strips),
+        "name": found.names[part.chosen],
+        "ratio": _ratio(strips.images),
+    }
+
+
+def _factors(found: Findings, part: Part, most: int) -> list[Mapping[str, Any]]:
+    """The shared factors, each with a strip of the model that has it most clearly."""
+    if part.agreed is None:
+        return []
+    rows = []
+    for factor in part.agreed.factors.itertuples():
+        members = part.agreed.members
+        members = members[members["factor"] == factor.factor]
+        best = members.loc[members["correlation"].idxmax()]
+        run = part.compared[int(best["model"])]
+        model = found.given.model(run).to(found.device)
+        strips = traversed(model, part, run)
+        picture = ""
+        if best["latent"] in strips.latents:
+            row = strips.latents.index(int(best["latent"]))
+            images = reversed_strip(strips.images[row : row + 1], int(best["sign"]))
+            picture, _ = fitted(images, most, FIRST_LEVEL)
+        follows = part.follows[factor.factor] if part.follows else None
+        rows.append(
+            {
+                "number": factor.factor + 1,
+                "found_by": int(factor.found_by),
+                "of": int(factor.of),
+                "correlation": f"{factor.correlation:.2f}",
+                "best": found.names[run],
+                "latent": int(best["latent"]),
+                "picture": picture,
+                "follows": follows,
+            }
+        )
+    return rows
+
+
+def _sheet(part: Part, most: int) -> Mapping[str, Any] | None:
+    if part.data is None or hasattr(part.data, "curves"):
+        return None
+    strips = data_sheet(part.data)
+    picture, _ = fitted(strips.images, most, FIRST_LEVEL)
+    return {"picture": picture, "rows": strips.notes} if picture else None
+
+
+def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]:
+    """Of each latent its number, its KL, and the shared factor that it is."""
+    factors: dict[int, int] = {}
+    if part.agreed is not None and run in part.compared:
+        members = part.agreed.members
+        own = members[members["run"] == run]
+        factors = dict(zip(own["latent"], own["factor"], strict=True))
+    rows = []
+    for latent, note in zip(strips.latents, strips.notes, strict=True):
+        factor = factors.get(latent)
+        follows = ""
+        if factor is not None and part.follows and part.follows[factor][1] >= 0.5:
+            follows = part.follows[factor][0]
+        number = None if factor is None else int(factor) + 1
+        rows.append({"latent": latent, "note": note, "factor": number, "follows": follows})
+    return rows
+
+
+def _ratio(images: np.ndarray) -> str:
+    rows, columns, height, width, _ = images.shape
+    return f"{columns * width} {rows * height}"
+
+
+def _strips(
+    found: Findings, board: pd.DataFrame, room: int, progress: bool
+) -> dict[str, dict[str, Any]]:
+    """The traversals of as many models as there is room for, chosen and best ones first."""
+    chosen = [part.chosen for part in found.parts]
+    order = board.assign(first=~board["run"].isin(chosen)).sort_values(
+        ["first", "udr"], ascending=[True, False], na_position="last", kind="stable"
+    )
+    runs = order.loc[order["state"] != DIVERGED, "run"].tolist()
+    overhead = 400
+    runs = runs[: max(0, room // (LEAST_PICTURE + overhead))]
+    strips: dict[str, dict[str, Any]] = {}
+    level = FIRST_LEVEL
+    with lines({DRAWING: len(runs)} if runs else {}, progress) as advance:
+        for done, run in enumerate(runs):
+            part = found.part_of(run)
+            try:
+                model = found.given.model(run).to(found.device)
+            except UnweaveError:
+                room -= overhead
+                continue
+            drawn = traversed(model, part, run)
+            share = room // (len(runs) - done) - overhead
+            # What others did not need is there for the next: quality may rise again by a level.
+            picture, level = fitted(drawn.images, share, max(FIRST_LEVEL, level - 1))
+            labels = [
+                [row["latent"], row["note"], row["factor"]] for row in _row_labels(part, run, drawn)
+            ]
+            if picture:
+                strips[run] = {"picture": picture, "rows": labels}
+            room -= len(picture) + overhead
+            advance(DRAWING, 1)
+    return strips
+
+
+def _shown(found: Findings, most: int) -> pd.DataFrame:
+    """The rows of the leader board: the chosen models first, then by UDR, diverged ones last."""
+    table = found.table
+    runs = table["run"].tolist()
+    if len(runs) > most:
+        kept = [part.chosen for part in found.parts if part.chosen is not None]
+        spread = evenly(table, [run for run in runs if run not in kept], max(most - len(kept), 0))
+        table = table[table["run"].isin([*kept, *spread])]
+    places = {run: k for k, part in enumerate(found.parts) for run in part.runs}
+    chosen = [part.chosen for part in found.parts]
+    keys = pd.DataFrame(
+        {
+            "part": table["run"].map(places),
+            "lost": table["state"] == DIVERGED,
+            "rest": ~table["run"].isin(chosen),
+            "udr": -table["udr"],
+        }
+    )
+    order = keys.sort_values(["part", "lost", "rest", "udr"], kind="stable").index
+    return table.loc[order].reset_index(drop=True)
+
+
+def columns_of(found: Findings) -> list[Column]:
+    """The columns of the leader board after the model's name."""
+    table = found.table
+    same, varied = settings_of(found.given)
+    own = [name.removeprefix("method.") for name in (*same, *varied) if name.startswith("method.")]
+    columns = [Column("data", "data", numeric=False)] if table["data"].nunique() > 1 else []
+    columns += [Column("method", "method", numeric=False)]
+    if table["strength"].notna().any():
+        columns.append(Column("strength", _strength_label(found)))
+    columns.append(Column("seed", "seed"))
+    numbers = [
+        name
+        for name in table.columns
+        if name not in ABOUT and name not in own and pd.api.types.is_numeric_dtype(table[name])
+    ]
+    main = [name for name in MAIN if name in numbers and table[name].notna().any()]
+    columns += [Column(name, label(name)) for name in main]
+    rest = [name for name in numbers if name not in MAIN]
+    headline = [name for name in rest if "." not in name.removeprefix("sampled.")]
+    columns += [Column(name, label(name), more=name in LOSSES) for name in headline]
+    columns += [Column(name, label(name), more=True) for name in rest if name not in headline]
+    return columns
+
+
+def _strength_label(found: Findings) -> str:
+    """`β` where every strength is that of one setting, else `strength`."""
+    table, names = found.table, set()
+    for method, rows in table.groupby("method"):
+        config = found.given.configs[rows["run"].iloc[0]]["method"]
+        strength = rows["strength"].iloc[0]
+        names.add(next((n for n, v in config.items() if n != "name" and v == strength), str(method)))
+    name = names.pop() if len(names) == 1 else "strength"
+    return SYMBOLS.get(name, name.replace("_", " "))
+
+
+def text_of(value: Any) -> str:
+    """A number as the leader board shows it; a dash for none.
+
+    Example:
+        >>> [text_of(v) for v in (0.12345, -636.1896, 7.0, float("nan"), 1e-5, 123456.0)]
+        ['0.123', '−636.2', '7', '–', '1.0e−05', '123,456']
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    size = abs(number)
+    if number == int(number):
+        text = f"{int(number):,}"
+    elif size >= 1000:
+        text = f"{number:,.0f}"
+    elif size >= 10:
+        text = f"{number:.1f}"
+    else:
+        text = f"{number:.3f}" if size >= 0.0005 else f"{number:.1e}"
+    return text.replace("-", "−")
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON: numbers to six digits, nothing that is not finite."""
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) else float(f"{number:.6g}")
+
+
+def _groups(found: Findings, board: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """What models of one method and strength are called, and the group of each row."""
+    names = [found.names[run].rsplit(", seed ", 1)[0] for run in board["run"]]
+    keys = board.assign(name=names)[["method", "strength", "name"]].drop_duplicates()
+    ordered = keys.sort_values(["method", "strength", "name"], kind="stable")["name"].tolist()
+    groups = list(dict.fromkeys(ordered))
+    return groups, [groups.index(name) for name in names]
+
+
+def _heat(part: Part, places: Mapping[str, int], groups: Mapping[str, int]) -> Any:
+    """Agreement of every two models in hundredths, models sorted by group, then by UDR."""
+    if part.udr is None or part.mcc is None or part.latents is None:
+        return None
+    runs = [
+        (groups[run], -float(np.nan_to_num(part.udr.models[k])), k)
+        for k, run in enumerate(part.compared)
+        if part.latents.usable[k] and run in places
+    ]
+    order = [k for _, _, k in sorted(runs)]
+    if len(order) < 2:
+        return None
+    return {
+        "models": [places[part.compared[k]] for k in order],
+        "kinds": {
+            "UDR": _hundredths(part.udr.pairs[np.ix_(order, order)]),
+            "MCC": _hundredths(part.mcc[np.ix_(order, order)]),
+        },
+    }
+
+
+def _hundredths(pairs: np.ndarray) -> str:
+    return base64.b64encode(np.rint(pairs * 100).clip(0, 200).astype(np.uint8)).decode()
+
+
+def _render(
+    found: Findings,
+    board: pd.DataFrame,
+    still: _Still,
+    strips: Mapping[str, Any],
+    num_shown: int,
+) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("unweave.show.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = text_of
+    style, script = _asset("report.css"), _asset("report.js")
+    columns = columns_of(found)
+    groups, group_of = _groups(found, board)
+    places = {run: k for k, run in enumerate(board["run"])}
+    by_run = dict(zip(board["run"], group_of, strict=True))
+    part_of = {run: k for k, part in enumerate(found.parts) for run in part.runs}
+    heats = [_heat(part, places, by_run) for part in found.parts]
+    chosen = [part.chosen for part in found.parts]
+    records = [_record(row, columns, found) for row in board.to_dict("records")]
+    data = {
+        "names": [found.names[run] for run in board["run"]],
+        "runs": board["run"].tolist(),
+        "groups": groups,
+        "group": group_of,
+        "part": [part_of[run] for run in board["run"]],
+        "parts": [part.name for part in found.parts],
+        "method": [_method_place(groups, found, run) for run in board["run"]],
+        "methods": _methods(found),
+        "lost": [int(state == DIVERGED) for state in board["state"]],
+        "chosen": [places[run] for run in chosen if run in places],
+        "columns": [
+            {
+                "key": column.key,
+                "label": column.label,
+                "values": [_plain(value) for value in board[column.key]],
+            }
+            for column in columns
+            if column.numeric
+        ],
+        "heats": heats,
+        "strips": {str(places[run]): strip for run, strip in strips.items()},
+    }
+    template = environment.get_template("report.html.j2")
+    return template.render(
+        title=found.given.title,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        summaries=[summary(found, part) for part in found.parts],
+        parts=found.parts,
+        heroes=still.heroes,
+        factors=still.factors,
+        sheets=still.sheets,
+        heats=heats,
+        columns=columns,
+        records=records,
+        num_models=len(found.table),
+        num_shown=num_shown,
+        num_pictures=len(strips),
+        num_alive=int((board["state"] != DIVERGED).sum()),
+        meanings=_meanings(columns),
+        data=data,
+        facts=_facts(found),
+        agreement=any(heats),
+        any_data=any(part.data is not None for part in found.parts),
+        chosen_names=[found.names[run] for run in chosen if run is not None],
+        written=datetime.now(UTC).strftime("%d %B %Y").lstrip("0"),
+        levels=len(LEVELS),
+        models=models,
+    )
+
+
+def _record(
+    row: Mapping[str, Any], columns: Sequence[Column], found: Findings
+) -> Mapping[str, Any]:
+    cells = []
+    for column in columns:
+        value = row[column.key]
+        if column.key == "method":
+            value = method_name(value)
+        cells.append(text_of(value))
+    chosen = any(part.chosen == row["run"] for part in found.parts)
+    return {
+        "name": found.names[row["run"]],
+        "run": row["run"],
+        "chosen": chosen,
+        "lost": row["state"] == DIVERGED,
+        "cells": cells,
+    }
+
+
+def _methods(found: Findings) -> list[str]:
+    return [method_name(name) for name in dict.fromkeys(found.table["method"])]
+
+
+def _method_place(groups: Sequence[str], found: Findings, run: str) -> int:
+    del groups
+    names = list(dict.fromkeys(found.table["method"]))
+    return names.index(found.given.configs[run]["method"]["name"])
+
+
+def _meanings(columns: Sequence[Column]) -> list[Any]:
+    """The meaning of every headline number, each once."""
+    known = {}
+    for column in columns:
+        said = meaning(column.key)
+        if said is not None:
+            known.setdefault(said.name, said)
+    return list(known.values())
+
+
+def _facts(found: Findings) -> Mapping[str, Any]:
+    """What the last section lists."""
+    given = found.given
+    same, varied = settings_of(given)
+    trouble = [
+        {"name": found.names.get(run, run), "run": run, "state": state, "error": error}
+        for run, state, error in found.trouble
+    ]
+    lost = [run for run, state in zip(given.table["run"], given.table["state"], strict=True)]
+    lost = [run for run, state in zip(lost, given.table["state"], strict=True) if state == DIVERGED]
+    said = {run for run, _, _ in found.trouble}
+    trouble += [
+        {"name": found.names[run], "run": run, "state": DIVERGED, "error": ""}
+        for run in lost
+        if run not in said
+    ]
+    waiting = [f"{count:,} {state}" for state, count in given.waiting.items()]
+    chosen = next((part.chosen for part in found.parts if part.chosen is not None), None)
+    return {
+        "same": [(_setting_label(name), value_text(value)) for name, value in same.items()],
+        "varied": [
+            (_setting_label(name), _values_text(values)) for name, values in varied.items()
+        ],
+        "versions": _versions(),
+        "trouble": trouble[:FEW_TROUBLES],
+        "more_trouble": max(0, len(trouble) - FEW_TROUBLES),
+        "waiting": listed(waiting),
+        "again": train_code(given),
+        "load": load_code(given, chosen) if chosen is not None else "",
+        "data": [_data_facts(part) for part in found.parts],
+    }
+
+
+def _setting_label(name: str) -> str:
+    if name == "method.name":
+        return "method"
+    owner, _, short = name.rpartition(".")
+    text = SYMBOLS.get(short, short.replace("_", " "))
+    return f"{text} of Adam" if owner == "optimiser" else text
+
+
+def _values_text(values: Sequence[Any]) -> str:
+    words = [method_name(v) if isinstance(v, str) else value_text(v) for v in values]
+    return ", ".join(words) if len(words) <= 12 else f"{words[0]} … {words[-1]} ({len(words)} values)"
+
+
+def _data_facts(part: Part) -> Mapping[str, Any]:
+    data = part.data
+    if data is None:
+        return {"name": part.name, "count": "", "size": "", "factors": "", "missing": part.missing}
+    known = data.grid or data.labels
+    factors = [f"{axis.name} ({len(axis)})" for axis in known.axes] if known else []
+    return {
+        "name": part.name,
+        "count": f"{len(data.support):,}",
+        "size": " × ".join(map(str, data.shape)),
+        "factors": listed(factors) or "not known",
+        "missing": "",
+    }
+
+
+def _versions() -> list[tuple[str, str]]:
+    packages = ("torch", "numpy", "pandas", "scikit-learn")
+    return [
+        ("unweave", unweave.__version__),
+        *((name, importlib.metadata.version(name)) for name in packages),
+        ("Python", platform.python_version()),
+        ("platform", platform.platform(terse=True)),
+    ]
+
+
+def _asset(name: str) -> str:
+    return files("unweave.show.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
