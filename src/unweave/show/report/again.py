@@ -83,7 +83,7 @@ def _is_grid(configs: Sequence[Mapping[str, Any]]) -> bool:
 def _values(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The values of every setting of the method."""
     names = [name for name in configs[0]["method"] if name != "name"]
-    return {name: list(dict.fromkeys(c["method"][name] for c in configs)) for name in names}
+    return {name: sorted({c["method"][name] for c in configs}) for name in names}
 
 
 def _seeds(configs: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -130,7 +130,9 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     plainly = seeds == list(range(len(seeds)))
     arguments = [f"seeds={len(seeds) if plainly else seeds!r}", f"steps={first['steps']!r}"]
     call = ", ".join([*arguments, *words, f"out={out!r}"])
-    return f"{_data_code(first['data'])}\nuw.train(uw.methods.{kind.__name__}({said}), data, {call})"
+    return (
+        f"{_data_code(first['data'])}\nuw.train(uw.methods.{kind.__name__}({said}), data, {call})"
+    )
 
 
 def _quoted(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

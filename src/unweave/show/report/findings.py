@@ -6,7 +6,7 @@ part of the report. Shapes: M models of a part, n images, d latents.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import remember
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
+from unweave.fleet.models import Model
 from unweave.progress import lines
 from unweave.select import Consensus, Latents, UDRScores, consensus, fronts, mcc_pairs, udr_scores
 from unweave.select.latents import drawn_rows
@@ -101,6 +102,10 @@ class Findings:
     parts: list[Part]
     trouble: list[tuple[str, str, str]]
     device: str
+
+    def open(self, run: str) -> Model:
+        """The model of a run, where it is to work."""
+        return cast(Model, self.given.model(run).to(self.device))
 
     def part_of(self, run: str) -> Part:
         """Where a run belongs."""
@@ -259,9 +264,7 @@ def _followed(part: Part) -> list[tuple[str, float]]:
     if known is None:
         return []
     classes = np.asarray(part.data.to("cpu").factors(part.images_of))
-    told = [
-        [explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T
-    ]
+    told = [[explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T]
     return [(known.names[int(np.argmax(row))], max(row)) for row in told]
 
 
@@ -302,7 +305,7 @@ def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
             alive = part.latents.usable
             active = np.where(alive, part.latents.informative.sum(1), np.nan)
             new.loc[part.compared, "active"] = active
-        if part.udr is not None and part.agreed is not None:
+        if part.latents is not None and part.udr is not None and part.agreed is not None:
             new.loc[part.compared, "udr"] = part.udr.models
             found = part.agreed.ranking.set_index("model")["found"].sort_index().to_numpy(float)
             new.loc[part.compared, "found"] = np.where(part.latents.usable, found, np.nan)

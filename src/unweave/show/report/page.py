@@ -22,7 +22,6 @@ from unweave.progress import lines
 from unweave.show.report.again import load_code, train_code
 from unweave.show.report.findings import Findings, Part, evenly, settings_of
 from unweave.show.report.pictures import (
-    LEVELS,
     Strips,
     data_sheet,
     fitted,
@@ -30,15 +29,15 @@ from unweave.show.report.pictures import (
     shown_and_rebuilt,
     traversed,
 )
-from unweave.show.report.sources import ABOUT, DIVERGED, TRAINED
+from unweave.show.report.sources import ABOUT, DIVERGED
 from unweave.show.report.words import (
     SYMBOLS,
+    Meaning,
     label,
     listed,
     meaning,
     method_name,
     models,
-    setting,
     value_text,
 )
 
@@ -57,7 +56,7 @@ FOUND = ("udr", "active", "found", "front")
 MAIN = ("reconstruction", "kl", *FOUND)
 LOSSES = ("loss", "discriminator loss")
 DRAWING = "drawing models"
-FEW_TROUBLES = 100
+FEW_TROUBLES, FEW_VALUES = 100, 12
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,14 @@ class Column:
         label: Its heading.
         numeric: Whether it holds numbers, and so can be an axis.
         more: Whether it is hidden until it is asked for.
+        digits: How many its numbers have after the point.
     """
 
     key: str
     label: str
     numeric: bool = True
     more: bool = False
+    digits: int = 0
 
 
 def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path:
@@ -148,7 +149,7 @@ def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
     if part.chosen is None:
         return None
     try:
-        model = found.given.model(part.chosen).to(found.device)
+        model = found.open(part.chosen)
     except UnweaveError:
         return None
     strips = traversed(model, part, part.chosen)
@@ -171,13 +172,13 @@ def _factors(found: Findings, part: Part, most: int) -> list[Mapping[str, Any]]:
     """The shared factors, each with a strip of the model that has it most clearly."""
     if part.agreed is None:
         return []
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for factor in part.agreed.factors.itertuples():
         members = part.agreed.members
         members = members[members["factor"] == factor.factor]
         best = members.loc[members["correlation"].idxmax()]
         run = part.compared[int(best["model"])]
-        model = found.given.model(run).to(found.device)
+        model = found.open(run)
         strips = traversed(model, part, run)
         picture = ""
         if best["latent"] in strips.latents:
@@ -215,7 +216,7 @@ def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]
         members = part.agreed.members
         own = members[members["run"] == run]
         factors = dict(zip(own["latent"], own["factor"], strict=True))
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for latent, note in zip(strips.latents, strips.notes, strict=True):
         factor = factors.get(latent)
         follows = ""
@@ -248,7 +249,7 @@ def _strips(
         for done, run in enumerate(runs):
             part = found.part_of(run)
             try:
-                model = found.given.model(run).to(found.device)
+                model = found.open(run)
             except UnweaveError:
                 room -= overhead
                 continue
@@ -257,7 +258,8 @@ def _strips(
             # What others did not need is there for the next: quality may rise again by a level.
             picture, level = fitted(drawn.images, share, max(FIRST_LEVEL, level - 1))
             labels = [
-                [row["latent"], row["note"], row["factor"]] for row in _row_labels(part, run, drawn)
+                [row["latent"], row["note"], row["factor"]]
+                for row in _row_labels(part, run, drawn)
             ]
             if picture:
                 strips[run] = {"picture": picture, "rows": labels}
@@ -295,21 +297,22 @@ def columns_of(found: Findings) -> list[Column]:
     own = [name.removeprefix("method.") for name in (*same, *varied) if name.startswith("method.")]
     columns = [Column("data", "data", numeric=False)] if table["data"].nunique() > 1 else []
     columns += [Column("method", "method", numeric=False)]
-    if table["strength"].notna().any():
-        columns.append(Column("strength", _strength_label(found)))
-    columns.append(Column("seed", "seed"))
     numbers = [
         name
         for name in table.columns
         if name not in ABOUT and name not in own and pd.api.types.is_numeric_dtype(table[name])
     ]
     main = [name for name in MAIN if name in numbers and table[name].notna().any()]
-    columns += [Column(name, label(name)) for name in main]
     rest = [name for name in numbers if name not in MAIN]
     headline = [name for name in rest if "." not in name.removeprefix("sampled.")]
-    columns += [Column(name, label(name), more=name in LOSSES) for name in headline]
-    columns += [Column(name, label(name), more=True) for name in rest if name not in headline]
-    return columns
+    further = [name for name in rest if name not in headline]
+    hidden = {*LOSSES, *further}
+    labels = {"strength": _strength_label(found)} if table["strength"].notna().any() else {}
+    labels |= {name: label(name) for name in ("seed", *main, *headline, *further)}
+    return columns + [
+        Column(name, heading, more=name in hidden, digits=digits_of(table[name]))
+        for name, heading in labels.items()
+    ]
 
 
 def _strength_label(found: Findings) -> str:
@@ -318,33 +321,48 @@ def _strength_label(found: Findings) -> str:
     for method, rows in table.groupby("method"):
         config = found.given.configs[rows["run"].iloc[0]]["method"]
         strength = rows["strength"].iloc[0]
-        names.add(next((n for n, v in config.items() if n != "name" and v == strength), str(method)))
+        names.add(
+            next((n for n, v in config.items() if n != "name" and v == strength), str(method))
+        )
     name = names.pop() if len(names) == 1 else "strength"
     return SYMBOLS.get(name, name.replace("_", " "))
 
 
-def text_of(value: Any) -> str:
+def digits_of(values: pd.Series) -> int:
+    """Digits after the point such that the largest of some numbers has at least three in all.
+
+    Example:
+        >>> [digits_of(pd.Series(v)) for v in ([1.0, 7.0], [0.12, -0.9], [6.7, 12.1], [636.19])]
+        [0, 3, 2, 1]
+    """
+    numbers = values[np.isfinite(values.astype(float))].astype(float)
+    if numbers.empty or (numbers == numbers.round()).all():
+        return 0
+    size = max(float(numbers.abs().max()), 1e-9)
+    return int(np.clip(3 - math.floor(math.log10(size) + 1) + (size < 10), 0, 6))
+
+
+def text_of(value: Any, digits: int) -> str:
     """A number as the leader board shows it; a dash for none.
 
     Example:
-        >>> [text_of(v) for v in (0.12345, -636.1896, 7.0, float("nan"), 1e-5, 123456.0)]
-        ['0.123', '−636.2', '7', '–', '1.0e−05', '123,456']
+        >>> [text_of(v, 2) for v in (0.12345, -636.1896, float("nan"), 123456.0)]
+        ['0.12', '−636.19', '–', '123,456.00']
     """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
     if isinstance(value, str):
         return value
     number = float(value)
-    size = abs(number)
-    if number == int(number):
-        text = f"{int(number):,}"
-    elif size >= 1000:
-        text = f"{number:,.0f}"
-    elif size >= 10:
-        text = f"{number:.1f}"
-    else:
-        text = f"{number:.3f}" if size >= 0.0005 else f"{number:.1e}"
-    return text.replace("-", "−")
+    return f"{number:,.{digits}f}".replace("-", "−") if math.isfinite(number) else "–"
+
+
+def sentence(text: str) -> str:
+    """A message as a sentence: a capital letter first, a full stop last.
+
+    Example:
+        >>> sentence("there is no file 'A.npy'; check the path")
+        "There is no file 'A.npy'; check the path."
+    """
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _plain(value: Any) -> Any:
@@ -407,13 +425,14 @@ def _render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = text_of
+    environment.filters["sentence"] = sentence
     style, script = _asset("report.css"), _asset("report.js")
     columns = columns_of(found)
     groups, group_of = _groups(found, board)
     places = {run: k for k, run in enumerate(board["run"])}
     by_run = dict(zip(board["run"], group_of, strict=True))
     part_of = {run: k for k, part in enumerate(found.parts) for run in part.runs}
+    methods = list(dict.fromkeys(found.table["method"]))
     heats = [_heat(part, places, by_run) for part in found.parts]
     chosen = [part.chosen for part in found.parts]
     records = [_record(row, columns, found) for row in board.to_dict("records")]
@@ -424,14 +443,15 @@ def _render(
         "group": group_of,
         "part": [part_of[run] for run in board["run"]],
         "parts": [part.name for part in found.parts],
-        "method": [_method_place(groups, found, run) for run in board["run"]],
-        "methods": _methods(found),
+        "method": [methods.index(name) for name in board["method"]],
+        "methods": [method_name(name) for name in methods],
         "lost": [int(state == DIVERGED) for state in board["state"]],
         "chosen": [places[run] for run in chosen if run in places],
         "columns": [
             {
                 "key": column.key,
                 "label": column.label,
+                "digits": column.digits,
                 "values": [_plain(value) for value in board[column.key]],
             }
             for column in columns
@@ -466,7 +486,6 @@ def _render(
         any_data=any(part.data is not None for part in found.parts),
         chosen_names=[found.names[run] for run in chosen if run is not None],
         written=datetime.now(UTC).strftime("%d %B %Y").lstrip("0"),
-        levels=len(LEVELS),
         models=models,
     )
 
@@ -479,7 +498,7 @@ def _record(
         value = row[column.key]
         if column.key == "method":
             value = method_name(value)
-        cells.append(text_of(value))
+        cells.append(text_of(value, column.digits))
     chosen = any(part.chosen == row["run"] for part in found.parts)
     return {
         "name": found.names[row["run"]],
@@ -490,19 +509,9 @@ def _record(
     }
 
 
-def _methods(found: Findings) -> list[str]:
-    return [method_name(name) for name in dict.fromkeys(found.table["method"])]
-
-
-def _method_place(groups: Sequence[str], found: Findings, run: str) -> int:
-    del groups
-    names = list(dict.fromkeys(found.table["method"]))
-    return names.index(found.given.configs[run]["method"]["name"])
-
-
-def _meanings(columns: Sequence[Column]) -> list[Any]:
+def _meanings(columns: Sequence[Column]) -> list[Meaning]:
     """The meaning of every headline number, each once."""
-    known = {}
+    known: dict[str, Meaning] = {}
     for column in columns:
         said = meaning(column.key)
         if said is not None:
@@ -518,8 +527,7 @@ def _facts(found: Findings) -> Mapping[str, Any]:
         {"name": found.names.get(run, run), "run": run, "state": state, "error": error}
         for run, state, error in found.trouble
     ]
-    lost = [run for run, state in zip(given.table["run"], given.table["state"], strict=True)]
-    lost = [run for run, state in zip(lost, given.table["state"], strict=True) if state == DIVERGED]
+    lost = given.table.loc[given.table["state"] == DIVERGED, "run"]
     said = {run for run, _, _ in found.trouble}
     trouble += [
         {"name": found.names[run], "run": run, "state": DIVERGED, "error": ""}
@@ -552,8 +560,12 @@ def _setting_label(name: str) -> str:
 
 
 def _values_text(values: Sequence[Any]) -> str:
+    numeric = all(isinstance(value, int | float) for value in values)
+    values = sorted(values) if numeric else values
     words = [method_name(v) if isinstance(v, str) else value_text(v) for v in values]
-    return ", ".join(words) if len(words) <= 12 else f"{words[0]} … {words[-1]} ({len(words)} values)"
+    if len(words) <= FEW_VALUES:
+        return ", ".join(words)
+    return f"{words[0]} … {words[-1]} ({len(words)} values)"
 
 
 def _data_facts(part: Part) -> Mapping[str, Any]:

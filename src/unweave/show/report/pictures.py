@@ -99,10 +99,11 @@ def data_sheet(data: Dataset) -> Strips:
         axes = [axis for axis in data.grid.axes if len(axis) > 1][:MOST_ROWS]
         rows = [traversal(data, axis.name, COLUMNS)[1] for axis in axes]
         names = [f"{axis.name} ({len(axis)})" for axis in axes]
-    height, width, channels = data.shape
-    images = np.full((len(rows), COLUMNS, height, width, channels), 127, np.uint8)
+    height, width, _ = data.shape
+    images = np.zeros((len(rows), COLUMNS, height, width, 4), np.uint8)
     for r, indices in enumerate(rows):
-        images[r, : len(indices)] = np.asarray(data.to("cpu").images(indices))
+        images[r, : len(indices), ..., :3] = np.asarray(data.to("cpu").images(indices))
+        images[r, : len(indices), ..., 3] = 255
     return Strips(images, [], names)
 
 
@@ -112,7 +113,13 @@ def reversed_strip(images: np.ndarray, sign: int) -> np.ndarray:
 
 
 def webp(images: np.ndarray, side: int, quality: int) -> bytes:
-    """Rows of pictures as one WebP file, each picture at most `side` pixels high and wide."""
+    """Rows of pictures as one WebP file, each picture at most `side` pixels high and wide.
+
+    Args:
+        images: Grey, coloured, or coloured and where there is a picture at all.
+        side: In pixels.
+        quality: 0 … 100.
+    """
     rows, columns, height, width, channels = images.shape
     sheet = images.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
     picture = Image.fromarray(sheet[..., 0] if channels == 1 else sheet)
@@ -121,7 +128,7 @@ def webp(images: np.ndarray, side: int, quality: int) -> bytes:
         size = (columns * round(width * share), rows * round(height * share))
         picture = picture.resize(size, Image.Resampling.BOX)
     file = io.BytesIO()
-    picture.convert("RGB").save(file, "WEBP", quality=quality, method=4)
+    picture.save(file, "WEBP", quality=quality, method=4)
     return file.getvalue()
 
 

@@ -16,15 +16,10 @@
     if (text !== undefined) node.textContent = text;
     return node;
   };
-  const number = (value) => {
+  const number = (key, value) => {
     if (value === null || value === undefined) return "–";
-    const size = Math.abs(value);
-    let text;
-    if (Number.isInteger(value)) text = value.toLocaleString("en");
-    else if (size >= 1000) text = Math.round(value).toLocaleString("en");
-    else if (size >= 10) text = value.toFixed(1);
-    else text = size >= 0.0005 ? value.toFixed(3) : value.toExponential(1);
-    return text.replace("-", "−");
+    const digits = { minimumFractionDigits: column[key].digits, maximumFractionDigits: column[key].digits };
+    return value.toLocaleString("en", digits).replace("-", "−");
   };
   const fullName = (i) => data.names[i] + (several ? ` (${data.parts[data.part[i]]})` : "");
 
@@ -184,7 +179,7 @@
       svg.append(make("text", { x: x(value), y: height - 24, "text-anchor": "middle" }, tickText(value, digits)));
     }
     svg.append(make("text", { class: "title", x: x((low + high) / 2), y: height - 5, "text-anchor": "middle" }, column[key].label));
-    const text = (i) => `${fullName(i)}\n${column[key].label} ${number(values[i])}`;
+    const text = (i) => `${fullName(i)}\n${column[key].label} ${number(key, values[i])}`;
     const points = [];
     groups.forEach((group, row) => {
       const members = models.filter((i) => data.group[i] === group).sort((a, b) => values[a] - values[b]);
@@ -209,7 +204,7 @@
     chart.append(svg);
     $("strip-words").textContent = groups.map((group) => {
       const sorted = models.filter((i) => data.group[i] === group).map((i) => values[i]).sort((a, b) => a - b);
-      return `${data.groups[group]}: median ${number(quantile(sorted, 0.5))} of ${sorted.length}`;
+      return `${data.groups[group]}: median ${number(key, quantile(sorted, 0.5))} of ${sorted.length}`;
     }).join("; ");
   };
 
@@ -247,7 +242,7 @@
       const front = models.filter((i) => column.front.values[i] === 1).sort((a, b) => vx[a] - vx[b]);
       if (front.length > 1) svg.append(make("path", { class: "frontier", d: front.map((i, k) => `${k ? "L" : "M"}${x(vx[i]).toFixed(1)},${y(vy[i]).toFixed(1)}`).join("") }));
     }
-    const text = (i) => `${fullName(i)}\n${column[keyX].label} ${number(vx[i])}, ${column[keyY].label} ${number(vy[i])}`;
+    const text = (i) => `${fullName(i)}\n${column[keyX].label} ${number(keyX, vx[i])}, ${column[keyY].label} ${number(keyY, vy[i])}`;
     const radius = models.length > 150 ? 4 : 5.5;
     const points = models.map((i) => ({ i, node: place(i, kindOf(i), radius, x(vx[i]), y(vy[i])) }));
     points.sort((a, b) => vx[a.i] - vx[b.i]);
@@ -283,7 +278,7 @@
     const panel = $("panel");
     panel.replaceChildren(make("h3", {}, fullName(i)));
     const facts = make("dl");
-    for (const key of shown) facts.append(make("dt", {}, column[key].label), make("dd", {}, number(column[key].values[i])));
+    for (const key of shown) facts.append(make("dt", {}, column[key].label), make("dd", {}, number(key, column[key].values[i])));
     panel.append(facts);
     const strip = data.strips[i];
     if (strip) {

@@ -25,6 +25,7 @@ __all__ = ["Given", "opened"]
 
 RUNS, BEST = "runs", "best"
 DIVERGED, TRAINED = "diverged", "trained"
+"""States of models in the table."""
 ABOUT = ("run", "data", "method", "strength", "seed", "steps", "state")
 """Columns of a study table that are neither settings nor numbers."""
 FEW = 3
@@ -168,6 +169,7 @@ def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
             trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
     if not rows:
         raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
+    rows.sort(key=lambda row: _order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
     return Given(
         title or folder.resolve().name,
@@ -232,6 +234,12 @@ def _folders(folder: Path) -> dict[str, Path]:
         if runs:
             return runs
     raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
+
+
+def _order(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By data, method, its settings and seed; numbers by their size."""
+    numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
+    return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
 
 
 def _fate(folder: Path) -> tuple[str, dict[str, float]]:

@@ -230,7 +230,9 @@ def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for settings in plain.values():
         by_method.setdefault(settings["method.name"], []).append(settings)
     varied = {method: _varied(members) for method, members in by_method.items()}
-    return {run: _name(settings, varied[settings["method.name"]]) for run, settings in plain.items()}
+    return {
+        run: _name(settings, varied[settings["method.name"]]) for run, settings in plain.items()
+    }
 
 
 def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
