@@ -120,7 +120,7 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     first, seeds = configs[0], _seeds(configs)
     kind: type[Method] = METHODS[first["method"]["name"]]
     values = {n: v for n, v in _values(configs).items() if v != [_default(first, n)]}
-    said = ", ".join(f"{n}={v[0] if len(v) == 1 else v!r}" for n, v in _quoted(values).items())
+    said = ", ".join(f"{n}={(v[0] if len(v) == 1 else v)!r}" for n, v in values.items())
     settings = {n: first[n] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
     plain = Adam()
     adam = {n: v for n, v in first["optimiser"].items() if v != getattr(plain, n)}
@@ -133,11 +133,6 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     return (
         f"{_data_code(first['data'])}\nuw.train(uw.methods.{kind.__name__}({said}), data, {call})"
     )
-
-
-def _quoted(values: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Single values as code; several stay a list, whose own code is right."""
-    return {n: [repr(v[0])] if len(v) == 1 else list(v) for n, v in values.items()}
 
 
 def _data_code(origin: Sequence[Any]) -> str:

@@ -259,9 +259,8 @@ def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
 def _followed(part: Part) -> list[tuple[str, float]]:
     """Of each shared factor the known one that tells most of its variance, and how much."""
     assert part.agreed is not None
-    assert part.data is not None
-    known = part.data.grid or part.data.labels
-    if known is None:
+    known = None if part.data is None else part.data.grid or part.data.labels
+    if known is None or part.data is None:
         return []
     classes = np.asarray(part.data.to("cpu").factors(part.images_of))
     told = [[explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T]

@@ -45,6 +45,8 @@ __all__ = ["summary", "write"]
 
 MOST_SHOWN = 2_000
 """Models in the leader board and the charts."""
+LEAST_SHOWN = 50
+"""As many of them stay, however small the limit is."""
 TABLES_SHARE = 0.6
 """Of the limit, what the page may take before the pictures of the models."""
 LEAST_PICTURE = 1_500
@@ -81,13 +83,13 @@ class Column:
 def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path:
     """Write the report, within its limit; pictures of models take what the rest leaves."""
     still = _still_pictures(found, limit)
-    shown, page = MOST_SHOWN, ""
+    shown = MOST_SHOWN
     while True:
         board = _shown(found, shown)
         page = _render(found, board, still, {}, len(board))
-        if len(page.encode()) <= TABLES_SHARE * limit or shown <= 1:
+        if len(page.encode()) <= TABLES_SHARE * limit or shown <= LEAST_SHOWN:
             break
-        shown = max(1, min(shown, len(board)) // 2)
+        shown = max(LEAST_SHOWN, min(shown, len(board)) // 2)
     strips = _strips(found, board, limit - len(page.encode()), progress)
     while True:
         page = _render(found, board, still, strips, len(board))
@@ -261,7 +263,7 @@ def _strips(
                 [row["latent"], row["note"], row["factor"]]
                 for row in _row_labels(part, run, drawn)
             ]
-            if picture:
+            if picture or not labels:
                 strips[run] = {"picture": picture, "rows": labels}
             room -= len(picture) + overhead
             advance(DRAWING, 1)
@@ -329,17 +331,17 @@ def _strength_label(found: Findings) -> str:
 
 
 def digits_of(values: pd.Series) -> int:
-    """Digits after the point such that the largest of some numbers has at least three in all.
+    """Digits after the point: three for scores, fewer for large numbers, none for whole ones.
 
     Example:
-        >>> [digits_of(pd.Series(v)) for v in ([1.0, 7.0], [0.12, -0.9], [6.7, 12.1], [636.19])]
-        [0, 3, 2, 1]
+        >>> [digits_of(pd.Series(v)) for v in ([1.0, 7.0], [0.1, -0.9], [6.7, 12.1], [1e-3, 2e-4])]
+        [0, 3, 2, 4]
     """
     numbers = values[np.isfinite(values.astype(float))].astype(float)
     if numbers.empty or (numbers == numbers.round()).all():
         return 0
-    size = max(float(numbers.abs().max()), 1e-9)
-    return int(np.clip(3 - math.floor(math.log10(size) + 1) + (size < 10), 0, 6))
+    power = math.floor(math.log10(max(float(numbers.abs().max()), 1e-9)))
+    return max(3 - power, 0) if power >= 0 else min(max(1 - power, 3), 9)
 
 
 def text_of(value: Any, digits: int) -> str:
@@ -537,7 +539,7 @@ def _facts(found: Findings) -> Mapping[str, Any]:
     waiting = [f"{count:,} {state}" for state, count in given.waiting.items()]
     chosen = next((part.chosen for part in found.parts if part.chosen is not None), None)
     return {
-        "same": [(_setting_label(name), value_text(value)) for name, value in same.items()],
+        "same": [(_setting_label(name), _values_text([value])) for name, value in same.items()],
         "varied": [
             (_setting_label(name), _values_text(values)) for name, values in varied.items()
         ],

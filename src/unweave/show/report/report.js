@@ -106,7 +106,7 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
     const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step || 0);
     return [found, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
   };
   const tickText = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
@@ -281,7 +281,7 @@
     for (const key of shown) facts.append(make("dt", {}, column[key].label), make("dd", {}, number(key, column[key].values[i])));
     panel.append(facts);
     const strip = data.strips[i];
-    if (strip) {
+    if (strip?.picture) {
       const strips = make("div", { class: `strips rows-${strip.rows.length}` });
       const labels = make("ol", { class: "labels" });
       for (const [latent, note, factor] of strip.rows) {
@@ -295,7 +295,7 @@
       strips.append(labels, film);
       panel.append(strips);
     } else {
-      panel.append(make("p", { class: "small" }, data.lost[i] ? "It diverged: there is nothing to show." : "There are no traversals of this model in this file."));
+      panel.append(make("p", { class: "small" }, data.lost[i] ? "It diverged: there is nothing to show." : strip ? "None of its latents is active." : "There are no traversals of this model in this file."));
     }
     for (const row of rows) row.classList.toggle("selected", Number(row.dataset.i) === i);
     for (const dot of document.querySelectorAll(".dot")) dot.classList.toggle("selected", Number(dot.dataset.i) === i);

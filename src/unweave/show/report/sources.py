@@ -195,7 +195,8 @@ def _of_fleet(
         if "run" not in scores:
             raise UnweaveError("scores need a column 'run', as in the table of uw.evaluate")
         settings = {name for config in configs.values() for name in config["method"]}
-        numbers = scores.drop(columns=[*ABOUT[1:], *settings], errors="ignore")
+        latest = scores.drop_duplicates("run", keep="last")
+        numbers = latest.drop(columns=[*ABOUT[1:], *settings], errors="ignore")
         measured = numbers.set_index("run").select_dtypes("number").to_dict("index")
         if not set(measured) & set(configs):
             raise UnweaveError("these scores are of other models; give those of this fleet")
