@@ -80,17 +80,21 @@ def test_the_limit_is_kept_and_the_page_says_what_it_cost(limit, fleet, data, tm
     assert out.stat().st_size > limit / 2
 
 
-def test_pictures_that_do_not_fit_are_left_out_and_the_page_says_so(
-    written, fleet, data, tmp_path
-):
-    free = written.stat().st_size
-    pictures = sum(len(s["picture"]) for s in data_of(written)["strips"].values())
-    limit = free - pictures + 5_000
-    out = uw.show.report(fleet, tmp_path / "r.html", data, limit=limit, progress=False)
-    assert out.stat().st_size <= limit
-    kept = len(data_of(out)["strips"])
-    assert 0 < kept < 5
-    assert f"Traversals of {kept} of 5 models are in this file" in out.read_text()
+def test_pictures_that_do_not_fit_are_left_out_and_the_page_says_so(fleet, data, tmp_path):
+    out = tmp_path / "r.html"
+    with pytest.raises(UnweaveError) as refused:
+        uw.show.report(fleet, out, data, limit=30_000, progress=False)
+    bare = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
+    kept = []
+    for room in (4_000, 7_000, 10_000, 13_000):
+        limit = bare + room
+        uw.show.report(fleet, out, data, limit=limit, progress=False, overwrite=True)
+        assert out.stat().st_size <= limit
+        kept.append(len(data_of(out)["strips"]))
+        said = f"Traversals of {kept[-1]} of 5 models are in this file" in out.read_text()
+        assert said == (kept[-1] < 5)
+    assert kept == sorted(kept)
+    assert any(0 < count < 5 for count in kept)
 
 
 def test_a_limit_that_nothing_meets_is_refused(fleet, data, tmp_path):
