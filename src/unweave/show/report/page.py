@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import importlib.metadata
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.progress import lines
 from unweave.show.report.again import load_code, train_code
-from unweave.show.report.findings import Findings, Part, evenly, settings_of
+from unweave.show.report.board import Column, columns_of, record, shown
+from unweave.show.report.charts import chart_data
+from unweave.show.report.findings import Findings, Part, settings_of
 from unweave.show.report.pictures import (
     Strips,
     data_sheet,
@@ -29,11 +30,10 @@ from unweave.show.report.pictures import (
     shown_and_rebuilt,
     traversed,
 )
-from unweave.show.report.sources import ABOUT, DIVERGED
+from unweave.show.report.sources import DIVERGED
 from unweave.show.report.words import (
     SYMBOLS,
     Meaning,
-    label,
     listed,
     meaning,
     method_name,
@@ -54,45 +54,23 @@ LEAST_PICTURE = 1_500
 HERO, FACTOR, SHEET = 0.04, 0.003, 0.012
 """Shares of the limit that single pictures may take."""
 FIRST_LEVEL, HERO_LEVEL = 2, 0
-FOUND = ("udr", "active", "found", "front")
-MAIN = ("reconstruction", "kl", *FOUND)
-LOSSES = ("loss", "discriminator loss")
 DRAWING = "drawing models"
 FEW_TROUBLES, FEW_VALUES = 100, 12
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the leader board.
-
-    Args:
-        key: Its name in the table.
-        label: Its heading.
-        numeric: Whether it holds numbers, and so can be an axis.
-        more: Whether it is hidden until it is asked for.
-        digits: How many its numbers have after the point.
-    """
-
-    key: str
-    label: str
-    numeric: bool = True
-    more: bool = False
-    digits: int = 0
 
 
 def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path:
     """Write the report, within its limit; pictures of models take what the rest leaves."""
     still = _still_pictures(found, limit)
-    shown = MOST_SHOWN
+    most = MOST_SHOWN
     while True:
-        board = _shown(found, shown)
-        page = _render(found, board, still, {}, len(board))
-        if len(page.encode()) <= TABLES_SHARE * limit or shown <= LEAST_SHOWN:
+        board = shown(found, most)
+        page = _render(found, board, still, {})
+        if len(page.encode()) <= TABLES_SHARE * limit or most <= LEAST_SHOWN:
             break
-        shown = max(LEAST_SHOWN, min(shown, len(board)) // 2)
+        most = max(LEAST_SHOWN, min(most, len(board)) // 2)
     strips = _strips(found, board, limit - len(page.encode()), progress)
     while True:
-        page = _render(found, board, still, strips, len(board))
+        page = _render(found, board, still, strips)
         size = len(page.encode())
         if size <= limit:
             break
@@ -270,93 +248,6 @@ def _strips(
     return strips
 
 
-def _shown(found: Findings, most: int) -> pd.DataFrame:
-    """The rows of the leader board: the chosen models first, then by UDR, diverged ones last."""
-    table = found.table
-    runs = table["run"].tolist()
-    if len(runs) > most:
-        kept = [part.chosen for part in found.parts if part.chosen is not None]
-        spread = evenly(table, [run for run in runs if run not in kept], max(most - len(kept), 0))
-        table = table[table["run"].isin([*kept, *spread])]
-    places = {run: k for k, part in enumerate(found.parts) for run in part.runs}
-    chosen = [part.chosen for part in found.parts]
-    keys = pd.DataFrame(
-        {
-            "part": table["run"].map(places),
-            "lost": table["state"] == DIVERGED,
-            "rest": ~table["run"].isin(chosen),
-            "udr": -table["udr"],
-        }
-    )
-    order = keys.sort_values(["part", "lost", "rest", "udr"], kind="stable").index
-    return table.loc[order].reset_index(drop=True)
-
-
-def columns_of(found: Findings) -> list[Column]:
-    """The columns of the leader board after the model's name."""
-    table = found.table
-    same, varied = settings_of(found.given)
-    own = [name.removeprefix("method.") for name in (*same, *varied) if name.startswith("method.")]
-    columns = [Column("data", "data", numeric=False)] if table["data"].nunique() > 1 else []
-    columns += [Column("method", "method", numeric=False)]
-    numbers = [
-        name
-        for name in table.columns
-        if name not in ABOUT and name not in own and pd.api.types.is_numeric_dtype(table[name])
-    ]
-    main = [name for name in MAIN if name in numbers and table[name].notna().any()]
-    rest = [name for name in numbers if name not in MAIN]
-    headline = [name for name in rest if "." not in name.removeprefix("sampled.")]
-    further = [name for name in rest if name not in headline]
-    hidden = {*LOSSES, *further}
-    labels = {"strength": _strength_label(found)} if table["strength"].notna().any() else {}
-    labels |= {name: label(name) for name in ("seed", *main, *headline, *further)}
-    return columns + [
-        Column(name, heading, more=name in hidden, digits=digits_of(table[name]))
-        for name, heading in labels.items()
-    ]
-
-
-def _strength_label(found: Findings) -> str:
-    """`β` where every strength is that of one setting, else `strength`."""
-    table, names = found.table, set()
-    for method, rows in table.groupby("method"):
-        config = found.given.configs[rows["run"].iloc[0]]["method"]
-        strength = rows["strength"].iloc[0]
-        names.add(
-            next((n for n, v in config.items() if n != "name" and v == strength), str(method))
-        )
-    name = names.pop() if len(names) == 1 else "strength"
-    return SYMBOLS.get(name, name.replace("_", " "))
-
-
-def digits_of(values: pd.Series) -> int:
-    """Digits after the point: three for scores, fewer for large numbers, none for whole ones.
-
-    Example:
-        >>> [digits_of(pd.Series(v)) for v in ([1.0, 7.0], [0.1, -0.9], [6.7, 12.1], [1e-3, 2e-4])]
-        [0, 3, 2, 4]
-    """
-    numbers = values[np.isfinite(values.astype(float))].astype(float)
-    if numbers.empty or (numbers == numbers.round()).all():
-        return 0
-    power = math.floor(math.log10(max(float(numbers.abs().max()), 1e-9)))
-    return max(3 - power, 0) if power >= 0 else min(max(1 - power, 3), 9)
-
-
-def text_of(value: Any, digits: int) -> str:
-    """A number as the leader board shows it; a dash for none.
-
-    Example:
-        >>> [text_of(v, 2) for v in (0.12345, -636.1896, float("nan"), 123456.0)]
-        ['0.12', '−636.19', '–', '123,456.00']
-    """
-    if isinstance(value, str):
-        return value
-    number = float(value)
-    return f"{number:,.{digits}f}".replace("-", "−") if math.isfinite(number) else "–"
-
-
 def sentence(text: str) -> str:
     """A message as a sentence: a capital letter first, a full stop last.
 
@@ -367,56 +258,11 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _plain(value: Any) -> Any:
-    """A value for JSON: numbers to six digits, nothing that is not finite."""
-    if isinstance(value, str):
-        return value
-    number = float(value)
-    if not math.isfinite(number):
-        return None
-    return int(number) if number == int(number) else float(f"{number:.6g}")
-
-
-def _groups(found: Findings, board: pd.DataFrame) -> tuple[list[str], list[int]]:
-    """What models of one method and strength are called, and the group of each row."""
-    names = [found.names[run].rsplit(", seed ", 1)[0] for run in board["run"]]
-    keys = board.assign(name=names)[["method", "strength", "name"]].drop_duplicates()
-    ordered = keys.sort_values(["method", "strength", "name"], kind="stable")["name"].tolist()
-    groups = list(dict.fromkeys(ordered))
-    return groups, [groups.index(name) for name in names]
-
-
-def _heat(part: Part, places: Mapping[str, int], groups: Mapping[str, int]) -> Any:
-    """Agreement of every two models in hundredths, models sorted by group, then by UDR."""
-    if part.udr is None or part.mcc is None or part.latents is None:
-        return None
-    runs = [
-        (groups[run], -float(np.nan_to_num(part.udr.models[k])), k)
-        for k, run in enumerate(part.compared)
-        if part.latents.usable[k] and run in places
-    ]
-    order = [k for _, _, k in sorted(runs)]
-    if len(order) < 2:
-        return None
-    return {
-        "models": [places[part.compared[k]] for k in order],
-        "kinds": {
-            "UDR": _hundredths(part.udr.pairs[np.ix_(order, order)]),
-            "MCC": _hundredths(part.mcc[np.ix_(order, order)]),
-        },
-    }
-
-
-def _hundredths(pairs: np.ndarray) -> str:
-    return base64.b64encode(np.rint(pairs * 100).clip(0, 200).astype(np.uint8)).decode()
-
-
 def _render(
     found: Findings,
     board: pd.DataFrame,
     still: _Still,
     strips: Mapping[str, Any],
-    num_shown: int,
 ) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -430,40 +276,11 @@ def _render(
     environment.filters["sentence"] = sentence
     style, script = _asset("report.css"), _asset("report.js")
     columns = columns_of(found)
-    groups, group_of = _groups(found, board)
-    places = {run: k for k, run in enumerate(board["run"])}
-    by_run = dict(zip(board["run"], group_of, strict=True))
-    part_of = {run: k for k, part in enumerate(found.parts) for run in part.runs}
-    methods = list(dict.fromkeys(found.table["method"]))
-    heats = [_heat(part, places, by_run) for part in found.parts]
-    chosen = [part.chosen for part in found.parts]
-    records = [_record(row, columns, found) for row in board.to_dict("records")]
-    data = {
-        "names": [found.names[run] for run in board["run"]],
-        "runs": board["run"].tolist(),
-        "groups": groups,
-        "group": group_of,
-        "part": [part_of[run] for run in board["run"]],
-        "parts": [part.name for part in found.parts],
-        "method": [methods.index(name) for name in board["method"]],
-        "methods": [method_name(name) for name in methods],
-        "lost": [int(state == DIVERGED) for state in board["state"]],
-        "chosen": [places[run] for run in chosen if run in places],
-        "columns": [
-            {
-                "key": column.key,
-                "label": column.label,
-                "digits": column.digits,
-                "values": [_plain(value) for value in board[column.key]],
-            }
-            for column in columns
-            if column.numeric
-        ],
-        "heats": heats,
-        "strips": {str(places[run]): strip for run, strip in strips.items()},
-    }
+    data = chart_data(found, board, columns, strips)
+    heats = data["heats"]
+    chosen = [part.chosen for part in found.parts if part.chosen is not None]
     template = environment.get_template("report.html.j2")
-    return template.render(
+    page = template.render(
         title=found.given.title,
         style=style,
         script=script,
@@ -476,9 +293,9 @@ def _render(
         sheets=still.sheets,
         heats=heats,
         columns=columns,
-        records=records,
+        records=[record(row, columns, found) for row in board.to_dict("records")],
         num_models=len(found.table),
-        num_shown=num_shown,
+        num_shown=len(board),
         num_pictures=len(strips),
         num_alive=int((board["state"] != DIVERGED).sum()),
         meanings=_meanings(columns),
@@ -486,29 +303,12 @@ def _render(
         facts=_facts(found),
         agreement=any(heats),
         any_data=any(part.data is not None for part in found.parts),
-        chosen_names=[found.names[run] for run in chosen if run is not None],
+        chosen_names=[found.names[run] for run in chosen],
         written=datetime.now(UTC).strftime("%d %B %Y").lstrip("0"),
         models=models,
     )
-
-
-def _record(
-    row: Mapping[str, Any], columns: Sequence[Column], found: Findings
-) -> Mapping[str, Any]:
-    cells = []
-    for column in columns:
-        value = row[column.key]
-        if column.key == "method":
-            value = method_name(value)
-        cells.append(text_of(value, column.digits))
-    chosen = any(part.chosen == row["run"] for part in found.parts)
-    return {
-        "name": found.names[row["run"]],
-        "run": row["run"],
-        "chosen": chosen,
-        "lost": row["state"] == DIVERGED,
-        "cells": cells,
-    }
+    # Names of folders may hold bytes that are no text.
+    return page.encode("utf-8", "replace").decode()
 
 
 def _meanings(columns: Sequence[Column]) -> list[Meaning]:

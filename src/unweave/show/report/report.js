@@ -34,7 +34,7 @@
     tip.style.top = `${y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18}px`;
   };
   const hideTip = () => { tip.hidden = true; };
-  addEventListener("scroll", hideTip, { passive: true });
+  for (const kind of ["wheel", "touchmove"]) addEventListener(kind, hideTip, { passive: true });
 
   // The leader board.
 
