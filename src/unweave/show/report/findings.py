@@ -28,8 +28,8 @@ __all__ = ["Findings", "Part", "evenly", "find"]
 MOST_COMPARED = 300
 """Models of a part of which every two are compared; time and memory grow with the square."""
 IMAGES = 3_000
-LEAST_IMAGES = 1_000
-ENCODED = 300_000
+LEAST_IMAGES = 600
+ENCODED = 200_000
 """Images that all models together encode, at most, but for `LEAST_IMAGES` of each."""
 ENCODING, COMPARING = "encoding images", "comparing models"
 
