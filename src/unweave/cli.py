@@ -596,6 +596,26 @@ def explore(
     ] = None,
     port: int | None = None,
     open_browser: Annotated[bool, arg(name="open")] = True,
+
+
+@app.command(name="report")
+def report(
+    source: Annotated[
+        Positional[str],
+        arg(metavar="RUNS_OR_STUDY", help="The folder of a study, or of trained models."),
+    ],
+    out: Annotated[Path, arg(aliases=["-o"], metavar="FILE", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        str | None,
+        arg(metavar="SOURCE", help="Your own images, where they are; others are found again."),
+    ] = None,
+    title: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    device: Literal["cpu", "cuda"] | None = None,
     size: int | None = None,
     channels: int | None = None,
     factors: Path | None = None,
@@ -608,6 +628,18 @@ def explore(
     Args:
         port: By default one that is free.
         open_browser: Open the page in a browser.
+
+
+    """Write one HTML file about trained models: what they found, how they score, which to keep.
+
+    Example: unweave report sprites -o sprites.html
+
+    Args:
+        title: The heading; by default the name of the study or folder.
+        rows: How many images models are compared on; by default 3000, fewer for many models.
+        seed: Of the draw of these images.
+        overwrite: Replace the file if it is already there.
+        device: By default a GPU where there is one.
         size: For your own images: the side to which they are resized, 32, 64 or 128.
         channels: For your own images: 1 makes all grey, 3 makes all coloured.
         factors: For your own images: a CSV file of what made them.
@@ -616,6 +648,22 @@ def explore(
 
     options = {"size": size, "channels": channels, "factors": factors, "path": path}
     explore_folder(folder, data, port, open_browser, **options)
+
+
+    from unweave.cli_report import write_report
+
+    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    write_report(
+        source,
+        out,
+        data,
+        options,
+        title=title,
+        rows=rows,
+        seed=seed,
+        overwrite=overwrite,
+        device=device,
+    )
 
 
 @app.command(name="reproduce")

@@ -1,4 +1,4 @@
-"""Pictures of data, models and results: each is saved with `.save(path)`."""
+"""Pictures of data, models and results, each saved with `.save(path)`; and pages about them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from unweave.show.pairwise import pairwise
 from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
 from unweave.show.reconstructions import reconstructions, samples
+from unweave.show.report import report
 from unweave.show.saving import save_figure
 from unweave.show.training import kl_over_training, training
 from unweave.show.traversals import traversals
@@ -33,6 +34,7 @@ __all__ = [
     "polarised",
     "position_maps",
     "reconstructions",
+    "report",
     "samples",
     "save_figure",
     "study_plots",

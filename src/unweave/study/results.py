@@ -14,7 +14,7 @@ from unweave.study.ledger import Ledger, summary
 from unweave.study.remote import open_store
 from unweave.study.store import LEDGER, Store
 
-__all__ = ["Results", "load"]
+__all__ = ["Results", "load", "table_of"]
 
 
 class Results:
@@ -36,28 +36,7 @@ class Results:
         where there are several; see docs/studies.md for the other columns.
         """
         names = {text: source.name for text, source in self.store.sources.items()}
-        rows = self.store.ledger.rows()
-        varied = _varied([config["method"] for _, _, config, _ in rows])
-        frame = pd.DataFrame(
-            [
-                {
-                    "run": run,
-                    DATA: names.get(origin_text(config["data"]), str(config["data"])),
-                    METHOD: config["method"]["name"],
-                    STRENGTH: config["method"].get(varied[config["method"]["name"]]),
-                    **{n: v for n, v in config["method"].items() if n != "name"},
-                    SEED: config["seed"],
-                    "steps": config["steps"],
-                    "state": state,
-                    **results,
-                }
-                for run, state, config, results in rows
-            ]
-        )
-        if frame.empty:
-            return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
-        frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
-        return frame[_ordered(frame.columns)]
+        return table_of(self.store.ledger.rows(), names)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -90,6 +69,39 @@ def load(folder: str | Path) -> Results:
     store.demand()
     Ledger(store.folder / LEDGER, create=False)
     return Results(store)
+
+
+def table_of(
+    rows: Sequence[tuple[str, str, Mapping[str, Any], Mapping[str, float]]],
+    names: Mapping[str, str],
+) -> pd.DataFrame:
+    """A study table, see `Results.table`.
+
+    Args:
+        rows: Of each model its run, state, settings and numbers.
+        names: What data sets are called, by their origin as text.
+    """
+    varied = _varied([config["method"] for _, _, config, _ in rows])
+    frame = pd.DataFrame(
+        [
+            {
+                "run": run,
+                DATA: names.get(origin_text(config["data"]), str(config["data"])),
+                METHOD: config["method"]["name"],
+                STRENGTH: config["method"].get(varied[config["method"]["name"]]),
+                **{n: v for n, v in config["method"].items() if n != "name"},
+                SEED: config["seed"],
+                "steps": config["steps"],
+                "state": state,
+                **results,
+            }
+            for run, state, config, results in rows
+        ]
+    )
+    if frame.empty:
+        return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
+    frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
+    return frame[_ordered(frame.columns)]
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:

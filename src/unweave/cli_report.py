@@ -1,0 +1,18 @@
+"""The command `unweave report`: what it writes and prints."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unweave.show.report import report
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    source: str, out: Path, data: str | None, options: Mapping[str, Any], **settings: Any
+) -> None:
+    """Write the report and say where it is."""
+    said = {name: value for name, value in options.items() if value is not None}
+    written = report(source, out, data, options=said, **settings)
+    print(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")

@@ -1,0 +1,325 @@
+"""What there is to say of trained models: who agrees with whom, on what, and which one to keep.
+
+Models that learned from the same data, with equally many latents, can be compared: they are a
+part of the report. Shapes: M models of a part, n images, d latents.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+
+from unweave.data.dataset import Dataset
+from unweave.data.origin import remember
+from unweave.errors import UnweaveError
+from unweave.evaluation.kept import origin_text
+from unweave.fleet.models import Model
+from unweave.progress import lines
+from unweave.select import Consensus, Latents, UDRScores, consensus, fronts, mcc_pairs, udr_scores
+from unweave.select.latents import drawn_rows
+from unweave.show.report.sources import DIVERGED, Given
+from unweave.show.report.words import flat, model_names
+
+__all__ = ["Findings", "Part", "evenly", "find"]
+
+MOST_COMPARED = 300
+"""Models of a part of which every two are compared; time and memory grow with the square."""
+IMAGES = 3_000
+LEAST_IMAGES = 600
+ENCODED = 200_000
+"""Images that all models together encode, at most, but for `LEAST_IMAGES` of each."""
+ENCODING, COMPARING = "encoding images", "comparing models"
+
+
+@dataclass(eq=False)
+class Part:
+    """Models that can be compared, and what comparing them says.
+
+    Args:
+        name: Of their data.
+        origin: How these were made.
+        runs: The models, as in the table.
+        data: The data; None where they cannot be had.
+        missing: Why not.
+        note: What is to be said of the data besides.
+        compared: The models that were compared, in the order of what follows.
+        latents: Their codes.
+        udr: UDR of every model and pair.
+        mcc: How far matched latents of two models correlate, `[M, M]`.
+        agreed: The factors that they share.
+        chosen: The model to keep.
+        why: Why this one.
+        follows: For each shared factor, which known factor it follows and how closely.
+        images_of: The numbers of the images on which they were compared, `[n]`.
+    """
+
+    name: str
+    origin: Sequence[Any]
+    runs: list[str]
+    data: Dataset | None = None
+    missing: str = ""
+    note: str = ""
+    compared: list[str] = field(default_factory=list)
+    latents: Latents | None = None
+    udr: UDRScores | None = None
+    mcc: np.ndarray | None = None
+    agreed: Consensus | None = None
+    chosen: str | None = None
+    why: str = ""
+    follows: list[tuple[str, float]] = field(default_factory=list)
+    images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def num_compared(self) -> int:
+        """Models that were really compared with others: not those that diverged."""
+        return 0 if self.latents is None else int(self.latents.usable.sum())
+
+    @property
+    def num_images(self) -> int:
+        """On how many images they were compared."""
+        return 0 if self.latents is None else int(self.latents.means.shape[1])
+
+
+@dataclass(eq=False)
+class Findings:
+    """Everything that the page says.
+
+    Args:
+        given: What the report is about.
+        table: The study table, with the columns `udr`, `active`, `found` and `front` besides.
+        names: A name for each run, in words.
+        parts: The parts of the report.
+        trouble: Runs about which something is to be said: run, state, what.
+        device: Where models are opened.
+    """
+
+    given: Given
+    table: pd.DataFrame
+    names: dict[str, str]
+    parts: list[Part]
+    trouble: list[tuple[str, str, str]]
+    device: str
+
+    def open(self, run: str) -> Model:
+        """The model of a run, where it is to work."""
+        return cast(Model, self.given.model(run).to(self.device))
+
+    def part_of(self, run: str) -> Part:
+        """Where a run belongs."""
+        return next(part for part in self.parts if run in part.runs)
+
+
+def find(
+    given: Given,
+    rows: int | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    progress: bool = True,
+) -> Findings:
+    """Compare the models of every part; arguments as for `report`."""
+    if given.table.empty:
+        raise UnweaveError(f"no model of {given.place} is trained yet; train some first")
+    if rows is not None and rows < 2:
+        raise UnweaveError(f"models are compared on at least 2 images, but got {rows=}")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    parts = _parts(given)
+    trouble = list(given.trouble)
+    states = dict(zip(given.table["run"], given.table["state"], strict=True))
+    for part in parts:
+        _open_data(given, part)
+        part.compared = evenly(given.table, part.runs, MOST_COMPARED)
+    work = {ENCODING: sum(len(p.compared) for p in parts if p.data), COMPARING: len(parts)}
+    with lines({job: total for job, total in work.items() if total}, progress) as advance:
+        for part in parts:
+            if part.data is not None:
+                alive = [run for run in part.compared if states[run] != DIVERGED]
+                count = rows or max(LEAST_IMAGES, min(IMAGES, ENCODED // max(len(alive), 1)))
+                _encode(
+                    given, part, alive, count, seed, device, trouble, lambda: advance(ENCODING, 1)
+                )
+            _compare(part)
+            _choose(given, part, states)
+            advance(COMPARING, 1)
+    names = model_names({run: given.configs[run] for run in given.table["run"]})
+    return Findings(given, _board(given, parts), names, parts, trouble, device)
+
+
+def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
+    """At most so many runs, in the order of the table, evenly over methods and strengths.
+
+    Example:
+        >>> table = pd.DataFrame({"run": list("abcd"), "method": "vae", "strength": [1, 1, 1, 4]})
+        >>> evenly(table, list("abcd"), 2)
+        ['a', 'd']
+    """
+    rows = table[table["run"].isin(runs)]
+    turn = rows.groupby(["method", "strength"], dropna=False).cumcount()
+    kept = rows["run"][turn.sort_values(kind="stable").index[:count]].sort_index()
+    return [str(run) for run in kept]
+
+
+def _parts(given: Given) -> list[Part]:
+    """Models by data and number of latents, in the order of the table."""
+    parts: dict[tuple[str, int], Part] = {}
+    sizes: dict[str, set[int]] = {}
+    for run, name in zip(given.table["run"], given.table["data"], strict=True):
+        config = given.configs[run]
+        key = origin_text(config["data"]), int(config["latents"])
+        parts.setdefault(key, Part(str(name), config["data"], [])).runs.append(run)
+        sizes.setdefault(key[0], set()).add(key[1])
+    for (text, latents), part in parts.items():
+        if len(sizes[text]) > 1:
+            part.name = f"{part.name}, {latents} latents"
+    return list(parts.values())
+
+
+def _open_data(given: Given, part: Part) -> None:
+    try:
+        part.data = given.data(part.origin)
+    except UnweaveError as error:
+        part.missing = str(error)
+        return
+    made = part.data.origin or remember(part.data, None, {}).origin
+    if origin_text(made) != origin_text(part.origin):
+        part.note = (
+            f"The images shown and compared here are of {part.data.name}, which are not those that"
+            " the models learned from."
+        )
+
+
+def _encode(
+    given: Given,
+    part: Part,
+    alive: Sequence[str],
+    count: int,
+    seed: int,
+    device: str,
+    trouble: list[tuple[str, str, str]],
+    advance: Any,
+) -> None:
+    """Codes of the same images by every model; of those that are lost they are not numbers."""
+    assert part.data is not None
+    chosen = drawn_rows(part.data, count, seed)
+    images = part.data.to("cpu").inputs(chosen, seed)
+    size = int(given.configs[part.compared[0]]["latents"])
+    shape = (len(part.compared), len(chosen), size)
+    means, logvars = np.full(shape, np.nan), np.zeros(shape)
+    for place, run in enumerate(part.compared):
+        advance()
+        if run not in alive:
+            continue
+        try:
+            means[place], logvars[place] = given.model(run).to(device).encode(images)
+        except UnweaveError as error:
+            trouble.append((run, "not opened", str(error)))
+    part.images_of = chosen
+    part.latents = Latents(means, logvars, runs=part.compared)
+
+
+def _compare(part: Part) -> None:
+    if part.latents is None or part.num_compared < 2:
+        return
+    part.udr = udr_scores(part.latents)
+    part.mcc = mcc_pairs(part.latents)
+    part.agreed = consensus(part.latents)
+    part.follows = _followed(part)
+
+
+def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
+    """The best UDR among the models that found most of what several models share."""
+    alive = [run for run in part.runs if states[run] != DIVERGED]
+    if given.best in alive:
+        part.chosen, part.why = given.best, "It is the model in the folder “best”."
+    elif len(alive) == 1 and len(part.runs) == 1:
+        part.chosen, part.why = alive[0], "It is the only model."
+    elif len(alive) == 1:
+        part.chosen, part.why = alive[0], "It is the only model that did not diverge."
+    elif part.udr is not None and part.agreed is not None:
+        found = part.agreed.ranking.set_index("model")["found"]
+        most = int(found.max())
+        score = np.where(found.loc[range(len(found))].to_numpy() == most, part.udr.models, np.nan)
+        place = int(np.nanargmax(np.where(np.isfinite(score), score, -1.0)))
+        part.chosen = part.compared[place]
+        shared = len(part.agreed.factors)
+        among = (
+            f"of the models that found {'all' if most == shared else most} of {shared} shared "
+            "factors, "
+            if shared
+            else ""
+        )
+        part.why = (
+            f"Chosen without labels: {among}it is the one that other models resemble most "
+            f"(UDR {score[place]:.2f})."
+        )
+
+
+def _followed(part: Part) -> list[tuple[str, float]]:
+    """Of each shared factor the known one that tells most of its variance, and how much."""
+    assert part.agreed is not None
+    known = None if part.data is None else part.data.grid or part.data.labels
+    if known is None or part.data is None:
+        return []
+    classes = np.asarray(part.data.to("cpu").factors(part.images_of))
+    told = [[explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T]
+    return [(known.names[int(np.argmax(row))], max(row)) for row in told]
+
+
+def explained(codes: np.ndarray, classes: np.ndarray) -> float:
+    """How much of a code's variance a factor's classes tell, beyond chance.
+
+        ε² = 1 - (n - 1) / (n - c) · Σ_i (z_i - mean of z in i's class)² / Σ_i (z_i - mean z)²
+
+    Args:
+        codes: `[n]`.
+        classes: `[n]`, whole numbers; c of them are different. No order is needed.
+
+    Example:
+        >>> explained(np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0]), np.array([2, 2, 0, 0, 1, 1]))
+        1.0
+    """
+    number = np.unique(classes, return_inverse=True)[1]
+    n, c = len(codes), int(number.max()) + 1
+    total = float(((codes - codes.mean()) ** 2).sum())
+    if c >= n or total == 0:
+        return 0.0
+    means = np.bincount(number, codes) / np.bincount(number)
+    rest = float(((codes - means[number]) ** 2).sum())
+    return max(0.0, 1 - (n - 1) / (n - c) * rest / total)
+
+
+def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
+    """The table with what was found."""
+    table = given.table.copy()
+    new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "active", "found", "front"])
+    costs = table.set_index("run").reindex(columns=["reconstruction", "kl"]).astype(float)
+    for part in parts:
+        here = costs.loc[part.runs]
+        new.loc[part.runs, "front"] = fronts(
+            here["reconstruction"].to_numpy(), here["kl"].to_numpy()
+        )
+        if part.latents is not None:
+            alive = part.latents.usable
+            active = np.where(alive, part.latents.informative.sum(1), np.nan)
+            new.loc[part.compared, "active"] = active
+        if part.latents is not None and part.udr is not None and part.agreed is not None:
+            new.loc[part.compared, "udr"] = part.udr.models
+            found = part.agreed.ranking.set_index("model")["found"].sort_index().to_numpy(float)
+            new.loc[part.compared, "found"] = np.where(part.latents.usable, found, np.nan)
+    return table.assign(**{name: new[name].to_numpy() for name in new})
+
+
+def settings_of(given: Given) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The settings that all models share, and the values of those that vary."""
+    plain = [flat(given.configs[run]) for run in given.table["run"]]
+    values: dict[str, list[Any]] = {}
+    for settings in plain:
+        for name, value in settings.items():
+            values.setdefault(name, [])
+            if value not in values[name]:
+                values[name].append(value)
+    everywhere = {name for name in values if all(name in settings for settings in plain)}
+    same = {n: v[0] for n, v in values.items() if len(v) == 1 and n in everywhere}
+    return same, {n: v for n, v in values.items() if n not in same}

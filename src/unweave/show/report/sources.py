@@ -1,0 +1,327 @@
+"""What a report is about: the table, models and data of a study, of runs, or of a fleet."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unweave.data import load as load_data
+from unweave.data.dataset import Dataset
+from unweave.data.origin import rebuild, remember
+from unweave.errors import UnweaveError
+from unweave.evaluation.evaluate import column
+from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.metrics import METRICS
+from unweave.study.columns import SAMPLED
+from unweave.study.results import load as load_study
+from unweave.study.results import table_of
+from unweave.study.store import STUDY
+
+__all__ = ["Given", "opened"]
+
+RUNS, BEST = "runs", "best"
+DIVERGED, TRAINED = "diverged", "trained"
+"""States of models in the table."""
+ABOUT = ("run", "data", "method", "strength", "seed", "steps", "state")
+"""Columns of a study table that are neither settings nor numbers."""
+FEW = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What was given, whatever it is.
+
+    Args:
+        title: The heading.
+        kind: `"study"`, `"runs"` or `"fleet"`.
+        place: Where it is, as the user said it; empty for a fleet.
+        table: A study table: one row per trained model.
+        configs: The settings of every run of the table, as plain data.
+        model: Opens the model of a run.
+        data: Opens the data set of an origin.
+        folders: Where each model is, as the user would say it.
+        trouble: Of runs about which something is to be said: `run`, `state`, `error`.
+        waiting: How many runs are in each state that has no row in the table yet.
+        best: The run that somebody chose before, where there is one.
+        study: What the study's file says, where it is a study.
+    """
+
+    title: str
+    kind: str
+    place: str
+    table: pd.DataFrame
+    configs: Mapping[str, Mapping[str, Any]]
+    model: Callable[[str], Model]
+    data: Callable[[Sequence[Any]], Dataset]
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    trouble: Sequence[tuple[str, str, str]] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    best: str | None = None
+    study: Mapping[str, Any] | None = None
+
+
+def opened(
+    source: str | Path | Fleet,
+    data: Dataset | str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    scores: pd.DataFrame | None = None,
+    title: str | None = None,
+) -> Given:
+    """Open a study, runs or a fleet; arguments as for `report`."""
+    images = _Images(data, dict(options or {}))
+    if isinstance(source, Fleet):
+        return _of_fleet(source, images, scores, title)
+    if scores is not None:
+        raise UnweaveError("scores are given for a fleet in memory; those of runs lie beside them")
+    if "://" in str(source) or (Path(source) / STUDY).is_file():
+        return _of_study(str(source), images, title)
+    return _of_runs(Path(source), images, title)
+
+
+class _Images:
+    """Opens data sets: the one given, or those that models remember.
+
+    Args:
+        given: A data set, or where it is.
+        options: How it is loaded.
+    """
+
+    def __init__(self, given: Dataset | str | Path | None, options: Mapping[str, Any]) -> None:
+        if given is None and options:
+            raise UnweaveError(
+                f"{', '.join(options)} say how data are loaded; name the data as well"
+            )
+        path = isinstance(given, str | Path)
+        self.given = load_data(str(given), **options) if path else given
+
+    def open(self, origin: Sequence[Any]) -> Dataset:
+        """The data set of an origin."""
+        return rebuild(origin) if self.given is None else self._changed(self.given, origin)
+
+    @staticmethod
+    def _changed(given: Any, origin: Sequence[Any]) -> Dataset:
+        """The data set given, or what it was made into, where that is what is asked for."""
+        made = given.origin or remember(given, None, {}).origin
+        if origin and origin_text(made[:1]) == origin_text(origin[:1]) and len(made) == 1:
+            for step, *arguments in origin[1:]:
+                choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
+                given = getattr(given, step)(*arguments, **choice)
+        return given
+
+
+def _of_study(folder: str, images: _Images, title: str | None) -> Given:
+    from unweave.fleet.config import Config
+    from unweave.study.sources import Sources
+
+    results = load_study(folder)
+    store, table = results.store, results.table
+    runs = table["run"].tolist()
+    sources = Sources(store)
+
+    def model(run: str) -> Model:
+        store.bring([run])
+        return load(store.runs / run)
+
+    def data(origin: Sequence[Any]) -> Dataset:
+        if images.given is not None:
+            return images.open(origin)
+        text = origin_text(origin)
+        plain = next(c for c in configs.values() if origin_text(c["data"]) == text)
+        return sources.open(Config.from_dict(plain))
+
+    configs = store.ledger.configs(runs)
+    failures = results.failures
+    waiting = {state: n for state, n in results.counts.items() if n}
+    for state, count in table["state"].value_counts().items():
+        waiting[str(state)] = waiting.get(str(state), 0) - int(count)
+    return Given(
+        title or store.study.name,
+        "study",
+        folder,
+        table,
+        configs,
+        model,
+        data,
+        {run: Path(folder) / RUNS / run for run in runs},
+        [(str(r), str(s), str(e)) for r, s, e in failures.itertuples(index=False)],
+        {state: n for state, n in waiting.items() if n > 0},
+        _best(Path(folder), configs),
+        store.study.to_dict(),
+    )
+
+
+def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
+    where = _folders(folder)
+    rows, trouble, configs = [], [], {}
+    for run, place in where.items():
+        try:
+            config = json.loads((place / CONFIG).read_text())
+            state, losses = _fate(place)
+            scores, errors = _scores(place, origin_text(config["data"]))
+            rows.append((run, state, config, {**losses, **scores}))
+            configs[run] = config
+            trouble += [(run, state, error) for error in errors]
+        except (OSError, ValueError, KeyError, TypeError, UnweaveError) as error:
+            trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
+    if not rows:
+        raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
+    rows.sort(key=lambda row: _order(row[2]))
+    names = data_names([config["data"] for config in configs.values()])
+    return Given(
+        title or folder.resolve().name,
+        "runs",
+        str(folder),
+        table_of(rows, names),
+        configs,
+        lambda run: load(where[run]),
+        images.open,
+        where,
+        trouble,
+        best=_best(folder, configs),
+    )
+
+
+def _of_fleet(
+    fleet: Fleet, images: _Images, scores: pd.DataFrame | None, title: str | None
+) -> Given:
+    configs = {config.hash: config.to_dict() for config in fleet.configs}
+    places = {config.hash: k for k, config in enumerate(fleet.configs)}
+    measured: Mapping[str, Mapping[str, float]] = {}
+    if scores is not None:
+        if "run" not in scores:
+            raise UnweaveError("scores need a column 'run', as in the table of uw.evaluate")
+        settings = {name for config in configs.values() for name in config["method"]}
+        latest = scores.drop_duplicates("run", keep="last")
+        numbers = latest.drop(columns=[*ABOUT[1:], *settings], errors="ignore")
+        measured = numbers.set_index("run").select_dtypes("number").to_dict("index")
+        if not set(measured) & set(configs):
+            raise UnweaveError("these scores are of other models; give those of this fleet")
+    curves = dict(iter(fleet.curve.groupby("run")))
+    rows = [
+        (
+            run,
+            DIVERGED if fleet.diverged_at[places[run]] >= 0 else TRAINED,
+            config,
+            {**_last(curves.get(run)), **measured.get(run, {})},
+        )
+        for run, config in configs.items()
+    ]
+    names = data_names([config["data"] for config in configs.values()])
+    return Given(
+        title or f"{len(fleet)} models",
+        "fleet",
+        "",
+        table_of(rows, names),
+        configs,
+        lambda run: fleet[places[run]],
+        images.open,
+    )
+
+
+def _folders(folder: Path) -> dict[str, Path]:
+    """The folder of every run."""
+    if (folder / CONFIG).is_file():
+        return {folder.resolve().name: folder}
+    if not folder.is_dir():
+        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
+    for place in (folder, folder / RUNS):
+        # Names with a dot are runs that are being written.
+        found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
+        runs = {path.name: path for path in found if path != folder / BEST}
+        if runs:
+            return runs
+    raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
+
+
+def _order(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By data, method, its settings and seed; numbers by their size."""
+    numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
+    return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
+
+
+def _fate(folder: Path) -> tuple[str, dict[str, float]]:
+    """Whether a saved model diverged, and its last losses."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
+            lost = int(file.metadata()["diverged_at"]) >= 0
+    except safetensors.SafetensorError as error:
+        raise UnweaveError(f"{WEIGHTS} is damaged ({error})") from error
+    return DIVERGED if lost else TRAINED, _last(pd.read_parquet(folder / CURVE))
+
+
+def _last(curve: pd.DataFrame | None) -> dict[str, float]:
+    """The last row of a curve, without its run and step, as far as it is finite."""
+    if curve is None or curve.empty:
+        return {}
+    last = curve.drop(columns=["run", "step"]).iloc[-1]
+    return {str(n): float(v) for n, v in last.items() if pd.notna(v) and abs(v) != float("inf")}
+
+
+def _scores(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
+    """The scores beside a run by their columns, of its own data, and why others are missing."""
+    scores: dict[str, float] = {}
+    errors = []
+    of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
+    for key, outcome in kept(folder).items():
+        if key.metric in METRICS and key.protocol == PROTOCOL and key.data == origin:
+            before = of_smallest_seed.get((key.metric, key.codes))
+            if before is None or key.seed < before[0].seed:
+                of_smallest_seed[key.metric, key.codes] = (key, outcome)
+    for key, outcome in of_smallest_seed.values():
+        start = SAMPLED if key.codes == "sampled" else ""
+        for part, score in outcome.scores.items():
+            scores[start + column(METRICS[key.metric], part)] = score
+        if outcome.error:
+            errors.append(f"no {start}{key.metric}: {outcome.error}")
+    return scores, errors
+
+
+def _best(folder: Path, configs: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The run that lies in `best` beside the runs."""
+    try:
+        chosen = json.loads((folder / BEST / CONFIG).read_text())
+    except (OSError, ValueError):
+        return None
+    return next((run for run, config in configs.items() if config == chosen), None)
+
+
+def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
+    """A name for every data set, by its origin as text; no two have the same.
+
+    Example:
+        >>> sliced = [["load", "dsprites", {}], ["slice", {"scale": 5, "posX": [0, 8]}]]
+        >>> list(data_names([sliced, [["load", "dsprites", {}]]]).values())
+        ['dsprites (scale 5, posX 0 8)', 'dsprites']
+    """
+    names: dict[str, str] = {}
+    for origin in origins:
+        text = origin_text(origin)
+        if text not in names:
+            name = _data_name(origin)
+            same = sum(other.split(" no. ")[0] == name for other in names.values())
+            names[text] = f"{name} no. {same + 1}" if same else name
+    return names
+
+
+def _data_name(origin: Sequence[Any]) -> str:
+    if not origin:
+        return "unknown data"
+    words = []
+    for step, *arguments in origin[1:]:
+        choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
+        said = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
+        words.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(said))
+    name = str(origin[0][1] or "your own images")
+    return f"{name} ({'; '.join(words)})" if words else name
+
+
+def _values(value: Any) -> str:
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return " ".join(map(str, value)) if len(value) <= FEW else f"{len(value)} values"

@@ -1,0 +1,294 @@
+"""The words of a report: names of methods, models and columns, and what every number means."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from unweave.methods import METHODS
+from unweave.metrics import METRICS
+from unweave.select.ranking import counted
+
+__all__ = ["Meaning", "flat", "label", "meaning", "method_name", "model_names", "setting"]
+
+METHOD_NAMES = {
+    "vae": "VAE",
+    "beta_vae": "β-VAE",
+    "annealed_vae": "AnnealedVAE",
+    "factor_vae": "FactorVAE",
+    "beta_tc_vae": "β-TCVAE",
+    "dip_vae_i": "DIP-VAE-I",
+    "dip_vae_ii": "DIP-VAE-II",
+    "ae": "AE",
+    "ada_gvae": "Ada-GVAE",
+    "ada_ml_vae": "Ada-ML-VAE",
+}
+SYMBOLS = {
+    "beta": "β",
+    "gamma": "γ",
+    "alpha": "α",
+    "lambda_od": "λ_od",
+    "lambda_d": "λ_d",
+    "c_max": "C",
+}
+LABELS = {
+    "udr": "UDR",
+    "kl": "KL",
+    "active": "active latents",
+    "found": "factors found",
+    "front": "Pareto front",
+    "beta_vae": "BetaVAE",
+    "factor_vae": "FactorVAE",
+    "mig": "MIG",
+    "dci": "DCI",
+    "sap": "SAP",
+    "irs": "IRS",
+    "elbo": "ELBO",
+    "mig_sup": "MIG-sup",
+    "jemmig": "JEMMIG",
+    "rmig": "RMIG",
+    "mcc": "MCC",
+    "infomec": "InfoMEC",
+    "z_diff": "Z-diff",
+    "z_min_var": "Z-min variance",
+    "z_max_var": "Z-max variance",
+    "dci_es": "DCI-ES",
+    "gaussian_total_correlation": "total correlation",
+    "gaussian_wasserstein_correlation": "Wasserstein correlation",
+    "mutual_info_score": "mutual information",
+    "total_correlation": "total correlation (training)",
+}
+
+
+class Meaning(NamedTuple):
+    """What a number says, and when it misleads.
+
+    Args:
+        name: How it is called on the page.
+        says: What it measures.
+        fails: Where it misleads.
+        better: `"higher"`, `"lower"` or `""`.
+        reference: Where it was published.
+    """
+
+    name: str
+    says: str
+    fails: str
+    better: str = ""
+    reference: str = ""
+
+
+SAYS = {
+    "beta_vae": "Two images share one factor. Can a linear classifier tell which one from how far "
+    "apart their codes are?",
+    "factor_vae": "Within a batch one factor is fixed. Does the latent that varies least tell "
+    "which one, by majority vote?",
+    "mig": "For each factor: by how much does the latent that knows most about it beat the second "
+    "best? In shares of what there is to know.",
+    "modularity": "Does each latent know about one factor only? Whether all factors are known is "
+    "not asked.",
+    "dci": "Trees predict the factors. Is each latent important for one factor only? Its further "
+    "numbers ask whether each factor needs one latent only (completeness), and how well factors "
+    "are predicted (informativeness).",
+    "sap": "For each factor: how much better does the best single latent predict it than the "
+    "second best?",
+    "irs": "Fix a factor and change the others. How far does a latent stay where it was?",
+    "gaussian_total_correlation": "How far the codes are from uncorrelated, were they jointly "
+    "normal, in nats.",
+    "gaussian_wasserstein_correlation": "How far the codes are from uncorrelated, as a distance "
+    "that sees their scale.",
+    "mutual_info_score": "How much two latents know about each other, on average over pairs.",
+    "active_units": "How many latents vary over the data: variance of the mean above 0.01.",
+    "polarised_regime": "Whether latents are either used, with little noise, or left to the "
+    "prior. Far below 0 they are used.",
+    "elbo": "The lower bound of the log-likelihood, in nats: how well images are reconstructed "
+    "less what the codes cost.",
+    "mig_sup": "For each latent: by how much does the factor it knows most about beat the second?",
+    "jemmig": "As MIG, but a latent that also knows other things pays for it.",
+    "rmig": "As MIG, computed from the posteriors, so that their noise counts.",
+    "mcc": "Latents and factors are matched one to one. How far do they correlate?",
+    "infomec": "Does a latent know one factor, is a factor in one latent, and can a linear reader "
+    "find it?",
+    "z_diff": "The BetaVAE score under the name that reviews give it.",
+    "z_min_var": "The FactorVAE score under the name that reviews give it.",
+    "z_max_var": "All factors but one are fixed. Does the latent that varies most tell which one?",
+    "downstream": "How well factors are predicted from the codes, learned from few rows or many.",
+    "reduced_downstream": "How well a factor is still predicted once its most important latent "
+    "was taken away. In a disentangled code, hardly.",
+    "strong_generalisation": "What accuracy is lost where another factor was fixed in learning "
+    "and varies in testing.",
+    "fairness": "How far predictions of one factor depend on another that should not matter. It "
+    "is an unfairness: 0 is fair.",
+    "dci_es": "How easily factors are read from the codes: do the simplest predictors do as well "
+    "as the largest?",
+}
+OTHERS = {
+    "reconstruction": Meaning(
+        "reconstruction",
+        "What a reconstructed image misses, in nats, in the last steps of training.",
+        "A model that copies pixels well may be entangled. Values of different data or likelihoods"
+        " cannot be compared.",
+        "lower",
+    ),
+    "kl": Meaning(
+        "KL",
+        "How much the codes tell about an image, in nats, in the last steps of training.",
+        "Neither more nor less is better by itself: it is the price of the reconstruction.",
+    ),
+    "loss": Meaning(
+        "loss",
+        "What training minimised, in its last steps.",
+        "Methods and strengths minimise different things, so compare it within one of them only.",
+        "lower",
+    ),
+    "udr": Meaning(
+        "UDR",
+        "Unsupervised disentanglement ranking: do single latents of other models tell single "
+        "latents of this one? Disentangled models are alike, entangled ones are not. No labels are"
+        " used. Equal models score 0.9.",
+        "Models that all fail in the same way agree, and a model with few active latents can score"
+        " high.",
+        "higher",
+        "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
+        "Learning, arXiv:1905.12614",
+    ),
+    "active": Meaning(
+        "active latents",
+        "How many latents say something about the image: more than 0.01 nats on average.",
+        "Using more latents than there are factors can mean that a factor is spread over several.",
+    ),
+    "found": Meaning(
+        "factors found",
+        "How many of the factors that at least half of the models share this model has: a latent "
+        "of its own that correlates with theirs by 0.7 or more.",
+        "What most models miss is no shared factor, so nobody is blamed for missing it.",
+        "higher",
+    ),
+    "front": Meaning(
+        "Pareto front",
+        "1 where no other model is better in both reconstruction and KL; 2 where only those of "
+        "front 1 are, and so on.",
+        "It only finds models that waste capacity. Entangled models are on it, too.",
+        "lower",
+    ),
+    "total_correlation": Meaning(
+        "total correlation (training)",
+        "The method's own estimate of how dependent the latents are, in its last steps.",
+        "Estimated on single batches or by a discriminator, so its level means little.",
+    ),
+}
+
+
+def method_name(name: str) -> str:
+    """A method as papers write it.
+
+    Example:
+        >>> method_name("beta_vae"), method_name("my_own")
+        ('β-VAE', 'my_own')
+    """
+    return METHOD_NAMES.get(name, name)
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting and its value: `β=4`, `steps=900`."""
+    short = name.removeprefix("method.").removeprefix("optimiser.")
+    return f"{SYMBOLS.get(short, short.replace('_', ' '))}={value_text(value)}"
+
+
+def value_text(value: Any) -> str:
+    """A value as people write it: `4`, not `4.0`."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run, all but its data, in one dictionary: `method.beta`, `optimiser.lr`.
+
+    Example:
+        >>> flat({"method": {"name": "vae", "beta": 4.0}, "data": [], "seed": 0})
+        {'method.name': 'vae', 'method.beta': 4.0, 'seed': 0}
+    """
+    settings: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            settings |= {f"{name}.{inner}": one for inner, one in value.items()}
+        elif name != "data":
+            settings[name] = value
+    return settings
+
+
+def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A name for each run that tells it from the others on the same data.
+
+    Example:
+        >>> vae = {"method": {"name": "beta_vae", "beta": 4.0}, "seed": 3}
+        >>> model_names({"a": vae, "b": {**vae, "seed": 7}})["b"]
+        'β-VAE β=4, seed 7'
+    """
+    plain = {run: flat(config) for run, config in configs.items()}
+    by_method: dict[str, list[dict[str, Any]]] = {}
+    for settings in plain.values():
+        by_method.setdefault(settings["method.name"], []).append(settings)
+    varied = {method: _varied(members) for method, members in by_method.items()}
+    return {
+        run: _name(settings, varied[settings["method.name"]]) for run, settings in plain.items()
+    }
+
+
+def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings in which models of one method differ; at least its first one."""
+    method = METHODS.get(members[0]["method.name"])
+    known = [f"method.{name}" for name in method.stackable()] if method else []
+    own = [name for name in members[0] if name.startswith("method.") and name != "method.name"]
+    own.sort(key=lambda name: known.index(name) if name in known else len(known))
+    names = [name for name in members[0] if name not in ("seed", "method.name")]
+    differ = [n for n in names if len({json.dumps(m.get(n)) for m in members}) > 1]
+    return differ if any(name in own for name in differ) else own[:1] + differ
+
+
+def _name(settings: Mapping[str, Any], varied: Sequence[str]) -> str:
+    words = [setting(name, settings[name]) for name in varied if name in settings]
+    return " ".join([method_name(settings["method.name"]), *words]) + f", seed {settings['seed']}"
+
+
+def label(column: str) -> str:
+    """The heading of a column.
+
+    Example:
+        >>> label("dci.completeness"), label("sampled.mig")
+        ('DCI: completeness', 'MIG (sampled)')
+    """
+    if column.startswith("sampled."):
+        return f"{label(column.removeprefix('sampled.'))} (sampled)"
+    name, _, part = column.partition(".")
+    heading = LABELS.get(name, name.replace("_", " "))
+    return f"{heading}: {part.removeprefix(f'{name}_').replace('_', ' ')}" if part else heading
+
+
+def meaning(column: str) -> Meaning | None:
+    """What the headline number of a column means, or None where nothing is known of it."""
+    if column in OTHERS:
+        return OTHERS[column]
+    name = column.removeprefix("sampled.")
+    metric = METRICS.get(name)
+    if metric is None:
+        return None
+    better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+    return Meaning(
+        label(name), SAYS.get(name, _first(metric)), metric.failure, better, metric.reference
+    )
+
+
+def _first(metric: Any) -> str:
+    """The first line of a metric's docstring."""
+    return (metric.function.__doc__ or "").strip().splitlines()[0]
+
+
+def models(count: int) -> str:
+    """`1 model`, `1,200 models`."""
+    return counted(count, "model").replace(str(count), f"{count:,}", 1)
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

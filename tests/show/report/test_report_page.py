@@ -1,0 +1,184 @@
+"""The file: whole or not at all, within its limit, and nothing from outside gets a voice in it."""
+
+import base64
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.show.report import findings
+from unweave.show.report import page as making
+from unweave.show.report.pictures import LEVELS, fitted, webp
+
+
+def data_of(path):
+    """The numbers that the page's charts read."""
+    text = path.read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def written(runs, data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    return uw.show.report(runs, out, data, progress=False)
+
+
+def test_the_page_has_the_numbers_of_the_table(study, tmp_path):
+    out = uw.show.report(study, tmp_path / "report.html", progress=False)
+    page = data_of(out)
+    table = uw.study.load(study).table.set_index("run").loc[page["runs"]]
+    columns = {one["key"]: one["values"] for one in page["columns"]}
+    for name in ("mig", "reconstruction", "kl", "strength", "seed", "active_units"):
+        np.testing.assert_allclose(columns[name], table[name], rtol=1e-5)
+
+
+def test_the_heat_map_has_every_pair_in_hundredths(written, fleet, data):
+    page = data_of(written)
+    (heat,) = page["heats"]
+    places = [[c.hash for c in fleet.configs].index(page["runs"][i]) for i in heat["models"]]
+    assert len(places) == 5
+    latents = uw.select.latents.latents_of(fleet, data)
+    for kind, pairs in (
+        ("UDR", uw.select.udr_scores(latents).pairs),
+        ("MCC", uw.select.mcc_pairs(latents)),
+    ):
+        shown = np.frombuffer(base64.b64decode(heat["kinds"][kind]), np.uint8).reshape(5, 5)
+        np.testing.assert_allclose(shown / 100, pairs[np.ix_(places, places)], atol=0.0051)
+
+
+def test_traversals_show_the_active_latents(written, fleet, data):
+    page = data_of(written)
+    active = {one["key"]: one["values"] for one in page["columns"]}["active"]
+    assert set(page["strips"]) == {"0", "1", "2", "3", "4"}
+    assert page["lost"] == [0, 0, 0, 0, 0, 1]
+    for place, strip in page["strips"].items():
+        assert len(strip["rows"]) == active[int(place)]
+        picture = Image.open(io.BytesIO(base64.b64decode(strip["picture"])))
+        assert picture.size == (7 * 32, 32 * len(strip["rows"]))
+
+
+def test_a_file_that_is_there_stays(written, runs, data):
+    before = written.read_bytes()
+    with pytest.raises(UnweaveError, match="already there"):
+        uw.show.report(runs, written, data, progress=False)
+    assert written.read_bytes() == before
+    with pytest.raises(UnweaveError, match=r"\.html"):
+        uw.show.report(runs, written.with_suffix(".pdf"), data, progress=False)
+
+
+@pytest.mark.parametrize("limit", [90_000, 70_000])
+def test_the_limit_is_kept_and_the_page_says_what_it_cost(limit, fleet, data, tmp_path):
+    out = uw.show.report(fleet, tmp_path / "r.html", data, limit=limit, progress=False)
+    assert out.stat().st_size <= limit
+    assert out.stat().st_size > limit / 2
+
+
+def test_pictures_that_do_not_fit_are_left_out_and_the_page_says_so(fleet, data, tmp_path):
+    out = tmp_path / "r.html"
+    with pytest.raises(UnweaveError) as refused:
+        uw.show.report(fleet, out, data, limit=30_000, progress=False)
+    bare = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
+    kept = []
+    for room in (4_000, 7_000, 10_000, 13_000):
+        limit = bare + room
+        uw.show.report(fleet, out, data, limit=limit, progress=False, overwrite=True)
+        assert out.stat().st_size <= limit
+        kept.append(len(data_of(out)["strips"]))
+        said = f"Traversals of {kept[-1]} of 5 models are in this file" in out.read_text()
+        assert said == (kept[-1] < 5)
+    assert kept == sorted(kept)
+    assert any(0 < count < 5 for count in kept)
+
+
+def test_a_limit_that_nothing_meets_is_refused(fleet, data, tmp_path):
+    with pytest.raises(UnweaveError, match="without any picture"):
+        uw.show.report(fleet, tmp_path / "r.html", data, limit=20_000, progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pictures_get_smaller_until_they_fit():
+    noise = np.random.default_rng(0).integers(0, 256, (6, 7, 64, 64, 3), dtype=np.uint8)
+    sizes = [len(webp(noise, *level)) for level in LEVELS]
+    assert sizes == sorted(sizes, reverse=True)
+    text, level = fitted(noise, 60_000)
+    assert len(text) <= 60_000
+    assert len(base64.b64encode(webp(noise, *LEVELS[level - 1]))) > 60_000
+    assert fitted(noise, 100) == ("", len(LEVELS) - 1)
+
+
+def test_more_models_than_a_page_can_show(fleet, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(making, "MOST_SHOWN", 3)
+    monkeypatch.setattr(findings, "MOST_COMPARED", 4)
+    out = uw.show.report(fleet, tmp_path / "r.html", data, progress=False)
+    text = out.read_text()
+    assert "6 models, 3 of which are shown, evenly over methods and strengths" in text
+    assert "4 of 6, evenly over methods and strengths" in text
+    assert len(data_of(out)["names"]) == 3
+    assert len(data_of(out)["chosen"]) == 1
+
+
+def test_one_model_has_a_page_without_agreement(fleet, data, tmp_path):
+    text = uw.show.report(fleet[0], tmp_path / "r.html", data, progress=False).read_text()
+    assert 'id="agreement"' not in text
+    assert "It is the only model." in text
+    assert "Traversals of β-VAE β=1, seed 0" in text
+
+
+def test_without_images_the_page_says_what_is_missing(runs, tmp_path):
+    text = uw.show.report(runs, tmp_path / "r.html", progress=False).read_text()
+    assert "The images of sprites are not at hand" in text
+    assert "No model is chosen" in text
+    assert 'id="agreement"' not in text
+    assert len(data_of(tmp_path / "r.html")["strips"]) == 5
+
+
+def test_no_script_but_ours_can_run(study, tmp_path):
+    out = uw.show.report(study, tmp_path / "report.html", progress=False)
+    text = out.read_text()
+    assert "<script>alert" not in text
+    assert "<b>co</b>" not in text
+    assert text.count("<script") == 2
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert " style=" not in text
+
+
+def test_the_command_writes_a_page(runs, sprites, tmp_path):
+    images, factors = sprites
+    words = ["report", str(runs), "--data", str(images), "--factors", str(factors)]
+
+    def run(*more):
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", "unweave", *words, *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run("--title", "My sprites")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"Report: report.html \(\d\.\d MB\)\n", done.stdout)
+    assert "<h1>My sprites</h1>" in (tmp_path / "report.html").read_text()
+    again = run()
+    assert again.returncode == 2
+    assert again.stderr == (
+        "unweave: report.html is already there; choose another name, or add --overwrite\n"
+    )
+
+
+def test_importing_the_report_does_not_import_torch():
+    code = "import sys, unweave.show; unweave.show.report; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
