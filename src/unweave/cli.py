@@ -584,20 +584,6 @@ def study_check(folder: StudyFolder, repair: bool = False) -> None:
     check_study(folder, repair)
 
 
-@app.command(name="explore")
-def explore(
-    folder: Annotated[
-        Positional[Path],
-        arg(metavar="FOLDER", help="A saved run, a folder of runs, or a study."),
-    ],
-    data: Annotated[
-        str | None,
-        arg(metavar="SOURCE", help="By default what each model was trained on."),
-    ] = None,
-    port: int | None = None,
-    open_browser: Annotated[bool, arg(name="open")] = True,
-
-
 @app.command(name="report")
 def report(
     source: Annotated[
@@ -621,15 +607,6 @@ def report(
     factors: Path | None = None,
     path: PathOption = None,
 ) -> None:
-    """Open a local page with a slider for every latent, decoding live; Ctrl-C ends it.
-
-    Example: unweave explore runs
-
-    Args:
-        port: By default one that is free.
-        open_browser: Open the page in a browser.
-
-
     """Write one HTML file about trained models: what they found, how they score, which to keep.
 
     Example: unweave report sprites -o sprites.html
@@ -644,12 +621,6 @@ def report(
         channels: For your own images: 1 makes all grey, 3 makes all coloured.
         factors: For your own images: a CSV file of what made them.
     """
-    from unweave.cli_explore import explore_folder
-
-    options = {"size": size, "channels": channels, "factors": factors, "path": path}
-    explore_folder(folder, data, port, open_browser, **options)
-
-
     from unweave.cli_report import write_report
 
     options = {"size": size, "channels": channels, "factors": factors, "path": path}
@@ -664,6 +635,40 @@ def report(
         overwrite=overwrite,
         device=device,
     )
+
+
+@app.command(name="explore")
+def explore(
+    folder: Annotated[
+        Positional[Path],
+        arg(metavar="FOLDER", help="A saved run, a folder of runs, or a study."),
+    ],
+    data: Annotated[
+        str | None,
+        arg(metavar="SOURCE", help="By default what each model was trained on."),
+    ] = None,
+    port: int | None = None,
+    open_browser: Annotated[bool, arg(name="open")] = True,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+) -> None:
+    """Open a local page with a slider for every latent, decoding live; Ctrl-C ends it.
+
+    Example: unweave explore runs
+
+    Args:
+        port: By default one that is free.
+        open_browser: Open the page in a browser.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+    """
+    from unweave.cli_explore import explore_folder
+
+    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    explore_folder(folder, data, port, open_browser, **options)
 
 
 @app.command(name="reproduce")
