@@ -1,52 +1,49 @@
-"""Train eight models side by side on a small grid of sprites, and draw what their latents do.
+"""Make a folder of small pictures, and do with it what anybody would do with their own.
 
-python examples/demo.py [--steps 800] [--out demo]
+python examples/demo.py [--minutes 1.2] [--out demo]
+
+This is `unweave fit demo/images --size 32 --factors demo/factors.csv --minutes 1.2 --out demo/fit`:
+eight models side by side, one chosen without labels, pictures, codes and a report.
 """
 
 import argparse
-import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from PIL import Image
 
 import unweave as uw
+from unweave.cli import main as unweave
+
+FACTORS = ("shape", "scale", "turn", "x", "y")
 
 
-def small_sprites() -> uw.data.Dataset:
+def write_pictures(folder: Path, factors: Path) -> None:
     """3,072 sprites of 32 × 32: three shapes, two sizes, two turns, 16 × 16 places."""
-    full = uw.data.load("dsprites").slice(
+    data = uw.data.load("dsprites").slice(
         scale=[2, 5], orientation=[0, 5], posX=range(0, 32, 2), posY=range(0, 32, 2)
     )
-    images = full[:].reshape(len(full), 32, 2, 32, 2).mean((2, 4)) / 255
-    factors = full.factors(np.arange(len(full)))
-    table = {name: factors[:, k] for k, name in enumerate(("shape", "scale", "turn", "x", "y"))}
-    return uw.data.load(images, factors=table, name="small_sprites")
+    folder.mkdir(parents=True, exist_ok=True)
+    images = data[:].reshape(len(data), 32, 2, 32, 2).mean((2, 4)).astype(np.uint8)
+    names = [f"{number:04}.png" for number in range(len(data))]
+    for name, image in zip(names, images, strict=True):
+        Image.fromarray(image).save(folder / name)
+    table = pd.DataFrame(data.factors(np.arange(len(data))), columns=list(FACTORS))
+    table.insert(0, "file", names)
+    table.to_csv(factors, index=False)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--minutes", type=float, default=1.2)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    data = small_sprites()
-    print(data)
-    uw.show.contact_sheet(data).save(args.out / "data.png")
-    fleet = uw.train(
-        uw.methods.BetaVAE(beta=[1, 4]),
-        data,
-        seeds=4,
-        steps=args.steps,
-        out=args.out / "runs",
-        optimiser=uw.Adam(lr=1e-3),
-    )
-    for model in fleet:
-        strength = dataclasses.asdict(model.config.method)["beta"]
-        picture = args.out / f"beta-{strength:g}-seed-{model.config.seed}.png"
-        uw.show.traversals(model, data).save(picture)
-        last = model.curve.iloc[-1]
-        print(f"{picture}  reconstruction {last.reconstruction:.1f} nats, KL {last.kl:.1f} nats")
-    print(f"{len(fleet)} models: {args.out / 'runs'}; what their latents do: {args.out}/*.png")
+    images, factors = args.out / "images", args.out / "factors.csv"
+    write_pictures(images, factors)
+    words = f"fit {images} --size 32 --factors {factors} --minutes {args.minutes:g}"
+    print(f"unweave {words} --out {args.out / 'fit'}")
+    unweave([*words.split(), "--out", str(args.out / "fit")])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 DESCRIPTION = """Fleets of disentangling generative models: train, score, select, show.
 
-Start with: unweave data list"""
+Start with: unweave fit ./images, or unweave data list"""
 
 Source = Annotated[
     Positional[str],

@@ -1,7 +1,7 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from unweave.show import animate, reconstructions, report, samples, traversals
 __all__ = ["fit_images"]
 
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
-PICTURES = {
+PICTURES: Mapping[str, Callable[..., Any]] = {
     "what-the-latents-do.png": traversals,
     "what-the-latents-do.gif": animate,
     "reconstructions.png": reconstructions,
@@ -54,8 +54,9 @@ def fit_images(
     data = load(source, **_said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
-    optimiser = {} if lr is None else {"optimiser": Adam(lr=lr)}
-    found = fit(data, _method(method, strengths), out=out, **_said(settings), **optimiser)
+    optimiser = None if lr is None else Adam(lr=lr)
+    chosen = _said({**settings, "optimiser": optimiser})
+    found = fit(data, _method(method, strengths), out=out, **chosen)
     deliver(found, data, out)
     minutes = (time.monotonic() - start) / 60
     print(f"\n{found}\n\n{_where(out)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
