@@ -141,8 +141,8 @@ def test_the_same_random_state_gives_the_same_codes_and_another_does_not(sprites
     codes = [uw.Unweaver(**QUICK, random_state=state).fit_transform(images) for state in (7, 7, 8)]
     assert np.array_equal(codes[0], codes[1])
     assert not np.allclose(codes[0], codes[2], atol=1e-3)
-    by_default = [uw.Unweaver(**QUICK).fit(images).model_.config.seed for _ in range(2)]
-    assert by_default == [0, 0]
+    by_default = uw.Unweaver(**{**QUICK, "seeds": 3}).fit(images).fit_.fleet.configs
+    assert [config.seed for config in by_default] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("layout", [(32, 32, 1), (32, 32), (1024,)])
@@ -170,12 +170,22 @@ def test_all_layouts_and_types_of_one_image_are_one(layout, kind, sprites):
 
 
 def test_floats_are_not_rounded_to_bytes(sprites):
-    images = 0.3 + 0.001 * sprites[0]  # half of a byte's step
-    unweaver = uw.Unweaver(**QUICK, learning_rate=1e-2).fit(images)
-    assert unweaver.transform(images).std(0).max() > 0
-    assert unweaver.rows_.pixels(images.reshape(192, -1)).dtype == np.float32
-    levels = np.unique(unweaver.fit_.fleet.encode(images.astype(np.float32))[0][0, :, 0])
-    assert len(levels) > 100
+    images = 0.301 + 0.001 * sprites[0]  # a quarter of a byte's step
+    rounded = np.round(images * 255) / 255
+    assert len(np.unique(rounded)) == 1
+    one, other = (uw.Unweaver(**QUICK).fit(X).model_.parameters for X in (images, rounded))
+    assert not torch.equal(one["encoder"], other["encoder"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "architecture"),
+    [((64, 64, 3), "conv"), ((32, 64), "mlp"), ((8, 8), "small_mlp"), ((5,), "small_mlp")],
+)
+def test_the_architecture_follows_from_the_shape(shape, architecture):
+    X = np.random.default_rng(0).random((6, *shape))
+    fitted = uw.Unweaver(**{**QUICK, "steps": 1}).fit(X)
+    assert fitted.model_.config.architecture == architecture
+    assert fitted.inverse_transform(fitted.transform(X)).shape == X.shape
 
 
 def test_active_latents_come_first_to_last_and_decode_nearly_as_all(fitted, sprites):
