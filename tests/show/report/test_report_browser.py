@@ -119,7 +119,13 @@ def test_a_script_from_outside_is_not_run_and_nothing_is_fetched(chromium, writt
             }""",
             address,
         )
-        said = page.evaluate("to => fetch(to).then(() => 'sent', () => 'refused')", address)
+        said = page.evaluate(
+            """address => Promise.race([
+                fetch(address).then(() => "sent", () => "refused"),
+                new Promise((done) => setTimeout(() => done("waiting"), 2000)),
+            ])""",
+            address,
+        )
         assert said == "refused"
         assert page.evaluate("window.broken") is None
         with pytest.raises(TimeoutError):
