@@ -2,7 +2,7 @@
 
 python examples/demo.py [--minutes 1.2] [--out demo]
 
-This is `unweave fit demo/images --size 32 --factors demo/factors.csv --minutes 1.2 --out demo/fit`:
+It runs `unweave fit demo/images --size 32 --factors demo/factors.csv --minutes 1.2 -o demo/fit`:
 eight models side by side, one chosen without labels, pictures, codes and a report.
 """
 

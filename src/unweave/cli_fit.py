@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ __all__ = ["fit_images"]
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
 PICTURES: Mapping[str, Callable[..., Any]] = {
     "what-the-latents-do.png": traversals,
-    "what-the-latents-do.gif": animate,
+    "what-the-latents-do.gif": partial(animate, inactive="grey"),
     "reconstructions.png": reconstructions,
     "samples.png": lambda model, data: samples(model),  # noqa: ARG005 - as the others are called
 }
