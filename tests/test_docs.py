@@ -23,7 +23,7 @@ def test_the_code_of_a_page_runs(page, tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for k in range(10):
+    for k in range(70):  # as few as can be fitted
         image = Image.fromarray(rng.integers(0, 256, (70, 90, 3), dtype=np.uint8))
         image.save(folder / f"img_{k:03}.png")
     (folder / "broken.png").write_bytes(b"no image")

@@ -1,5 +1,6 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -58,12 +59,13 @@ def fit_images(
     optimiser = None if lr is None else Adam(lr=lr)
     chosen = _said({**settings, "optimiser": optimiser})
     found = fit(data, _method(method, strengths), out=out, **chosen)
-    deliver(found, data, out)
+    options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
+    deliver(found, data, out, _command(source, out, options, found.best.config.steps))
     minutes = (time.monotonic() - start) / 60
     print(f"\n{found}\n\n{_where(out)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
 
-def deliver(found: Fit, data: Dataset, out: Path) -> None:
+def deliver(found: Fit, data: Dataset, out: Path, command: str) -> None:
     """Write the chosen model, its pictures and codes, the ranking and the report into a folder.
 
     What an earlier call of the same fit left there is replaced.
@@ -79,7 +81,7 @@ def deliver(found: Fit, data: Dataset, out: Path) -> None:
             picture(found.best, data).save(temporary)
     write_table(encode(found.best, data), out / CODES)
     say("writing the report")
-    report(out, out / REPORT, data, overwrite=True)
+    report(out, out / REPORT, data, title=data.name, overwrite=True, command=command)
 
 
 def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
@@ -93,6 +95,16 @@ def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     kind = weighed[key]
     field = kind.stackable()[0]
     return kind() if strengths is None else kind(**{field: list(strengths)})
+
+
+def _command(source: str, out: Path, options: Mapping[str, Any], steps: int) -> str:
+    """What to run to have the same again: all that was said, and how many steps that came to."""
+    words = ["unweave", "fit", source, "--steps", str(steps)]
+    for name, value in options.items():
+        if value is not None and name not in ("steps", "minutes"):
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
+    return shlex.join([*words, "--out", str(out)])
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The report: everything about a study, a folder of runs or a fleet on one page for the mail."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ def report(
     progress: bool = True,
     device: str | None = None,
     options: Mapping[str, Any] | None = None,
+    command: str | None = None,
 ) -> Path:
     """Write one HTML file about trained models, which needs nothing else to be read.
 
@@ -52,6 +54,7 @@ def report(
         progress: Whether to show how far it is.
         device: Where models encode and decode; by default a GPU where there is one.
         options: How `data` is loaded, where it is a path or a name: `size`, `factors`, ….
+        command: What to run to have the same again, where that is not plain from the models.
 
     Returns:
         The file.
@@ -72,5 +75,6 @@ def report(
     out = Path(out)
     check_out(out, (".html", ".htm"), overwrite)
     given = opened(source, data, dict(options or {}), scores, title)
+    given = replace(given, command=command)
     found = find(given, rows, seed, device, progress)
     return write(found, out, limit, progress)

@@ -21,6 +21,8 @@ OTHERS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 
 def train_code(given: Given) -> list[tuple[str, str]]:
     """What to do, step by step: in words, and the text of a file, a command or code."""
+    if given.command is not None:
+        return [("On the command line:", given.command)]
     if given.study is not None:
         text = yaml.safe_dump(dict(given.study), sort_keys=False, allow_unicode=True)
         command = shlex.join(["unweave", "study", "run", "study.yaml", "--out", given.place])

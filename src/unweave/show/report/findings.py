@@ -229,31 +229,23 @@ def _compare(part: Part) -> None:
 
 
 def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
-    """The best UDR among the models that found most of what several models share."""
+    """The model that was chosen before, or else the one of the best UDR, as `uw.fit` chooses."""
     alive = [run for run in part.runs if states[run] != DIVERGED]
+    resembled = None
+    if part.udr is not None and np.isfinite(part.udr.models).any():
+        place = int(np.nanargmax(part.udr.models))
+        resembled = part.compared[place]
+        reason = f"other models resemble it most (UDR {part.udr.models[place]:.2f})."
     if given.best in alive:
         part.chosen, part.why = given.best, "It is the model in the folder “best”."
+        if resembled == given.best:
+            part.why = f"Chosen without labels: {reason} It is in the folder “best”."
     elif len(alive) == 1 and len(part.runs) == 1:
         part.chosen, part.why = alive[0], "It is the only model."
     elif len(alive) == 1:
         part.chosen, part.why = alive[0], "It is the only model that did not diverge."
-    elif part.udr is not None and part.agreed is not None:
-        found = part.agreed.ranking.set_index("model")["found"]
-        most = int(found.max())
-        score = np.where(found.loc[range(len(found))].to_numpy() == most, part.udr.models, np.nan)
-        place = int(np.nanargmax(np.where(np.isfinite(score), score, -1.0)))
-        part.chosen = part.compared[place]
-        shared = len(part.agreed.factors)
-        among = (
-            f"of the models that found {'all' if most == shared else most} of {shared} shared "
-            "factors, "
-            if shared
-            else ""
-        )
-        part.why = (
-            f"Chosen without labels: {among}it is the one that other models resemble most "
-            f"(UDR {score[place]:.2f})."
-        )
+    elif resembled is not None:
+        part.chosen, part.why = resembled, f"Chosen without labels: {reason}"
 
 
 def _followed(part: Part) -> list[tuple[str, float]]:

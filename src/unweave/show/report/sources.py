@@ -48,6 +48,7 @@ class Given:
         waiting: How many runs are in each state that has no row in the table yet.
         best: The run that somebody chose before, where there is one.
         study: What the study's file says, where it is a study.
+        command: What made all this, where the caller knows.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Given:
     waiting: Mapping[str, int] = field(default_factory=dict)
     best: str | None = None
     study: Mapping[str, Any] | None = None
+    command: str | None = None
 
 
 def opened(
