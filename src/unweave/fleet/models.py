@@ -10,6 +10,7 @@ A saved model is a folder, written whole or not at all:
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,7 @@ from unweave.methods import Method
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["Fleet", "Model", "intact", "join", "load"]
+__all__ = ["BESIDE", "Fleet", "Model", "intact", "join", "load"]
 
 IMAGES_AT_ONCE = 65_536
 """On a GPU, over all models together, so that a large fleet takes no more memory than one."""
@@ -42,6 +43,8 @@ LARGEST = 2**30
 """Numbers in the largest image of one model's batch; kernels count in 32 bits."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 SUMS = "SHA256SUMS"
+BESIDE = re.compile(r"run|step|kl_\d+")
+"""Columns of a curve that are no losses."""
 
 
 @dataclass(frozen=True, eq=False)

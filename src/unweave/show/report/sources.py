@@ -14,7 +14,7 @@ from unweave.data.origin import rebuild, remember
 from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
-from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.fleet.models import BESIDE, CONFIG, CURVE, WEIGHTS, Fleet, Model, load
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
 from unweave.study.results import load as load_study
@@ -258,10 +258,10 @@ def _fate(folder: Path) -> tuple[str, dict[str, float]]:
 
 
 def _last(curve: pd.DataFrame | None) -> dict[str, float]:
-    """The last row of a curve, without its run and step, as far as it is finite."""
+    """The last losses of a curve, as far as they are finite."""
     if curve is None or curve.empty:
         return {}
-    last = curve.drop(columns=["run", "step"]).iloc[-1]
+    last = curve[[name for name in curve if not BESIDE.fullmatch(name)]].iloc[-1]
     return {str(n): float(v) for n, v in last.items() if pd.notna(v) and abs(v) != float("inf")}
 
 
