@@ -55,7 +55,12 @@ def restore(engine: Engine, path: Path) -> Tensor:
             tensor.copy_(stored.index_select(axis, places) if stored.ndim else stored)
         for player in engine.players.values():
             player.refresh()
-        return file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+        curve = file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+    if curve.shape[1] != len(engine.columns):
+        raise UnweaveError(
+            f"the checkpoint {path} is of another version of unweave; remove it to start anew"
+        )
+    return curve
 
 
 @contextmanager
