@@ -184,7 +184,10 @@ def fit(
     method: str = "beta-vae",
     strengths: Annotated[
         tuple[float, ...] | None,
-        arg(metavar="X…", help="By default 1 and 4; on a GPU 1, 2, 4, 8 and 16."),
+        arg(
+            metavar="X…",
+            help="By default 1 and 4, on a GPU 1, 2, 4, 8 and 16; other methods have one.",
+        ),
     ] = None,
     seeds: int | None = None,
     steps: int | None = None,
