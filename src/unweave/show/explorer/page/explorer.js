@@ -271,7 +271,7 @@ function carried(letter, of) {
   const origin = slots[letter]?.origin;
   if (origin?.kind === "file") return origin;
   if (of.images) {
-    const known = origin?.kind === "data" && origin.number < of.images && model?.data === of.data;
+    const known = origin?.kind === "data" && origin.number < of.images && model?.origin === of.origin;
     const second = Math.floor(of.start + 0.382 * of.images) % of.images;
     return { kind: "data", number: known ? origin.number : letter === "A" ? of.start : second };
   }
