@@ -16,7 +16,8 @@ from unweave.data import DATASETS
 
 COMMANDS = [
     *(f"data {word}" for word in ("list", "prepare", "show", "export")),
-    *("train", "evaluate", "score", "encode", "export", "reproduce"),
+    *("fit", "train", "evaluate", "score", "show", "encode", "export", "report", "explore"),
+    "reproduce",
     *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
 ]
 

@@ -7,6 +7,7 @@ import pytest
 from planted import rotation, whitened
 
 import unweave as uw
+from unweave.errors import UnknownNameError
 from unweave.select import (
     Latents,
     SelectionError,
@@ -18,7 +19,7 @@ from unweave.select import (
     mcc,
     mcc_pairs,
 )
-from unweave.select.dto import nearest_signed_permutation
+from unweave.select.dto import SOLVERS, nearest_signed_permutation
 
 PAIRS = {"cka": cka_pairs, "mcc": mcc_pairs, "dto": dto_pairs}
 RANKINGS = {"cka": cka, "mcc": mcc, "dto": dto}
@@ -112,6 +113,22 @@ def test_the_nearest_signed_permutation_is_that_of_a_full_search():
             assert distance_to_orthogonality(A)["mean_l1"] * d * d == pytest.approx(best)
         for P in every[::7]:
             assert distance_to_orthogonality(P) == {"frobenius": 0, "mean_l1": 0}
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 12])
+def test_the_integer_program_of_the_paper_finds_the_same_distance(d):
+    rng = np.random.default_rng(d)
+    for scale in (0.3, 1.0, 2.0) if d < 12 else (1.0,):
+        A = scale * rng.normal(size=(d, d))
+        by_program, by_assignment = (nearest_signed_permutation(A, s) for s in SOLVERS)
+        assert np.abs(A - by_program).sum() == pytest.approx(np.abs(A - by_assignment).sum())
+        assert (np.abs(by_program).sum(0) == 1).all()
+        assert (np.abs(by_program).sum(1) == 1).all()
+    # Halves everywhere are where the program without integers would say 0.
+    halves = np.full((2, 2), 0.5)
+    assert np.abs(halves - nearest_signed_permutation(halves, "milp")).sum() == 2
+    with pytest.raises(UnknownNameError, match="no solver is called 'simplex'"):
+        nearest_signed_permutation(A, "simplex")
 
 
 def test_distances_of_zeros_and_of_random_rotations():

@@ -4,6 +4,7 @@ from unweave.select.cka import cka, cka_pairs
 from unweave.select.consensus import Consensus, consensus
 from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
 from unweave.select.latents import Latents, SelectionError
+from unweave.select.maps import least_squares_maps, map_distances
 from unweave.select.mcc import mcc, mcc_pairs
 from unweave.select.pareto import fronts, pareto
 from unweave.select.supervised import supervised
@@ -21,6 +22,8 @@ __all__ = [
     "dto",
     "dto_pairs",
     "fronts",
+    "least_squares_maps",
+    "map_distances",
     "mcc",
     "mcc_pairs",
     "pareto",

@@ -97,8 +97,9 @@ def summary(found: Findings, part: Part) -> str:
     subject = models(len(part.runs))
     subject += f" ({lost} diverged)" if lost else ""
     subject += f" of {' and '.join(kinds)}" if kinds else ""
-    images = "" if part.data is None else f"{len(part.data.support):,} images of "
-    words = [f"{subject} on {images}{part.name}"]
+    count = "" if part.data is None else f"{len(part.data.support):,} images"
+    called = "" if count and part.name == "images" else part.name  # as most folders are
+    words = [f"{subject} on {' of '.join(filter(None, (count, called)))}"]
     if part.agreed is not None:
         words.append(str(part.agreed))
     if part.chosen is not None and len(part.runs) > 1:
