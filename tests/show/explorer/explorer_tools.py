@@ -1,6 +1,7 @@
 """Asking the explorer without a network, as its own page would."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
@@ -23,7 +24,9 @@ class Client:
             async with httpx.AsyncClient(transport=transport, base_url=OWN, headers=own) as client:
                 return await client.request(method, path, headers=headers, **options)
 
-        return asyncio.run(answer())
+        # In this thread a browser's event loop may be running, for as long as it is open.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(answer())).result()
 
     def get(self, path, **options):
         return self.request("GET", path, **options)

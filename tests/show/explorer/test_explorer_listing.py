@@ -6,7 +6,7 @@ import pytest
 
 import unweave as uw
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import Key, Outcome, keep, origin_text
+from unweave.evaluation.kept import PROTOCOL, Key, Outcome, keep, origin_text
 from unweave.show.explorer.listing import entries_of
 
 
@@ -60,9 +60,24 @@ def test_scores_of_mean_codes_on_the_own_data_are_read(fleet, tmp_path):
             Key("mig", "mean", 0, own): Outcome({"mig": 0.25, "mig.part": 1.0}),
             Key("sap", "sampled", 0, own): Outcome({"sap": 0.5}),
             Key("dci", "mean", 0, origin_text([["load", "rooms3d", {}]])): Outcome({"dci": 0.5}),
+            Key("irs", "mean", 0, own, PROTOCOL - 1): Outcome({"irs": 0.5}),  # computed otherwise
+            Key("mig", "mean", 3, own): Outcome({"mig": 0.75}),
         },
     )
     assert entries_of(folder)[0].scores == {"mig": 0.25}
+
+
+def test_the_best_has_the_scores_of_the_run_that_it_is_a_copy_of(fleet, tmp_path):
+    runs = fleet.save(tmp_path / "runs")
+    fleet[1].save(tmp_path / "best")
+    own = origin_text(fleet.configs[1].data)
+    keep(runs[1], {Key("mig", "mean", 0, own): Outcome({"mig": 0.25})})
+    best, other = entries_of(tmp_path)
+    assert (best.best, best.scores) == (True, {"mig": 0.25})
+    assert (other.best, other.scores) == (False, {})
+    (tmp_path / "best" / "weights.safetensors").unlink()
+    best, _ = entries_of(tmp_path)
+    assert (best.best, best.trouble, best.folder) == (True, "", runs[1])
 
 
 def test_a_study_offers_its_runs_and_knows_its_data(tmp_path):

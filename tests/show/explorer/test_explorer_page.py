@@ -365,6 +365,46 @@ def test_everything_that_can_be_touched_has_a_name(explorer):
         assert canvas.get_attribute("aria-label") or canvas.get_attribute("alt") == ""
 
 
+@pytest.fixture(scope="module")
+def lost(raw):
+    """A model whose numbers are all lost."""
+    gone = {name: buffer * np.nan for name, buffer in raw.parameters.items()}
+    return uw.Model(raw.configs, raw.shape, gone, raw.curve, raw.diverged_at)
+
+
+def test_a_model_that_shows_nothing_is_passed_by(chromium, fleet, lost):
+    # Not on `page`: the browser notes the answer 409 on its console, which here is meant.
+    page = chromium.new_page()
+    with running([fleet[0], lost, fleet[1]]) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        page.click("#next-model")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert "not finite" in page.inner_text("#trouble p")
+        assert "beta 1" in page.inner_text("#choose-model")
+        page.click("#next-model")
+        page.wait_for_function(
+            "() => document.querySelector('#choose-model').innerText.includes('beta 4')"
+        )
+        assert not page.is_visible("#trouble")
+    page.close()
+
+
+def test_where_no_model_can_be_shown_nothing_can_be_touched(chromium, lost):
+    page = chromium.new_page()
+    broken = []
+    page.on("pageerror", lambda error: broken.append(str(error)))
+    with running(lost) as address:
+        page.goto(address)
+        page.wait_for_selector("#trouble:not([hidden])")
+        for button in ("#randomise", "#reset", "#play", "#save-csv", "#slot-a .random"):
+            page.locator(button).click(force=True)
+        page.keyboard.press("g")
+        page.wait_for_function("() => document.querySelector('#main').inert")
+    assert not broken
+    page.close()
+
+
 def test_without_data_it_starts_from_the_prior_and_says_so(page, colours):
     _, models = colours
     with running(models) as address:
@@ -379,3 +419,4 @@ def test_without_data_it_starts_from_the_prior_and_says_so(page, colours):
         np.testing.assert_array_equal(pixels[..., :3], rounded(models[0].decode([[0, 0, 0]]))[0])
         drawn = changed(page, lambda: page.get_by_role("button", name="A: random code").click())
         assert np.abs(drawn).min() > 0
+        page.goto("about:blank")  # so that it asks for nothing more when the server ends

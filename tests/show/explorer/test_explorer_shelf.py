@@ -55,13 +55,26 @@ def test_data_of_another_shape_is_not_used_and_that_is_said(colours, sprites):
     assert "64 × 64 × 1, but this model takes 32 × 32 × 3" in opened.no_data
 
 
-def test_nothing_is_downloaded(raw, tmp_path):
+@pytest.mark.parametrize(
+    ("origin", "sentence"),
+    [
+        ([["load", "cars3d", {}]], "cars3d is not downloaded yet"),
+        ([["load", "pendulum", {}]], "pendulum has curves and no images"),
+        ([["load", "dsprites", {}], ["slice"]], "could not be had"),
+        ([["load", "dsprites", {}], ["explode", {}]], "could not be had"),
+        ([], "does not say what data"),
+    ],
+)
+def test_data_that_cannot_be_had_are_not_downloaded_and_that_is_said(
+    raw, tmp_path, origin, sentence
+):
     folder = raw.save(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
-    config["data"] = [["load", "cars3d", {}]]
+    config["data"] = origin
     (folder / "config.json").write_text(json.dumps(config))
     opened = Shelf(entries_of(folder)).open(0)
-    assert "cars3d is not downloaded yet" in opened.no_data
+    assert opened.data is None
+    assert sentence in opened.no_data
 
 
 def test_models_are_loaded_when_looked_at_and_few_are_kept(runs, monkeypatch):

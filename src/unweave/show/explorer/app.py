@@ -6,6 +6,8 @@ files of the page are read once, from the package, into a fixed table.
 
 import base64
 import io
+import json
+import math
 import time
 from importlib.resources import files
 from typing import Any
@@ -45,9 +47,22 @@ PAGE = {
 """The page: where each of its files is found, and what it is."""
 
 
+class Answer(JSONResponse):
+    """JSON in ASCII, since names of folders may hold bytes that are no text."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False).encode("ascii")
+
+
 def make_app(shelf: Shelf, port: int, title: str = "models") -> Guard:
     """The explorer of some models, to be served on 127.0.0.1 at this port."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=Answer,
+    )
     _add_errors(app)
     _add_page(app)
     _add_models(app, shelf, title)
@@ -61,15 +76,15 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(UnweaveError)
     async def refused(_: Request, error: UnweaveError) -> Response:
         status = error.status if isinstance(error, RefusedError) else 409
-        return JSONResponse({"error": str(error)}, status)
+        return Answer({"error": str(error)}, status)
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
-        return JSONResponse({"error": "there is nothing here"}, error.status_code)
+        return Answer({"error": "there is nothing here"}, error.status_code)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> Response:
-        return JSONResponse({"error": "something went wrong; the terminal says what"}, 500)
+        return Answer({"error": "something went wrong; the terminal says what"}, 500)
 
 
 def _add_page(app: FastAPI) -> None:
@@ -112,6 +127,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             "images": len(opened.support),
             "start": opened.start,
             "data": opened.data.name if opened.data is not None else "",
+            "origin": opened.origin,
             "no_data": opened.no_data,
         }
 
@@ -173,7 +189,7 @@ def _about(entry: Entry) -> dict[str, Any]:
     return {
         **about,
         "method": config.method.name.replace("_", "-"),
-        "settings": settings,
+        "settings": {n: v if math.isfinite(v) else str(v) for n, v in settings.items()},
         "seed": config.seed,
         "steps": config.steps,
     }

@@ -9,7 +9,7 @@ from typing import Any
 import safetensors
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import kept, origin_text
+from unweave.evaluation.kept import PROTOCOL, kept, origin_text
 from unweave.evaluation.runs import Models
 from unweave.fleet.config import Config
 from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
@@ -69,7 +69,12 @@ def entries_of(models: Models) -> list[Entry]:
     for entry in _entries(models):
         known = entries.setdefault(entry.name, entry)
         if known.trouble and not entry.trouble:
-            entries[entry.name] = entry
+            entries[entry.name] = replace(entry, best=known.best)
+        elif known.best:  # scores and the data's place are known of the run that it is a copy of
+            scores = {**entry.scores, **known.scores}
+            entries[entry.name] = replace(
+                known, scores=scores, source=entry.source or known.source
+            )
     if not entries:
         raise UnweaveError("there is nothing to explore: no model was given")
     found = list(entries.values())
@@ -139,13 +144,8 @@ def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError) as error:
         return Entry(folder.name, folder=folder, trouble=_trouble(folder, error))
     origin = origin_text(config.data)
-    scores = {
-        key.metric: outcome.scores[key.metric]
-        for key, outcome in kept(folder).items()
-        if key.codes == "mean" and key.data == origin and key.metric in outcome.scores
-    }
     source = (sources or {}).get(origin)
-    entry = Entry(config.hash, config, folder, source=source, scores=scores)
+    entry = Entry(config.hash, config, folder, source=source, scores=_scores(folder, origin))
     try:
         # Opening reads the header and compares the file's length with it.
         with safetensors.safe_open(folder / WEIGHTS, "np") as file:
@@ -154,6 +154,17 @@ def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         return replace(entry, trouble=_trouble(folder, error))
     return replace(entry, warning=_warning(config, diverged_at))
+
+
+def _scores(folder: Path, origin: str) -> dict[str, float]:
+    """The headline scores of mean codes on the own data; of several seeds those of the smallest."""
+    entries = sorted(kept(folder).items(), key=lambda item: -item[0].seed)
+    return {
+        key.metric: outcome.scores[key.metric]
+        for key, outcome in entries
+        if (key.codes, key.protocol, key.data) == ("mean", PROTOCOL, origin)
+        and key.metric in outcome.scores
+    }
 
 
 def _trouble(folder: Path, error: Exception) -> str:

@@ -85,6 +85,11 @@ class Opened:
         return np.zeros(0, dtype=np.int64) if self.data is None else self.data.support
 
     @property
+    def origin(self) -> str:
+        """How its data were made, as text: what models that show the same images have in common."""
+        return "" if self.data is None else origin_text([self.data.name, *self.data.origin])
+
+    @property
     def start(self) -> int:
         """The image to begin with: one in the middle of the grid, or the first."""
         if self.data is None or self.data.grid is None or self.data.weights is not None:
@@ -147,8 +152,10 @@ class Shelf:
     def _data_for(self, model: Model) -> tuple[Dataset | None, str]:
         try:
             data = self._given or self._datasets(origin_text(model.config.data))
-        except (UnweaveError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (UnweaveError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             return None, f"Its data set could not be had: {error}."
+        if hasattr(data, "curves"):
+            return None, f"{data.name} has curves and no images."
         if data.shape != model.shape:
             return None, (
                 f"{data.name} has images of {_size(data.shape)}, but this model takes "

@@ -19,6 +19,7 @@ let code = [];
 let slots = {};
 let focused = 0;
 let playing = 0;
+let asked = 0;
 let opening = 0;
 let filling = 0;
 
@@ -271,7 +272,7 @@ function carried(letter, of) {
   const origin = slots[letter]?.origin;
   if (origin?.kind === "file") return origin;
   if (of.images) {
-    const known = origin?.kind === "data" && origin.number < of.images && model?.data === of.data;
+    const known = origin?.kind === "data" && origin.number < of.images && model?.origin === of.origin;
     const second = Math.floor(of.start + 0.382 * of.images) % of.images;
     return { kind: "data", number: known ? origin.number : letter === "A" ? of.start : second };
   }
@@ -284,6 +285,7 @@ function carried(letter, of) {
 
 const choose = byHand((wanted) => {
   const now = ++opening;
+  asked = wanted;
   const hadFocus = $("latents").contains(document.activeElement);
   say(`Opening ${title(models[wanted])} …`);
   document.body.classList.add("busy");
@@ -301,6 +303,7 @@ const choose = byHand((wanted) => {
     }
     if (now !== opening) return;
     model = next;
+    $("main").inert = false;
     walked = "";
     for (const letter of ["A", "B"]) place(letter, filled[letter]);
     describe();
@@ -344,9 +347,10 @@ function hide() {
   $("latents").classList.toggle("only-active", $("hide").checked);
 }
 
+/** The next model after the one last asked for, even where that could not be opened. */
 function neighbour(by) {
   for (let k = 1; k <= models.length; k++) {
-    const there = (((model?.place ?? 0) + by * k) % models.length + models.length) % models.length;
+    const there = ((asked + by * k) % models.length + models.length) % models.length;
     if (!models[there].trouble) return choose(there);
   }
   return null;

@@ -1,6 +1,8 @@
 // The list of models: a table in a dialog, to be filtered, sorted and chosen from.
 
-const format = (value) => (Number.isInteger(value) ? String(value) : Number(value.toPrecision(3)).toString());
+// Whole numbers stay whole, and numbers that JSON does not have come as words.
+const short = (value) => Number.isInteger(value) || typeof value !== "number";
+const format = (value) => String(short(value) ? value : Number(value.toPrecision(3)));
 
 export function strength(model) {
   return Object.entries(model.settings ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${format(value)}`).join(", ");
