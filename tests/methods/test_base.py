@@ -15,6 +15,7 @@ from unweave.methods import (
     DIPVAEI,
     DIPVAEII,
     METHODS,
+    PARTS,
     VAE,
     AdaGVAE,
     AnnealedVAE,
@@ -25,6 +26,7 @@ from unweave.methods import (
     Method,
     Nets,
     Posterior,
+    VAEEnsemble,
 )
 from unweave.nets.likelihoods import bernoulli, gaussian
 
@@ -157,6 +159,7 @@ def test_numbers_are_stackable_and_all_else_is_shared():
     assert FactorVAE.stackable() == ("gamma",)
     assert BetaTCVAE.stackable() == ("beta", "alpha", "gamma")
     assert AdaGVAE.stackable() == ("beta",)
+    assert VAEEnsemble.stackable() == ("gamma", "strength")
 
 
 def test_a_stack_holds_the_values_of_all_models_in_order():
@@ -186,8 +189,9 @@ def test_a_stack_keeps_what_is_shared():
 
 def test_methods_are_found_by_their_names():
     assert list(METHODS) == [method.name for method in METHODS.values()]
-    assert len(METHODS) == 10
+    assert len(METHODS) == 11
     assert all(issubclass(method, Method) for method in METHODS.values())
+    assert not set(METHODS) & set(PARTS)
 
 
 @pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)
