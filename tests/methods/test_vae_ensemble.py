@@ -230,16 +230,6 @@ def test_codes_go_once_to_every_other_member():
                 assert (codes[n * m + j, k] == (n * m + i) * max(k, 1)).all()
 
 
-def test_matrices_stand_as_one_writes_them():
-    network = Network((Maps(2, 3),))
-    weight, x = random(2, 2, 3, 3, seed=1), random(2, 5, 3, seed=2)
-    y = network({"0.weight": weight}, x)
-    for m in range(2):
-        for k in range(2):
-            for b in range(5):
-                torch.testing.assert_close(y[m, k, b], weight[m, k] @ x[m, b])
-
-
 def test_maps_begin_glorot_uniform_and_far_from_identities():
     (maps,) = VAEEnsemble(members=16).extra_networks(10)["model"].values()
     ((_, weight),) = maps.named(maps.initial(torch.arange(64), "maps"))

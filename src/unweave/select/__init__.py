@@ -3,6 +3,7 @@
 from unweave.select.cka import cka, cka_pairs
 from unweave.select.consensus import Consensus, consensus
 from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
+from unweave.select.ensembles import aligned_codes, member_agreement
 from unweave.select.latents import Latents, SelectionError
 from unweave.select.mcc import mcc, mcc_pairs
 from unweave.select.pareto import fronts, pareto
@@ -14,6 +15,7 @@ __all__ = [
     "Latents",
     "SelectionError",
     "UDRScores",
+    "aligned_codes",
     "cka",
     "cka_pairs",
     "consensus",
@@ -23,6 +25,7 @@ __all__ = [
     "fronts",
     "mcc",
     "mcc_pairs",
+    "member_agreement",
     "pareto",
     "supervised",
     "udr",
