@@ -260,7 +260,7 @@ def train(
     """Train a fleet: every value of the method's flags, with every seed, side by side.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-        ada-gvae, ada-ml-vae.
+        ada-gvae, ada-ml-vae, vae-ensemble.
     Their flags: unweave train dsprites beta-vae --help
 
     Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs
