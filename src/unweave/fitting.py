@@ -19,7 +19,7 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet, Model
 from unweave.fleet.size import fits, shares
-from unweave.fleet.train import chosen_device, runs_of, train_runs
+from unweave.fleet.train import all_runs, chosen_device, train_runs
 from unweave.methods import BetaVAE, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say
@@ -137,7 +137,7 @@ def fit(
     settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}
     method = method or BetaVAE(beta=list(STRENGTHS[place.type]))
     seeds = SEEDS[place.type] if seeds is None else seeds
-    runs = runs_of(method, data, seeds, steps or 1, **settings)
+    runs = all_runs(method, data, seeds, steps or 1, **settings)
     folder = None if out is None else Path(out)
     kept = None if folder is None else _kept_steps(folder, runs, steps)
     if steps is None and kept is None:

@@ -364,6 +364,11 @@ def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path):
         np.testing.assert_allclose(one.curve["loss"], other.curve["loss"], rtol=1e-4)
 
 
+def test_how_many_seeds_may_be_numpys_number(sprites):
+    fleet = uw.train(BetaVAE(), sprites, seeds=np.int64(2), steps=0, batch=4)
+    assert [config.seed for config in fleet.configs] == [0, 1]
+
+
 def test_nonsense_is_refused(sprites):
     with pytest.raises(UnweaveError, match="nothing to train"):
         uw.train(BetaVAE(), sprites, seeds=0, steps=1)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -30,11 +31,11 @@ from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
 __all__ = [
+    "all_runs",
     "checkpoints",
     "chosen_device",
     "damaged_checkpoints",
     "interruptible",
-    "runs_of",
     "train",
     "train_runs",
 ]
@@ -89,7 +90,7 @@ def train(
     """
     data = load_data(data) if isinstance(data, str) else data
     return train_runs(
-        runs_of(method, data, seeds, steps, **settings),
+        all_runs(method, data, seeds, steps, **settings),
         data,
         out=out,
         device=device,
@@ -99,14 +100,14 @@ def train(
     )
 
 
-def runs_of(
+def all_runs(
     method: Method, data: Dataset, seeds: int | Iterable[int], steps: int, **settings: Any
 ) -> list[Config]:
     """Every combination of the method's values, each with every seed, seeds fastest; see `train`.
 
     Each is there once, and there is at least one.
     """
-    chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
+    chosen = range(seeds) if isinstance(seeds, int | np.integer) else list(seeds)
     origin = data.origin or remember(data, None, {}).origin
     configs = [
         Config(method=one, data=tuple(origin), seed=seed, steps=steps, **settings)
