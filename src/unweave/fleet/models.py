@@ -288,7 +288,7 @@ def load(
         shape = tuple(json.loads(facts["shape"]))
         model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
         parameters = {
-            name: network.packed({key: weights[f"{name}/{key}"][None] for key in network.shapes})
+            name: network.packed(_fitting(name, network, weights))
             for name, network in model._networks.items()
         }
     except FileNotFoundError as error:
@@ -300,3 +300,12 @@ def load(
             f"the model in {folder} is damaged ({error}); train it again"
         ) from error
     return Model([config], shape, parameters, curve, model.diverged_at)
+
+
+def _fitting(name: str, network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a network with the model axis, checked to be those of such a network."""
+    for key, shape in network.shapes.items():
+        got = tuple(weights[f"{name}/{key}"].shape)
+        if got != tuple(shape):
+            raise ValueError(f"{name}/{key} is {list(got)}, but its settings want {list(shape)}")
+    return {key: weights[f"{name}/{key}"][None] for key in network.shapes}

@@ -86,7 +86,7 @@ class Opened:
 
     @property
     def origin(self) -> str:
-        """How its data were made, as text: what models that show the same images have in common."""
+        """How its data were made, as text: models with the same show the same images."""
         return "" if self.data is None else origin_text([self.data.name, *self.data.origin])
 
     @property
@@ -152,7 +152,14 @@ class Shelf:
     def _data_for(self, model: Model) -> tuple[Dataset | None, str]:
         try:
             data = self._given or self._datasets(origin_text(model.config.data))
-        except (UnweaveError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (
+            UnweaveError,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:
             return None, f"Its data set could not be had: {error}."
         if hasattr(data, "curves"):
             return None, f"{data.name} has curves and no images."
