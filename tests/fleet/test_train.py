@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,10 @@ def test_a_saved_model_is_the_model(sprites, tmp_path):
 def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
     (model,) = uw.train(BetaVAE(), sprites, steps=1, batch=4, out=tmp_path, progress=False)
     folder = tmp_path / model.config.hash
+    other = shutil.copytree(folder, tmp_path / "other") / "config.json"
+    other.write_text(other.read_text().replace('"latents": 10', '"latents": 9'))
+    with pytest.raises(UnweaveError, match=r"is damaged .* \[256, 20\], but its settings want"):
+        uw.load(other.parent)
     os.truncate(folder / "weights.safetensors", 1000)
     with pytest.raises(UnweaveError, match="is damaged"):
         uw.load(folder)

@@ -381,12 +381,7 @@ def load(
         shape = tuple(json.loads(facts["shape"]))
         model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
         parameters = {
-            name: network.packed(
-                {
-                    key: _rows(weights[f"{name}/{key}"], shape)
-                    for key, shape in network.shapes.items()
-                }
-            )
+            name: network.packed(_fitting(name, network, weights, config.method.copies))
             for name, network in model._networks.items()
         }
     except FileNotFoundError as error:
@@ -398,3 +393,15 @@ def load(
             f"the model in {folder} is damaged ({error}); train it again"
         ) from error
     return Model([config], shape, parameters, curve, model.diverged_at)
+
+
+def _fitting(
+    name: str, network: Network, weights: Mapping[str, Tensor], copies: int
+) -> dict[str, Tensor]:
+    """The weights of a network with an axis for members, checked to be those of such a network."""
+    rows = {key: _rows(weights[f"{name}/{key}"], shape) for key, shape in network.shapes.items()}
+    for key, shape in network.shapes.items():
+        if tuple(rows[key].shape) not in {(1, *shape), (copies, *shape)}:
+            got = list(weights[f"{name}/{key}"].shape)
+            raise ValueError(f"{name}/{key} is {got}, but its settings want {list(shape)}")
+    return rows

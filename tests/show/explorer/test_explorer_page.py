@@ -218,9 +218,11 @@ def test_a_swapped_latent_is_the_only_one_that_changes(explorer, fleet):
 def test_the_morph_begins_at_a_and_ends_at_b(explorer, fleet):
     codes = codes_of(explorer)
     morph = explorer.get_by_role("slider", name="Morph from A to B")
+    assert morph.get_attribute("aria-valuetext") == "0 % of the way to B"
     morph.focus()
     morph.press("End")
     wait_for(explorer, codes["B"])
+    assert morph.get_attribute("aria-valuetext") == "100 % of the way to B"
     np.testing.assert_array_equal(grey(explorer), decoded(fleet[0], codes["B"]))
     assert explorer.locator(".from-b input:checked").count() == 4  # all but the idle one
     morph.press("Home")
@@ -229,6 +231,12 @@ def test_the_morph_begins_at_a_and_ends_at_b(explorer, fleet):
     morph.evaluate("it => { it.value = 0.25; it.dispatchEvent(new Event('input')); }")
     half = [0.75 * a + 0.25 * b for a, b in zip(codes["A"], codes["B"], strict=True)]
     wait_for(explorer, half)
+    assert morph.get_attribute("aria-valuetext") == "25 % of the way to B"
+    changed(explorer, lambda: explorer.click("#slot-a .next"))
+    assert (morph.input_value(), morph.get_attribute("aria-valuetext")) == (
+        "0",
+        "0 % of the way to B",
+    )
 
 
 def test_the_morph_plays_until_it_is_stopped(explorer):

@@ -19,10 +19,15 @@ from unweave.errors import UnweaveError
 from unweave.show.explorer.serving import running
 
 
+def get(address):
+    """As `httpx.get`, but a busy machine is waited for."""
+    return httpx.get(address, timeout=60)
+
+
 def raw_request(address, text):
     """What the server says to these very bytes."""
     port = int(re.search(r":(\d+)/", address)[1])
-    with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as connection:
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
         text = text.replace("\r\n", "\r\nConnection: close\r\n", 1)
         connection.sendall(text.replace("PORT", str(port)).encode())
         return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
@@ -30,7 +35,7 @@ def raw_request(address, text):
 
 def test_it_is_served_on_this_machine_only(address):
     assert address.startswith("http://127.0.0.1:")
-    assert httpx.get(address).status_code == 200
+    assert get(address).status_code == 200
     port = int(address.rstrip("/").rsplit(":", 1)[1])
     with pytest.raises(OSError, match="refused"):  # another address of this machine
         socket.create_connection(("127.0.0.2", port), timeout=5).close()
@@ -65,7 +70,7 @@ def test_a_long_upload_is_refused_before_it_is_sent(address):
 def test_a_round_trip_is_quick(address):
     """The best of 40, which other work on the machine does not change: 2 to 3 ms."""
     spent = []
-    with httpx.Client(base_url=address) as client:
+    with httpx.Client(base_url=address, timeout=60) as client:
         client.get("/api/models/0")
         for k in range(40):
             start = time.perf_counter()
@@ -83,9 +88,9 @@ def test_a_taken_port_is_a_sentence(runs):
             pass
     with running(runs, port=port) as address:
         assert address == f"http://127.0.0.1:{port}/"
-        assert httpx.get(address).status_code == 200
+        assert get(address).status_code == 200
     with pytest.raises(httpx.ConnectError):
-        httpx.get(address)
+        get(address)
     with pytest.raises(UnweaveError, match="1 to 65535"), running(runs, port=70_000):
         pass
 
@@ -93,9 +98,11 @@ def test_a_taken_port_is_a_sentence(runs):
 def test_models_in_memory_are_explored_with_the_data_given(colours):
     data, models = colours
     with running(models, data) as address:
-        said = httpx.get(f"{address}api/models/1").json()
+        said = get(f"{address}api/models/1").json()
         assert (said["images"], said["shape"]) == (12, [32, 32, 3])
-        answer = httpx.post(f"{address}api/models/1/decode", json={"codes": [[0, 1, -1]]})
+        answer = httpx.post(
+            f"{address}api/models/1/decode", json={"codes": [[0, 1, -1]]}, timeout=60
+        )
     expected = np.rint(models[1].decode([[0, 1, -1]]) * 255).astype(np.uint8)
     assert answer.content == expected.tobytes()
     assert callable(uw.show.explore)
@@ -117,14 +124,14 @@ def test_the_command_says_where_opens_the_browser_and_ends_with_a_line(runs, tmp
     try:
         line = process.stderr.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
-        assert httpx.get(f"{address}api/models").json()["title"] == runs.name
-        deadline = time.monotonic() + 20
+        assert get(f"{address}api/models").json()["title"] == runs.name
+        deadline = time.monotonic() + 60
         while not (opened.exists() and opened.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert opened.read_text() == address
     finally:
         process.send_signal(signal.SIGINT)
-        out, rest = process.communicate(timeout=30)
+        out, rest = process.communicate(timeout=60)
     assert rest == "unweave: the explorer has ended\n"
     assert (out, process.returncode) == ("", 0)
 

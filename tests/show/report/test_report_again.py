@@ -84,3 +84,12 @@ def test_the_code_that_opens_a_model_opens_it(runs, data):
     assert scope["images_again"].shape == (3, 32, 32, 1)
     with pytest.raises(KeyError):
         load_code(given, "nobody")
+
+
+def test_a_model_of_a_study_at_a_url_is_opened_where_it_was_brought_to(study, data):
+    given = opened(f"file://{study}")
+    run = given.table["run"][0]
+    given.model(run)
+    scope = {"images": data[:3]}
+    exec(load_code(given, run), scope)
+    np.testing.assert_array_equal(scope["mean"], uw.load(study / "runs" / run).encode(data[:3])[0])

@@ -174,7 +174,7 @@ def test_further_columns_come_when_asked_for(opened):
 def test_the_chosen_model_is_marked_and_the_diverged_one_named(opened):
     first = opened.locator("#board tbody tr").first
     assert "chosen" in first.get_attribute("class")
-    assert first.locator(".star").is_visible()
+    assert first.get_by_role("img", name="chosen").is_visible()
     last = opened.locator("#board tbody tr").last
     assert "diverged" in last.text_content()
     assert opened.locator("#facts .trouble").text_content().count("diverged") == 1

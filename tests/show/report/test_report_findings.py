@@ -1,6 +1,7 @@
 """What a report says is what the study, the runs and `uw.select` say."""
 
 import dataclasses
+import json
 import shutil
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 
 import unweave as uw
 from unweave.errors import UnweaveError
+from unweave.fitting import choose
+from unweave.show.report import LIMIT
+from unweave.show.report.again import train_code
 from unweave.show.report.findings import Part, _choose, _compare, explained, find
-from unweave.show.report.page import summary
+from unweave.show.report.page import summary, write
 from unweave.show.report.sources import opened
 from unweave.study.store import Store
 
@@ -40,6 +44,8 @@ def test_runs_bring_their_losses_and_the_scores_beside_them(runs, data, fleet, t
     assert table["state"].value_counts().to_dict() == {"trained": 5, "diverged": 1}
     assert table["strength"].tolist() == [1, 1, 1, 4, 4, 4]
     assert table["seed"].tolist() == [0, 1, 2, 0, 1, 2]
+    assert not [name for name in table if name.startswith("kl_")]  # those of single latents
+    assert not [name for name in opened(fleet).table if name.startswith("kl_")]
 
 
 def test_a_fleet_takes_scores_of_its_own_models_only(fleet, data):
@@ -83,29 +89,26 @@ def test_the_summary_counts(found):
     )
 
 
-def test_the_chosen_model_found_most_and_resembles_others_most(found):
+def test_the_model_that_others_resemble_most_is_chosen_as_fit_does(found, fleet, data):
     (part,) = found.parts
-    table = found.table
-    complete = table[(table["found"] == table["found"].max())]
-    assert len(complete) == 4
-    assert part.chosen == complete.loc[complete["udr"].idxmax(), "run"]
-    assert "without labels" in part.why
+    udr = found.table.set_index("run")["udr"]
+    assert part.chosen == udr.idxmax() == choose(fleet, data).best.config.hash
+    assert (
+        f"Chosen without labels: other models resemble it most (UDR {udr.max():.2f})" in part.why
+    )
 
 
-def test_the_model_of_the_best_udr_is_chosen_as_a_fit_chooses(fleet, data):
+def test_a_model_without_a_udr_is_not_chosen(fleet, data):
     given = opened(fleet, data)
     runs = given.table["run"].tolist()[:4]
     z = np.random.default_rng(0).normal(size=(300, 3))
-    kl = np.ones((4, 3))
-    kl[3, 1:] = 0
-    latents = uw.select.Latents(np.stack([z, -z, 2 * z, z]), kl=kl)
+    latents = uw.select.Latents(np.stack([z, -z, 2 * z, z]), kl=np.ones((4, 3)))
     part = Part("planted", [], runs, compared=runs, latents=latents)
     _compare(part)
-    assert part.agreed.ranking.set_index("model")["found"].sort_index().tolist() == [3, 3, 3, 1]
-    part.udr = dataclasses.replace(part.udr, models=np.array([0.1, 0.3, 0.2, 0.8]))
+    part.udr = dataclasses.replace(part.udr, models=np.array([np.nan, 0.1, 0.3, 0.2]))
     _choose(given, part, dict.fromkeys(runs, "trained"))
-    assert part.chosen == runs[3]
-    assert part.why == "Chosen without labels: other models resemble it most (UDR 0.80)."
+    assert part.chosen == runs[2]
+    assert "UDR 0.30" in part.why
 
 
 def test_diverged_models_are_never_chosen(fleet, data):
@@ -159,6 +162,69 @@ def test_damaged_runs_are_named_and_the_others_go_on(runs, data, tmp_path):
         first.name,
         second.name,
     }
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"method": "beta_vae"}, "string indices"),
+        ({"method": {"beta": 1.0}}, "name"),
+        ({"data": [["own"]]}, "how the data were made"),
+        ({"data": None}, "iterable"),
+        ({"seed": "one"}, "seed must be a whole number"),
+        ({"latents": 5}, "its settings want"),
+    ],
+)
+def test_settings_that_make_no_sense_cost_their_own_run_only(runs, data, tmp_path, change, reason):
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    file = min(copy.iterdir()) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    found = find(opened(copy, data), progress=False)
+    trouble = [one for one in found.trouble if one[0] == file.parent.name]
+    assert reason in trouble[0][2]
+    write(found, tmp_path / "report.html", LIMIT, progress=False)
+
+
+def test_what_an_older_file_does_not_say_is_as_it_always_is(runs, data, tmp_path):
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    shutil.copytree(min(copy.iterdir()), tmp_path / "best")
+    for folder in copy.iterdir():
+        plain = json.loads((folder / "config.json").read_text())
+        assert plain.pop("precision") == "float32"
+        (folder / "config.json").write_text(json.dumps(plain))
+    given = opened(tmp_path, data)
+    assert {config["precision"] for config in given.configs.values()} == {"float32"}
+    assert given.best == min(copy.iterdir()).name
+    assert "precision" not in train_code(given)[0][1]
+
+
+@pytest.mark.parametrize(
+    "step", [["correlate", "posX"], ["explode", {}], ["slice", {"nobody": [0]}]]
+)
+def test_an_origin_that_nothing_can_be_made_of_is_said(runs, tmp_path, step):
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    for folder in copy.iterdir():
+        plain = json.loads((folder / "config.json").read_text())
+        plain["data"] = [["load", "dsprites", {}], step]
+        (folder / "config.json").write_text(json.dumps(plain))
+    (part,) = find(opened(copy), progress=False).parts
+    assert part.data is None
+    assert part.missing
+
+
+def test_images_of_another_size_are_none_for_the_models_that_cannot_see_them(runs, data, tmp_path):
+    large = uw.data.load(np.zeros((4, 64, 64, 1), np.uint8), name="large")
+    with pytest.raises(UnweaveError, match="64 × 64 × 1, but these models take 32 × 32 × 1"):
+        find(opened(runs, large), progress=False)
+    both = shutil.copytree(runs, tmp_path / "runs")
+    quick = {"steps": 1, "batch": 4, "latents": 4, "progress": False}
+    uw.train(uw.methods.VAE(), large, seeds=2, out=both, **quick)
+    found = find(opened(both, data), progress=False)
+    parts = {part.name: part for part in found.parts}
+    assert parts["sprites"].data is not None
+    assert parts["sprites"].num_compared == 5
+    assert "sprites has images of 32 × 32 × 1, but these models take 64" in parts["large"].missing
+    write(found, tmp_path / "report.html", LIMIT, progress=False)
 
 
 def test_models_of_other_data_are_compared_apart(study):

@@ -1,6 +1,7 @@
 """The file: whole or not at all, within its limit, and nothing from outside gets a voice in it."""
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -111,6 +112,37 @@ def test_pictures_get_smaller_until_they_fit():
     assert len(text) <= 60_000
     assert len(base64.b64encode(webp(noise, *LEVELS[level - 1]))) > 60_000
     assert fitted(noise, 100) == ("", len(LEVELS) - 1)
+
+
+def test_narrow_pictures_stay_at_least_a_pixel_wide():
+    curves = np.zeros((2, 7, 100, 1, 1), np.uint8)
+    for level in LEVELS:
+        with Image.open(io.BytesIO(webp(curves, *level))) as picture:
+            assert picture.width == 7
+
+
+def test_an_autoencoder_has_no_nats(data, tmp_path):
+    quick = {"steps": 2, "batch": 8, "latents": 3, "progress": False}
+    trained = uw.train(uw.methods.AE(), data, seeds=2, **quick)
+    larger = {name: 1.8 * buffer for name, buffer in trained.parameters.items()}
+    fleet = dataclasses.replace(trained, parameters=larger)
+    out = uw.show.report(fleet, tmp_path / "r.html", data, progress=False)
+    page = data_of(out)
+    run, strip = page["runs"][0], page["strips"]["0"]
+    model = next(model for model in fleet if model.config.hash == run)
+    spread = model.encode(data)[0].std(0)
+    assert [(k, note) for k, note, _ in strip["rows"]] == [
+        (k, f"spread {spread[k]:.2f}") for k in np.argsort(-spread)[: len(strip["rows"])]
+    ]
+    assert strip["rows"]
+
+
+def test_models_whose_numbers_are_lost_have_a_page_with_images_and_without(fleet, data, tmp_path):
+    gone = {name: buffer * np.nan for name, buffer in fleet.parameters.items()}
+    lost = dataclasses.replace(fleet, parameters=gone, diverged_at=np.full(6, -1))
+    for images in (data, None):
+        out = uw.show.report(lost, tmp_path / f"{images is None}.html", images, progress=False)
+        assert all(not strip["picture"] for strip in data_of(out)["strips"].values())
 
 
 def test_more_models_than_a_page_can_show(fleet, data, tmp_path, monkeypatch):

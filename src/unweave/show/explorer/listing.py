@@ -157,7 +157,7 @@ def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
 
 
 def _scores(folder: Path, origin: str) -> dict[str, float]:
-    """The headline scores of mean codes on the own data; of several seeds those of the smallest."""
+    """Headline scores of mean codes on the own data; of several seeds those of the smallest."""
     entries = sorted(kept(folder).items(), key=lambda item: -item[0].seed)
     return {
         key.metric: outcome.scores[key.metric]

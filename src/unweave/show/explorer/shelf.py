@@ -86,7 +86,7 @@ class Opened:
 
     @property
     def origin(self) -> str:
-        """How its data were made, as text: what models that show the same images have in common."""
+        """How its data were made, as text: models with the same show the same images."""
         return "" if self.data is None else origin_text([self.data.name, *self.data.origin])
 
     @property

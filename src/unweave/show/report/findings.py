@@ -131,6 +131,7 @@ def find(
     for part in parts:
         _open_data(given, part)
         part.compared = evenly(given.table, part.runs, MOST_COMPARED)
+    _put_aside_what_does_not_fit(given, parts)
     work = {ENCODING: sum(len(p.compared) for p in parts if p.data), COMPARING: len(parts)}
     with lines({job: total for job, total in work.items() if total}, progress) as advance:
         for part in parts:
@@ -179,7 +180,7 @@ def _parts(given: Given) -> list[Part]:
 def _open_data(given: Given, part: Part) -> None:
     try:
         part.data = given.data(part.origin)
-    except UnweaveError as error:
+    except (UnweaveError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         part.missing = str(error)
         return
     made = part.data.origin or remember(part.data, None, {}).origin
@@ -188,6 +189,31 @@ def _open_data(given: Given, part: Part) -> None:
             f"The images shown and compared here are of {part.data.name}, which are not those that"
             " the models learned from."
         )
+
+
+def _put_aside_what_does_not_fit(given: Given, parts: Sequence[Part]) -> None:
+    """Images of another size are none for a part, and an error where they are none for any."""
+    reasons = [_misfit(given, part) for part in parts]
+    if all(reasons):
+        raise UnweaveError(f"{reasons[0]}; load them as they were for training")
+    for part, reason in zip(parts, reasons, strict=True):
+        if reason:
+            part.data, part.note, part.missing = None, "", reason
+
+
+def _misfit(given: Given, part: Part) -> str:
+    """Why the models of a part cannot see the images, or nothing."""
+    for run in part.compared if part.data is not None else ():
+        try:
+            takes = given.model(run).shape
+        except UnweaveError:  # of which more is said where models are encoded
+            continue
+        assert part.data is not None
+        if takes == part.data.shape:
+            return ""
+        sizes = [" × ".join(map(str, shape)) for shape in (part.data.shape, takes)]
+        return f"{part.data.name} has images of {sizes[0]}, but these models take {sizes[1]}"
+    return ""
 
 
 def _encode(

@@ -57,19 +57,25 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     """What an image does while each active latent in turn goes through its range.
 
     The range is that of the codes, from the 2nd to the 98th percentile. Latents are sorted by
-    their KL divergence. Without images it is the range of the prior, around its mean, and latents
-    are sorted by how much they change.
+    their KL divergence; of an autoencoder, which has none, by how far the codes spread. Without
+    images it is the range of the prior, around its mean, and latents are sorted by how much they
+    change.
     """
     place = part.compared.index(run) if run in part.compared else -1
     if part.data is None or part.latents is None or place < 0:
         return _around_the_prior(model)
-    kl = part.latents.kl[place]
+    codes, note = part.latents.means[place], "{:.2f} nats"
+    amount = part.latents.kl[place]
+    if model.config.method.name == "ae":
+        amount, note = codes.std(0), "spread {:.2f}"
     active = np.flatnonzero(part.latents.informative[place])
-    active = active[np.argsort(-kl[active], kind="stable")][:MOST_ROWS]
+    active = active[np.argsort(-amount[active], kind="stable")][:MOST_ROWS]
+    if not len(active):
+        return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
     start, _ = model.encode(part.data.to("cpu").inputs([middle(part.data)]))
-    ends = np.percentile(part.latents.means[place], PERCENTILES, axis=0)
+    ends = np.percentile(codes, PERCENTILES, axis=0)
     images = _decoded(model, start[0], active, ends[0], ends[1])
-    return Strips(images, active.tolist(), [f"{kl[latent]:.2f} nats" for latent in active])
+    return Strips(images, active.tolist(), [note.format(amount[latent]) for latent in active])
 
 
 def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
@@ -125,7 +131,7 @@ def webp(images: np.ndarray, side: int, quality: int) -> bytes:
     picture = Image.fromarray(sheet[..., 0] if channels == 1 else sheet)
     share = min(1.0, side / max(height, width))
     if share < 1:
-        size = (columns * round(width * share), rows * round(height * share))
+        size = (columns * max(1, round(width * share)), rows * max(1, round(height * share)))
         picture = picture.resize(size, Image.Resampling.BOX)
     file = io.BytesIO()
     picture.save(file, "WEBP", quality=quality, method=4)
@@ -166,8 +172,6 @@ def _decoded(
     model: Model, start: np.ndarray, latents: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Images `[R, COLUMNS, H, W, C]` while each latent goes from low to high."""
-    if not len(latents):
-        return np.empty((0, COLUMNS, *model.shape), np.uint8)
     codes = np.tile(start, (len(latents), COLUMNS, 1))
     for row, latent in enumerate(latents):
         codes[row, :, latent] = np.linspace(low[latent], high[latent], COLUMNS)
@@ -176,4 +180,5 @@ def _decoded(
 
 
 def _bytes(pixels: np.ndarray) -> np.ndarray:
-    return np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    """Bytes; black where a lost model says nothing."""
+    return np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255).astype(np.uint8)

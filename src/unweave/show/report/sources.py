@@ -14,7 +14,9 @@ from unweave.data.origin import rebuild, remember
 from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.fleet.config import Config
 from unweave.fleet.models import BESIDE, CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.methods import METHODS
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
 from unweave.study.results import load as load_study
@@ -116,7 +118,6 @@ class _Images:
 
 
 def _of_study(folder: str, images: _Images, title: str | None) -> Given:
-    from unweave.fleet.config import Config
     from unweave.study.sources import Sources
 
     results = load_study(folder)
@@ -148,7 +149,7 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
         configs,
         model,
         data,
-        {run: Path(folder) / RUNS / run for run in runs},
+        {run: store.runs / run for run in runs},
         [(str(r), str(s), str(e)) for r, s, e in failures.itertuples(index=False)],
         {state: n for state, n in waiting.items() if n > 0},
         _best(Path(folder), configs),
@@ -161,13 +162,20 @@ def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
     rows, trouble, configs = [], [], {}
     for run, place in where.items():
         try:
-            config = json.loads((place / CONFIG).read_text())
+            config = _config(place)
             state, losses = _fate(place)
             scores, errors = _scores(place, origin_text(config["data"]))
             rows.append((run, state, config, {**losses, **scores}))
             configs[run] = config
             trouble += [(run, state, error) for error in errors]
-        except (OSError, ValueError, KeyError, TypeError, UnweaveError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            UnweaveError,
+        ) as error:
             trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
     if not rows:
         raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
@@ -239,6 +247,18 @@ def _folders(folder: Path) -> dict[str, Path]:
     raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
 
 
+def _config(folder: Path) -> dict[str, Any]:
+    """The settings of a run, all of them: what its file does not say is as it always is."""
+    plain = json.loads((folder / CONFIG).read_text())
+    if any(not isinstance(step, list) or len(step) < 2 for step in plain.get("data", [])):
+        raise ValueError(f"{CONFIG} does not say how the data were made")
+    method = plain["method"]
+    known = method["name"] in METHODS
+    # Of a method of one's own nothing is known but what the file says.
+    whole = Config.from_dict(plain if known else {**plain, "method": {"name": "vae"}}).to_dict()
+    return whole if known else {**whole, "method": dict(method)}
+
+
 def _order(config: Mapping[str, Any]) -> tuple[Any, ...]:
     """By data, method, its settings and seed; numbers by their size."""
     numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
@@ -287,8 +307,8 @@ def _scores(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
 def _best(folder: Path, configs: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The run that lies in `best` beside the runs."""
     try:
-        chosen = json.loads((folder / BEST / CONFIG).read_text())
-    except (OSError, ValueError):
+        chosen = _config(folder / BEST)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError):
         return None
     return next((run for run, config in configs.items() if config == chosen), None)
 

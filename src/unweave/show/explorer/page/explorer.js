@@ -77,9 +77,13 @@ function mixed(t) {
   return slots.A.code.map((a, k) => (1 - t) * a + t * slots.B.code[k]);
 }
 
-function morphTo(t) {
+function setMorph(t) {
   $("morph").value = t;
   $("morph").setAttribute("aria-valuetext", `${Math.round(100 * t)} % of the way to B`);
+}
+
+function morphTo(t) {
+  setMorph(t);
   show(mixed(t));
 }
 
@@ -245,7 +249,7 @@ const fill = byHand((letter, origin) => {
     const slot = await fetched(from, origin);
     if (now !== filling || from !== model) return;
     place(letter, slot);
-    $("morph").value = letter === "A" ? 0 : 1;
+    setMorph(letter === "A" ? 0 : 1);
     show([...slots[letter].code]);
     say(`Picture ${letter}: ${slot.label}.${slot.far ? ` ${slot.far}` : ""}`);
   });
@@ -311,7 +315,7 @@ const choose = byHand((wanted) => {
     latents.focus((focused = latents.firstLatent));
     hide();
     if (hadFocus) latents.slider(focused).focus();
-    $("morph").value = 0;
+    setMorph(0);
     show([...slots.A.code]);
     say(`${title(model)} is open.`);
   }).finally(() => document.body.classList.remove("busy"));
