@@ -240,3 +240,13 @@ def test_the_first_member_of_an_ensemble_is_exported(fleet, tmp_path):
     assert export_onnx(fleet[0], tmp_path / "onnx") < 1e-4
     about = json.loads((tmp_path / "onnx" / "model.json").read_text())
     assert "vae_ensemble_member" in json.dumps(about)
+
+
+def test_ensembles_of_different_sizes_are_refused_before_training(fleet, sprites, monkeypatch):
+    (pair,) = uw.train(VAEEnsemble(members=2), sprites, steps=1, progress=False, **SETTINGS)
+    with pytest.raises(UnweaveError, match="equally many members"):
+        join([fleet[0], pair])
+    monkeypatch.setattr(Engine, "advance", None)
+    for settings in ({"members": [2, 3]}, {"members": 4, "neighbours": [1, 2]}):
+        with pytest.raises(UnweaveError, match="train each kind by itself"):
+            uw.train(VAEEnsemble(**settings), sprites, steps=1, progress=False, **SETTINGS)

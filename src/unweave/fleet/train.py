@@ -23,7 +23,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.models import Fleet, Model, check_alike, join
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
@@ -128,6 +128,7 @@ def train_runs(
         raise UnweaveError("there is nothing to train: no seed or no value was given")
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
+    check_alike(configs, data.shape)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UnweaveError("there is no GPU that torch can use here; leave the device out")
