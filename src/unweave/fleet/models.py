@@ -405,6 +405,10 @@ def load(
             )
             for name, network in model._networks.items()
         }
+        if len(parameters["encoder"]) != config.method.copies:
+            raise ValueError(
+                f"{len(parameters['encoder'])} members in place of {config.method.copies}"
+            )
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"
