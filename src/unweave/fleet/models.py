@@ -319,6 +319,11 @@ def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return value if value.ndim > len(shape) else value[None]
 
 
+def _check_members(found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{found} members in place of {expected}")
+
+
 def _writable(array: Any) -> Any:
     """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
     locked = isinstance(array, np.ndarray) and not array.flags.writeable
@@ -405,10 +410,7 @@ def load(
             )
             for name, network in model._networks.items()
         }
-        if len(parameters["encoder"]) != config.method.copies:
-            raise ValueError(
-                f"{len(parameters['encoder'])} members in place of {config.method.copies}"
-            )
+        _check_members(len(parameters["encoder"]), config.method.copies)
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"
