@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import safetensors
 import torch
+from safetensors.torch import save_file
 
 import unweave as uw
 from unweave.errors import UnweaveError
@@ -240,3 +241,29 @@ def test_the_first_member_of_an_ensemble_is_exported(fleet, tmp_path):
     assert export_onnx(fleet[0], tmp_path / "onnx") < 1e-4
     about = json.loads((tmp_path / "onnx" / "model.json").read_text())
     assert "vae_ensemble_member" in json.dumps(about)
+
+
+def test_ensembles_of_different_sizes_are_refused_before_training(fleet, sprites, monkeypatch):
+    (pair,) = uw.train(VAEEnsemble(members=2), sprites, steps=1, progress=False, **SETTINGS)
+    with pytest.raises(UnweaveError, match="equally many members"):
+        join([fleet[0], pair])
+    monkeypatch.setattr(Engine, "advance", None)
+    for settings in ({"members": [2, 3]}, {"members": 4, "neighbours": [1, 2]}):
+        with pytest.raises(UnweaveError, match="train each kind by itself"):
+            uw.train(VAEEnsemble(**settings), sprites, steps=1, progress=False, **SETTINGS)
+
+
+def test_a_file_of_another_number_of_members_is_damaged(fleet, tmp_path):
+    folder = fleet[0].save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["method"]["members"] = 2
+    config["method"]["neighbours"] = 1
+    path = folder / "weights.safetensors"
+    with safetensors.safe_open(path, "pt") as file:
+        facts = file.metadata()
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    weights["maps/0.weight"] = weights["maps/0.weight"][:, :1].contiguous()
+    save_file(weights, path, metadata=facts)
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnweaveError, match=r"damaged \(3 members in place of 2\)"):
+        uw.load(folder)

@@ -37,7 +37,7 @@ from unweave.methods.vae_ensemble import MAPS, VAEEnsemble
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["BESIDE", "Fleet", "Model", "intact", "join", "load"]
+__all__ = ["BESIDE", "Fleet", "Model", "check_alike", "intact", "join", "load"]
 
 IMAGES_AT_ONCE = 65_536
 """On a GPU, over all models together, so that a large fleet takes no more memory than one."""
@@ -322,6 +322,11 @@ def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return value if value.ndim > len(shape) else value[None]
 
 
+def _check_members(found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{found} members in place of {expected}")
+
+
 def _writable(array: Any) -> Any:
     """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
     locked = isinstance(array, np.ndarray) and not array.flags.writeable
@@ -344,9 +349,28 @@ def _sums(folder: Path) -> str:
     return "".join(lines)
 
 
+def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
+    """Refuse runs without the networks of the first, or with more or fewer members."""
+    first, *others = {config.fleet: config for config in configs}.values()
+    needed = _sizes(first, shape)
+    if any(not needed.items() <= _sizes(other, shape).items() for other in others):
+        raise UnweaveError(
+            "models of one fleet have the same networks and equally many members, but these "
+            "differ; train each kind by itself"
+        )
+
+
+def _sizes(config: Config, shape: tuple[int, int, int]) -> dict[str, int]:
+    """How large each network is, and how many members there are."""
+    players = networks_of(config, shape).values()
+    sizes = {name: len(network) for player in players for name, network in player.items()}
+    return {**sizes, "members": config.method.copies}
+
+
 def join(models: Sequence[Fleet]) -> Fleet:
-    """Models that can share a fleet (`Config.fleet`), as one."""
+    """Models with the same networks, as one fleet."""
     first = models[0]
+    check_alike([config for model in models for config in model.configs], first.shape)
     parameters = {
         name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
     }
@@ -384,6 +408,7 @@ def load(
             name: network.packed(_fitting(name, network, weights, config.method.copies))
             for name, network in model._networks.items()
         }
+        _check_members(len(parameters["encoder"]), config.method.copies)
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"

@@ -24,7 +24,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.models import Fleet, Model, check_alike, join
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
@@ -155,6 +155,7 @@ def train_runs(
     """
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
+    check_alike(configs, data.shape)
     device = chosen_device(device)
     folder = None if out is None else _writable(Path(out))
     done = {} if folder is None else _finished(configs, folder)
