@@ -22,7 +22,7 @@ from torch import Tensor
 import unweave as uw
 from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, networks_of
+from unweave.fleet.engine import Engine, Player, networks_of
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import bernoulli as bernoulli_loss
 from unweave.nets.network import Network
@@ -131,7 +131,7 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
             engine.fetch()
             engine.advance(10)
         weights = max(
-            float((fleet.players[p].parameters[3] - alone.players[p].parameters[0]).abs().max())
+            float((of_model(fleet.players[p], 3) - of_model(alone.players[p], 0)).abs().max())
             for p in fleet.players
         )
         losses = fleet.fetch()[0, 3], alone.fetch()[0, 0]
@@ -140,6 +140,11 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
             abs(losses[0] / losses[1] - 1)
         )
     return results
+
+
+def of_model(player: Player, place: int) -> torch.Tensor:
+    """The parameters of one model, which has as many rows as members."""
+    return player.parameters[place * player.copies : (place + 1) * player.copies]
 
 
 def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,48 @@ def test_a_damaged_model_is_named_and_nothing_is_lost(fitted, tmp_path, capsys):
     assert len(list(out.glob("runs/*/weights.safetensors"))) == 4
 
 
+def test_what_is_not_of_the_fit_is_never_replaced(fitted, tmp_path, capsys):
+    mine = tmp_path / "codes.csv"
+    mine.write_text("mine")
+    said = refused(["fit", str(fitted / "images"), *QUICK, "-o", str(tmp_path)], capsys)
+    assert said == (
+        f"unweave: {tmp_path} holds other things than a fit, such as codes.csv; choose another "
+        "folder with --out"
+    )
+    assert mine.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["codes.csv"]
+
+
+def test_pictures_of_models_do_not_join_the_images(fitted, monkeypatch, capsys):
+    monkeypatch.chdir(fitted / "images")
+    said = refused(["fit", ".", *QUICK], capsys)
+    assert said.startswith("unweave: images-fit is among the images of .")
+    assert not (fitted / "images" / "images-fit").exists()
+
+
+def test_a_model_that_is_not_the_first_of_the_ranking_makes_room(fitted, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(fitted / "out", out)
+    shutil.rmtree(out / "best")
+    ranking = pd.read_csv(out / "ranking.csv")
+    shutil.copytree(out / "runs" / ranking["run"].iloc[-1], out / "best")
+    main(["fit", str(fitted / "images"), *QUICK, "-o", str(out)])
+    assert uw.load(out / "best").config.hash == ranking["run"][0]
+    assert not list(out.glob(".*"))
+
+
+def test_codes_of_very_many_images_wait_to_be_asked_for(fitted, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("unweave.cli_fit.MOST_CODES", 79)
+    monkeypatch.chdir(tmp_path)
+    main(["fit", str(fitted / "images"), *QUICK, "-o", "out"])
+    assert not (tmp_path / "out" / "codes.csv").exists()
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "codes of your" in line]
+    main(line[line.index("unweave ") :].split()[1:])
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "codes.csv"), pd.read_csv(fitted / "out" / "codes.csv")
+    )
+
+
 def test_three_images_are_too_few(tmp_path, capsys):
     write_pictures(tmp_path / "few", count=3)
     said = refused(["fit", str(tmp_path / "few"), *QUICK], capsys)
@@ -138,6 +181,10 @@ def test_a_picture_too_large_for_memory_costs_only_itself(tmp_path, caplog):
         (["--method", "vae"], r"no method with a strength is called 'vae'.*beta_vae"),
         (["--strengths", "-1"], "beta"),
         (["--minutes", "0"], "more than 0 minutes"),
+        (["--seeds", "0"], "nothing to train: no seed"),
+        (["--strengths", "1", "1"], "two of these runs are the same"),
+        (["--fleet-size", "-1"], "at least one model, but got fleet_size=-1"),
+        (["--device", "cuda"], "no GPU that torch can use here"),
     ],
 )
 def test_nonsense_is_one_sentence(fitted, tmp_path, capsys, words, sentence):
@@ -147,14 +194,20 @@ def test_nonsense_is_one_sentence(fitted, tmp_path, capsys, words, sentence):
     assert re.search(sentence, said)
 
 
+def catches(pid, number):
+    """Whether a process has a handler for a signal, as it has while it trains."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    masks = dict(line.split(":", 1) for line in lines)
+    return bool(int(masks["SigCgt"], 16) >> (number - 1) & 1)
+
+
 def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path):
     out = tmp_path / "out"
     words = ["fit", str(fitted / "images"), *QUICK, "--steps", "200", "-o", str(out)]
     command = [sys.executable, "-m", "unweave", *words]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (out / "fit.json").exists():  # training begins
-        time.sleep(0.05)
-    time.sleep(1.5)
+    while process.poll() is None and not catches(process.pid, signal.SIGTERM):
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 130
     assert list((out / "runs").glob(".fleet-*.safetensors"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.errors import DataError
+from unweave.errors import DataError, UnweaveError
 from unweave.fitting import FEWEST_STEPS, FitError
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
@@ -124,11 +124,36 @@ def test_models_that_diverge_are_not_chosen_and_all_of_them_are_an_error(data):
     assert healthy.best.config.method.beta == 1
 
 
+def test_methods_that_cannot_share_a_fleet_are_timed_apart(data, capsys):
+    method = uw.methods.BetaTCVAE(beta=2, estimator=["minibatch", "weighted"])
+    settings = {"batch": 2, "latents": 2, "architecture": "small_mlp"}
+    found = uw.fit(data, method, seeds=1, minutes=0.001, **settings)
+    assert [config.method.estimator for config in found.fleet.configs] == ["minibatch", "weighted"]
+    assert found.best.config.steps == FEWEST_STEPS
+    assert "2 models take" in capsys.readouterr().err
+
+
+def test_anything_can_be_fitted_that_can_be_loaded(data, tmp_path):
+    np.save(tmp_path / "small.npy", data[:])
+    found = uw.fit(tmp_path / "small.npy", seeds=1, **QUICK)
+    arrays = uw.fit(data[:], seeds=1, **QUICK)
+    assert torch.equal(found.fleet.parameters["encoder"], arrays.fleet.parameters["encoder"])
+
+
+def test_other_images_are_another_fit(kept, data):
+    other = uw.data.load(255 - data[:], name="small")
+    with pytest.raises(FitError, match=r"holds another fit.* of the same images to go on"):
+        uw.fit(other, seeds=2, out=kept[1], **QUICK)
+
+
 def test_nonsense_is_refused(data):
     few = uw.data.load(data[:63] / 255, name="few")
     with pytest.raises(DataError, match="few has 63 images, which is too few to learn from"):
         uw.fit(few, **QUICK)
     with pytest.raises(FitError, match="at least one step, but got steps=0"):
         uw.fit(data, **{**QUICK, "steps": 0})
+    for seeds, sentence in ((0, "nothing to train: no seed"), ([3, 3], "runs are the same")):
+        with pytest.raises(UnweaveError, match=sentence):
+            uw.fit(data, seeds=seeds, **QUICK)
     with pytest.raises(FitError, match="more than 0 minutes, but got -1"):
         uw.fit(data, minutes=-1, seeds=1, progress=False)

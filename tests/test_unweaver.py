@@ -347,6 +347,8 @@ IMAGES = np.zeros((4, 32, 32), np.uint8)
         ({"shape": (16, 16)}, IMAGES, "have 256 numbers, but rows of X have 1,024"),
         ({"shape": (16, 64)}, IMAGES, "X has images 32 × 32 × 1, but shape says 16 × 64 × 1"),
         ({}, np.zeros((2, 500, 400, 3), np.uint8), "too large for dense layers"),
+        ({}, np.zeros((2, 50_000)), "rows of 50,000 numbers are too long for dense layers"),
+        ({"device": "cuda"}, IMAGES, "no GPU that torch can use"),
         ({"steps": 0}, IMAGES, "steps must be at least 1"),
         ({"seeds": 0}, IMAGES, "seeds must be at least 1"),
         ({"method": "vae"}, IMAGES, "vae has no strength"),

@@ -184,7 +184,10 @@ def fit(
     method: str = "beta-vae",
     strengths: Annotated[
         tuple[float, ...] | None,
-        arg(metavar="X…", help="By default 1 and 4; on a GPU 1, 2, 4, 8 and 16."),
+        arg(
+            metavar="X…",
+            help="By default 1 and 4, on a GPU 1, 2, 4, 8 and 16; other methods have one.",
+        ),
     ] = None,
     seeds: int | None = None,
     steps: int | None = None,
@@ -257,7 +260,7 @@ def train(
     """Train a fleet: every value of the method's flags, with every seed, side by side.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-        ada-gvae, ada-ml-vae.
+        ada-gvae, ada-ml-vae, vae-ensemble.
     Their flags: unweave train dsprites beta-vae --help
 
     Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs

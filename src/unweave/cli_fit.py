@@ -1,20 +1,22 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
 import shlex
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unweave.data import load
+from unweave.data import DATASETS, load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.encoding import BEST, encode
-from unweave.errors import UnknownNameError, UnweaveError
+from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
-from unweave.fitting import Fit, fit
-from unweave.fleet.models import intact
+from unweave.fitting import NOTE, Fit, FitError, fit
+from unweave.fleet.models import Model, intact
+from unweave.fleet.models import load as load_model
 from unweave.methods import METHODS, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say, track
@@ -23,6 +25,8 @@ from unweave.show import animate, reconstructions, report, samples, traversals
 __all__ = ["fit_images"]
 
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
+MOST_CODES = 100_000
+"""Images whose codes are written without being asked for: seconds of work, and 10 MB."""
 PICTURES: Mapping[str, Callable[..., Any]] = {
     "what-the-latents-do.png": traversals,
     "what-the-latents-do.gif": partial(animate, inactive="grey"),
@@ -56,32 +60,67 @@ def fit_images(
     data = load(source, **_said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
+    _check_folder(out, source)
     optimiser = None if lr is None else Adam(lr=lr)
     chosen = _said({**settings, "optimiser": optimiser})
     found = fit(data, _method(method, strengths), out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
-    deliver(found, data, out, _command(source, out, options, found.best.config.steps))
+    command = _command(source, out, options, found.best.config.steps)
+    deliver(found, data, out, command, settings.get("device"))
     minutes = (time.monotonic() - start) / 60
-    print(f"\n{found}\n\n{_where(out)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+    print(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
 
-def deliver(found: Fit, data: Dataset, out: Path, command: str) -> None:
+def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | None) -> None:
     """Write the chosen model, its pictures and codes, the ranking and the report into a folder.
 
     What an earlier call of the same fit left there is replaced.
     """
-    best = out / BEST
-    if best.exists() and not intact(best):
-        raise UnweaveError(f"the model in {best} is damaged; remove that folder and ask again")
-    if not best.exists():
-        found.best.save(best)
+    _keep_best(found.best, out / BEST)
     write_table(found.ranking, out / RANKING)
     for name, picture in track(PICTURES.items(), "drawing", len(PICTURES)):
         with whole_file(out / name) as temporary:
             picture(found.best, data).save(temporary)
-    write_table(encode(found.best, data), out / CODES)
+    if len(data) <= MOST_CODES:
+        write_table(encode(found.best, data, device=device), out / CODES)
     say("writing the report")
-    report(out, out / REPORT, data, title=data.name, overwrite=True, command=command)
+    report(
+        out,
+        out / REPORT,
+        data,
+        title=data.name,
+        overwrite=True,
+        device=device,
+        command=command,
+    )
+
+
+def _check_folder(out: Path, source: str) -> None:
+    """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
+    images = Path(source).expanduser().resolve()
+    named = source.replace("-", "_").lower() in DATASETS
+    if not named and images.is_dir() and out.resolve().is_relative_to(images):
+        raise FitError(
+            f"{out} is among the images of {source}, which pictures of models must not join; "
+            "choose another folder with --out"
+        )
+    others = [path.name for path in out.glob("[!.]*")] if out.is_dir() else []
+    if others and not (out / NOTE).exists():
+        raise FitError(
+            f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
+            "with --out"
+        )
+
+
+def _keep_best(model: Model, best: Path) -> None:
+    """Save the chosen model, in place of one that an earlier call chose."""
+    if best.exists() and not intact(best):
+        raise FitError(f"the model in {best} is damaged; remove that folder and ask again")
+    if best.exists() and load_model(best).config.hash != model.config.hash:
+        with tempfile.TemporaryDirectory(dir=best.parent, prefix=f".{BEST}.") as aside:
+            best.rename(Path(aside) / BEST)
+    if not best.exists():
+        model.save(best)
 
 
 def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
@@ -111,12 +150,15 @@ def _said(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _where(out: Path) -> str:
+def _where(out: Path, source: str) -> str:
+    codes: Any = out / CODES
+    if not codes.exists():
+        codes = shlex.join(["unweave", "encode", str(out / BEST), source, "-o", CODES])
     return "\n".join(
         f"{what:<28}{where}"
         for what, where in (
             ("The encoder:", f'uw.load("{out / BEST}")'),
-            ("Its codes of your images:", out / CODES),
+            ("Its codes of your images:", codes),
             ("What its latents do:", out / "what-the-latents-do.png"),
             ("Play with it:", f"unweave explore {out}"),
             ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),

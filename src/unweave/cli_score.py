@@ -8,7 +8,7 @@ import pandas as pd
 
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
-from unweave.evaluation.files import check_out, read_columns, write_table
+from unweave.evaluation.files import check_out, in_order, read_columns, write_table
 from unweave.metrics import Metric
 from unweave.progress import lines, say
 
@@ -102,8 +102,11 @@ def score_files(
     if matrices is not None and factors is None:
         raise DataError("the matrices of codes × factors need a file of factors")
     chosen = _possible(choose(metrics), factors)
-    z = read_columns(codes, "codes").values
-    v, names = (None, None) if factors is None else read_columns(factors, "factors")
+    of_codes = read_columns(codes, "codes")
+    z, v, names = of_codes.values, None, None
+    if factors is not None:
+        of_factors = read_columns(factors, "factors")
+        v, names = in_order(of_factors, of_codes), of_factors.names
     rows: list[tuple[str, float]] = []
     errors: dict[str, UnweaveError] = {}
     with lines({metric.name: 1 for metric in chosen}) as advance:

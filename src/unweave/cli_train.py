@@ -25,7 +25,12 @@ from unweave.show import traversals
 __all__ = ["run"]
 
 DATA_OPTIONS = ("path", "picture", "size", "channels", "factors")
-SEVERAL = {Strength: tuple[float, ...], int: tuple[int, ...], str: tuple[str, ...]}
+SEVERAL = {
+    Strength: tuple[float, ...],
+    int: tuple[int, ...],
+    str: tuple[str, ...],
+    bool: tuple[bool, ...],
+}
 
 
 @dataclass(kw_only=True)

@@ -15,6 +15,7 @@ from unweave.data.own import SIZES
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.models import CONFIG, Model
 from unweave.fleet.models import load as load_model
+from unweave.fleet.train import chosen_device
 from unweave.progress import lines
 
 __all__ = ["encode", "images_for", "open_model"]
@@ -59,9 +60,7 @@ def encode(
     """
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    place = chosen_device(device)
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     if data.shape != model.shape:
         raise DataError(

@@ -14,13 +14,12 @@ import torch
 from unweave.data import load as load_data
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
-from unweave.data.origin import remember
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet, Model
 from unweave.fleet.size import fits, shares
-from unweave.fleet.train import train_runs
+from unweave.fleet.train import chosen_device, runs_of, train_runs
 from unweave.methods import BetaVAE, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say
@@ -28,7 +27,7 @@ from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
 
-__all__ = ["FEWEST_IMAGES", "MINUTES", "RUNS", "Fit", "FitError", "fit"]
+__all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "RUNS", "Fit", "FitError", "fit"]
 
 MINUTES = 8.0
 """How long training may take where no number of steps is given."""
@@ -75,7 +74,7 @@ class Fit:
 
 
 def fit(
-    data: Dataset | str,
+    data: Any,
     method: Method | None = None,
     *,
     seeds: int | Iterable[int] | None = None,
@@ -94,7 +93,7 @@ def fit(
     one that the others resemble most: `uw.select.udr`, by Lasso.
 
     Args:
-        data: A data set, the name of one, or a folder of images.
+        data: A data set, or what `uw.data.load` takes: a name, a folder of images, an array.
         method: With several strengths, `BetaVAE(beta=[1, 4])`, which is the default; on a GPU
             there are five, from 1 to 16.
         seeds: How many for each strength, or which; by default 4, on a GPU 10.
@@ -124,7 +123,7 @@ def fit(
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
         (4, 4, 2)
     """
-    data = load_data(data) if isinstance(data, str) else data
+    data = data if isinstance(data, Dataset) else load_data(data)
     if len(data) < fewest:
         raise DataError(
             f"{data.name} has {len(data)} images, which is too few to learn from; give at least "
@@ -132,17 +131,13 @@ def fit(
         )
     if steps is not None and steps < 1:
         raise FitError(f"models are trained for at least one step, but got {steps=}")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if fleet_size is not None and fleet_size < 1:
+        raise FitError(f"a fleet has at least one model, but got {fleet_size=}")
+    place = chosen_device(device)
     settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}
     method = method or BetaVAE(beta=list(STRENGTHS[place.type]))
     seeds = SEEDS[place.type] if seeds is None else seeds
-    seeds = range(seeds) if isinstance(seeds, int) else list(seeds)
-    origin = data.origin or remember(data, None, {}).origin
-    runs = [
-        Config(method=one, data=tuple(origin), seed=seed, steps=steps or 1, **settings)
-        for one in method.grid()
-        for seed in seeds
-    ]
+    runs = runs_of(method, data, seeds, steps or 1, **settings)
     folder = None if out is None else Path(out)
     kept = None if folder is None else _kept_steps(folder, runs, steps)
     if steps is None and kept is None:
@@ -187,7 +182,7 @@ def _kept_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int 
     if not same or steps not in (None, begun):
         raise FitError(
             f"{folder} holds another fit, of {len(names)} models and {begun:,} steps; ask for the "
-            "same again to go on with it, or choose another folder"
+            "same of the same images to go on with it, or choose another folder"
         )
     return begun
 
@@ -216,9 +211,10 @@ def _steps_within(
     """How many steps of all these runs take so many minutes, by a few steps of them."""
     if minutes <= 0:
         raise FitError(f"training takes more than 0 minutes, but got {minutes:g}")
-    size = fleet_size or fits(runs, data, device)
-    largest = max(shares(len(runs), size))
-    seconds = _seconds_per_step(runs[:largest], data, device) * len(runs) / largest
+    kinds: dict[str, list[Config]] = {}
+    for run in runs:
+        kinds.setdefault(run.fleet, []).append(run)
+    seconds = sum(_seconds_of_kind(kind, data, device, fleet_size) for kind in kinds.values())
     steps = int(60 * minutes / seconds)
     steps = max(FEWEST_STEPS, min(MOST_STEPS, steps // 100 * 100))
     if progress:
@@ -227,6 +223,15 @@ def _steps_within(
             f"{max(1, round(steps * seconds / 60))} min"
         )
     return steps
+
+
+def _seconds_of_kind(
+    runs: Sequence[Config], data: Dataset, device: torch.device, fleet_size: int | None
+) -> float:
+    """For a step of runs that can share a fleet, or several after each other."""
+    size = fleet_size or fits(runs, data, device)
+    largest = max(shares(len(runs), size))
+    return _seconds_per_step(runs[:largest], data, device) * len(runs) / largest
 
 
 def _seconds_per_step(runs: Sequence[Config], data: Dataset, device: torch.device) -> float:

@@ -45,7 +45,7 @@ def export_onnx(
     """Write `encoder.onnx`, `decoder.onnx` and `model.json` into a folder.
 
     Both graphs are run by onnxruntime and compared with torch first; where they differ by more
-    than 1e-4, nothing is written.
+    than 1e-4, nothing is written. Of an ensemble the first member is written.
 
     Args:
         model: A model, the folder of one, or a folder that has it in `best`.
@@ -67,7 +67,7 @@ def export_onnx(
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)
-    model = _on_cpu(model)
+    model = _on_cpu(model).members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])
     if not difference <= TOLERANCE:  # NaN too

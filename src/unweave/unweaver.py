@@ -24,6 +24,7 @@ from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
+from unweave.fleet.train import chosen_device
 from unweave.methods import METHODS, Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam
@@ -423,7 +424,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return check_random_state(self.random_state).randint(2**31 - 1, size=count).tolist()
 
     def _device(self) -> torch.device:
-        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return chosen_device(self.device)
 
     def _placed(self) -> Model:
         """The model where it is to work; kept on the CPU, it can be pickled for any machine."""
@@ -445,6 +446,11 @@ def _architecture(shape: tuple[int, int, int]) -> str:
     height, width, _ = shape
     if height == width and height in CONVOLVED:
         return "conv"
+    if math.prod(shape) > LARGEST_DENSE and height == 1:
+        raise InputError(
+            f"rows of {math.prod(shape):,} numbers are too long for dense layers, which take "
+            f"{LARGEST_DENSE:,}; leave some out, or reduce them first"
+        )
     if math.prod(shape) > LARGEST_DENSE:
         raise InputError(
             f"images {_size(shape)} are too large for dense layers; make them squares of "

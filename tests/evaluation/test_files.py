@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unweave.errors import DataError
-from unweave.evaluation.files import check_out, read_columns, write_table
+from unweave.evaluation.files import check_out, in_order, read_columns, write_table
 
 VALUES = np.array([[0.5, 1.0], [2.0, -3.25], [1e-3, 4.0]])
 
@@ -19,7 +19,7 @@ def test_every_format_gives_the_same(tmp_path):
     frame.to_csv(tmp_path / "bare.csv", index=False, header=False)
     frame.to_parquet(tmp_path / "x.parquet")
     for name in ("x.npy", "x.npz", "both.npz", "x.csv", "bare.csv", "x.parquet"):
-        values, names = read_columns(tmp_path / name, "codes")
+        values, names, _ = read_columns(tmp_path / name, "codes")
         np.testing.assert_array_equal(values, VALUES)
         assert names == (("a", "b") if name in ("x.csv", "x.parquet") else None)
     np.testing.assert_array_equal(
@@ -34,11 +34,28 @@ def test_one_column_is_a_table(tmp_path):
 
 def test_words_are_classes_of_factors_and_no_codes(tmp_path):
     (tmp_path / "x.csv").write_text("shape,size\nheart,1\nsquare,2\nheart,3\n")
-    values, names = read_columns(tmp_path / "x.csv", "factors")
+    values, names, _ = read_columns(tmp_path / "x.csv", "factors")
     assert values.tolist() == [[0, 1], [1, 2], [0, 3]]
     assert names == ("shape", "size")
     with pytest.raises(DataError, match=r"codes must be numbers, but column 'shape'"):
         read_columns(tmp_path / "x.csv", "codes")
+
+
+def test_files_say_which_rows_belong_together_and_are_no_factor(tmp_path):
+    (tmp_path / "z.csv").write_text("file,z0,logvar0\na/1.png,0.1,-1\na/2.png,0.2,-2\n")
+    (tmp_path / "v.csv").write_text("size,Path\n7,2.png\n5,a/1.png\n")
+    codes = read_columns(tmp_path / "z.csv", "codes")
+    assert (codes.values.tolist(), codes.names) == ([[0.1], [0.2]], ("z0",))
+    factors = read_columns(tmp_path / "v.csv", "factors")
+    assert (factors.values.tolist(), factors.names) == ([[7], [5]], ("size",))
+    assert in_order(factors, codes).tolist() == [[5], [7]]
+    assert in_order(factors, codes._replace(files=None)).tolist() == [[7], [5]]
+    (tmp_path / "few.csv").write_text("size,file\n7,2.png\n")
+    with pytest.raises(DataError, match=r"no row for 1 of the images, the first 'a/1\.png'"):
+        in_order(read_columns(tmp_path / "few.csv", "factors"), codes)
+    (tmp_path / "none.csv").write_text("file\na/1.png\n")
+    with pytest.raises(DataError, match=r"none\.csv has no column of codes"):
+        read_columns(tmp_path / "none.csv", "codes")
 
 
 @pytest.mark.parametrize(

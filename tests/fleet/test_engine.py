@@ -39,7 +39,10 @@ def test_other_architectures_and_sizes_keep_to_it_too(architecture, latents, spr
 
 
 def weights(engine, place):
-    return torch.cat([player.parameters[place] for player in engine.players.values()])
+    parts = [
+        player.parameters.unflatten(0, (-1, player.copies)) for player in engine.players.values()
+    ]
+    return torch.cat([part[place].flatten() for part in parts])
 
 
 @pytest.mark.parametrize("name", METHODS)

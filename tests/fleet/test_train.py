@@ -392,6 +392,17 @@ def test_pairs_without_a_grid_are_a_clear_error():
         uw.train(uw.methods.AdaGVAE(), data, steps=1, progress=False)
 
 
+def test_a_checkpoint_with_another_curve_is_refused(tmp_path, sprites):
+    configs = [Config(method=uw.methods.VAE(), seed=0, batch=4, steps=6)]
+    engine = Engine(configs, sprites, "cpu")
+    engine.advance(2)
+    # As it was before the KL divergence of every latent was in curves.
+    before = torch.empty(0, len(engine.terms) + 1, 1)
+    checkpoint.save(engine, before, tmp_path / ".fleet-earlier.safetensors")
+    with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
+        training.train_runs(configs, sprites, out=tmp_path, progress=False)
+
+
 def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
     going, other = (Engine(configs, sprites, "cpu") for _ in range(2))

@@ -1,7 +1,8 @@
 """A fleet of tiny networks for objectives, and the pieces of the textbook's losses.
 
 M = 3 models, B = 5 images of 4 × 4 pixels, d = 3 latents, all different so that no wrong axis
-passes unseen. The textbook's pieces are loops over plain numbers, one model and image at a time.
+passes unseen. The parameters of a model with members lie side by side in its row. The textbook's
+pieces are loops over plain numbers, one model and image at a time.
 """
 
 import math
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 
 from unweave.methods import Batch, Nets
-from unweave.nets.layers import Linear, Reshape
+from unweave.methods.base import member_seeds
+from unweave.nets.layers import Linear, Maps, Reshape
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
 from unweave.streams import Stream
@@ -29,6 +31,7 @@ NETWORKS = {
         (Linear(LATENTS, 7, "tanh"), Linear(7, 16, activation="none"), Reshape((4, 4, 1)))
     ),
     "discriminator": Network((Linear(LATENTS, 7, "tanh"), Linear(7, 2, activation="none"))),
+    "maps": Network((Maps(2, LATENTS),)),
 }
 
 
@@ -48,18 +51,20 @@ class SmallFleet:
     seeds: Tensor
     step: Tensor
     likelihood: str = "bernoulli"
+    members: int = 1
 
     @classmethod
-    def make(cls):
+    def make(cls, members=1):
         return cls(
             {
-                name: random(MODELS, network.width, seed=place) / 2
+                name: random(MODELS, members * network.width, seed=place) / 2
                 for place, (name, network) in enumerate(NETWORKS.items())
             },
             random(MODELS, IMAGES, 4, 4, 1, seed=10).sigmoid(),
             random(MODELS, IMAGES, 4, 4, 1, seed=11).sigmoid(),
             torch.tensor([5, 0, 2**40 + 1]),
             torch.tensor(30_000),
+            members=members,
         )
 
     def alone(self, m):
@@ -73,35 +78,45 @@ class SmallFleet:
         )
 
     def nets(self):
-        apply = {name: partial(NETWORKS[name], buffer) for name, buffer in self.parameters.items()}
+        apply = {name: partial(NETWORKS[name], self.rows(name)) for name in self.parameters}
         return Nets(apply, LIKELIHOODS[self.likelihood])
 
+    def rows(self, name):
+        """The parameters of a network, a row for each member of each model."""
+        return self.parameters[name].unflatten(1, (self.members, -1)).flatten(0, 1)
+
     def batch(self):
-        return Batch(self.images, self.seeds, self.step, DATA_SIZE, self.partners)
+        own = self.member_seeds() if self.members > 1 else None
+        return Batch(self.images, self.seeds, self.step, DATA_SIZE, self.partners, own)
+
+    def member_seeds(self):
+        return member_seeds(self.seeds, self.members)
 
     def losses(self, *methods):
         """The losses of these methods, one per model."""
         return type(methods[0]).stack(methods).losses(self.nets(), self.batch())
 
-    def network(self, name, m, x):
+    def network(self, name, m, x, member=0):
         """What a network of model m makes of a single input, in plain numbers."""
         x = torch.as_tensor(x, dtype=torch.float64)[None, None]
-        return NETWORKS[name](self.parameters[name][m : m + 1], x).flatten().tolist()
+        row = m * self.members + member
+        return NETWORKS[name](self.rows(name)[row : row + 1], x).flatten().tolist()
 
-    def posteriors(self, m, images=None):
+    def posteriors(self, m, images=None, member=0):
         """(mean, log-variance) of every image of model m."""
         images = self.images if images is None else images
-        both = [self.network("encoder", m, image) for image in images[m]]
+        both = [self.network("encoder", m, image, member) for image in images[m]]
         return [(out[:LATENTS], out[LATENTS:]) for out in both]
 
-    def noise(self, m, purpose="posterior"):
+    def noise(self, m, purpose="posterior", member=0):
         """Model m's own standard normal numbers."""
-        return Stream(int(self.seeds[m]), purpose, int(self.step)).normal(IMAGES, LATENTS).tolist()
+        seed = int(self.member_seeds()[m * self.members + member])
+        return Stream(seed, purpose, int(self.step)).normal(IMAGES, LATENTS).tolist()
 
-    def cross_entropy(self, m, z, image):
+    def cross_entropy(self, m, z, image, member=0):
         """-log p(x|z), summed over the pixels of one image."""
-        total = 0.0
-        for logit, x in zip(self.network("decoder", m, z), image.flatten().tolist(), strict=True):
+        total, logits = 0.0, self.network("decoder", m, z, member)
+        for logit, x in zip(logits, image.flatten().tolist(), strict=True):
             p = 1 / (1 + math.exp(-logit))
             total -= x * math.log(p) + (1 - x) * math.log(1 - p)
         return total

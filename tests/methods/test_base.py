@@ -15,6 +15,7 @@ from unweave.methods import (
     DIPVAEI,
     DIPVAEII,
     METHODS,
+    PARTS,
     VAE,
     AdaGVAE,
     AnnealedVAE,
@@ -25,7 +26,9 @@ from unweave.methods import (
     Method,
     Nets,
     Posterior,
+    VAEEnsemble,
 )
+from unweave.methods.base import for_members, member_seeds
 from unweave.nets.likelihoods import bernoulli, gaussian
 
 
@@ -115,6 +118,31 @@ def test_noise_has_the_precision_of_the_codes():
     assert batch().noise("posterior", torch.zeros(2, 1, 3).double()).dtype == torch.float64
 
 
+def test_seeds_of_members_are_the_models_own_and_others_that_depend_on_it_alone():
+    seeds = member_seeds(torch.tensor([4, 9, 2**62 + 5]), 16).view(3, 16)
+    assert seeds[:, 0].tolist() == [4, 9, 2**62 + 5]
+    assert len(seeds.unique()) == 3 * 16
+    assert (seeds >= 0).all()
+    assert torch.equal(member_seeds(torch.tensor([9]), 3), seeds[1, :3])
+
+
+def test_members_share_images_and_have_noise_of_their_own():
+    seeds = torch.tensor([4, 9])
+    images = torch.arange(2)[:, None].expand(2, 6)
+    whole = Batch(images, seeds, torch.tensor(7), 100, member_seeds=member_seeds(seeds, 2))
+    own = whole.of_members()
+    assert own.images[:, 0].tolist() == [0, 0, 1, 1]
+    noise = own.noise("posterior", torch.zeros(4, 6, 3))
+    assert torch.equal(noise[::2], whole.noise("posterior", torch.zeros(2, 6, 3)))
+    assert len(noise[:, 0, 0].unique()) == 4
+    assert batch().of_members().seeds.tolist() == [4, 9]
+
+
+def test_what_is_a_models_is_repeated_for_its_members():
+    assert for_members(torch.tensor([1, 2]), 3).tolist() == [1, 1, 1, 2, 2, 2]
+    assert for_members(torch.zeros(2, 5, 4), 3).shape == (6, 5, 4)
+
+
 def test_a_grid_is_the_product_of_all_values_the_last_field_fastest():
     grid = AnnealedVAE(c_max=[5, 10], gamma=(1, 2, 3)).grid()
     assert [(one.c_max, one.gamma) for one in grid] == [
@@ -157,6 +185,7 @@ def test_numbers_are_stackable_and_all_else_is_shared():
     assert FactorVAE.stackable() == ("gamma",)
     assert BetaTCVAE.stackable() == ("beta", "alpha", "gamma")
     assert AdaGVAE.stackable() == ("beta",)
+    assert VAEEnsemble.stackable() == ("gamma", "strength")
 
 
 def test_a_stack_holds_the_values_of_all_models_in_order():
@@ -186,8 +215,9 @@ def test_a_stack_keeps_what_is_shared():
 
 def test_methods_are_found_by_their_names():
     assert list(METHODS) == [method.name for method in METHODS.values()]
-    assert len(METHODS) == 10
+    assert len(METHODS) == 11
     assert all(issubclass(method, Method) for method in METHODS.values())
+    assert not set(METHODS) & set(PARTS)
 
 
 @pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)

@@ -5,18 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_fleet import MODELS, NETWORKS, equal, varied
+from small_fleet import MODELS, NETWORKS, SmallFleet, equal, varied
 
 import unweave as uw
 from unweave.data.catalog import DATASETS
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.methods import METHODS, BetaTCVAE, Losses
+from unweave.methods import METHODS, BetaTCVAE, Losses, VAEEnsemble
 from unweave.streams import Stream
 
 CASES = {name: (kind, {}) for name, kind in METHODS.items()} | {
     f"beta_tc_vae {estimator}": (BetaTCVAE, {"estimator": estimator})
     for estimator in ("weighted", "stratified")
+}
+CASES |= {
+    f"vae_ensemble {' '.join(map(str, settings.values()))}": (VAEEnsemble, settings)
+    for settings in (
+        {"objective": "beta_tc_vae", "gamma_steps": 40_000},
+        {"objective": "dip_vae_ii", "cross_reconstruction": False},
+        {"alignment": False},
+    )
 }
 FIELDS = [(kind, field) for kind in METHODS.values() for field in kind.stackable()]
 NOISELESS = ("ae",)
@@ -28,10 +36,18 @@ every_field = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture
+def fleet(double, request):
+    """Three models of a method, with their members, their networks and a batch."""
+    return SmallFleet.make(request.node.callspec.params["kind"]().copies)
+
+
 def networks_of(kind):
     """The names of the networks of each player."""
-    extra = kind().extra_networks(3)
-    return {"model": ["encoder", "decoder"], **{name: list(nets) for name, nets in extra.items()}}
+    players = {"model": ["encoder", "decoder"]}
+    for player, networks in kind().extra_networks(3).items():
+        players.setdefault(player, []).extend(networks)
+    return players
 
 
 @every_case

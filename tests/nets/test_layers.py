@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unweave.nets.kernels.reference import ACTIVATIONS
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Reshape
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Maps, Reshape
 
 MODELS, BATCH = 3, 5
 
@@ -140,3 +140,16 @@ def test_a_layer_computes_in_the_precision_of_its_parameters(layer, shape):
     assert double.dtype == torch.float64
     assert layer(own, x).dtype == torch.float32
     torch.testing.assert_close(layer(own, x), double.float())
+
+
+def test_maps_are_matrices_as_one_writes_them():
+    layer = Maps(2, 4)
+    own, x = parameters(layer), draw(MODELS, BATCH, 4)
+    output = layer(own, x)
+    assert output.shape == (MODELS, 2, BATCH, 4)
+    assert own["weight"].shape == (MODELS, 2, 4, 4)
+    assert layer.fans == (4, 4)
+    for m in range(MODELS):
+        for k in range(2):
+            for b in range(BATCH):
+                torch.testing.assert_close(output[m, k, b], own["weight"][m, k] @ x[m, b])

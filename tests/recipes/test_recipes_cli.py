@@ -50,11 +50,11 @@ def test_help_has_an_example():
 
 
 def test_a_recipe_that_waits_shows_its_numbers_and_refuses():
-    done = run("vae-ensemble/table-1")
+    done = run("ms-vae/table-1")
     assert done.returncode == 2
-    assert "0.833" in done.stdout
+    assert "0.163" in done.stdout
     assert done.stderr.strip() == (
-        "unweave: vae-ensemble/table-1 cannot be run yet: it waits for the VAE ensemble"
+        "unweave: ms-vae/table-1 cannot be run yet: it waits for MS-VAE and the FID"
     )
 
 

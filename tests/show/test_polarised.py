@@ -44,3 +44,6 @@ def test_mistakes_are_said(lost, sprites, grey):
     (model,) = uw.train(uw.methods.AE(), grey, steps=1, batch=4, progress=False)
     with pytest.raises(UnweaveError, match="not polarised"):
         uw.show.polarised(model, grey)
+    fleet = uw.train(uw.methods.VAE(), grey, seeds=2, steps=1, batch=4, progress=False)
+    with pytest.raises(UnweaveError, match="one model is drawn at a time"):
+        uw.show.polarised(fleet, grey)

@@ -60,3 +60,7 @@ def test_mistakes_are_said(model, sprites, lost):
         uw.show.samples(model, columns=0)
     with pytest.raises(UnweaveError, match="diverged"):
         uw.show.samples(lost)
+    rows = np.random.default_rng(0).random((9, 4))
+    numbers = uw.Unweaver(steps=1, seeds=1, strengths=1, batch=2).fit(rows).model_
+    with pytest.raises(UnweaveError, match="makes rows of numbers and no images"):
+        uw.show.samples(numbers)

@@ -65,6 +65,11 @@ def test_a_line_per_latent_from_where_it_was_noted(fleet):
     assert [text.get_text() for text in figure.axes[0].texts] == ["0"]
 
 
+def test_latents_are_drawn_of_one_model(fleet):
+    with pytest.raises(UnweaveError, match="one model is drawn at a time, but got 4 beta_vae"):
+        uw.show.kl_over_training(fleet)
+
+
 def test_what_was_not_noted_cannot_be_drawn(fleet):
     curve = fleet[0].curve.drop(columns=["kl_0", "kl_1"])
     with pytest.raises(UnweaveError, match="has no KL divergence of each latent"):

@@ -13,7 +13,7 @@ import torch
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.errors import DataError
 
-__all__ = ["FILE_COLUMNS", "arrange", "factor_table"]
+__all__ = ["FILE_COLUMNS", "arrange", "factor_table", "rows_by_name"]
 
 FILE_COLUMNS = ("file", "filename", "path", "image")
 
@@ -49,7 +49,7 @@ def factor_table(
     if len(keys) > 1:
         raise DataError(f"the factors name files in the columns {keys}; keep only one of them")
     if keys:
-        rows = _rows_by_name([str(name) for name in columns.pop(keys[0])], files, kept)
+        rows = rows_by_name([str(name) for name in columns.pop(keys[0])], files, kept)
     elif columns:
         rows = _rows_in_order(next(iter(lengths.values())), kept)
     if not columns:
@@ -180,7 +180,7 @@ def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
     return np.flatnonzero(kept)
 
 
-def _rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
+def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
     """The row of each kept image, by its path or, where only one image has it, its base name."""
     if not files:
         raise DataError(

@@ -1,5 +1,6 @@
 """Tables of codes, factors and scores in files: `.npy`, `.npz`, `.csv`, `.parquet`."""
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -7,16 +8,21 @@ import numpy as np
 import pandas as pd
 
 from unweave.data.cache import whole_file
+from unweave.data.tables import FILE_COLUMNS, rows_by_name
 from unweave.errors import DataError
 
-__all__ = ["Columns", "check_out", "read_columns", "write_table"]
+__all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
+
+LOGVAR = re.compile(r"logvar\d+")
+"""What `unweave encode --logvar` calls the columns that are no codes."""
 
 
 class Columns(NamedTuple):
-    """A table `[n, columns]` and the columns' names, where the file has them."""
+    """A table `[n, columns]`, the columns' names and the rows' files, where the file has them."""
 
     values: np.ndarray
     names: tuple[str, ...] | None
+    files: tuple[str, ...] | None = None
 
 
 def read_columns(path: Path, what: str) -> Columns:
@@ -24,7 +30,8 @@ def read_columns(path: Path, what: str) -> Columns:
 
     Args:
         path: `.npy`; `.npz` with one array, or one that is called as `what`; `.csv`, with or
-            without a line of names; `.parquet`.
+            without a line of names; `.parquet`. A column of files (`file`, `path`, …) is for
+            `in_order`, and log-variances that `unweave encode` wrote are left out.
         what: `"codes"` or `"factors"`. Words in factors count as classes.
     """
     readers = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
@@ -79,8 +86,14 @@ def _is_number(text: Any) -> bool:
 
 
 def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
-    if what == "codes":  # as `unweave encode` writes them
-        frame = frame.drop(columns="file", errors="ignore")
+    files = None
+    for name in frame:
+        words = not pd.api.types.is_numeric_dtype(frame[name])
+        if str(name).lower() in FILE_COLUMNS and words and frame[name].notna().all():
+            files = tuple(frame.pop(name).astype(str))
+            break
+    if what == "codes":
+        frame = frame[[name for name in frame if not LOGVAR.fullmatch(str(name))]]
     columns = []
     for name in frame:
         column = frame[name]
@@ -96,7 +109,17 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
         columns.append(column.to_numpy())
     named = all(isinstance(name, str) for name in frame)
     names = tuple(frame) if named else None
-    return Columns(np.stack(columns, 1), names)
+    if not columns:
+        raise DataError(f"{path} has no column of {what}; add one for each")
+    return Columns(np.stack(columns, 1), names, files)
+
+
+def in_order(factors: Columns, codes: Columns) -> np.ndarray:
+    """The factors of each row of codes: by its file where both have them, or row by row."""
+    if factors.files is None or codes.files is None:
+        return factors.values
+    every = np.ones(len(codes.files), dtype=bool)
+    return factors.values[rows_by_name(list(factors.files), codes.files, every)]
 
 
 def check_out(path: Path | None, endings: tuple[str, ...], overwrite: bool) -> None:

@@ -52,10 +52,21 @@ def restore(engine: Engine, path: Path) -> Tensor:
         for name, tensor in _tensors(engine).items():
             stored = file.get_tensor(name)
             axis = MODEL_AXIS.get(name, 0)
-            tensor.copy_(stored.index_select(axis, places) if stored.ndim else stored)
+            tensor.copy_(_of_models(stored, axis, places, len(runs)) if stored.ndim else stored)
         for player in engine.players.values():
             player.refresh()
-        return file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+        curve = file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+    if curve.shape[1] != len(engine.columns):
+        raise UnweaveError(
+            f"the checkpoint {path} is of another version of unweave; remove it to start anew"
+        )
+    return curve
+
+
+def _of_models(stored: Tensor, axis: int, places: Tensor, models: int) -> Tensor:
+    """The parts of a tensor that are some models', each of which has one row or several."""
+    rows = stored.shape[axis] // models
+    return stored.index_select(axis, (places[:, None] * rows + torch.arange(rows)).flatten())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import METHODS, Method
+from unweave.methods import METHODS, PARTS, Method
 from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES
@@ -88,7 +88,7 @@ class Config:
         values = dict(plain)
         method = dict(values.pop("method"))
         name = method.pop("name", "")
-        known = METHODS if own is None else {**METHODS, own.name: own}
+        known = {**METHODS, **PARTS, **({} if own is None else {own.name: own})}
         if name not in known:
             raise UnknownNameError("method", name, known)
         return _build(

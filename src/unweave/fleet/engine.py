@@ -4,7 +4,9 @@ A step draws a batch for every model, evaluates the method's losses, and updates
 parameters, without a round trip to the host. On a GPU it is captured once as a CUDA graph and
 replayed.
 
-Shapes: M models, B images, P parameters of a player.
+Shapes: M models, B images, P parameters of a player. A model of a method with n copies has n
+members, whose parameters are n rows of the player `MODEL`, one below the other: layers, kernels
+and Adam see M · n models.
 """
 
 import ctypes
@@ -23,7 +25,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.tally import add_up, stop_lost
-from unweave.methods.base import MODEL, Batch, Losses, Nets
+from unweave.methods.base import MODEL, Batch, Losses, Nets, for_members, member_seeds
 from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.architectures import build
 from unweave.nets.likelihoods import LIKELIHOODS
@@ -47,10 +49,11 @@ class Player:
 
     Args:
         networks: By name, in the order in which their parameters lie in the buffer.
-        parameters: float32 `[M, P]`
+        parameters: float32 `[M · n, P]`
         working: The same in the precision to multiply with; in float32 it is the same tensor.
         moments: Of the optimiser.
-        optimiser: With the rates of all models; None where the networks are frozen.
+        optimiser: With the rates of all rows; None where the networks are frozen.
+        copies: n, how many rows a model has.
     """
 
     networks: Mapping[str, Network]
@@ -58,6 +61,7 @@ class Player:
     working: Tensor
     moments: Moments
     optimiser: Adam | None
+    copies: int = 1
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The part of the parameters that is each network's."""
@@ -65,7 +69,7 @@ class Player:
         yield from zip(self.networks, parameters.split(sizes, 1), strict=True)
 
     def named(self, buffer: Tensor) -> dict[str, dict[str, Tensor]]:
-        """Views `[M, *shape]` of all parameters in a buffer, by network and name."""
+        """Views `[M · n, *shape]` of all parameters in a buffer, by network and name."""
         return {name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)}
 
     @property
@@ -96,16 +100,21 @@ class Player:
     ) -> None:
         """Move the parameters of the models that are alive; note whose gradients are finite."""
         assert self.optimiser is not None, "a loss for networks without an optimiser"
+        one = self.copies == 1
+        rows_alive = alive if one else for_members(alive, self.copies)
+        rows_finite = finite if one else rows_alive.clone()
         update(
             self.parameters,
             self.moments,
             [gradient.flatten(1) for gradient in gradients],
             self.places,
             self.optimiser.rates(step),
-            alive,
-            finite,
+            rows_alive,
+            rows_finite,
             None if self.working is self.parameters else self.working,
         )
+        if not one:
+            finite &= rows_finite.unflatten(0, (-1, self.copies)).all(1)
 
 
 def keep_memory() -> None:
@@ -149,6 +158,8 @@ class Engine:
             keep_memory()
         self.data = data.to(self.device)
         self.seeds = torch.tensor([config.seed for config in configs], device=self.device)
+        self.copies = self.config.method.copies
+        self.member_seeds = member_seeds(self.seeds, self.copies)
         methods = [config.method for config in configs]
         self.method = type(methods[0]).stack(methods, self.device)
         self.players = self._players()
@@ -162,22 +173,24 @@ class Engine:
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def _players(self) -> dict[str, Player]:
-        optimisers = {MODEL: [config.optimiser for config in self.configs]}
+        optimisers = {
+            MODEL: [config.optimiser for config in self.configs for _ in range(self.copies)]
+        }
         extra = self.config.method.extra_optimisers()
         variant = self.config.optimiser.variant
         for name, adam in extra.items():
             optimisers[name] = [replace(adam, variant=variant)] * len(self.configs)
         players = {}
         for player, networks in networks_of(self.config, self.data.shape).items():
-            buffers = [
-                n.initial(self.seeds, name, self.config.init) for name, n in networks.items()
-            ]
+            copies = self.copies if player == MODEL else 1
+            seeds = self.member_seeds if player == MODEL else self.seeds
+            buffers = [n.initial(seeds, name, self.config.init) for name, n in networks.items()]
             parameters = torch.cat(buffers, 1)
             own = optimisers.get(player)
             adam = None if own is None else Adam.stack(own, self.device)
             working = parameters.to(self.dtype)
             moments = Moments.zeros_like(parameters)
-            players[player] = Player(networks, parameters, working, moments, adam)
+            players[player] = Player(networks, parameters, working, moments, adam, copies)
         return players
 
     @property
@@ -282,7 +295,8 @@ class Engine:
         else:
             first = self.data.draw_indices(size, Stream(seeds, "draw", step))
         images = self.data.inputs(first, seeds, step, places)
-        return Batch(images, seeds, step, len(self.data), partners)
+        members = self.member_seeds if self.copies > 1 else None
+        return Batch(images, seeds, step, len(self.data), partners, members)
 
     def _reported(self, losses: Losses) -> list[Tensor]:
         """What happened, `[M]` each, in the order of the terms."""
@@ -302,9 +316,13 @@ class Engine:
 
     @torch.no_grad()
     def kl_of_latents(self) -> Tensor:
-        """The KL divergence of each latent, `[d, M]`, on some images that are always the same."""
+        """The KL divergence of each latent, `[d, M]`, on some images that are always the same.
+
+        Of a model with members it is that of the first: latent 3 of another is something else.
+        """
         encoder = self.players[MODEL].networks["encoder"]
         parameters = dict(self.players[MODEL].buffers(self.players[MODEL].working))["encoder"]
+        parameters = parameters[:: self.copies]
         order = np.random.default_rng(0).permutation(self.data.support)[:WATCHED]
         chosen = torch.from_numpy(order).to(self.device)
         parts = []
@@ -328,11 +346,10 @@ class Engine:
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
     """All networks of a run, by player and name."""
     encoder, decoder = build(config.architecture, shape, config.latents)
-    extra = config.method.extra_networks(config.latents)
-    return {
-        MODEL: {"encoder": encoder, "decoder": decoder},
-        **{player: dict(networks) for player, networks in extra.items()},
-    }
+    players: dict[str, dict[str, Network]] = {MODEL: {"encoder": encoder, "decoder": decoder}}
+    for player, networks in config.method.extra_networks(config.latents).items():
+        players.setdefault(player, {}).update(networks)
+    return players
 
 
 def _apply(

@@ -6,12 +6,15 @@ A saved model is a folder, written whole or not at all:
     weights.safetensors  its parameters by name
     curve.parquet        what the losses did while training
     SHA256SUMS           checksums of these, as `sha256sum --check` reads them
+
+A model of an ensemble has n members: its parameters are n rows, in its file `[n, …]`.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,10 +32,12 @@ from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import matmul_precision, networks_of
 from unweave.methods import Method
+from unweave.methods.base import member_seeds
+from unweave.methods.vae_ensemble import MAPS, VAEEnsemble
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["Fleet", "Model", "intact", "join", "load"]
+__all__ = ["BESIDE", "Fleet", "Model", "intact", "join", "load"]
 
 IMAGES_AT_ONCE = 65_536
 """On a GPU, over all models together, so that a large fleet takes no more memory than one."""
@@ -42,6 +47,8 @@ LARGEST = 2**30
 """Numbers in the largest image of one model's batch; kernels count in 32 bits."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 SUMS = "SHA256SUMS"
+BESIDE = re.compile(r"run|step|kl_\d+")
+"""Columns of a curve that are no losses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,8 @@ class Fleet:
     Args:
         configs: Their runs.
         shape: Height, width and channels of their images.
-        parameters: By network (`encoder`, `decoder` and the method's own), `[M, P]`.
+        parameters: By network (`encoder`, `decoder` and the method's own), `[M, P]`; those of
+            ensembles of n, `[M · n, P]`.
         curve: The losses while training, one row per model and window of steps.
         diverged_at: The step at which each model stopped being finite, or -1, `[M]`.
     """
@@ -71,7 +79,10 @@ class Fleet:
         return Model(
             [config],
             self.shape,
-            {name: buffer[place : place + 1] for name, buffer in self.parameters.items()},
+            {
+                name: buffer.unflatten(0, (len(self), -1))[place]
+                for name, buffer in self.parameters.items()
+            },
             self.curve[self.curve["run"] == config.hash],
             self.diverged_at[place : place + 1],
         )
@@ -97,26 +108,80 @@ class Fleet:
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
         return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
 
-    def encode(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def members(self) -> "Fleet":
+        """The members of all models, a model each, one model's after the other.
+
+        A model that is no ensemble is its only member. Members of an ensemble have seeds of their
+        own, of which the first is the ensemble's. Their curves are the ensemble's; the KL
+        divergence of each latent, which it follows for the first member, is NaN for the others.
+        """
+        count = self._copies
+        if count == 1:
+            return self
+        seeds = member_seeds(torch.tensor([config.seed for config in self.configs]), count)
+        configs = [
+            replace(config, method=config.method.of_a_member(), seed=seed)
+            for config, own in zip(self.configs, seeds.view(-1, count).tolist(), strict=True)
+            for seed in own
+        ]
+        curves = [_curve_of_member(model.curve, k) for model in self for k in range(count)]
+        named = [
+            curve.assign(run=config.hash) for curve, config in zip(curves, configs, strict=True)
+        ]
+        return Fleet(
+            configs,
+            self.shape,
+            {name: self.parameters[name] for name in ("encoder", "decoder")},
+            pd.concat(named, ignore_index=True),
+            np.repeat(self.diverged_at, count),
+        )
+
+    @property
+    def maps(self) -> np.ndarray:
+        """M_ij of ensembles, which map codes of member i to member j, float32 `[M, n, n, d, d]`.
+
+        `codes @ maps[i, j].T` is what codes of member i are to member j. Those from a member to
+        itself are identities; those that were not learned are NaN.
+        """
+        method, latents = self.configs[0].method, self.configs[0].latents
+        if not isinstance(method, VAEEnsemble) or method.copies != method.members:
+            raise UnweaveError(
+                f"{method.name} models have no maps between members; train vae_ensemble for that"
+            )
+        n = method.members
+        maps = np.full((len(self), n, n, latents, latents), np.nan, np.float32)
+        maps[:, range(n), range(n)] = np.eye(latents)
+        if method.mapped:
+            ((_, weight),) = self._networks[MAPS].named(self.parameters[MAPS])
+            learned = weight.cpu().numpy().reshape(len(self), n, -1, latents, latents)
+            for i in range(n):
+                for k in range(method.mapped):
+                    maps[:, i, (i + k + 1) % n] = learned[:, i, k]
+        return maps
+
+    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[M, n, d]` each.
 
         Args:
             images: Bytes or floats in [0, 1], `[n, H, W, C]`, NumPy or torch; or a data set, for
                 all of its images.
             seed: For a data set whose images are random given their factors, the draw to encode.
+            member: Of ensembles, which member encodes.
         """
         means, logvars = [], []
         for batch in self._batches(images, seed):
-            mean, logvar = self._apply("encoder", batch).chunk(2, -1)
+            mean, logvar = self._apply("encoder", batch, member).chunk(2, -1)
             means.append(mean.cpu())
             logvars.append(logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
 
-    def decode(self, codes: Any) -> np.ndarray:
+    def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """The mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
 
         Args:
             codes: `[n, d]` for all models alike, or `[M, n, d]`.
+            member: Of ensembles, which member decodes.
         """
         codes = torch.as_tensor(_writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].latents,):
@@ -124,7 +189,8 @@ class Fleet:
                 f"codes have {self.configs[0].latents} latents, but got {list(codes.shape)}"
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
-        decoded = [self._apply("decoder", part) for part in codes.split(self._at_once, 1)]
+        parts = codes.split(self._at_once, 1)
+        decoded = [self._apply("decoder", part, member) for part in parts]
         return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -147,9 +213,18 @@ class Fleet:
         dtype = torch.bfloat16 if fewer else torch.float32
         return {name: buffer.to(dtype) for name, buffer in self.parameters.items()}
 
+    @property
+    def _copies(self) -> int:
+        """How many members each model has."""
+        return self.configs[0].method.copies
+
     @torch.no_grad()
-    def _apply(self, network: str, x: Tensor) -> Tensor:
-        parameters = self._working[network]
+    def _apply(self, network: str, x: Tensor, member: int) -> Tensor:
+        if member not in range(self._copies):
+            raise UnweaveError(
+                f"these models have {self._copies} members, counted from 0, but got {member=}"
+            )
+        parameters = self._working[network][member :: self._copies]
         x = x if x.dtype == torch.uint8 else x.to(parameters.dtype)
         with matmul_precision(self.configs[0].precision):
             return self._networks[network](parameters, x).float()
@@ -191,14 +266,19 @@ class Model(Fleet):
         """Its run."""
         return self.configs[0]
 
-    def encode(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def maps(self) -> np.ndarray:
+        """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
+        return super().maps[0]
+
+    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""
-        mean, logvar = super().encode(images, seed)
+        mean, logvar = super().encode(images, seed, member)
         return mean[0], logvar[0]
 
-    def decode(self, codes: Any) -> np.ndarray:
+    def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """The mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
-        return super().decode(codes)[0]
+        return super().decode(codes, member)[0]
 
     def __repr__(self) -> str:
         fate = f", diverged at step {self.diverged_at[0]:,}" if self.diverged_at[0] >= 0 else ""
@@ -206,9 +286,12 @@ class Model(Fleet):
         return f"{self.config.method} trained for {steps} steps, seed {seed}{fate}"
 
     def named_parameters(self) -> dict[str, Tensor]:
-        """Every parameter by name (`"encoder/0.weight"`), without the model axis."""
+        """Every parameter by name (`"encoder/0.weight"`), without the model axis.
+
+        Those of an ensemble begin with the axis of its members.
+        """
         return {
-            f"{network}/{name}": value[0].contiguous()
+            f"{network}/{name}": (value[0] if len(value) == 1 else value).contiguous()
             for network, buffer in self.parameters.items()
             for name, value in self._networks[network].named(buffer)
         }
@@ -227,6 +310,16 @@ class Model(Fleet):
             self.curve.to_parquet(temporary / CURVE, index=False)
             (temporary / SUMS).write_text(_sums(temporary))
         return folder
+
+
+def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:
+    latents = [] if member == 0 else [name for name in curve if name.startswith("kl_")]
+    return curve.assign(**dict.fromkeys(latents, np.nan))
+
+
+def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A parameter of one model with an axis for its members, even of one."""
+    return value if value.ndim > len(shape) else value[None]
 
 
 def _writable(array: Any) -> Any:
@@ -303,9 +396,10 @@ def load(
 
 
 def _fitting(name: str, network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a network with the model axis, checked to be those of such a network."""
+    """The weights of a network, an axis for members first, checked to be those of such a one."""
+    rows = {key: _rows(weights[f"{name}/{key}"], shape) for key, shape in network.shapes.items()}
     for key, shape in network.shapes.items():
-        got = tuple(weights[f"{name}/{key}"].shape)
-        if got != tuple(shape):
+        got = rows[key].shape[1:]
+        if got != shape:
             raise ValueError(f"{name}/{key} is {list(got)}, but its settings want {list(shape)}")
-    return {key: weights[f"{name}/{key}"][None] for key in network.shapes}
+    return rows

@@ -15,7 +15,7 @@ from unweave.fleet.engine import Engine
 __all__ = ["fits", "room", "shares", "taken_by"]
 
 FEW, MORE = 2, 6
-"""The fleets that are measured; up to the larger one nothing is."""
+"""The fleets that are measured; up to the larger one nothing is. With members they are smaller."""
 SHARE = 0.9
 """Of the free memory, how much a fleet may take."""
 
@@ -24,32 +24,39 @@ def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """How many of these runs, which can share a fleet, fit on the device together."""
     free, before = _free(device), _taken(device)
     # Against one beginning: on a CPU what the first fleet leaves is taken over by the second.
-    return room(len(configs), free, lambda count: taken_by(configs[:count], data, device) - before)
+    return room(
+        len(configs),
+        free,
+        lambda count: taken_by(configs[:count], data, device) - before,
+        configs[0].method.copies,
+    )
 
 
-def room(count: int, free: int, measure: Callable[[int], int]) -> int:
+def room(count: int, free: int, measure: Callable[[int], int], copies: int = 1) -> int:
     """How many of `count` models fit into the free bytes.
 
     Args:
         count: How many there are.
         free: What a fleet may take, and some more.
         measure: The bytes that a fleet of some size takes, or an `OutOfMemoryError`.
+        copies: How many members a model has.
     """
-    if count <= MORE:
+    few, more = max(1, FEW // copies), max(2, MORE // copies)
+    if count <= more:
         return count
     try:
-        few, more = measure(FEW), measure(MORE)
+        with_few, with_more = measure(few), measure(more)
     except torch.cuda.OutOfMemoryError:
         return _one(free, measure)
-    about = _extrapolated(FEW, few, MORE, more, SHARE * free)
+    about = _extrapolated(few, with_few, more, with_more, SHARE * free)
     if about >= count:
         return count
     # Memory is taken in large pieces, of which small fleets fill few: their slope is too steep.
     larger = about // 2
-    if larger <= 2 * MORE:
+    if larger <= 2 * more:
         return max(1, about)
     try:
-        return min(count, _extrapolated(FEW, few, larger, measure(larger), SHARE * free))
+        return min(count, _extrapolated(few, with_few, larger, measure(larger), SHARE * free))
     except torch.cuda.OutOfMemoryError:
         return larger // 2
 

@@ -29,7 +29,15 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
-__all__ = ["checkpoints", "damaged_checkpoints", "interruptible", "train", "train_runs"]
+__all__ = [
+    "checkpoints",
+    "chosen_device",
+    "damaged_checkpoints",
+    "interruptible",
+    "runs_of",
+    "train",
+    "train_runs",
+]
 
 WINDOW = 100
 GLANCES = 30
@@ -80,17 +88,8 @@ def train(
         (4, [1, 1, 4, 4])
     """
     data = load_data(data) if isinstance(data, str) else data
-    chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
-    origin = data.origin or remember(data, None, {}).origin
-    configs = [
-        Config(method=one, data=tuple(origin), seed=seed, steps=steps, **settings)
-        for one in method.grid()
-        for seed in chosen
-    ]
-    if len({config.hash for config in configs}) != len(configs):
-        raise UnweaveError("two of these runs are the same; give each seed and value once")
     return train_runs(
-        configs,
+        runs_of(method, data, seeds, steps, **settings),
         data,
         out=out,
         device=device,
@@ -98,6 +97,35 @@ def train(
         checkpoint_every=checkpoint_every,
         fleet_size=fleet_size,
     )
+
+
+def runs_of(
+    method: Method, data: Dataset, seeds: int | Iterable[int], steps: int, **settings: Any
+) -> list[Config]:
+    """Every combination of the method's values, each with every seed, seeds fastest; see `train`.
+
+    Each is there once, and there is at least one.
+    """
+    chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
+    origin = data.origin or remember(data, None, {}).origin
+    configs = [
+        Config(method=one, data=tuple(origin), seed=seed, steps=steps, **settings)
+        for one in method.grid()
+        for seed in chosen
+    ]
+    if not configs:
+        raise UnweaveError("there is nothing to train: no seed or no value was given")
+    if len({config.hash for config in configs}) != len(configs):
+        raise UnweaveError("two of these runs are the same; give each seed and value once")
+    return configs
+
+
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """Where to train: as asked for, or else a GPU where there is one."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    return place
 
 
 def train_runs(
@@ -124,13 +152,9 @@ def train_runs(
         meanwhile: Called a few times a second while training goes on, told how far it is; where it
             returns True, training stops as it does on Ctrl-C.
     """
-    if not configs:
-        raise UnweaveError("there is nothing to train: no seed or no value was given")
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    device = chosen_device(device)
     folder = None if out is None else _writable(Path(out))
     done = {} if folder is None else _finished(configs, folder)
     kinds: dict[str, list[Config]] = {}

@@ -9,12 +9,14 @@ from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.vae import VAE
+from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
 __all__ = [
     "AE",
     "DIPVAEI",
     "DIPVAEII",
     "METHODS",
+    "PARTS",
     "VAE",
     "AdaGVAE",
     "AdaMLVAE",
@@ -22,12 +24,14 @@ __all__ = [
     "Batch",
     "BetaTCVAE",
     "BetaVAE",
+    "EnsembleMember",
     "FactorVAE",
     "Losses",
     "Method",
     "Nets",
     "Posterior",
     "Strength",
+    "VAEEnsemble",
 ]
 
 METHODS: dict[str, type[Method]] = {
@@ -43,5 +47,9 @@ METHODS: dict[str, type[Method]] = {
         AE,
         AdaGVAE,
         AdaMLVAE,
+        VAEEnsemble,
     )
 }
+
+PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
+"""What models may say of themselves that are not trained by themselves."""

@@ -24,7 +24,17 @@ from unweave.fused import fused
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
-__all__ = ["MODEL", "Batch", "Losses", "Method", "Nets", "Posterior", "Strength"]
+__all__ = [
+    "MODEL",
+    "Batch",
+    "Losses",
+    "Method",
+    "Nets",
+    "Posterior",
+    "Strength",
+    "for_members",
+    "member_seeds",
+]
 
 Strength = Any
 """A hyperparameter: a number; several, for a grid of methods; in a fleet a tensor `[M]`."""
@@ -100,6 +110,7 @@ class Batch:
         seeds: int64 `[M]`, the models' seeds.
         step: The number of steps taken so far, a scalar on the device.
         data_size: How many images the data set has.
+        member_seeds: int64 `[M · n]`, where a model has n members.
     """
 
     images: Tensor
@@ -107,6 +118,15 @@ class Batch:
     step: Tensor
     data_size: int
     partners: Tensor | None = None
+    member_seeds: Tensor | None = None
+
+    def of_members(self) -> "Batch":
+        """The same for every member of every model, `[M · n, …]`: its images, its own noise."""
+        if self.member_seeds is None:
+            return self
+        members = len(self.member_seeds) // len(self.seeds)
+        images = for_members(self.images, members)
+        return dataclasses.replace(self, images=images, seeds=self.member_seeds, member_seeds=None)
 
     def stream(self, purpose: str) -> Stream:
         """Each model's own random numbers for this step and purpose."""
@@ -155,12 +175,24 @@ class Method(ABC):
         """The losses of M models on a batch."""
 
     def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
-        """Networks besides encoder and decoder, by player and name."""
+        """Networks besides encoder and decoder, by player and name.
+
+        Those of the player `MODEL` are trained with encoder and decoder.
+        """
         return {}
 
     def extra_optimisers(self) -> Mapping[str, Any]:
         """The optimisers of those players."""
         return {}
+
+    @property
+    def copies(self) -> int:
+        """How many members a model has: rows of its networks that are trained together."""
+        return 1
+
+    def of_a_member(self) -> "Method":
+        """What one member of a trained model says that it was trained by."""
+        return self
 
     def pair_rule(self) -> PairRule:
         """How the second image of a pair follows from the first, for methods on pairs."""
@@ -197,3 +229,20 @@ class Method(ABC):
             elif any(value != values[0] for value in values):
                 raise UnweaveError(f"models of one fleet must share {cls.name}'s {field.name}")
         return dataclasses.replace(first, **stacked)
+
+
+def for_members(values: Tensor, members: int) -> Tensor:
+    """What belongs to models, `[M, …]`, once for each member, `[M · n, …]`."""
+    return values[:, None].expand(-1, members, *values.shape[1:]).flatten(0, 1)
+
+
+def member_seeds(seeds: Tensor, members: int) -> Tensor:
+    """The seeds `[M · n]` of all members; the first of a model has the model's own.
+
+    Example:
+        >>> member_seeds(torch.tensor([0, 7]), 2).tolist()
+        [0, 2502487159946921518, 7, 1045337749967299303]
+    """
+    others = [Stream(seeds, f"member {member}").words(1, 2)[:, 0] for member in range(1, members)]
+    derived = [(words[:, 0] >> 1 << 32) + words[:, 1] for words in others]
+    return torch.stack([seeds, *derived], 1).flatten()

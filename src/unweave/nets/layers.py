@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unweave.nets import kernels
 
-__all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Reshape"]
+__all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Maps", "Reshape"]
 
 
 class Layer(Protocol):
@@ -168,3 +168,26 @@ class Reshape:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         return x.reshape(*x.shape[:2], *self.shape)
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Several square linear maps of one input, `[M, B, width]` to `[M, count, B, width]`.
+
+    The matrices are kept as one writes them: y = A x, without bias.
+    """
+
+    count: int
+    width: int
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"weight": (self.count, self.width, self.width)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.width, self.width
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        y = x @ parameters["weight"].flatten(1, 2).mT
+        return y.unflatten(-1, (self.count, self.width)).transpose(1, 2)

@@ -3,6 +3,7 @@
 from unweave.select.cka import cka, cka_pairs
 from unweave.select.consensus import Consensus, consensus
 from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
+from unweave.select.ensembles import aligned_codes, member_agreement
 from unweave.select.latents import Latents, SelectionError
 from unweave.select.maps import least_squares_maps, map_distances
 from unweave.select.mcc import mcc, mcc_pairs
@@ -15,6 +16,7 @@ __all__ = [
     "Latents",
     "SelectionError",
     "UDRScores",
+    "aligned_codes",
     "cka",
     "cka_pairs",
     "consensus",
@@ -26,6 +28,7 @@ __all__ = [
     "map_distances",
     "mcc",
     "mcc_pairs",
+    "member_agreement",
     "pareto",
     "supervised",
     "udr",

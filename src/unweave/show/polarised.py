@@ -8,7 +8,7 @@ from unweave.errors import UnweaveError
 from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 from unweave.show.colours import GREY, PALETTE
-from unweave.show.look import has_prior, look
+from unweave.show.look import check_model, has_prior, look
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -44,6 +44,7 @@ def polarised(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
     """
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
 
+    check_model(model)
     if not has_prior(model):
         raise UnweaveError("an autoencoder has no noise, so its latents are not polarised")
     seen = look(model, data, seed=seed)

@@ -73,6 +73,8 @@ def samples(model: "Model", count: int = 40, seed: int = 0, *, columns: int = 10
         A picture, to be saved with `.save("samples.png")`.
     """
     _check_counts(count, columns)
+    if min(model.shape[:2]) == 1:
+        raise UnweaveError("this model makes rows of numbers and no images; decode them instead")
     pictures = pictures_of(model.decode(draw_prior(model, count, seed)))
     return lay_out([Row(pictures[k : k + columns]) for k in range(0, count, columns)])
 

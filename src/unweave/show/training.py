@@ -22,7 +22,6 @@ WORDS = {
     "loss": "loss [nats]",
 }
 FIRST = ("reconstruction", "kl")
-NO_TERM = re.compile(r"run|step|kl_\d+")
 OF_LATENT = re.compile(r"kl_(\d+)")
 UNUSED = 0.01
 """Nats, at most, that a latent carries which is not in use."""
@@ -43,10 +42,11 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
         A matplotlib figure, to be saved with `.save("training.svg")`.
     """
     from unweave.evaluation.runs import runs_of
+    from unweave.fleet.models import BESIDE
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
 
     trained = [run.model for run in runs_of(models)]
-    known = [name for name in trained[0].curve.columns if not NO_TERM.fullmatch(name)]
+    known = [name for name in trained[0].curve.columns if not BESIDE.fullmatch(name)]
     chosen = [name for name in FIRST if name in known] or known if terms is None else list(terms)
     if not chosen:
         raise UnweaveError(f"at least one term is drawn; there are {', '.join(known)}")
@@ -93,8 +93,11 @@ def kl_over_training(model: "Model") -> "Plot":
     Returns:
         A matplotlib figure, to be saved with `.save("kl.svg")`.
     """
+    from unweave.fleet.models import Model
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
 
+    if not isinstance(model, Model):
+        raise UnweaveError(f"one model is drawn at a time, but got {model!s:.80}; take fleet[0]")
     found = [OF_LATENT.fullmatch(name) for name in model.curve.columns]
     latents = {int(match[1]): match[0] for match in found if match}
     curve = model.curve.dropna(subset=list(latents.values()))

@@ -9,6 +9,7 @@ import torch
 
 from unweave.fleet.config import Config
 from unweave.fleet.engine import networks_of
+from unweave.methods.base import MODEL
 from unweave.study.ledger import Ledger
 
 Shape: TypeAlias = tuple[int, int, int]
@@ -49,7 +50,7 @@ def seconds_per_step(
     met = {} if ledger is None else ledger.speeds(device_name(device))
     if config.fleet in met:
         return met[config.fleet]
-    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH
+    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH * _passes(config)
     if device.type == "cpu":
         second = CPU_SECONDS_OF_DISCRIMINATOR if config.method.name == "factor_vae" else 0.0
         return CPU_SECONDS + CPU_SECONDS_PER_BATCH * size + second
@@ -59,9 +60,8 @@ def seconds_per_step(
 
 def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
     """What a run takes in its folder; while it trains, with its share of the checkpoint."""
-    weights = 4 * _parameters(
-        replace(config, method=type(config.method)(), data=(), seed=0), shape
-    )
+    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 1.0))
+    weights = 4 * _parameters(replace(config, method=method, data=(), seed=0), shape)
     windows = -(-config.steps // WINDOW)
     kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
     return kept + (STATE * weights if in_training else 0)
@@ -69,10 +69,20 @@ def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
 
 def model_bytes(config: Config, shape: Shape) -> float:
     """What a model takes of a GPU while it trains, about."""
-    return GPU_MODEL_BYTES * shape[0] * shape[1] / PIXELS * config.batch / BATCH
+    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH
+    return GPU_MODEL_BYTES * size * _passes(config)
+
+
+def _passes(config: Config) -> float:
+    """How much an ensemble of n does in a step: n times encode and n² times decode."""
+    n = config.method.copies
+    return (n + n**2) / 2
 
 
 @lru_cache
 def _parameters(config: Config, shape: tuple[int, int, int]) -> int:
-    players = networks_of(config, shape)
-    return sum(network.width for player in players.values() for network in player.values())
+    return sum(
+        network.width * (config.method.copies if player == MODEL else 1)
+        for player, networks in networks_of(config, shape).items()
+        for network in networks.values()
+    )

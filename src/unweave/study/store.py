@@ -11,7 +11,6 @@ study/
 import hashlib
 import json
 import math
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.models import CURVE, WEIGHTS
+from unweave.fleet.models import BESIDE, CURVE, WEIGHTS
 from unweave.fleet.train import checkpoints
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
@@ -36,8 +35,6 @@ from unweave.study.study import Source, Study
 
 __all__ = ["Found", "Store", "Wanted"]
 
-BESIDE = re.compile(r"run|step|kl_\d+")
-"""Columns of a curve that are no losses."""
 STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
     "study.json",
     "ledger.sqlite",

@@ -40,6 +40,7 @@ def test_runs_bring_their_losses_and_the_scores_beside_them(runs, data, fleet, t
     run = fleet.configs[2].hash
     last = fleet[2].curve.iloc[-1]
     assert table.loc[run, "reconstruction"] == pytest.approx(last["reconstruction"])
+    assert not [name for name in table if name.startswith("kl_")]  # of single latents
     assert table["state"].value_counts().to_dict() == {"trained": 5, "diverged": 1}
     assert table["strength"].tolist() == [1, 1, 1, 4, 4, 4]
     assert table["seed"].tolist() == [0, 1, 2, 0, 1, 2]

@@ -38,8 +38,11 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
     store = Store(folder)
     sources = Sources(store)
+    scored = table[table["state"] == "scored"]
+    if scored.empty:
+        raise RecipeError("no model of the study has scores, so there is nothing to rank")
     parts = []
-    for _, rows in table[table["state"] == "scored"].groupby("data", sort=False):
+    for _, rows in scored.groupby("data", sort=False):
         models = [load(store.runs / run) for run in rows["run"]]
         latents = latents_of(models, sources.open(models[0].config))
         scores = {

@@ -1,13 +1,21 @@
 """Tables 1 and 2: scores of ensembles, and how far their members differ."""
 
+from pathlib import Path
+
 import pandas as pd
 
 from unweave.recipes.frames import from_table
-from unweave.recipes.recipe import Recipe
+from unweave.recipes.recipe import Recipe, RecipeError
+from unweave.recipes.vae_ensemble.studies import STUDIES
+from unweave.recipes.words import counted, ordering
 
 __all__ = ["TABLE_1", "TABLE_2"]
 
 GAMMAS = (1, 5, 10)
+METRICS = ("factor_vae", "dci")
+ENSEMBLE = "vae_ensemble"
+WITHIN_FILE = "members.parquet"
+"""Scores of all members of the ensembles in a study's folder."""
 INDIVIDUAL = {
     "vae": "0.635±0.083 0.143±0.033",
     "beta_vae (β=4)": "0.665±0.089 0.198±0.076",
@@ -66,6 +74,159 @@ def published_within() -> pd.DataFrame:
     )
 
 
+def obtain_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over seeds, of the first member of ensembles."""
+    published = published_scores()
+    named = {name.split(" ")[0]: name for name in INDIVIDUAL} | {ENSEMBLE: ENSEMBLE}
+    ensembles = table["method"] == ENSEMBLE
+    rows = table.assign(
+        method=table["method"].map(named),
+        members=table["members"].where(ensembles, 1).astype(int),
+        gamma=table["gamma"].where(ensembles),
+    )
+    tidy = rows.melt(["method", "members", "gamma"], list(METRICS), "metric").dropna(
+        subset="value"
+    )
+    keys = ["metric", "method", "members", "gamma"]
+    found = tidy.groupby(keys, dropna=False)["value"].agg(
+        obtained="mean", obtained_spread=lambda values: values.std(ddof=0), models="count"
+    )
+    return published.merge(found.reset_index(), how="left")
+
+
+def verdict_scores(frame: pd.DataFrame) -> list[str]:
+    """Whether ensembles score above the single models that they are made of, and in what order."""
+    sentences = []
+    for metric, rows in frame.dropna(subset="obtained").groupby("metric", sort=False):
+        ensembles = rows[rows["method"] == ENSEMBLE]
+        single = rows.set_index("method")["obtained"].drop(ENSEMBLE, errors="ignore")
+        words = [f"{metric}:"]
+        if "vae" in single and len(ensembles):
+            above = counted(ensembles["obtained"] > single["vae"], "ensemble")
+            words.append(
+                f"above the plain VAE ({single['vae']:.3f}), as published for all: {above};"
+            )
+            best = ensembles.loc[ensembles["obtained"].idxmax()]
+            words.append(
+                f"the best ensemble (n = {best['members']}, γ = {best['gamma']:g}) has "
+                f"{best['obtained']:.3f}, the best single method ({single.idxmax()}) "
+                f"{single.max():.3f};"
+            )
+        if len(rows) > 1:
+            words.append(f"order of all cells: {ordering(rows['published'], rows['obtained'])}.")
+        sentences.append(" ".join(words))
+    return sentences
+
+
+def plot_scores(table: pd.DataFrame, path: Path) -> None:
+    """A panel per metric: published and obtained, setting by setting."""
+    from matplotlib.figure import Figure
+
+    from unweave.show.colours import PALETTE
+    from unweave.show.saving import save_figure
+
+    frame = obtain_scores(table)
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    for axes, (metric, rows) in zip(
+        figure.subplots(2, 1, sharex=True), frame.groupby("metric", sort=False), strict=True
+    ):
+        labels = [
+            row.method if row.members == 1 else f"n={row.members}, γ={row.gamma:g}"
+            for row in rows.itertuples()
+        ]
+        for shift, name, spread in ((-0.12, "published", "spread"), (0.12, "obtained", None)):
+            error = rows[spread] if spread else rows["obtained_spread"]
+            places = [place + shift for place in range(len(rows))]
+            colour = PALETTE[0 if spread else 1]
+            axes.errorbar(places, rows[name], error, fmt="o", color=colour, label=name, ms=4)
+        axes.set_ylabel(metric)
+        axes.set_xticks(range(len(rows)), labels, rotation=60, ha="right", fontsize=8)
+        axes.legend(frameon=False)
+    save_figure(figure, path)
+
+
+def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The table with the standard deviation of each score over the members of an ensemble."""
+    ensembles = table[(table["method"] == ENSEMBLE) & (table["state"] == "scored")]
+    if ensembles.empty:
+        raise RecipeError(
+            "no ensemble of this study is scored yet; run the study to its end first"
+        )
+    kept = _member_scores(ensembles, folder)
+    spread = kept.groupby("run")[list(METRICS)].std(ddof=0).add_prefix("within_")
+    return ensembles.join(spread, on="run")
+
+
+def _member_scores(ensembles: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """A row per member, computed once and kept in the study's folder."""
+    from unweave.data.cache import whole_file
+    from unweave.evaluation.evaluate import evaluate
+    from unweave.fleet.models import load
+    from unweave.progress import track
+    from unweave.study.sources import Sources
+    from unweave.study.store import Store
+
+    store = Store(folder)
+    sources, file = Sources(store), folder / WITHIN_FILE
+    kept = pd.read_parquet(file) if file.exists() else pd.DataFrame({"run": []})
+    missing = [run for run in ensembles["run"] if run not in set(kept["run"])]
+    for run in track(missing, "scoring members", len(missing)):
+        model = load(store.runs / run)
+        scores = evaluate(
+            model.members, sources.open(model.config), metrics=list(METRICS), progress=False
+        )
+        kept = pd.concat([kept, scores[list(METRICS)].assign(run=run)], ignore_index=True)
+        with whole_file(file) as temporary:
+            kept.to_parquet(temporary, index=False)
+    return kept[kept["run"].isin(ensembles["run"])]
+
+
+def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
+    """The standard deviation over members, averaged over seeds."""
+    missing = [metric for metric in METRICS if f"within_{metric}" not in table]
+    if missing:
+        raise RecipeError(f"the table has no column 'within_{missing[0]}'; `extend` adds it")
+    columns = {f"within_{metric}": metric for metric in METRICS}
+    spreads = table[["gamma", "members", *columns]].rename(columns=columns)
+    tidy = spreads.melt(["gamma", "members"], list(METRICS), "metric")
+    found = tidy.groupby(["metric", "gamma", "members"])["value"].agg(
+        obtained="mean", models="count"
+    )
+    return published_within().merge(found.reset_index(), how="left")
+
+
+def verdict_within(frame: pd.DataFrame) -> list[str]:
+    """Whether members differ as little as published."""
+    found = frame.dropna(subset="obtained")
+    few = counted(found["obtained"] < 0.02, "cell")
+    return [
+        f"Members of one ensemble differ by less than 0.02, as all published ones do, in {few}; "
+        f"the largest spread is {found['obtained'].max():.4f}, published "
+        f"{frame['published'].max():.4f}."
+    ]
+
+
+def plot_within(table: pd.DataFrame, path: Path) -> None:
+    """Spread among members against their number, published and obtained."""
+    from matplotlib.figure import Figure
+
+    from unweave.show.colours import PALETTE
+    from unweave.show.saving import save_figure
+
+    frame = obtain_within(table)
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    panels = zip(figure.subplots(1, 2), frame.groupby("metric", sort=False), strict=True)
+    for axes, (metric, rows) in panels:
+        for colour, (gamma, part) in zip(PALETTE, rows.groupby("gamma"), strict=False):
+            axes.plot(part["members"], part["published"], "o--", color=colour, ms=3)
+            axes.plot(
+                part["members"], part["obtained"], "s-", color=colour, ms=4, label=f"γ = {gamma:g}"
+            )
+        axes.set(xlabel="members", ylabel=f"spread of {metric} among members")
+        axes.legend(frameon=False, title="dashed: published")
+    save_figure(figure, path)
+
+
 TABLE_1 = Recipe(
     name="vae-ensemble/table-1",
     title="FactorVAE and DCI scores of single models and of ensembles on dSprites",
@@ -73,7 +234,10 @@ TABLE_1 = Recipe(
     claim="Ensembles of plain VAEs score far above the plain VAE, and in many settings as well as "
     "or better than the methods made for disentangling.",
     published=published_scores,
-    waits_for="the VAE ensemble",
+    studies=STUDIES,
+    obtain=obtain_scores,
+    verdict=verdict_scores,
+    plot=plot_scores,
 )
 TABLE_2 = Recipe(
     name="vae-ensemble/table-2",
@@ -81,5 +245,9 @@ TABLE_2 = Recipe(
     where="Table 2",
     claim="The members of an ensemble learn similar codes: their scores hardly differ.",
     published=published_within,
-    waits_for="the VAE ensemble",
+    studies=STUDIES,
+    extend=extend_within,
+    obtain=obtain_within,
+    verdict=verdict_within,
+    plot=plot_within,
 )

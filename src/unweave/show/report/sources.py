@@ -15,13 +15,13 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.fleet.models import BESIDE, CONFIG, CURVE, WEIGHTS, Fleet, Model, load
 from unweave.methods import METHODS
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
 from unweave.study.results import load as load_study
 from unweave.study.results import table_of
-from unweave.study.store import BESIDE, STUDY
+from unweave.study.store import STUDY
 
 __all__ = ["Given", "opened"]
 
@@ -278,7 +278,7 @@ def _fate(folder: Path) -> tuple[str, dict[str, float]]:
 
 
 def _last(curve: pd.DataFrame | None) -> dict[str, float]:
-    """The last row of a curve, without its run and step, as far as it is finite."""
+    """The last losses of a curve, as far as they are finite."""
     if curve is None or curve.empty:
         return {}
     last = curve[[name for name in curve if not BESIDE.fullmatch(name)]].iloc[-1]

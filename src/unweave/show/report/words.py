@@ -21,6 +21,7 @@ METHOD_NAMES = {
     "ae": "AE",
     "ada_gvae": "Ada-GVAE",
     "ada_ml_vae": "Ada-ML-VAE",
+    "vae_ensemble": "VAE ensemble",
 }
 SYMBOLS = {
     "beta": "β",

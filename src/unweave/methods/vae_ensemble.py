@@ -1,0 +1,219 @@
+"""The VAE ensemble: several VAEs whose codes must agree up to linear maps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Strength, for_members
+from unweave.methods.beta_tc_vae import BetaTCVAE
+from unweave.methods.beta_vae import BetaVAE
+from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
+from unweave.methods.vae import VAE, Elbo
+from unweave.nets.layers import Maps
+from unweave.nets.network import Network
+
+__all__ = ["EnsembleMember", "VAEEnsemble"]
+
+MAPS = "maps"
+MOST = 16
+ALL = -1
+OBJECTIVES: dict[str, tuple[type[VAE], str]] = {
+    "beta_vae": (BetaVAE, "beta"),
+    "beta_tc_vae": (BetaTCVAE, "beta"),
+    "dip_vae_i": (DIPVAEI, "lambda_od"),
+    "dip_vae_ii": (DIPVAEII, "lambda_od"),
+}
+"""What a member may minimise by itself, and the field that `strength` is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAEEnsemble(Method):
+    """The VAE ensemble: n VAEs, and a linear map from the code of each to that of each other.
+
+        L = Σ_ij E[-log p_j(x | z_ij)] + Σ_i KL(q_i(z|x) ‖ N(0, I)) + γ Σ_ij E ‖z_jj - z_ij‖²
+
+    with z_ii drawn from q_i(z|x), once per image, z_ij = M_ij z_ii, and M_ii = I. Members see the
+    same images and differ in their initial weights and noise. Of the reported terms,
+    `reconstruction` and `kl` are means over members, so that they compare with those of one VAE;
+    `cross_reconstruction` and `alignment` are means over pairs i ≠ j.
+
+    Args:
+        gamma: Weight of the alignment; the paper takes 1, 5, 10.
+        members: n, from 1, which is a single model, to 16; the paper takes 2, 3, 4, 5.
+        objective: What each member minimises by itself: `"beta_vae"`, which with strength 1 is the
+            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`.
+        strength: The β of the first two, the λ_od of the others, with its other settings as usual.
+        cross_reconstruction: Whether decoders are given the codes of other members, i ≠ j in the
+            first sum.
+        alignment: Whether the last sum is there; without it maps learn from cross reconstruction.
+        stop_grad_target: Whether z_jj in the last sum is held fixed, so that only M_ij and z_ii
+            follow it.
+        neighbours: To how many others each code is mapped, the next ones around the ring of
+            members; -1 is to all, as published.
+        gamma_steps: Over how many steps γ grows from 0 to its value; 0 is at once, as published.
+
+    Notes:
+        A code is decoded n times and pays for one KL divergence, so β is 1 / n in effect: compare
+        with single models of that β. A latent that nobody uses ends at σ² = 1 / (1 + 2 γ (n - 1)),
+        since both sides of the last sum follow; that it carries nothing shows in the variance of
+        its mean. The paper says neither how maps begin nor whether they have a bias: here they are
+        Glorot-uniform, without.
+
+    References:
+        Improving the Unsupervised Disentangled Representation Learning with VAE Ensemble, under
+        review 2020.
+    """
+
+    name = "vae_ensemble"
+
+    gamma: Strength = 10.0
+    members: int = 3
+    objective: str = "beta_vae"
+    strength: Strength = 1.0
+    cross_reconstruction: bool = True
+    alignment: bool = True
+    stop_grad_target: bool = False
+    neighbours: int = ALL
+    gamma_steps: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least, most in (
+            ("members", 1, MOST),
+            ("neighbours", ALL, MOST - 1),
+            ("gamma_steps", 0, 2**32),
+        ):
+            for value in _each(getattr(self, name)):
+                if type(value) is not int or not least <= value <= most:
+                    raise UnweaveError(
+                        f"{self.name}'s {name} must be a whole number from {least} to {most}, "
+                        f"but got {value!r}"
+                    )
+        for name in ("cross_reconstruction", "alignment", "stop_grad_target"):
+            for value in _each(getattr(self, name)):
+                if not isinstance(value, bool):
+                    raise UnweaveError(
+                        f"{self.name}'s {name} must be True or False, but got {value!r}"
+                    )
+        for value in _each(self.objective):
+            if value not in OBJECTIVES:
+                raise UnknownNameError("objective of members", str(value), OBJECTIVES)
+
+    @property
+    def copies(self) -> int:
+        return self.members
+
+    @property
+    def mapped(self) -> int:
+        """To how many others each code is mapped."""
+        others = self.members - 1
+        return others if self.neighbours == ALL else min(self.neighbours, others)
+
+    def of_a_member(self) -> "Method":
+        return EnsembleMember(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+        if not self.mapped:
+            return {}
+        return {MODEL: {MAPS: Network((Maps(self.mapped, latents),))}}
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        own = batch.of_members()
+        posterior = nets.encode(own.images)
+        z, kl = posterior.sample_and_kl(own.noise("posterior", posterior.mu))
+        codes = self.codes(nets, z)
+        decoded = codes if self.cross_reconstruction else codes[:, :1]
+        reconstruction = reconstructions(nets, decoded, own.images)
+        elbo = Elbo(posterior, z, reconstruction[:, 0], kl.mean(-1))
+        cross = reconstruction[:, 1:]
+        target = z.detach() if self.stop_grad_target else z
+        distance = (target[:, None] - codes[:, 1:]).square().sum(-1).mean(-1)
+        loss = elbo.reconstruction + cross.sum(-1) + self.regularizer(elbo, own)
+        loss = self.of_models(loss).sum(-1)
+        if self.alignment:
+            loss = loss + self.weight(batch.step) * self.of_models(distance).sum((-2, -1))
+        terms = {
+            "reconstruction": elbo.reconstruction,
+            "cross_reconstruction": cross,
+            "kl": elbo.kl,
+            "alignment": distance,
+        }
+        return Losses(
+            {MODEL: loss},
+            {n: self.of_models(t).flatten(1).mean(-1) for n, t in terms.items() if t.numel()},
+        )
+
+    def codes(self, nets: Nets, z: Tensor) -> Tensor:
+        """What every decoder may be given, `[M · n, 1 + others, B, d]`.
+
+        First its own member's codes z, then those mapped to it from the member one before it
+        around the ring, two before it, and so on.
+        """
+        if not (self.mapped and (self.cross_reconstruction or self.alignment)):
+            return z[:, None]
+        sent = self.of_models(nets.apply[MAPS](z).to(z.dtype))  # [M, n, others, B, d]
+        received = [
+            part.roll(distance, 1) for distance, part in enumerate(sent.unbind(2), start=1)
+        ]
+        return torch.stack([self.of_models(z), *received], 2).flatten(0, 1)
+
+    def regularizer(self, elbo: Elbo, own: Batch) -> Tensor:
+        """All that a member minimises by itself but the reconstruction, `[M · n]`."""
+        kind, field = OBJECTIVES[self.objective]
+        strength = self.strength
+        if isinstance(strength, Tensor):
+            strength = for_members(strength, self.members)
+        return kind(**{field: strength}).regularizer(elbo, own)
+
+    def weight(self, step: Tensor) -> Tensor:
+        """γ at a step, `[M]`."""
+        return (
+            self.gamma * (step / self.gamma_steps).clamp(max=1) if self.gamma_steps else self.gamma
+        )
+
+    def of_models(self, values: Tensor) -> Tensor:
+        """`[M · n, …]` as `[M, n, …]`."""
+        return values.unflatten(0, (-1, self.members))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleMember(VAEEnsemble):
+    """One member of a trained ensemble, as a model of its own, and how the ensemble was trained.
+
+    It is what `Model.members` are; it cannot be trained without the others.
+    """
+
+    name = "vae_ensemble_member"
+
+    @property
+    def copies(self) -> int:
+        return 1
+
+    def of_a_member(self) -> Method:
+        return self
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
+        return {}
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:  # noqa: ARG002
+        raise UnweaveError("one member of an ensemble cannot be trained alone; train vae_ensemble")
+
+
+def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
+    """-log p(x|z) of codes `[M · n, k, B, d]` of the same images, each decoder's in one batch.
+
+    Returns:
+        Averaged over images, `[M · n, k]`.
+    """
+    times, size = codes.shape[1:3]
+    images = images[:, None].expand(-1, times, *images.shape[1:]).flatten(1, 2)
+    losses = nets.likelihood(nets.decode(codes.flatten(1, 2)), images)
+    return losses.unflatten(1, (times, size)).mean(-1)
+
+
+def _each(value: object) -> list[object]:
+    """The values of a field, which may be several."""
+    return list(value) if isinstance(value, list | tuple) else [value]

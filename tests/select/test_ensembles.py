@@ -1,0 +1,77 @@
+"""Codes of the members of an ensemble in one order, and what they agree on."""
+
+import numpy as np
+import pytest
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.methods import VAE, VAEEnsemble
+from unweave.select import aligned_codes, member_agreement
+from unweave.select.dto import nearest_signed_permutation
+from unweave.streams import Stream
+
+SETTINGS = {
+    "batch": 8,
+    "latents": 3,
+    "architecture": "small_mlp",
+    "steps": 30,
+    "progress": False,
+    "optimiser": uw.Adam(lr=3e-3),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    pixels = Stream(0, "test").integers(256, 40, 64).byte().reshape(40, 8, 8, 1)
+    return uw.data.load(pixels.numpy())
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return uw.train(VAEEnsemble(members=3), data, **SETTINGS)[0]
+
+
+def test_latents_of_members_are_reordered_and_turned_or_mixed(model, data):
+    by_permutation, by_map = (
+        aligned_codes(model, data, by=way) for way in ("permutations", "maps")
+    )
+    assert by_permutation.shape == by_map.shape == (3, 40, 3)
+    np.testing.assert_array_equal(by_permutation[0], model.encode(data)[0])
+    np.testing.assert_array_equal(by_map[0], model.encode(data)[0])
+    for member in (1, 2):
+        codes, M = model.encode(data, member=member)[0], model.maps[member, 0]
+        for row in range(5):
+            np.testing.assert_allclose(by_map[member, row], M @ codes[row], atol=1e-6)
+            P = nearest_signed_permutation(M)
+            np.testing.assert_allclose(by_permutation[member, row], P @ codes[row], atol=1e-6)
+
+
+def test_agreement_is_the_mean_correlation_with_the_first_member():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(3, 500, 4)).astype(np.float32)
+    codes[1:, :, 0] = codes[0, :, 0] * 3 + 1  # agreed on
+    codes[1:, :, 1] = -codes[0, :, 1]  # the opposite
+    codes[1, :, 2] = 5.0  # says nothing
+    found = member_agreement(codes)
+    expected = [
+        np.mean([np.corrcoef(codes[0, :, latent], codes[i, :, latent])[0, 1] for i in (1, 2)])
+        for latent in (0, 1, 3)
+    ]
+    np.testing.assert_allclose(found[[0, 1, 3]], expected, atol=1e-6)
+    assert found[0] == pytest.approx(1)
+    assert found[1] == pytest.approx(-1)
+    alone = np.corrcoef(codes[0, :, 2], codes[2, :, 2])[0, 1]
+    assert found[2] == pytest.approx(alone / 2)
+
+
+def test_what_cannot_be_aligned_is_one_sentence(model, data):
+    with pytest.raises(UnweaveError, match="by one of permutations, maps, not 'lasso'"):
+        aligned_codes(model, data, by="lasso")
+    ring = uw.train(VAEEnsemble(members=3, neighbours=1), data, **{**SETTINGS, "steps": 1})[0]
+    with pytest.raises(UnweaveError, match="member 1 has no map to member 0"):
+        aligned_codes(ring, data)
+    vae = uw.train(VAE(), data, **{**SETTINGS, "steps": 1})[0]
+    with pytest.raises(UnweaveError, match="vae models have no maps"):
+        aligned_codes(vae, data)
+    with pytest.raises(UnweaveError, match="at least two members"):
+        member_agreement(np.zeros((1, 5, 2)))
