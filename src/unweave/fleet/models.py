@@ -405,7 +405,7 @@ def load(
         shape = tuple(json.loads(facts["shape"]))
         model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
         parameters = {
-            name: network.packed(_fitting(name, network, weights, config.method.copies))
+            name: network.packed(_fitting(name, network, weights))
             for name, network in model._networks.items()
         }
         _check_members(len(parameters["encoder"]), config.method.copies)
@@ -420,13 +420,11 @@ def load(
     return Model([config], shape, parameters, curve, model.diverged_at)
 
 
-def _fitting(
-    name: str, network: Network, weights: Mapping[str, Tensor], copies: int
-) -> dict[str, Tensor]:
-    """The weights of a network with an axis for members, checked to be those of such a network."""
+def _fitting(name: str, network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a network, an axis for members first, checked to be those of such a one."""
     rows = {key: _rows(weights[f"{name}/{key}"], shape) for key, shape in network.shapes.items()}
     for key, shape in network.shapes.items():
-        if tuple(rows[key].shape) not in {(1, *shape), (copies, *shape)}:
-            got = list(weights[f"{name}/{key}"].shape)
-            raise ValueError(f"{name}/{key} is {got}, but its settings want {list(shape)}")
+        got = rows[key].shape[1:]
+        if got != shape:
+            raise ValueError(f"{name}/{key} is {list(got)}, but its settings want {list(shape)}")
     return rows

@@ -155,6 +155,8 @@ def train_runs(
     """
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
+    if not configs:
+        raise UnweaveError("there is nothing to train: no run was given")
     check_alike(configs, data.shape)
     device = chosen_device(device)
     folder = None if out is None else _writable(Path(out))
