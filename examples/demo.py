@@ -1,8 +1,8 @@
 """Make a folder of small pictures, and do with it what anybody would do with their own.
 
-python examples/demo.py [--minutes 1.2] [--out demo]
+python examples/demo.py [--minutes 1.8] [--out demo]
 
-It runs `unweave fit demo/images --size 32 --factors demo/factors.csv --minutes 1.2 -o demo/fit`:
+It runs `unweave fit demo/images --size 32 --factors demo/factors.csv --minutes 1.8 -o demo/fit`:
 eight models side by side, one chosen without labels, pictures, codes and a report.
 """
 
@@ -36,7 +36,7 @@ def write_pictures(folder: Path, factors: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.2)
+    parser.add_argument("--minutes", type=float, default=1.8)
     parser.add_argument("--out", type=Path, default=Path("demo"))
     args = parser.parse_args()
     images, factors = args.out / "images", args.out / "factors.csv"
