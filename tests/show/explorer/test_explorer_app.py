@@ -23,7 +23,7 @@ def rounded(images):
 
 
 def decode(client, codes, place=0):
-    return client.post(f"/api/models/{place}/decode", content=json.dumps({"codes": codes}))
+    return client.post(f"/models/{place}/decode", content=json.dumps({"codes": codes}))
 
 
 def picture_file(image, kind="PNG", **options):
@@ -37,7 +37,7 @@ def pixels_of(answer, shape=(64, 64, 1)):
 
 
 def test_the_list_says_what_each_model_is(client):
-    said = client.get("/api/models").json()
+    said = client.get("/models").json()
     first, second, raw, damaged = said["models"]
     assert (first["method"], first["settings"], first["seed"]) == ("beta-vae", {"beta": 1.0}, 0)
     assert second["settings"] == {"beta": 4.0}
@@ -52,24 +52,24 @@ def test_odd_names_and_settings_cost_nobody_else(fleet, tmp_path):
     endless = fleet[0].save(tmp_path / "endless") / "config.json"
     endless.write_text(endless.read_text().replace('"beta": 1.0', '"beta": Infinity'))
     client = Client(make_app(Shelf(entries_of(tmp_path)), PORT))
-    *good, odd, damaged = client.get("/api/models").json()["models"]
+    *good, odd, damaged = client.get("/models").json()["models"]
     assert [one["settings"] for one in good] == [{"beta": 1}, {"beta": 4}]
     assert odd["settings"] == {"beta": "inf"}
     assert damaged["run"] == "no \udcff text"
-    assert "is damaged" in client.get("/api/models/3").json()["error"]
+    assert "is damaged" in client.get("/models/3").json()["error"]
 
 
 def test_models_say_whether_their_images_are_the_same(fleet, raw):
     few = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=[0], posY=[0, 3])
     other = uw.train(uw.methods.VAE(), few, steps=0, latents=5, progress=False)
     client = Client(make_app(Shelf(entries_of([fleet, raw, other])), PORT))
-    said = [client.get(f"/api/models/{place}").json() for place in range(4)]
+    said = [client.get(f"/models/{place}").json() for place in range(4)]
     assert {one["data"] for one in said} == {"dsprites"}
     assert said[0]["origin"] == said[1]["origin"] == said[2]["origin"] != said[3]["origin"]
 
 
 def test_a_model_is_described(client, sprites):
-    said = client.get("/api/models/1").json()
+    said = client.get("/models/1").json()
     assert said["shape"] == [64, 64, 1]
     assert said["latents"] == len(said["activity"]) == 5
     assert said["activity"][2] == 0
@@ -89,14 +89,14 @@ def test_decoded_pixels_are_those_of_the_model(client, fleet):
 
 def test_a_picture_is_a_png_of_the_same(client, fleet):
     code = [[0.5, -1, 0, 2, 1]]
-    answer = client.post("/api/models/1/picture", content=json.dumps({"codes": code}))
+    answer = client.post("/models/1/picture", content=json.dumps({"codes": code}))
     assert answer.headers["content-type"] == "image/png"
     with Image.open(io.BytesIO(answer.content)) as image:
         np.testing.assert_array_equal(np.asarray(image), rounded(fleet[1].decode(code))[0, ..., 0])
 
 
 def test_images_of_the_data_come_with_their_codes(client, fleet, sprites):
-    answer = client.get("/api/models/0/images/17")
+    answer = client.get("/models/0/images/17")
     np.testing.assert_array_equal(pixels_of(answer), sprites[17])
     mean, _ = fleet[0].encode(sprites.images([17]))
     assert np.float32(answer.json()["code"]).tolist() == mean[0].tolist()
@@ -113,7 +113,7 @@ def test_an_uploaded_image_is_made_as_loading_makes_it(client, fleet, tmp_path, 
     for k in range(2):
         (tmp_path / f"{k}.{kind.lower()}").write_bytes(body)
     loaded = uw.data.load(tmp_path, size=64, channels=1)
-    answer = client.post("/api/models/0/encode", content=body)
+    answer = client.post("/models/0/encode", content=body)
     np.testing.assert_array_equal(pixels_of(answer), loaded[0])
     mean, _ = fleet[0].encode(loaded.images([0]))
     assert np.float32(answer.json()["code"]).tolist() == mean[0].tolist()
@@ -129,7 +129,7 @@ def test_an_uploaded_image_is_made_as_loading_makes_it(client, fleet, tmp_path, 
     ],
 )
 def test_files_that_are_no_images_get_a_sentence(client, body, sentence):
-    answer = client.post("/api/models/0/encode", content=body)
+    answer = client.post("/models/0/encode", content=body)
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]
 
@@ -138,14 +138,14 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(client):
     for side in (7100, 20_000):  # 50 and 400 million pixels, of a few kilobytes
         bomb = picture_file(Image.new("1", (side, side)))
         assert side * side > PIXELS
-        answer = client.post("/api/models/0/encode", content=bomb)
+        answer = client.post("/models/0/encode", content=bomb)
         assert answer.status_code == 413
         assert "50 million pixels" in answer.json()["error"]
 
 
 def test_a_body_that_is_too_large_is_refused_by_its_length(client):
     heavy = {"Content-Length": str(IMAGE_BYTES + 1)}
-    answer = client.post("/api/models/0/encode", content=b"x", headers=heavy)
+    answer = client.post("/models/0/encode", content=b"x", headers=heavy)
     assert answer.status_code == 413
     assert "32 MB" in answer.json()["error"]
 
@@ -159,7 +159,7 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit(client, path,
             sent.append(2**14)
             yield bytes(2**14)
 
-    answer = client.post(f"/api/models/0/{path}", content=parts())
+    answer = client.post(f"/models/0/{path}", content=parts())
     assert answer.status_code == 413
     assert "too large" in answer.json()["error"]
     assert sum(sent) == limit + 2**14
@@ -187,20 +187,20 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit(client, path,
     ],
 )
 def test_codes_that_do_not_fit_get_a_sentence(client, body, sentence):
-    answer = client.post("/api/models/0/decode", content=body)
+    answer = client.post("/models/0/decode", content=body)
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]
 
 
 def test_what_is_not_there_is_not_found(client):
-    for path in ("/api/models/4", "/api/models/-1", "/api/models/x", "/api/models/0/images/192"):
+    for path in ("/models/4", "/models/-1", "/models/x", "/models/0/images/192"):
         assert client.get(path).status_code == 404, path
-    assert client.post("/api/models/9/decode", content="{}").status_code == 404
-    assert client.get("/api/models/0/decode").status_code == 405
+    assert client.post("/models/9/decode", content="{}").status_code == 404
+    assert client.get("/models/0/decode").status_code == 405
 
 
 def test_a_damaged_model_is_a_sentence_and_the_others_go_on(client):
-    answer = client.get("/api/models/3")
+    answer = client.get("/models/3")
     assert answer.status_code == 409
     assert "is damaged" in answer.json()["error"]
     assert decode(client, [[0] * 5], 3).status_code == 409

@@ -32,7 +32,7 @@ def test_this_machine_is_answered(client, host):
     ],
 )
 def test_other_names_of_this_server_are_refused(client, host):
-    for path in ("/", "/api/models"):
+    for path in ("/", "/models"):
         answer = client.get(path, headers={"Host": host})
         assert answer.status_code == 421
         assert "models" not in answer.json()
@@ -51,30 +51,30 @@ def test_other_names_of_this_server_are_refused(client, host):
 )
 def test_posts_of_other_pages_are_refused(client, origin):
     for path in ("decode", "encode", "picture"):
-        answer = client.post(f"/api/models/0/{path}", content=CODE, headers={"Origin": origin})
+        answer = client.post(f"/models/0/{path}", content=CODE, headers={"Origin": origin})
         assert answer.status_code == 403
-    assert client.post("/api/models/0/decode", content=CODE).status_code == 200
+    assert client.post("/models/0/decode", content=CODE).status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_requests_from_other_sites_are_refused_but_a_link_to_the_page_is_not(client, site):
     there = {"Sec-Fetch-Site": site}
-    assert client.get("/api/models", headers=there).status_code == 403
+    assert client.get("/models", headers=there).status_code == 403
     assert client.get("/explorer.js", headers=there).status_code == 403
-    assert client.post("/api/models/0/decode", content=CODE, headers=there).status_code == 403
+    assert client.post("/models/0/decode", content=CODE, headers=there).status_code == 403
     assert client.get("/", headers=there).status_code == 200
-    assert client.get("/api/models", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+    assert client.get("/models", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
 
 
 def test_every_answer_has_the_headers_and_none_opens_it_to_others(client):
     wish = {"Access-Control-Request-Method": "POST"}
     answers = [
         client.get("/"),
-        client.get("/api/models"),
+        client.get("/models"),
         client.get("/nowhere"),
         client.get("/", headers={"Host": "evil.example"}),
-        client.post("/api/models/0/decode", content="nonsense"),
-        client.request("OPTIONS", "/api/models", headers=wish),
+        client.post("/models/0/decode", content="nonsense"),
+        client.request("OPTIONS", "/models", headers=wish),
     ]
     assert [a.status_code for a in answers] == [200, 200, 404, 421, 422, 405]
     for answer in answers:
@@ -97,10 +97,10 @@ def test_every_answer_has_the_headers_and_none_opens_it_to_others(client):
         "/index.html",
         "/app.py",
         "/style.css%00.png",
-        "/api/models/..%2f0",
-        "/api/models/0%2f..%2f1",
-        "/api/models/0/images/..%2f..%2f1",
-        "/api/models/%2e%2e",
+        "/models/..%2f0",
+        "/models/0%2f..%2f1",
+        "/models/0/images/..%2f..%2f1",
+        "/models/%2e%2e",
         "//etc/passwd",
         "/docs",
         "/redoc",
@@ -129,7 +129,7 @@ def test_bugs_are_told_to_the_terminal_only(runs):
         raise ZeroDivisionError("secret/path")
 
     shelf.decode = fail
-    answer = Client(make_app(shelf, PORT)).post("/api/models/0/decode", content=CODE)
+    answer = Client(make_app(shelf, PORT)).post("/models/0/decode", content=CODE)
     assert answer.status_code == 500
     assert answer.json() == {"error": "something went wrong; the terminal says what"}
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -107,7 +107,7 @@ def test_it_opens_with_an_image_of_the_data_and_asks_no_other_host(
 
 
 def test_latents_are_sorted_by_activity_and_labelled(explorer, address):
-    activity = explorer.evaluate("fetch('/api/models/0').then(a => a.json())")["activity"]
+    activity = explorer.evaluate("fetch('/models/0').then(a => a.json())")["activity"]
     order = [
         int(n)
         for n in explorer.eval_on_selector_all(

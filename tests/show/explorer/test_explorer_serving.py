@@ -51,7 +51,7 @@ def test_paths_as_they_come_over_the_wire_lead_nowhere(address, path):
 
 
 def test_foreign_hosts_are_refused_over_the_wire(address):
-    said = raw_request(address, "GET /api/models HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n")
+    said = raw_request(address, "GET /models HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n")
     assert said.startswith("HTTP/1.1 421")
     assert "server:" not in said.lower().split("\r\n\r\n")[0]
     twice = "GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nHost: evil.example\r\n\r\n"
@@ -61,7 +61,7 @@ def test_foreign_hosts_are_refused_over_the_wire(address):
 def test_a_long_upload_is_refused_before_it_is_sent(address):
     said = raw_request(
         address,
-        "POST /api/models/0/encode HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n"
+        "POST /models/0/encode HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n"
         "Content-Length: 99999999999\r\n\r\nx",
     )
     assert said.startswith("HTTP/1.1 413")
@@ -71,10 +71,10 @@ def test_a_round_trip_is_quick(address):
     """The best of 40, which other work on the machine does not change: 2 to 3 ms."""
     spent = []
     with httpx.Client(base_url=address, timeout=60) as client:
-        client.get("/api/models/0")
+        client.get("/models/0")
         for k in range(40):
             start = time.perf_counter()
-            client.post("/api/models/0/decode", json={"codes": [[k / 20 - 1] * 5]})
+            client.post("/models/0/decode", json={"codes": [[k / 20 - 1] * 5]})
             spent.append(time.perf_counter() - start)
     assert min(spent) < 0.03
 
@@ -98,11 +98,9 @@ def test_a_taken_port_is_a_sentence(runs):
 def test_models_in_memory_are_explored_with_the_data_given(colours):
     data, models = colours
     with running(models, data) as address:
-        said = get(f"{address}api/models/1").json()
+        said = get(f"{address}models/1").json()
         assert (said["images"], said["shape"]) == (12, [32, 32, 3])
-        answer = httpx.post(
-            f"{address}api/models/1/decode", json={"codes": [[0, 1, -1]]}, timeout=60
-        )
+        answer = httpx.post(f"{address}models/1/decode", json={"codes": [[0, 1, -1]]}, timeout=60)
     expected = np.rint(models[1].decode([[0, 1, -1]]) * 255).astype(np.uint8)
     assert answer.content == expected.tobytes()
     assert callable(uw.show.explore)
@@ -124,7 +122,7 @@ def test_the_command_says_where_opens_the_browser_and_ends_with_a_line(runs, tmp
     try:
         line = process.stderr.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
-        assert get(f"{address}api/models").json()["title"] == runs.name
+        assert get(f"{address}models").json()["title"] == runs.name
         deadline = time.monotonic() + 60
         while not (opened.exists() and opened.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -102,7 +102,7 @@ def _fixed(content: bytes, kind: str) -> Any:
 
 
 def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
-    @app.get("/api/models")
+    @app.get("/models")
     async def models() -> Any:
         return {
             "title": title,
@@ -110,7 +110,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             "limits": {"bytes": IMAGE_BYTES, "reach": REACH},
         }
 
-    @app.get("/api/models/{place:int}")
+    @app.get("/models/{place:int}")
     def model(place: int) -> Any:
         entry = _entry(shelf, place)
         opened = shelf.open(place)
@@ -131,7 +131,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             "no_data": opened.no_data,
         }
 
-    @app.get("/api/models/{place:int}/images/{number:int}")
+    @app.get("/models/{place:int}/images/{number:int}")
     def image(place: int, number: int) -> Any:
         _entry(shelf, place)
         if number >= max(1, len(shelf.open(place).support)):
@@ -139,7 +139,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
         pixels, factors = shelf.image(place, number)
         return {**_encoded(shelf, place, pixels), "factors": factors}
 
-    @app.post("/api/models/{place:int}/encode")
+    @app.post("/models/{place:int}/encode")
     async def encode(place: int, request: Request) -> Any:
         _entry(shelf, place)
         body = await body_of(request, IMAGE_BYTES)
@@ -147,7 +147,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
 
 
 def _add_pictures(app: FastAPI, shelf: Shelf) -> None:
-    @app.post("/api/models/{place:int}/decode")
+    @app.post("/models/{place:int}/decode")
     async def decode(place: int, request: Request) -> Response:
         start = time.perf_counter()
         images = await _decoded(shelf, place, request)
@@ -158,7 +158,7 @@ def _add_pictures(app: FastAPI, shelf: Shelf) -> None:
             headers={"Server-Timing": spent},
         )
 
-    @app.post("/api/models/{place:int}/picture")
+    @app.post("/models/{place:int}/picture")
     async def picture(place: int, request: Request) -> Response:
         images = await _decoded(shelf, place, request)
         return Response(_png(images[0]), media_type="image/png")

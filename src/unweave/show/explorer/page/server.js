@@ -18,20 +18,20 @@ async function ask(path, options) {
 const post = (path, body) => ask(path, { method: "POST", body });
 const json = async (answer) => (await answer).json();
 
-export const getModels = () => json(ask("/api/models"));
-export const getModel = (place) => json(ask(`/api/models/${place}`));
-export const getImage = (place, number) => json(ask(`/api/models/${place}/images/${number}`));
-export const encodeFile = (place, file) => json(post(`/api/models/${place}/encode`, file));
+export const getModels = () => json(ask("/models"));
+export const getModel = (place) => json(ask(`/models/${place}`));
+export const getImage = (place, number) => json(ask(`/models/${place}/images/${number}`));
+export const encodeFile = (place, file) => json(post(`/models/${place}/encode`, file));
 
 /** The bytes of decoded images, one after the other, and the server's own milliseconds. */
 export async function decode(place, codes) {
-  const answer = await post(`/api/models/${place}/decode`, JSON.stringify({ codes }));
+  const answer = await post(`/models/${place}/decode`, JSON.stringify({ codes }));
   const spent = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1]);
   return { bytes: new Uint8Array(await answer.arrayBuffer()), spent };
 }
 
 export async function drawPicture(place, code) {
-  const answer = await post(`/api/models/${place}/picture`, JSON.stringify({ codes: [code] }));
+  const answer = await post(`/models/${place}/picture`, JSON.stringify({ codes: [code] }));
   return answer.blob();
 }
 
