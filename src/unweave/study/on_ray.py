@@ -154,7 +154,7 @@ class Crew:
         self.deaths: Counter[str] = Counter()
         self.idle_deaths: Counter[Place] = Counter()
         self.retired: dict[Place, Exception] = {}
-        self.farewells: dict[str, float] = {}
+        self.parting: list[tuple[float, Member]] = []
         self.due = self.nodes_due = self.table_due = 0.0
         self.scored, self.writing = 0, threading.Thread()
         self.stopping_since: float | None = None
@@ -194,6 +194,8 @@ class Crew:
         for member in self.members.values():
             ray.kill(member.actor)
             self.store.ledger.release(member.worker)
+        for _, member in self.parting:
+            self.store.ledger.release(member.worker)
         ray.kill(self.mailbox)
         if self.writing.is_alive():
             self.writing.join()
@@ -207,7 +209,7 @@ class Crew:
             raise UnweaveError(
                 "the Ray cluster is gone; run the same again to go on from the last checkpoints"
             ) from error
-        known = {member.worker.name for member in self.members.values()} - self.farewells.keys()
+        known = {member.worker.name for member in self.members.values()}
         self.answers = {request.number: self._answer_one(request, known) for request in asked}
 
     def _answer_one(self, request: Request, known: set[str]) -> Answer:
@@ -226,12 +228,14 @@ class Crew:
         ended, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in ended:
             member = self.members.pop(ref)
-            self.farewells.pop(member.worker.name, None)
             try:
                 trouble = ray.get(ref)
             except ray.exceptions.RayTaskError as error:
                 self._retire(member.place, error)
-            except ray.exceptions.RayError:
+            except ray.exceptions.RayError as error:
+                if _may_live_on(member, error):
+                    self._part(member)
+                    continue
                 self._count_death(member)
             else:
                 if trouble is not None:
@@ -271,19 +275,25 @@ class Crew:
         living = {node["NodeID"] for node in nodes if node["Alive"]}
         for ref, member in list(self.members.items()):
             if member.place.node not in living:
-                self._part(ref, member)
+                del self.members[ref]
+                self._part(member)
+        self._end_parting()
         if self.stopping_since is None and self.store.ledger.busy():
             taken = {member.place for member in self.members.values()}
             for place in self.found:
                 if place not in taken and place not in self.retired:
                     self._start(place)
 
-    def _part(self, ref: Any, member: Member) -> None:
+    def _part(self, member: Member) -> None:
         """A worker may outlive its node for a while: what it holds waits until it has heard."""
+        self.parting.append((time.monotonic(), member))
+
+    def _end_parting(self) -> None:
+        """Release what was held by workers that have heard by now."""
         now = time.monotonic()
-        since = self.farewells.setdefault(member.worker.name, now)
-        if now - since > FAREWELL_SECONDS:
-            del self.members[ref], self.farewells[member.worker.name]
+        heard = [member for since, member in self.parting if now - since > FAREWELL_SECONDS]
+        self.parting = [(since, one) for since, one in self.parting if one not in heard]
+        for member in heard:
             self._count_death(member)
             self.store.ledger.release(member.worker)
 
@@ -303,7 +313,7 @@ class Crew:
         if not busy:
             self._let_go(lambda member: member.worker.name not in self.started)
             return bool(self.members or self.answers)
-        if self.members or any(place not in self.retired for place in self.found):
+        if self.members or self.parting or any(place not in self.retired for place in self.found):
             self.empty_since = None
             return True
         if self.found:
@@ -430,6 +440,15 @@ def places(nodes: Sequence[Mapping[str, Any]], device: str | None) -> list[Place
 
 def _has(node: Mapping[str, Any], resource: str) -> float:
     return float(node["Resources"].get(resource, 0))
+
+
+def _may_live_on(member: Member, error: Exception) -> bool:
+    """Whether nobody saw the process of a worker end: its node is gone, or out of reach."""
+    import ray
+
+    living = {node["NodeID"] for node in _nodes() if node["Alive"]}
+    unseen = isinstance(error, ray.exceptions.ActorUnavailableError)
+    return unseen or member.place.node not in living
 
 
 def _nodes() -> list[dict[str, Any]]:
