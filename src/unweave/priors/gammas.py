@@ -17,8 +17,8 @@ from unweave.streams import Stream
 
 __all__ = ["log_gammas", "log_gammas_of_stream"]
 
-ROUNDS = 8
-"""Proposals, of which at least 95 % are accepted: all are refused once in 10¹⁰ times."""
+ROUNDS = 6
+"""Proposals, each refused at most once in 20 times: all of them, once in 10⁸."""
 
 
 def log_gammas(shape: Tensor) -> Tensor:

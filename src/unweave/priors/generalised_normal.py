@@ -123,7 +123,7 @@ class GeneralisedNormal(Distribution):
         return 0.5 + 0.5 * value.sign() * inside
 
     def entropy(self) -> Tensor:
-        return 1 / self.exponent - _log_each(self.mean, self.exponent, self.scale)
+        return 1 / self.exponent - _log_constant(self.exponent, self.scale)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         p = self.exponent.expand(torch.Size(sample_shape) + self.batch_shape)
@@ -133,8 +133,12 @@ class GeneralisedNormal(Distribution):
 
 def _log_each(z: Tensor, p: Tensor, scale: float | Tensor) -> Tensor:
     """The log-density of every number."""
-    constant = p.log() - math.log(2) - (1 / p).lgamma() - log_of(scale) / p
-    return constant - (p * log_size(z)).exp() / scale
+    return _log_constant(p, scale) - (p * log_size(z)).exp() / scale
+
+
+def _log_constant(p: Tensor, scale: float | Tensor) -> Tensor:
+    """The log-density at 0."""
+    return p.log() - math.log(2) - (1 / p).lgamma() - log_of(scale) / p
 
 
 def _unit_variance(p: Tensor) -> Tensor:
