@@ -198,8 +198,8 @@ def sample(
 
     Example:
         >>> sample(Stream(0, "samples"), 2, torch.tensor([2.1, 2.2]), "3")
-        tensor([[ 0.9694, -1.1386, -0.7099],
-                [ 1.4657, -0.4291,  0.6914]])
+        tensor([[ 0.4167, -0.8902, -1.3112],
+                [ 0.7003, -1.1587,  1.0352]])
     """
     tree = tree_of(layout)
     _check(tree, exponents)
