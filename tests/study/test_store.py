@@ -219,6 +219,19 @@ def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
     assert reading.seconds < 2
 
 
+def test_the_table_has_a_column_for_settings_that_vary(tmp_path):
+    for latents, columns in (([3, 5], {"latents"}), (3, set())):
+        settings = {"batch": 8, "latents": latents}
+        study = Study(data="dsprites", methods={"vae": {}}, settings=settings)
+        store = Store(tmp_path)
+        store.plan(study)
+        runs = {config.hash: config.latents for config in study.runs()}
+        store.ledger.mark(list(runs), "scored", None, [{"mig": 0.5}] * len(runs))
+        table = load(tmp_path).table
+        assert columns == {"latents", "batch"} & set(table)
+        assert all(table["latents"] == table["run"].map(runs)) if columns else len(table) == 1
+
+
 def test_a_ledger_is_made_again_in_milliseconds_per_run(done, small):
     """12,600 runs within a minute: 4.7 ms each."""
     study = small(seeds=100, methods={"beta_vae": {"beta": [1, 4, 16]}})
