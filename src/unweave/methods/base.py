@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -193,6 +194,25 @@ class Method(ABC):
     def of_a_member(self) -> "Method":
         """What one member of a trained model says that it was trained by."""
         return self
+
+    def glances(self) -> tuple[str, ...]:
+        """What `glance` reports, columns of a curve."""
+        return ()
+
+    def glance(
+        self,
+        means: np.ndarray,  # noqa: ARG002
+        logvars: np.ndarray,  # noqa: ARG002
+        parameters: Mapping[str, Tensor],  # noqa: ARG002
+    ) -> Sequence[float]:
+        """What is known of one model now and then, too costly for every step.
+
+        Args:
+            means: Of the codes of some images that are always the same, `[n, B, d]`.
+            logvars: The same of log-variances.
+            parameters: Of the extra networks of `MODEL`, `[n, *shape]`: `"maps/0.weight"`.
+        """
+        return ()
 
     def pair_rule(self) -> PairRule:
         """How the second image of a pair follows from the first, for methods on pairs."""

@@ -1,8 +1,10 @@
 """The VAE ensemble: several VAEs whose codes must agree up to linear maps."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,6 +148,38 @@ class VAEEnsemble(Method):
             {n: self.of_models(t).flatten(1).mean(-1) for n, t in terms.items() if t.numel()},
         )
 
+    def glances(self) -> tuple[str, ...]:
+        learned = ("dto_frobenius", "dto_mean_l1") if self.mapped else ()
+        fitted = ("fit_dto_frobenius", "fit_dto_mean_l1", "fit_dto") if self.members > 1 else ()
+        return learned + fitted
+
+    def glance(
+        self,
+        means: np.ndarray,
+        logvars: np.ndarray,
+        parameters: Mapping[str, Tensor],
+    ) -> Sequence[float]:
+        """Means over pairs i ≠ j of the distance to orthogonality (DtO).
+
+        `dto_…` is that of the learned maps, by both published definitions; `fit_dto_…` that of the
+        best linear maps between the members' codes, which exist for members trained apart too;
+        `fit_dto` the same of standardised codes of informative latents, divided by √d
+        (`select.dto`).
+        """
+        from unweave.select.dto import NORMS, dto_pairs
+        from unweave.select.latents import Latents
+        from unweave.select.maps import least_squares_maps, map_distances
+
+        latents = Latents(means, logvars)
+        if self.members == 1 or not latents.usable.all():
+            return [math.nan] * len(self.glances())
+        kinds = [least_squares_maps(latents)]
+        if self.mapped:
+            kinds.insert(0, maps_between(parameters[f"{MAPS}/0.weight"].numpy()))
+        found = [map_distances(maps)[list(NORMS)].mean() for maps in kinds]
+        apart = ~np.eye(self.members, dtype=bool)
+        return [*np.concatenate(found).tolist(), float(dto_pairs(latents)[apart].mean())]
+
     def codes(self, nets: Nets, z: Tensor) -> Tensor:
         """What every decoder may be given, `[M · n, 1 + others, B, d]`.
 
@@ -200,6 +234,21 @@ class EnsembleMember(VAEEnsemble):
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:  # noqa: ARG002
         raise UnweaveError("one member of an ensemble cannot be trained alone; train vae_ensemble")
+
+
+def maps_between(learned: np.ndarray) -> np.ndarray:
+    """M_ij of one ensemble, `[n, n, d, d]`, from those to the next members around the ring.
+
+    Args:
+        learned: `[n, others, d, d]`. Maps that are not there are NaN, M_ii is the identity.
+    """
+    n, others, d, _ = learned.shape
+    maps = np.full((n, n, d, d), np.nan, np.float32)
+    maps[range(n), range(n)] = np.eye(d)
+    for i in range(n):
+        for k in range(others):
+            maps[i, (i + k + 1) % n] = learned[i, k]
+    return maps
 
 
 def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
