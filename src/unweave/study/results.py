@@ -94,12 +94,12 @@ def table_of(
                 DATA: names.get(origin_text(config["data"]), str(config["data"])),
                 METHOD: config["method"]["name"],
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
-                **{n: v for n, v in config["method"].items() if n != "name"},
+                **_settings(config["method"]),
                 **{n: config[n] for n in several},
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
-                **results,
+                **{_loss(n, config["method"]): v for n, v in results.items()},
             }
             for run, state, config, results in rows
         ]
@@ -108,6 +108,16 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
+    """By their columns; a setting that is called strength is not the table's."""
+    return {"method.strength" if n == STRENGTH else n: v for n, v in method.items() if n != "name"}
+
+
+def _loss(name: str, method: Mapping[str, Any]) -> str:
+    """The column of a number; a loss that is called as a setting does not hide it."""
+    return f"loss.{name}" if name in method else name
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -218,7 +218,9 @@ class Study:
                 if name not in known:
                     raise UnknownNameError("setting of the optimiser", name, sorted(known))
             settings["optimiser"] = Adam(**settings["optimiser"])
-        each = [value if isinstance(value, list | tuple) else [value] for value in settings.values()]
+        each = [
+            value if isinstance(value, list | tuple) else [value] for value in settings.values()
+        ]
         configs = [
             Config(
                 method=method,

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from unweave.recipes.frames import claims
@@ -24,13 +26,14 @@ from unweave.recipes.vae_ensemble.studies import LARGEST_GAMMA, SINGLE, STUDIES
 if TYPE_CHECKING:
     from unweave.select.latents import Latents
 
-__all__ = ["FIGURE_2", "LEARNED", "NORMS", "distances_of"]
+__all__ = ["FIGURE_2", "IN_USE", "LEARNED", "NORMS", "distances_of", "zero_distances"]
 
 MAPS_FILE = "maps.parquet"
 """Distances of the maps of all ensembles, and of those between models of one method."""
 LEARNED, FITTED = "learned", "least squares"
 NORMS = ("frobenius", "mean_l1")
-CONTROLS = ("relative_", "used_relative_")
+IN_USE = "used_relative_"
+"""Begins distances of maps between latents in use, relative to those of random orthogonal maps."""
 SMALLER = (
     "ensembles of every size (γ = 10, 2 to 5 members) have a smaller distance to "
     "orthogonality than separately trained VAEs"
@@ -79,16 +82,14 @@ def distances_of(ensembles: pd.DataFrame, folder: Path, trained: Trained) -> pd.
         trained: Its models.
 
     Returns:
-        The columns of `unweave.select.map_distances`, `maps`: `learned` or `least squares`, and
-        those of the table.
+        The columns of `unweave.select.map_distances`, its `latents` as `latents_in_use`;
+        `num_latents`; `maps`: `learned` or `least squares`; and those of the table.
     """
-    from unweave.select import map_distances
 
     def of_run(run: str) -> pd.DataFrame:
         model = trained.model(run)
         latents = trained.latents(model.members)
-        learned = map_distances(model.maps, in_use(latents)).assign(maps=LEARNED)
-        return pd.concat([learned, _fitted(latents)], ignore_index=True)
+        return pd.concat([_measured(model.maps, LEARNED, latents), _fitted(latents)])
 
     runs = ensembles["run"].tolist()
     kept = computed_once(folder / MAPS_FILE, runs, of_run, "measuring maps")
@@ -96,16 +97,33 @@ def distances_of(ensembles: pd.DataFrame, folder: Path, trained: Trained) -> pd.
 
 
 def _fitted(latents: "Latents") -> pd.DataFrame:
-    from unweave.select import least_squares_maps, map_distances
+    from unweave.select import least_squares_maps
 
-    return map_distances(least_squares_maps(latents), in_use(latents)).assign(maps=FITTED)
+    return _measured(least_squares_maps(latents), FITTED, latents)
+
+
+def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
+    from unweave.select import map_distances
+
+    found = map_distances(maps, in_use(latents)).rename(columns={"latents": "latents_in_use"})
+    return found.assign(maps=which, num_latents=latents.means.shape[2])
+
+
+def zero_distances(d: int) -> dict[str, float]:
+    """Both distances of a map of zeros, which aligns nothing.
+
+    Example:
+        >>> zero_distances(4)
+        {'frobenius': 2.0, 'mean_l1': 0.25}
+    """
+    return {"frobenius": float(np.sqrt(d)), "mean_l1": 1 / d}
 
 
 def obtain(table: pd.DataFrame) -> pd.DataFrame:
     """Each ensemble against models trained apart, by both distances, and by controls.
 
-    Controls are distances relative to those of random orthogonal maps, the same on latents in use
-    only, and those of least-squares maps between members.
+    Controls: the same of latents in use, relative to random orthogonal maps of as many, since
+    their number differs; least-squares maps between members too; and random orthogonal maps.
     """
     if "maps" not in table:
         raise RecipeError("the table has no column 'maps'; `extend` adds it")
@@ -116,33 +134,40 @@ def _comparisons(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     ensembles = table[table["method"] == ENSEMBLE]
     apart = table[table["method"] != ENSEMBLE].groupby("method")
     for members, pairs in ensembles.groupby("members"):
-        of = f"n = {members:g}"
+        of, learned = f"n = {members:g}", pairs[pairs["maps"] == LEARNED]
         for norm in NORMS:
-            for start, maps in (("", LEARNED), *((c, LEARNED) for c in CONTROLS), ("", FITTED)):
+            for start, maps in product(("", IN_USE), (LEARNED, FITTED)):
                 measured = pairs[pairs["maps"] == maps][start + norm].mean()
                 others = apart[start + norm].mean()
                 by = f"{start}{norm}{' of least squares' * (maps == FITTED)}"
                 control = bool(start) or maps == FITTED
                 least = others.drop("vae", errors="ignore").min()
-                for claim, against in ((SMALLER, others.get("vae")), (SMALLEST, least)):
-                    below = against is not None and measured < against
+                for claim, against in ((SMALLER, others.get("vae", np.nan)), (SMALLEST, least)):
+                    below = measured < against
                     yield comparison(claim, of, by, measured, against, below, control=control)
+            relative = learned[f"relative_{norm}"].mean()
+            by = f"relative_{norm} against random"
+            yield comparison(SMALLER, of, by, relative, 1, relative < 1, control=True)
 
 
 def verdict(frame: pd.DataFrame) -> list[str]:
     """Whether ensembles are nearer to signed permutations, and how near that is."""
     said = sentences(frame)
-    known = frame.dropna(subset=["measured", "against"])
     for by, where in (
-        ("relative_frobenius", "of all latents"),
-        ("used_relative_frobenius", "of latents in use"),
+        ("relative_frobenius against random", "all latents"),
+        (f"{IN_USE}frobenius", "latents in use"),
     ):
-        rows = known[known["by"] == by]
-        if len(rows):
+        found = frame[frame["by"] == by].dropna(subset=["measured", "against"])
+        if len(found):
             said.append(
-                f"Relative to random orthogonal maps (1), maps {where} are "
-                f"{rows['measured'].min():.2f} to {rows['measured'].max():.2f} away in ensembles, "
-                f"at least {rows['against'].min():.2f} between models trained apart."
+                f"Maps of {where} in ensembles are {found['measured'].min():.2f} to "
+                f"{found['measured'].max():.2f} of random orthogonal ones away from signed "
+                "permutations"
+                + (
+                    f", between models trained apart at least {found['against'].min():.2f}."
+                    if by.startswith(IN_USE)
+                    else "."
+                )
             )
     return said
 
@@ -158,7 +183,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     order = [*sorted(names[ensembles].unique()), *names[~ensembles].unique()]
     figure, axes = panels(2, 2, (PAGE, 4.4), sharex=True)
     for row, norm in zip(axes, NORMS, strict=True):
-        for axis, start in zip(row, ("", "used_relative_"), strict=True):
+        for axis, start in zip(row, ("", IN_USE), strict=True):
             panel, groups = plain(axis), shown.groupby(names)[start + norm]
             means, spreads = groups.mean()[order], groups.std(ddof=0)[order]
             for place, name in enumerate(order):

@@ -5,8 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.recipes.words import counted
-
 __all__ = ["HOLDS", "compared", "comparison", "sentences"]
 
 HOLDS, FAILS = "holds", "does not hold"
@@ -71,8 +69,14 @@ def sentences(frame: pd.DataFrame, meant: str = "") -> list[str]:
     said = [f"{name} stands in for {meant}." for name in others if name != meant]
     for claim, rows in frame.dropna(subset="obtained").groupby("claim", sort=False):
         holds, printed = rows["obtained"] == HOLDS, rows["published"].notna()
-        parts = [f"holds in {counted(holds[printed], 'comparison')}"] if printed.any() else []
+        parts = [f"holds in {_share(holds[printed])}"] if printed.any() else []
         if not printed.all():
-            parts.append(f"by controls of our own in {counted(holds[~printed], 'comparison')}")
-        said.append(f"{str(claim)[0].upper()}{str(claim)[1:]}: {'; '.join(parts)}.")
+            parts.append(
+                f"{'by' if parts else 'holds by'} controls of our own in {_share(holds[~printed])}"
+            )
+        said.append(f"{str(claim)[0].upper()}{str(claim)[1:]}: {', '.join(parts)}.")
     return said
+
+
+def _share(holds: "pd.Series[bool]") -> str:
+    return f"{int(holds.sum())} of {len(holds)} comparisons"

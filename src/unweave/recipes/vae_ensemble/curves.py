@@ -12,9 +12,9 @@ import pandas as pd
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.vae_ensemble import studies
-from unweave.recipes.vae_ensemble.alignment import LEARNED, NORMS, distances_of
+from unweave.recipes.vae_ensemble.alignment import LEARNED, NORMS, distances_of, zero_distances
 from unweave.recipes.vae_ensemble.comparisons import compared, comparison, sentences
-from unweave.recipes.vae_ensemble.models import APART, ENSEMBLE, ORIGINAL, Trained, scored
+from unweave.recipes.vae_ensemble.models import APART, ORIGINAL, Trained, scored
 
 __all__ = ["FIGURE_6", "FIGURE_7"]
 
@@ -73,7 +73,7 @@ def _comparisons_6(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
     apart = table[table["kind"] == APART]
     d = int(table["latents"].iloc[0])
-    zeros = {"frobenius": np.sqrt(d), "mean_l1": 1 / d}
+    zeros = zero_distances(d)
     for norm, learned, fitted in zip(NORMS, LEARNED_COLUMNS, FITTED_COLUMNS, strict=True):
         other, random = _last(apart)[fitted].mean(), random_distances(d)[norm]
         for members, runs in table[table["kind"] == ORIGINAL].groupby("members"):
@@ -83,14 +83,12 @@ def _comparisons_6(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
                 reaches = end <= SMALL * other
                 yield comparison(REACH, of, by, end, other, reaches, control=control)
                 below = _below(runs, by, apart, fitted)
-                holds = below == 1
-                yield comparison(THROUGHOUT, of, f"share of glances, {by}", below, 1, holds)
+                how = f"share of glances, {by}"
+                yield comparison(THROUGHOUT, of, how, below, 1, below == 1, control=control)
             end, zero = last[learned].mean(), zeros[norm]
             by = f"{learned} against zeros"
             yield comparison(REACH, of, by, end, zero, end < zero, control=True)
-        yield comparison(
-            DO_NOT, "n = 10, apart", fitted, other, random, other > SMALL * random
-        )
+        yield comparison(DO_NOT, "n = 10, apart", fitted, other, random, other > SMALL * random)
 
 
 def _last(runs: pd.DataFrame) -> pd.DataFrame:
@@ -186,21 +184,24 @@ def obtain_7(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _comparisons_7(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    two = table[table["members"] == 2]
-    first = two.loc[two.groupby("run")["step"].idxmin()]
-    last, end = _last(two), _last(table)
+    two, end = table[table["members"] == 2], _last(table)
+    last = _last(two)
+    earlier = two[two["step"] < two.groupby("run")["step"].transform("max")]
+    first = earlier.loc[earlier.groupby("run")["step"].idxmin()]
     for norm, learned in zip(NORMS, LEARNED_COLUMNS, strict=True):
         used = f"used_relative_{norm}"
         for d, runs in last.groupby("latents"):
             of = f"n = 2, d = {d}"
             begin, now = first[first["latents"] == d][learned].mean(), runs[learned].mean()
             yield comparison(FALLS, of, learned, now, begin, now < begin)
-            means = runs.groupby("gamma")[learned].mean()
-            spread = 2 * np.sqrt(runs.groupby("gamma")[learned].var(ddof=0).mean())
+            by_gamma = runs.groupby("gamma")[learned]
+            means, spread = by_gamma.mean(), 2 * np.sqrt(by_gamma.var(ddof=1).mean())
             apart = means.max() - means.min() if len(means) > 1 else np.nan
             yield comparison(GAMMA, of, f"range of {learned}", apart, spread, apart <= spread)
         for by in (learned, f"relative_{norm}", used):
-            for (few, before), (many, after) in pairwise(last.groupby("latents")[by].mean().items()):
+            for (few, before), (many, after) in pairwise(
+                last.groupby("latents")[by].mean().items()
+            ):
                 of = f"n = 2, d = {many} against {few}"
                 control = by != learned
                 yield comparison(LATENTS, of, by, after, before, after < before, control=control)

@@ -18,7 +18,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "beta_tc_vae": {"beta": 4},
 }
 """The methods of Table 1 beside ensembles."""
-MEMBERS, GAMMAS = [2, 3, 4, 5], [1, 5, 10]
+MEMBERS, GAMMAS, LATENTS = [2, 3, 4, 5], [1, 5, 10], [10, 16, 32]
 LARGEST_GAMMA = 10
 """That of the ensembles whose maps the paper shows."""
 SPRITES = {"load": "dsprites", "slice": {**SLICE, "shape": [0, 1, 2]}}
@@ -123,20 +123,20 @@ APART: dict[str, dict[str, Any]] = {
 }
 
 
-def _colour(scale: str, gammas: list[int], settings: dict[str, Any], **keys: Any) -> dict[str, Any]:
+def _colour(
+    scale: str, gammas: list[int], latents: list[int], settings: dict[str, Any], **keys: Any
+) -> dict[str, Any]:
     methods = {"vae": {}, "vae_ensemble": {"members": [2, 3], "gamma": gammas}}
-    settings = {**settings, "latents": [10, 16, 32]}
-    metrics = ["polarised_regime"]
-    return _study(
-        "vae-ensemble-colour", scale, methods, metrics=metrics, settings=settings, **keys
-    )
+    more = {"metrics": ["polarised_regime"], "settings": {**settings, "latents": latents}}
+    return _study("vae-ensemble-colour", scale, methods, **more, **keys)
 
 
 COLOUR: dict[str, dict[str, Any]] = {
-    "smoke": _colour("smoke", [1, 10], QUICK, data=[ROOMS], steps=50),
+    # Curves look at maps every 100 steps, so that 200 is the least that shows a change.
+    "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 8}, data=[ROOMS], steps=200),
     # 0.17 and 0.35 ms a step: 10 minutes.
-    "hour": _colour("hour", GAMMAS, FULL, data=["rooms3d"], seeds=3),
-    "paper": _colour("paper", GAMMAS, FULL, data=["celeba"], seeds=5),
+    "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=3),
+    "paper": _colour("paper", GAMMAS, LATENTS, FULL, data=["celeba"], seeds=5),
 }
 """What the paper shows of CelebA, where nothing is downloaded on coloured rooms."""
 BEYOND: dict[str, dict[str, Any]] = {
