@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Strength, for_members
+from unweave.methods.base import (
+    MODEL,
+    Batch,
+    Losses,
+    Method,
+    Nets,
+    Posterior,
+    Strength,
+    for_members,
+)
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
@@ -46,8 +55,10 @@ class VAEEnsemble(Method):
         gamma: Weight of the alignment; the paper takes 1, 5, 10.
         members: n, from 1, which is a single model, to 16; the paper takes 2, 3, 4, 5.
         objective: What each member minimises by itself: `"beta_vae"`, which with strength 1 is the
-            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`.
-        strength: The β of the first two, the λ_od of the others, with its other settings as usual.
+            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`; or a
+            mixture that members take in turn, `"beta_vae=1 + beta_tc_vae=4"`.
+        strength: The β of the first two, the λ_od of the others, with its other settings as usual;
+            for objectives that name none.
         cross_reconstruction: Whether decoders are given the codes of other members, i ≠ j in the
             first sum.
         alignment: Whether the last sum is there; without it maps learn from cross reconstruction.
@@ -101,8 +112,7 @@ class VAEEnsemble(Method):
                         f"{self.name}'s {name} must be True or False, but got {value!r}"
                     )
         for value in _each(self.objective):
-            if value not in OBJECTIVES:
-                raise UnknownNameError("objective of members", str(value), OBJECTIVES)
+            _mixture(str(value))
 
     @property
     def copies(self) -> int:
@@ -196,11 +206,28 @@ class VAEEnsemble(Method):
 
     def regularizer(self, elbo: Elbo, own: Batch) -> Tensor:
         """All that a member minimises by itself but the reconstruction, `[M · n]`."""
-        kind, field = OBJECTIVES[self.objective]
-        strength = self.strength
-        if isinstance(strength, Tensor):
-            strength = for_members(strength, self.members)
-        return kind(**{field: strength}).regularizer(elbo, own)
+        parts = _mixture(self.objective)
+        found: dict[int, Tensor] = {}
+        for place, (name, strength) in enumerate(parts):
+            members = range(self.members)[place :: len(parts)]
+            if not members:
+                continue
+            kind, field = OBJECTIVES[name]
+            chosen = self.strength if strength is None else strength
+            if isinstance(chosen, Tensor):
+                chosen = for_members(chosen, len(members))
+            few = self.of_some(elbo, slice(place, None, len(parts)))
+            values = kind(**{field: chosen}).regularizer(few, own)
+            found |= zip(members, values.unflatten(0, (-1, len(members))).unbind(1), strict=True)
+        return torch.stack([found[member] for member in range(self.members)], 1).flatten()
+
+    def of_some(self, elbo: Elbo, members: slice) -> Elbo:
+        """The same of some members only."""
+        mu, logvar, *others = (
+            self.of_models(values)[:, members].flatten(0, 1)
+            for values in (elbo.posterior.mu, elbo.posterior.logvar, *elbo[1:])
+        )
+        return Elbo(Posterior(mu, logvar), *others)
 
     def weight(self, step: Tensor) -> Tensor:
         """γ at a step, `[M]`."""
@@ -261,6 +288,30 @@ def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
     images = images[:, None].expand(-1, times, *images.shape[1:]).flatten(1, 2)
     losses = nets.likelihood(nets.decode(codes.flatten(1, 2)), images)
     return losses.unflatten(1, (times, size)).mean(-1)
+
+
+def _mixture(objective: str) -> list[tuple[str, float | None]]:
+    """The objectives that members take in turn, and their own strengths.
+
+    Example:
+        >>> _mixture("beta_vae + beta_tc_vae=4")
+        [('beta_vae', None), ('beta_tc_vae', 4.0)]
+    """
+    parts: list[tuple[str, float | None]] = []
+    for part in objective.split("+"):
+        name, given, strength = (word.strip() for word in part.partition("="))
+        if name not in OBJECTIVES:
+            raise UnknownNameError("objective of members", name, OBJECTIVES)
+        try:
+            value = float(strength) if given else None
+        except ValueError:
+            value = math.nan
+        if value is not None and not value >= 0:
+            raise UnweaveError(
+                f"the strength of {name} must be a number of at least 0, but got {strength!r}"
+            )
+        parts.append((name, value))
+    return parts
 
 
 def _each(value: object) -> list[object]:
