@@ -169,6 +169,7 @@ def _draw(ensembles: pd.DataFrame, columns: tuple[str, ...], path: Path) -> None
                 )
             panel.set_title(f"γ = {gamma:g}", fontsize=TEXT)
             panel.set_xlabel("members", fontsize=TEXT)
+            panel.set_xticks(sorted(ensembles["members"].unique()))
         row[0].set_ylabel(column, fontsize=TEXT)
     axes[0, 0].legend(frameon=False, fontsize=SMALL)
     figure.save(path)

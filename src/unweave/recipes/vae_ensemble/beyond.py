@@ -70,6 +70,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             label = "mapped to all" if others < 0 else f"mapped to {others:g}"
             panel.errorbar(mean.index, mean, seen.std(ddof=0), label=label, ms=3, **style)
         panel.set_xlabel("members", fontsize=TEXT)
+        panel.set_xticks(sorted(ensembles["members"].unique()))
         panel.set_ylabel(metric, fontsize=TEXT)
     axes[0, 0].legend(frameon=False, fontsize=SMALL)
     figure.save(path)

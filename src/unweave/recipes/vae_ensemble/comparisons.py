@@ -74,7 +74,7 @@ def sentences(frame: pd.DataFrame, meant: str = "") -> list[str]:
             parts.append(
                 f"{'by' if parts else 'holds by'} controls of our own in {_share(holds[~printed])}"
             )
-        said.append(f"{str(claim)[0].upper()}{str(claim)[1:]}: {', '.join(parts)}.")
+        said.append(f"{claim}: {', '.join(parts)}.")
     return said
 
 

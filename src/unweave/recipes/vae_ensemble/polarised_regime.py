@@ -233,6 +233,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
         above.axhline(0, color=GREY, linewidth=0.6, linestyle=":")
         above.set_title(f"{members:g} members, {d} latents", fontsize=TEXT)
         above.set_xlabel("latents in order", fontsize=SMALL)
+        above.set_xticks([0, d - 1], ["1", str(d)])
         below.set(xscale="log")
         below.set_xlabel("mean of σ²; dotted: unused latents", fontsize=SMALL)
     axes[0, 0].set_ylabel("log Δ", fontsize=TEXT)

@@ -126,14 +126,15 @@ APART: dict[str, dict[str, Any]] = {
 def _colour(
     scale: str, gammas: list[int], latents: list[int], settings: dict[str, Any], **keys: Any
 ) -> dict[str, Any]:
-    methods = {"vae": {}, "vae_ensemble": {"members": [2, 3], "gamma": gammas}}
+    single = {"vae": {}, "beta_vae": {"beta": 1 / 2}}
+    methods = {**single, "vae_ensemble": {"members": [2, 3], "gamma": gammas}}
     more = {"metrics": ["polarised_regime"], "settings": {**settings, "latents": latents}}
     return _study("vae-ensemble-colour", scale, methods, **more, **keys)
 
 
 COLOUR: dict[str, dict[str, Any]] = {
     # Curves look at maps every 100 steps, so that 200 is the least that shows a change.
-    "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 8}, data=[ROOMS], steps=200),
+    "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 4}, data=[ROOMS], steps=200),
     # 0.17 and 0.35 ms a step: 10 minutes.
     "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=3),
     "paper": _colour("paper", GAMMAS, LATENTS, FULL, data=["celeba"], seeds=5),
