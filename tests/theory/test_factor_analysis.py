@@ -113,7 +113,7 @@ def test_any_beta_is_a_bound_of_the_likelihood_with_noise_beta_times_as_large(ca
 def test_the_free_energy_never_falls_and_ends_where_its_gradient_is_zero(case, beta):
     weights, noise, observed = case
     second = moment(observed)
-    way = fa.ascend(weights, noise, second, beta, steps=3000)
+    way = fa.ascend(weights, noise, second, beta, steps=1500)
     assert np.diff(way.free_energy).min() > -1e-12
     assert way.free_energy[-1] > way.free_energy[0] + 0.05
     assert np.abs(fa.gradient(way.weights[-1], noise, second, beta)).max() < 1e-3

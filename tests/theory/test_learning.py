@@ -24,7 +24,7 @@ def test_equal_components_60_degrees_apart():
 
 
 def test_lengths_weigh_in_orthogonality():
-    """w₁ and w₂ are orthogonal, w₃ is parallel to w₁ and half as long: (0 + ½ + 0) / (1 + ½ + ½)."""
+    """w₂ is orthogonal to both others, w₃ half as long as w₁ and parallel: ½ / (1 + ½ + ½)."""
     found = way([[1, 0, 0.5], [0, 1, 0]])
     assert found.orthogonality[0] == pytest.approx(0.25)
     found = way([[1, 0, 1e-3], [0, 2, 0]])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from unweave.errors import UnweaveError
 
@@ -75,3 +76,18 @@ class Ascent:
         """The first step at which at most so many components are kept; None if there is none."""
         found = np.flatnonzero(self.kept <= kept)
         return int(found[0]) if len(found) else None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per step: `free_energy`, `norm_1` …, `orthogonality`, `angle`, `kept`."""
+        norms = {f"norm_{k + 1}": column for k, column in enumerate(self.norms.T)}
+        return pd.DataFrame(
+            {
+                "step": np.arange(len(self.norms)),
+                "free_energy": self.free_energy,
+                **norms,
+                "orthogonality": self.orthogonality,
+                "angle": self.angle,
+                "kept": self.kept,
+            }
+        )

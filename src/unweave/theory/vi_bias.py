@@ -23,6 +23,7 @@ __all__ = [
     "SPARE_NOISE",
     "components",
     "effect_of_beta",
+    "free_norms",
     "learned_spare",
     "over_complete",
     "rotated",
@@ -143,14 +144,13 @@ def effect_of_beta(betas: Sequence[float] = BETAS) -> pd.DataFrame:
         The paper says that fits are identical for every β. That holds for directions. Weights
         that are free become shorter with β, ‖w_k‖² = max(c_k - β σ², 0): pruned from c_k / σ² on.
     """
-    second = ML_WEIGHTS @ ML_WEIGHTS.T + np.diag(ML_NOISE)
     rows = []
     for beta in betas:
         turns = rotation([beta], np.arange(180) * np.pi / 360)
         spare = over_complete([beta])
         amplitude = np.ptp(turns["free_energy"])
         sd = np.sqrt(fa.posterior(ML_WEIGHTS, ML_NOISE, beta).variances)
-        norms = np.linalg.norm(fa.best_weights(second, ML_NOISE[0], beta), axis=0)
+        norms = free_norms(beta)
         rows.append(
             {
                 "beta": beta,
@@ -165,6 +165,12 @@ def effect_of_beta(betas: Sequence[float] = BETAS) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def free_norms(beta: float) -> np.ndarray:
+    """How long both weights of experiment 1 become where they are free, `[2]`."""
+    second = ML_WEIGHTS @ ML_WEIGHTS.T + np.diag(ML_NOISE)
+    return np.linalg.norm(fa.best_weights(second, ML_NOISE[0], beta), axis=0)
 
 
 def components(

@@ -3,7 +3,7 @@
 What is true is blue, what variational inference makes of it is red, as in the paper.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +92,10 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
     nats.set_xticks(np.arange(5) * np.pi / 4, ["0", "π/4", "π/2", "3π/4", "π"])
     posteriors.set_aspect("equal", adjustable="datalim")
     curve = np.linspace(min(1, *betas), max(20, *betas), 200)
+    free, marked = (np.stack([vi_bias.free_norms(b) for b in bs]) for bs in (curve, betas))
     for k, style in enumerate(("-", "--")):
-        lengths.plot(curve, _free_lengths(curve)[:, k], style, color=FAINT, label=LENGTHS[k])
-        lengths.scatter(betas, _free_lengths(betas)[:, k], c=colours, s=16, zorder=3)
+        lengths.plot(curve, free[:, k], style, color=FAINT, label=LENGTHS[k])
+        lengths.scatter(betas, marked[:, k], c=colours, s=16, zorder=3)
     _named(nats, "directions stay", "rotation θ", "free energy, less its best [nats]")
     _named(posteriors, "posteriors widen", "z₁", "z₂")
     _named(lengths, "free weights shrink", "β", "length of weights")
@@ -204,11 +205,6 @@ def _bound(panel: Any, x: Any, table: pd.DataFrame) -> None:
 def _ellipse(panel: Any, covariance: np.ndarray, **style: Any) -> None:
     """One standard deviation around 0."""
     panel.plot(*(np.linalg.cholesky(covariance) @ CIRCLE), **style)
-
-
-def _free_lengths(betas: Iterable[float]) -> np.ndarray:
-    table = vi_bias.effect_of_beta(list(betas))
-    return table[["norm_0", "norm_1"]].to_numpy()
 
 
 def _named(panel: Any, title: str, x: str, y: str) -> None:
