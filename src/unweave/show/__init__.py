@@ -8,6 +8,7 @@ from unweave.show.contact_sheet import contact_sheet
 from unweave.show.explorer import explore
 from unweave.show.look import followed_factors
 from unweave.show.matrices import heat_map, matrices
+from unweave.show.members import members
 from unweave.show.pairwise import pairwise
 from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
@@ -30,6 +31,7 @@ __all__ = [
     "heat_map",
     "kl_over_training",
     "matrices",
+    "members",
     "pairwise",
     "polarised",
     "position_maps",
