@@ -137,7 +137,7 @@ def test_a_single_model_is_its_only_member(data):
     found = member_activity(vae, data)
     assert found.table["member"].tolist() == [0, 0, 0]
     assert found.table["own"].tolist() == [0, 1, 2]
-    means, logvars = vae.encode(data)
+    _, logvars = vae.encode(data)
     np.testing.assert_allclose(found.table["noise"], np.exp(logvars).mean(0), rtol=1e-5)
     assert found.depends.empty
     assert len(str(found).splitlines()) == 1

@@ -214,9 +214,7 @@ def _groups(
     return "group", labels[chosen], np.unique(labels[chosen]).tolist()
 
 
-def _by_factor(
-    data: "Dataset", chosen: np.ndarray, name: str
-) -> tuple[np.ndarray, list[str]]:
+def _by_factor(data: "Dataset", chosen: np.ndarray, name: str) -> tuple[np.ndarray, list[str]]:
     known = data.grid or data.labels
     if known is None:
         raise SelectionError(
@@ -237,11 +235,10 @@ def _by_look(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int]]
     from sklearn.cluster import KMeans
 
     if not 2 <= count <= len(images):
-        raise SelectionError(
-            f"images are put into 2 to {len(images):,} groups, but got {count}"
-        )
+        raise SelectionError(f"images are put into 2 to {len(images):,} groups, but got {count}")
     pixels = torch.as_tensor(images).float().permute(0, 3, 1, 2)
-    side = [min(SIDE, size) for size in pixels.shape[2:]]
+    height, width = pixels.shape[2:]
+    side = (min(SIDE, height), min(SIDE, width))
     small = torch.nn.functional.adaptive_avg_pool2d(pixels, side).flatten(1).cpu().numpy()
     found = KMeans(count, n_init=1, random_state=seed).fit_predict(small)
     largest_first = np.argsort(-np.bincount(found, minlength=count), kind="stable")

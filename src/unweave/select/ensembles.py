@@ -45,6 +45,21 @@ class Aligned:
         """Whether it points the same way, 1, or the other way, -1, `[n, d]`."""
         return self.ways.sum(2).astype(int)
 
+    @property
+    def mean(self) -> np.ndarray:
+        """The code of the ensemble: the mean of its members' means, `[images, d]`."""
+        return self.means.mean(0)
+
+    @property
+    def logvar(self) -> np.ndarray:
+        """The logarithm of the mean of its members' variances, `[images, d]`."""
+        return np.log(np.exp(self.logvars).mean(0))
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of the means over members, `[images, d]`."""
+        return self.means.std(0)
+
     @cached_property
     def agreement(self) -> np.ndarray:
         """How far other members have each latent of the first, `[d]`; see `member_agreement`."""
@@ -58,14 +73,19 @@ class Aligned:
     @property
     def used(self) -> np.ndarray:
         """Whether it has that in any member, `[d]`."""
-        return self.varies.any(0)
+        return np.asarray(self.varies.any(0))
 
     @property
     def verdicts(self) -> list[str]:
-        """Of each latent, whether members `"agree"` (0.7 at least), `"disagree"`, or nobody uses
-        it: `"unused"`."""
+        """Whether members `"agree"` on a latent, `"disagree"`, or nobody uses it, `"unused"`."""
         agreed = self.agreement >= LEAST_CORRELATION
-        return [str(v) for v in np.where(self.used, np.where(agreed, "agree", "disagree"), "unused")]
+        return [
+            str(v) for v in np.where(self.used, np.where(agreed, "agree", "disagree"), "unused")
+        ]
+
+    def only(self, images: np.ndarray) -> "Aligned":
+        """The same of some images, `[images]` true or false."""
+        return Aligned(self.means[:, images], self.logvars[:, images], self.ways)
 
     def own(self, member: int, codes: np.ndarray) -> np.ndarray:
         """Codes `[…, d]` in the order of the first member, as a member has them."""
@@ -136,10 +156,7 @@ def aligned_codes(
     """
     if by not in WAYS:
         raise SelectionError(f"members are aligned by one of {', '.join(WAYS)}, not {by!r}")
-    if by == "permutations":
-        ways = signed_permutations(model)
-    else:
-        ways = _maps_to_first(model)
+    ways = signed_permutations(model) if by == "permutations" else _maps_to_first(model)
     return np.stack(
         [model.encode(images, seed, member)[0] @ way.T for member, way in enumerate(ways)]
     )

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unweave.show.activity import activity
 from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
 from unweave.show.explorer import explore
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Animation",
+    "activity",
     "animate",
     "contact_sheet",
     "explore",

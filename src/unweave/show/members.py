@@ -110,9 +110,7 @@ def members(
         starts[0].code if prior else way @ start.code
         for way, start in zip(aligned.ways, starts, strict=True)
     ]
-    lines = [
-        Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))
-    ] + [
+    lines = [Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))] + [
         _line(each, aligned, seen, codes, latent, [walk[latent] for walk in walks])
         for latent in _order(aligned, inactive)
     ]
@@ -184,7 +182,7 @@ def _lay_out(lines: Sequence[Line], caption: str) -> Sheet:
     draw = ImageDraw.Draw(sheet)
     for k, x in enumerate(left):
         draw.text((x + labels[k], margin), f"member {k}", fill=INK, font=font, anchor="la")
-    boxes = []
+    boxes: list[list[tuple[int, int, int, int]]] = []
     for r, (line, row) in enumerate(zip(lines, shown, strict=True)):
         y = top + r * (height + gap)
         boxes.append([])
