@@ -1,7 +1,7 @@
 """Traversals of all members of an ensemble side by side, the same latent in one row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,27 +94,36 @@ def members(
     check_data(model, data)
     if inactive not in ("grey", "hide"):
         raise UnweaveError(f"inactive latents are 'grey' or we 'hide' them, but got {inactive!r}")
-    chosen = drawn_rows(data, ROWS, seed=0)
-    aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
-    known = data.grid or data.labels
-    factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
-    seen = [
-        Seen(means, logvars, factors, () if known is None else known.names)
-        for means, logvars in zip(aligned.means, aligned.logvars, strict=True)
-    ]
+    aligned, seen = _looks(model, data)
     count = max(FEWEST, round(PICTURES / len(seen))) if columns is None else columns
     walks = [stops(one, count, reach, quantiles) for one in seen]
     each = [model.members[k] for k in range(len(seen))]
     starts = [start_at(one, data, index, image, prior, seed) for one in each]
-    codes = [
-        starts[0].code if prior else way @ start.code
-        for way, start in zip(aligned.ways, starts, strict=True)
-    ]
-    lines = [Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))] + [
-        _line(each, aligned, seen, codes, latent, [walk[latent] for walk in walks])
+    codes = [way @ start.code for way, start in zip(aligned.ways, starts, strict=True)]
+    if prior is not None:  # the same code for all
+        codes = [starts[0].code] * len(each)
+        own = [aligned.own(k, codes[k])[None] for k in range(len(each))]
+        starts = [
+            replace(start, pictures=pictures_of(one.decode(code)))
+            for start, one, code in zip(starts, each, own, strict=True)
+        ]
+    first = Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))
+    rest = [
+        line_of(each, aligned, seen, codes, latent, [walk[latent] for walk in walks])
         for latent in _order(aligned, inactive)
     ]
-    return _lay_out(lines, range_in_words(seen[0], reach, quantiles))
+    return _lay_out([first, *rest], range_in_words(seen[0], reach, quantiles))
+
+
+def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
+    """The codes of some images by all members, together and one by one."""
+    chosen = drawn_rows(data, ROWS, seed=0)
+    aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
+    known = data.grid or data.labels
+    factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
+    names = () if known is None else known.names
+    pairs = zip(aligned.means, aligned.logvars, strict=True)
+    return aligned, [Seen(means, logvars, factors, names) for means, logvars in pairs]
 
 
 def _order(aligned: Aligned, inactive: Inactive) -> list[int]:
@@ -130,7 +139,7 @@ def _order(aligned: Aligned, inactive: Inactive) -> list[int]:
     return shown
 
 
-def _line(
+def line_of(
     each: Sequence["Model"],
     aligned: Aligned,
     seen: Sequence[Seen],
@@ -138,6 +147,16 @@ def _line(
     latent: int,
     values: Sequence[np.ndarray],
 ) -> Line:
+    """A latent of the first member in all of them.
+
+    Args:
+        each: The members.
+        aligned: Codes of the data by all of them.
+        seen: The same, one by one.
+        codes: Where each member starts, in the order of the first, `[d]`.
+        latent: Of the first member.
+        values: That it takes in each member, in the direction of the first.
+    """
     strips = []
     for member, model in enumerate(each):
         walk = np.repeat(codes[member][None], len(values[member]), axis=0)
@@ -148,7 +167,7 @@ def _line(
         name = f"latent {aligned.latents[member, latent]}"
         strips.append(Strip(decoded, name, note, not aligned.varies[member, latent]))
     verdict = aligned.verdicts[latent]
-    number = "" if verdict == "unused" else f"{aligned.agreement[latent]:.2f}"
+    number = "" if verdict == "unused" else f"{aligned.agreement[latent]:.2f}".replace("-", "−")
     said = VERDICTS[verdict]
     return Line(strips, (number, said) if number else (said, ""), verdict == "disagree")
 
