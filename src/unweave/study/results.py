@@ -89,7 +89,7 @@ def table_of(
                 DATA: names.get(origin_text(config["data"]), str(config["data"])),
                 METHOD: config["method"]["name"],
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
-                **{n: v for n, v in config["method"].items() if n != "name"},
+                **_settings(config["method"]),
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
@@ -102,6 +102,20 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a method; one called as a column of every table has the method's name too.
+
+    Example:
+        >>> _settings({"name": "vae_ensemble", "gamma": 5.0, "strength": 1.0})
+        {'gamma': 5.0, 'vae_ensemble.strength': 1.0}
+    """
+    return {
+        f"{method['name']}.{name}" if name == STRENGTH else name: value
+        for name, value in method.items()
+        if name != "name"
+    }
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
