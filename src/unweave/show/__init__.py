@@ -3,11 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unweave.show.activity import activity
 from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
 from unweave.show.explorer import explore
 from unweave.show.look import followed_factors
 from unweave.show.matrices import heat_map, matrices
+from unweave.show.members import members
 from unweave.show.pairwise import pairwise
 from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Animation",
+    "activity",
     "animate",
     "contact_sheet",
     "explore",
@@ -30,6 +33,7 @@ __all__ = [
     "heat_map",
     "kl_over_training",
     "matrices",
+    "members",
     "pairwise",
     "polarised",
     "position_maps",
