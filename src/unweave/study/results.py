@@ -95,10 +95,7 @@ def table_of(
                 METHOD: config["method"]["name"],
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
                 **_settings(config["method"]),
-<<<<<<< HEAD
                 **{n: config[n] for n in several},
-=======
->>>>>>> 7c55e21c309256ef8d8b4104673d6808b42e4d93
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
@@ -114,7 +111,6 @@ def table_of(
 
 
 def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
-<<<<<<< HEAD
     """By their columns; a setting that is called strength is not the table's."""
     return {"method.strength" if n == STRENGTH else n: v for n, v in method.items() if n != "name"}
 
@@ -122,19 +118,6 @@ def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
 def _loss(name: str, method: Mapping[str, Any]) -> str:
     """The column of a number; a loss that is called as a setting does not hide it."""
     return f"loss.{name}" if name in method else name
-=======
-    """The settings of a method; one called as a column of every table has the method's name too.
-
-    Example:
-        >>> _settings({"name": "vae_ensemble", "gamma": 5.0, "strength": 1.0})
-        {'gamma': 5.0, 'vae_ensemble.strength': 1.0}
-    """
-    return {
-        f"{method['name']}.{name}" if name == STRENGTH else name: value
-        for name, value in method.items()
-        if name != "name"
-    }
->>>>>>> 7c55e21c309256ef8d8b4104673d6808b42e4d93
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
