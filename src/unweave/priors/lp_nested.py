@@ -30,7 +30,7 @@ exceeds the largest float (with float32 and p₀ = 20, beyond f = 80) the log-de
 References:
     Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
     Disentangled Representations, arXiv:1909.05063; Sinz and Bethge, Lp-nested symmetric
-    distributions, JMLR 11, 2010. The product in the former's Equation 8 is here as in the latter.
+    distributions, JMLR 11, 2010.
 """
 
 import math
