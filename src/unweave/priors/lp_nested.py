@@ -36,7 +36,7 @@ References:
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -345,7 +345,8 @@ def _check(tree: Tree, exponents: Tensor, z: Tensor | None = None) -> None:
         )
 
 
-@lru_cache
+@cache  # without a limit, since a CUDA graph may still read what a limit would let go
+@torch.inference_mode(mode=False)  # so that later calls can be differentiated
 def _models_by_tree(
     trees: tuple[Tree, ...], device: torch.device
 ) -> tuple[dict[Tree, Tensor], Tensor]:
