@@ -11,7 +11,7 @@ import unweave as uw
 from unweave.metrics import CLASSIC, METRICS, MetricError
 
 ALL = sorted(METRICS)
-WITH_FACTORS = [name for name in ALL if METRICS[name].needs in ("factors", "pairs")]
+WITH_FACTORS = [name for name in ALL if METRICS[name].needs in ("factors", "pairs", "densities")]
 SIZES = (3, 4, 5)
 ROWS = 600
 # Small enough for many runs; rows and codes are few, so the scores do not need the protocol's.
@@ -43,7 +43,7 @@ def score(name, codes, factors, seed=0, logvars=None):
     """The headline, with what else the metric needs."""
     extra = dict(QUICK.get(name, {}))
     generator = np.random.default_rng(5)
-    if METRICS[name].needs in ("posterior", "images") or name == "mig_density":
+    if METRICS[name].needs in ("posterior", "densities", "images"):
         spread = generator.normal(-2, 1, np.shape(codes))
         extra["logvars"] = spread if logvars is None else logvars
     if METRICS[name].needs == "images":
