@@ -52,6 +52,8 @@ data_app = SubcommandApp()
 app.command(data_app, name="data", help="The data sets: list, prepare, show, export.")
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
+theory_app = SubcommandApp()
+app.command(theory_app, name="theory", help="Small exact experiments: vi-bias.")
 
 
 @data_app.command(name="list")
@@ -728,6 +730,41 @@ def reproduce(
         list_recipes(name)
     else:
         reproduce_recipe(name, scale, out, on, plan, yes)
+
+
+@theory_app.command(name="vi-bias")
+def theory_vi_bias(
+    experiments: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="EXPERIMENT…", help="rotation, over-complete, beta or ica; by default all."),
+    ] = (),
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where figures and tables go.")
+    ] = Path("vi-bias"),
+    betas: Annotated[
+        tuple[float, ...] | None,
+        arg(metavar="X…", help="Of beta (by default 1, 2, 5, 10) and of ica (1 and 5)."),
+    ] = None,
+    steps: int | None = None,
+    seed: int = 0,
+    ending: Literal["png", "svg"] = "png",
+    animate: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Show what variational inference prefers, in models small enough to solve.
+
+    Example: unweave theory vi-bias ica --steps 2500 --animate
+
+    Args:
+        steps: Of ica; by default 1,000.
+        seed: Of the data of ica.
+        ending: Of the figures.
+        animate: Write ica.gif too, where components move as they are learned.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_vi_bias
+
+    show_vi_bias(experiments, out, betas, steps, seed, ending, animate, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -13,6 +13,7 @@ from unweave.show.members import members
 from unweave.show.pairwise import pairwise
 from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
+from unweave.show.prior_contours import prior_contours
 from unweave.show.reconstructions import reconstructions, samples
 from unweave.show.report import report
 from unweave.show.saving import save_figure
@@ -37,6 +38,7 @@ __all__ = [
     "pairwise",
     "polarised",
     "position_maps",
+    "prior_contours",
     "reconstructions",
     "report",
     "samples",

@@ -169,7 +169,7 @@ def test_an_ensemble_is_shown_by_the_latents_that_its_first_member_uses(data, pl
     both = data_of(uw.show.report(pair, tmp_path / "both.html", data, progress=False))
     columns = {one["key"]: one["values"] for one in both["columns"]}
     assert sorted(columns["strength"]) == [1, 5]
-    assert "vae_ensemble.strength" not in columns
+    assert "method.strength" not in columns
     model, _ = planted(pair[1], data)
     out = uw.show.report(model, tmp_path / "one.html", data, progress=False)
     text, page = out.read_text(), data_of(out)
