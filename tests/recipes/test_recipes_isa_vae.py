@@ -89,6 +89,8 @@ def test_a_claim_holds_if_it_does_in_all_runs_at_the_stated_step():
     frame = biases.obtained_components({5.0: [good, good]}, 1)
     assert (frame["obtained"] == "holds").all()
     assert frame[["pruned_from", "pruned_to"]].values.tolist() == [[1, 1]] * 2
+    frame = biases.obtained_components({5.0: [good, bad]}, 1)
+    assert (frame["obtained"] == "does not hold").all()
     frame = biases.obtained_components({5.0: [good, bad]}, 2)
     assert (frame["obtained"] == "holds").tolist() == [True, False]
     assert frame["measured"][1] == "60.0 to 88.0 degrees apart"
