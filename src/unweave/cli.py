@@ -369,7 +369,7 @@ def show(
         arg(
             metavar="KIND",
             help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
-            "kl or training.",
+            "members, activity, kl or training.",
         ),
     ] = "traversals",
     out: Annotated[
@@ -389,6 +389,7 @@ def show(
     inactive: Literal["grey", "hide"] | None = None,
     latents: tuple[int, int] | None = None,
     over: tuple[str, str] | None = None,
+    by: int | str | None = None,
     size: int | None = None,
     channels: int | None = None,
     factors: Path | None = None,
@@ -410,6 +411,7 @@ def show(
         inactive: Draw latents that say nothing in grey, or hide them.
         latents: The two of a pair; by default those that say most.
         over: The two factors of position maps; by default the positions.
+        by: Show activity for each value of a factor, or for so many groups of similar images.
         size: For your own images: the side to which they are resized, 32, 64 or 128.
         channels: For your own images: 1 makes all grey, 3 makes all coloured.
         factors: For your own images: a CSV file of what made them.
@@ -429,6 +431,7 @@ def show(
         "inactive": inactive,
         "latents": latents,
         "over": over,
+        "by": by,
     }
     show_model(model, kind, out, data, overwrite, loading, options)
 
@@ -446,7 +449,16 @@ def encode(
     out: Annotated[
         Path, arg(aliases=["-o"], metavar="FILE", help="A .csv, .parquet or .npy file to write.")
     ] = Path("codes.csv"),
+    member: Annotated[
+        int | Literal["mean"],
+        arg(
+            metavar="N|mean",
+            help="Of an ensemble: which member encodes, or the mean of all, brought into the "
+            "order of the first; how far they agree is then said, and written beside the codes.",
+        ),
+    ] = 0,
     logvar: bool = False,
+    spread: bool = False,
     seed: int = 0,
     device: Literal["cpu", "cuda"] | None = None,
     path: PathOption = None,
@@ -460,6 +472,7 @@ def encode(
 
     Args:
         logvar: Add the log-variances of the codes.
+        spread: Add how far the codes of members lie apart; with --member mean.
         seed: For what is random in the images.
         device: By default a GPU where there is one.
         overwrite: Replace the file if it is already there.
@@ -467,7 +480,16 @@ def encode(
     from unweave.cli_encode import encode_images
 
     encode_images(
-        model, source, out, overwrite, logvar=logvar, seed=seed, device=device, path=path
+        model,
+        source,
+        out,
+        overwrite,
+        member=member,
+        logvar=logvar,
+        spread=spread,
+        seed=seed,
+        device=device,
+        path=path,
     )
 
 

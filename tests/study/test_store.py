@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 
 import pandas as pd
@@ -13,6 +12,7 @@ import torch
 
 import unweave as uw
 from unweave.cli import main
+from unweave.data import cache
 from unweave.errors import UnweaveError
 from unweave.fleet.models import intact
 from unweave.recipes.common_assumptions.studies import STUDIES
@@ -22,11 +22,17 @@ from unweave.study.repair import _make_ledger, check, tidy
 from unweave.study.store import Store
 
 
+@pytest.fixture(scope="module")
+def kept(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept") / "done"
+    run(small(), folder, progress=False, scorers=0)
+    return folder
+
+
 @pytest.fixture
-def done(small, tmp_path):
-    """The folder of a small study that is done."""
-    run(small(), tmp_path / "done", progress=False, scorers=0)
-    return tmp_path / "done"
+def done(kept, tmp_path):
+    """The folder of a small study that is done, a copy for every test."""
+    return shutil.copytree(kept, tmp_path / "done")
 
 
 HALF = ".0123456789abcdef.x1y2z3"
@@ -219,6 +225,35 @@ def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
     assert reading.seconds < 2
 
 
+def test_the_table_has_a_column_for_settings_that_vary(tmp_path):
+    for latents, columns in (([3, 5], {"latents"}), (3, set())):
+        settings = {"batch": 8, "latents": latents}
+        study = Study(data="dsprites", methods={"vae": {}}, settings=settings)
+        store = Store(tmp_path)
+        store.plan(study)
+        runs = {config.hash: config.latents for config in study.runs()}
+        store.ledger.mark(list(runs), "scored", None, [{"mig": 0.5}] * len(runs))
+        table = load(tmp_path).table
+        assert columns == {"latents", "batch"} & set(table)
+        assert all(table["latents"] == table["run"].map(runs)) if columns else len(table) == 1
+
+
+def test_settings_of_an_ensemble_are_not_hidden_by_its_losses_nor_hide_the_strength(tmp_path):
+    study = Study(
+        data="dsprites", methods={"vae_ensemble": {"gamma": [1, 10], "alignment": False}}
+    )
+    store = Store(tmp_path)
+    store.plan(study)
+    found = [{"alignment": 0.5, "kl": 3.0}] * 2
+    store.ledger.mark([c.hash for c in study.runs()], "scored", None, found)
+    table = load(tmp_path).table
+    assert table["strength"].tolist() == table["gamma"].tolist() == [1, 10]
+    assert table["method.strength"].eq(1).all()
+    assert table["alignment"].eq(False).all()
+    assert table["loss.alignment"].eq(0.5).all()
+    assert table["kl"].eq(3).all()
+
+
 def test_a_ledger_is_made_again_in_milliseconds_per_run(done, small):
     """12,600 runs within a minute: 4.7 ms each."""
     study = small(seeds=100, methods={"beta_vae": {"beta": [1, 4, 16]}})
@@ -258,13 +293,12 @@ def test_a_run_that_ends_while_others_are_checked_is_not_missing(done, small, mo
     assert len(list((done / "runs").iterdir())) == 6
 
 
-def test_others_may_write_where_the_users_mask_lets_them(small, tmp_path):
-    code = (
-        "import os, sys, json; os.umask(0o002); import unweave as uw;"
-        "study = uw.study.Study.from_dict(json.loads(sys.argv[1]));"
-        "uw.study.run(study, sys.argv[2], progress=False, scorers=0)"
-    )
-    words = [sys.executable, "-c", code, json.dumps(small(seeds=1).to_dict()), str(tmp_path / "s")]
-    subprocess.run(words, check=True)
+def test_others_may_write_where_the_users_mask_lets_them(small, tmp_path, monkeypatch):
+    before = os.umask(0o002)
+    monkeypatch.setattr(cache, "_MASK", cache._mask())  # which is read at the import
+    try:
+        run(small(seeds=1), tmp_path / "s", progress=False, scorers=0)
+    finally:
+        os.umask(before)
     for path in [tmp_path / "s" / "ledger.sqlite", *(tmp_path / "s" / "runs").rglob("*")]:
         assert path.stat().st_mode & 0o020, path
