@@ -28,7 +28,7 @@ from unweave.fleet.train import chosen_device
 from unweave.methods import METHODS, Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam
-from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_of_latents
+from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_in_use
 from unweave.streams import Stream
 
 __all__ = ["InputError", "Unweaver"]
@@ -215,7 +215,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking
         means, logvars = self._encode(pixels[drawn_rows(data, ROWS, seed=0)])
-        self.kl_: np.ndarray = kl_of_latents(means[None], logvars[None])[0]
+        self.kl_: np.ndarray = kl_in_use(means[None], logvars[None])[0]
         self._centre = means.mean(0)
         return self
 

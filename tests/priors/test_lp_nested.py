@@ -265,6 +265,8 @@ def test_models_of_one_fleet_may_differ_in_layout():
     exponents = 1 + torch.rand(5, 6, dtype=torch.float64)
     scales = torch.linspace(1, 3, 5, dtype=torch.float64)
     z = normal(5, 4, 10).requires_grad_()
+    with torch.inference_mode():  # what is kept of a first call is good for the next
+        mixed_log_density(z, exponents, layouts, scales)
     found = mixed_log_density(z, exponents, layouts, scales)
     alone = [
         log_density(z[m], exponents[m, : tree_of(layouts[m]).num_exponents], layouts[m], scales[m])
@@ -290,8 +292,8 @@ def test_nothing_is_read_back_from_the_device():
     assert exponents.grad.shape == exponents.shape
 
 
-def by_stream(exponents, layout):
-    return sample(Stream(3, "samples"), DRAWS, exponents, layout, 1.7)
+def by_stream(exponents, layout, draws=DRAWS):
+    return sample(Stream(3, "samples"), draws, exponents, layout, 1.7)
 
 
 def by_torch(exponents, layout):
@@ -356,17 +358,16 @@ def test_samples_agree_with_the_density():
     assert abs(found.mean() - entropy) < 3 * found.std() / FEWER**0.5
 
 
-@pytest.mark.parametrize(
-    ("layout", "exponents"), [(NESTED, NESTED_EXPONENTS), ("4,3,3", [2.1, 2.2, 1.9, 3.0])]
-)
-def test_variances_of_samples(layout, exponents):
-    exponents = torch.tensor(exponents, dtype=torch.float64)
-    z = sample(Stream(1, "samples"), FEWER, exponents, layout, 1.3)
-    squares = z.square()
+def test_variances_of_samples():
+    squares = by_stream(FAR_APART, NESTED, FEWER).square()
+    expected = variance(FAR_APART, NESTED, 1.7)
     error = squares.std(0) / FEWER**0.5
-    expected = variance(exponents, layout, 1.3)
-    assert ((squares.mean(0) - expected).abs() < 4 * error).all()
+    assert ((squares.mean(0) - expected).abs() < 3 * error).all()
     assert (error / expected).max() < 0.02
+    exponents = torch.tensor([2.1, 2.2, 1.9, 3.0], dtype=torch.float64)
+    squares = by_torch(exponents, "4,3,3").square().mean(0).split([4, 3, 3])
+    expected = variance(exponents, "4,3,3", 1.7)[[0, 4, 7]].tolist()
+    assert [part.mean().item() for part in squares] == pytest.approx(expected, rel=0.01)
 
 
 def test_scales_of_variance_1():
@@ -401,6 +402,7 @@ class TestDistribution:
         assert prior.log_prob(torch.zeros(6, 4, 2, 3)).shape == (6, 4, 2)
         wide = prior.expand((7, 4, 2))
         assert (wide.batch_shape, wide.sample().shape) == ((7, 4, 2), (7, 4, 2, 3))
+        assert (wide.exponents.shape, wide.variance.shape) == ((7, 4, 2, 2), (7, 4, 2, 3))
         z = torch.randn(3)
         assert torch.equal(wide.log_prob(z)[3], prior.log_prob(z))
 

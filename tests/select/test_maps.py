@@ -33,6 +33,20 @@ def test_random_maps_are_as_far_as_was_measured_elsewhere(d, mean_l1, frobenius)
     assert random_distances(d)["frobenius"] == pytest.approx(frobenius, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("d", "mean_l1", "frobenius"), [(10, 0.204, 2.81), (16, 0.159, 3.74), (32, 0.109, 5.65)]
+)
+def test_what_is_no_alignment_is_closer_the_smaller_it_is(d, mean_l1, frobenius):
+    """Entries uniform in ±1/√d, and zeros, which are closer than any turn in one of the norms."""
+    rng = np.random.default_rng(0)
+    drawn = [distance_to_orthogonality(rng.uniform(-1, 1, (d, d)) / np.sqrt(d)) for _ in range(50)]
+    assert np.mean([each["mean_l1"] for each in drawn]) == pytest.approx(mean_l1, rel=0.03)
+    assert np.mean([each["frobenius"] for each in drawn]) == pytest.approx(frobenius, rel=0.03)
+    zeros = distance_to_orthogonality(np.zeros((d, d)))
+    assert zeros == pytest.approx({"mean_l1": 1 / d, "frobenius": np.sqrt(d)})
+    assert zeros["mean_l1"] < random_distances(d)["mean_l1"]
+
+
 def test_signed_permutations_are_at_0_and_random_turns_near_1():
     d = 6
     maps = np.zeros((3, 3, d, d))

@@ -19,13 +19,13 @@ from unweave.study.work import prepare
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     path = tmp_path_factory.mktemp("images") / "images.npy"
-    np.save(path, np.random.default_rng(0).integers(0, 256, (16, 32, 32), np.uint8))
+    np.save(path, np.random.default_rng(0).integers(0, 256, (16, 16, 16), np.uint8))
     return Study(
         data=[str(path)],
         methods={"beta_vae": {"beta": [1, 4]}},
         steps=3,
         metrics=["active_units"],
-        settings={"batch": 4},
+        settings={"batch": 4, "architecture": "small_mlp"},
     )
 
 
@@ -98,18 +98,18 @@ def test_one_process_works_at_a_url_and_another_machine_sees_the_results(
 ):
     url = f"file://{tmp_path / 'away'}"
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "here"))
-    first = run(study, url, progress=False)
+    first = run(study, url, progress=False, scorers=0)
     assert first.counts["scored"] == 2
     assert first.table["active_units"].notna().all()
     trained = {path: path.stat().st_mtime_ns for path in tmp_path.glob("away/runs/*/config.json")}
     assert len(trained) == 2
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
-    again = run(study, url, progress=False)
+    again = run(study, url, progress=False, scorers=0)
     assert again.table.equals(first.table)
     assert {path: path.stat().st_mtime_ns for path in trained} == trained
     (tmp_path / "away" / "ledger.sqlite").unlink()
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "elsewhere"))
-    rebuilt = run(study, url, progress=False)
+    rebuilt = run(study, url, progress=False, scorers=0)
     assert rebuilt.table.equals(first.table)
     assert {path: path.stat().st_mtime_ns for path in trained} == trained
     assert json.loads((tmp_path / "away" / "study.json").read_text())["study"]["steps"] == 3

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 
 import pandas as pd
@@ -13,6 +12,7 @@ import torch
 
 import unweave as uw
 from unweave.cli import main
+from unweave.data import cache
 from unweave.errors import UnweaveError
 from unweave.fleet.models import intact
 from unweave.recipes.common_assumptions.studies import STUDIES
@@ -22,11 +22,17 @@ from unweave.study.repair import _make_ledger, check, tidy
 from unweave.study.store import Store
 
 
+@pytest.fixture(scope="module")
+def kept(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept") / "done"
+    run(small(), folder, progress=False, scorers=0)
+    return folder
+
+
 @pytest.fixture
-def done(small, tmp_path):
-    """The folder of a small study that is done."""
-    run(small(), tmp_path / "done", progress=False, scorers=0)
-    return tmp_path / "done"
+def done(kept, tmp_path):
+    """The folder of a small study that is done, a copy for every test."""
+    return shutil.copytree(kept, tmp_path / "done")
 
 
 HALF = ".0123456789abcdef.x1y2z3"
@@ -287,13 +293,12 @@ def test_a_run_that_ends_while_others_are_checked_is_not_missing(done, small, mo
     assert len(list((done / "runs").iterdir())) == 6
 
 
-def test_others_may_write_where_the_users_mask_lets_them(small, tmp_path):
-    code = (
-        "import os, sys, json; os.umask(0o002); import unweave as uw;"
-        "study = uw.study.Study.from_dict(json.loads(sys.argv[1]));"
-        "uw.study.run(study, sys.argv[2], progress=False, scorers=0)"
-    )
-    words = [sys.executable, "-c", code, json.dumps(small(seeds=1).to_dict()), str(tmp_path / "s")]
-    subprocess.run(words, check=True)
+def test_others_may_write_where_the_users_mask_lets_them(small, tmp_path, monkeypatch):
+    before = os.umask(0o002)
+    monkeypatch.setattr(cache, "_MASK", cache._mask())  # which is read at the import
+    try:
+        run(small(seeds=1), tmp_path / "s", progress=False, scorers=0)
+    finally:
+        os.umask(before)
     for path in [tmp_path / "s" / "ledger.sqlite", *(tmp_path / "s" / "runs").rglob("*")]:
         assert path.stat().st_mode & 0o020, path

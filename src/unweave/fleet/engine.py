@@ -188,7 +188,8 @@ class Engine:
             parameters = torch.cat(buffers, 1)
             own = optimisers.get(player)
             adam = None if own is None else Adam.stack(own, self.device)
-            working = parameters.to(self.dtype)
+            precise = all(network.precise for network in networks.values())
+            working = parameters if precise else parameters.to(self.dtype)
             moments = Moments.zeros_like(parameters)
             players[player] = Player(networks, parameters, working, moments, adam, copies)
         return players
@@ -308,7 +309,7 @@ class Engine:
         """What is looked at now and then: the KL of each latent, if any, and what methods add."""
         latents = self.config.latents if "kl" in self.terms else 0
         of_latents = tuple(f"kl_{latent}" for latent in range(latents))
-        return (*of_latents, *self.config.method.glances())
+        return (*of_latents, *self.config.method.glances(self.config.latents))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -326,25 +327,27 @@ class Engine:
             return seen.mT
         mu, logvar = self._watched_codes().unflatten(1, (-1, self.copies)).cpu()
         kl = 0.5 * (mu**2 + logvar.exp() - logvar - 1)[:, 0].mean(1)
-        own = len(self.config.method.glances())
+        own = len(self.config.method.glances(self.config.latents))
         alive = self.alive.cpu()
         seen[alive, : len(self.glances) - own] = kl[alive, : len(self.glances) - own]
         if own:
             extra = self._extra_parameters()
             for place in alive.nonzero()[:, 0].tolist():
-                rows = slice(place * self.copies, (place + 1) * self.copies)
-                parameters = {name: value[rows] for name, value in extra.items()}
-                values = self.config.method.glance(
+                parameters = {
+                    name: value[place * copies : (place + 1) * copies]
+                    for name, (value, copies) in extra.items()
+                }
+                values = self.configs[place].method.glance(
                     mu[place].numpy(), logvar[place].numpy(), parameters
                 )
                 seen[place, -own:] = torch.tensor(values)
         return seen.mT
 
-    def _extra_parameters(self) -> dict[str, Tensor]:
-        """Those of `MODEL` beyond encoder and decoder, `[M · n, *shape]`, on the host."""
-        player = self.players[MODEL]
+    def _extra_parameters(self) -> dict[str, tuple[Tensor, int]]:
+        """Those beyond encoder and decoder, `[M · n, *shape]` on the host, and n."""
         return {
-            f"{network}/{name}": value.cpu()
+            f"{network}/{name}": (value.cpu(), player.copies)
+            for player in self.players.values()
             for network, named in player.named(player.parameters).items()
             for name, value in named.items()
             if network not in ("encoder", "decoder")
@@ -386,7 +389,8 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
 def _apply(
     network: Network, parameters: Tensor | Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
 ) -> Tensor:
-    return network(parameters, x if x.dtype == torch.uint8 else x.to(dtype))
+    as_it_is = network.precise or x.dtype == torch.uint8
+    return network(parameters, x if as_it_is else x.to(dtype))
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import matmul_precision, networks_of
 from unweave.methods import Method
 from unweave.methods.base import member_seeds
+from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
@@ -266,6 +267,16 @@ class Model(Fleet):
     def maps(self) -> np.ndarray:
         """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
         return super().maps[0]
+
+    @property
+    def exponents(self) -> np.ndarray:
+        """p₀ and those of all subspaces of an ISA-VAE's prior, float32, as its layout has them."""
+        method = self.config.method
+        if not isinstance(method, ISAVAE):
+            raise UnweaveError(
+                f"{method.name} models have no exponents; train isa_vae or isa_tc_vae for that"
+            )
+        return method.exponents_of(self.config.latents, self.named_parameters()).numpy()
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""

@@ -17,6 +17,7 @@ from unweave.methods.base import (
     Nets,
     Posterior,
     Strength,
+    each_value,
     for_members,
 )
 from unweave.methods.beta_tc_vae import BetaTCVAE
@@ -99,19 +100,19 @@ class VAEEnsemble(Method):
             ("neighbours", ALL, MOST - 1),
             ("gamma_steps", 0, 2**32),
         ):
-            for value in _each(getattr(self, name)):
+            for value in each_value(getattr(self, name)):
                 if type(value) is not int or not least <= value <= most:
                     raise UnweaveError(
                         f"{self.name}'s {name} must be a whole number from {least} to {most}, "
                         f"but got {value!r}"
                     )
         for name in ("cross_reconstruction", "alignment", "stop_grad_target"):
-            for value in _each(getattr(self, name)):
+            for value in each_value(getattr(self, name)):
                 if not isinstance(value, bool):
                     raise UnweaveError(
                         f"{self.name}'s {name} must be True or False, but got {value!r}"
                     )
-        for value in _each(self.objective):
+        for value in each_value(self.objective):
             _mixture(str(value))
 
     @property
@@ -158,7 +159,7 @@ class VAEEnsemble(Method):
             {n: self.of_models(t).flatten(1).mean(-1) for n, t in terms.items() if t.numel()},
         )
 
-    def glances(self) -> tuple[str, ...]:
+    def glances(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
         learned = ("dto_frobenius", "dto_mean_l1") if self.mapped else ()
         fitted = ("fit_dto_frobenius", "fit_dto_mean_l1", "fit_dto") if self.members > 1 else ()
         return learned + fitted
@@ -182,7 +183,7 @@ class VAEEnsemble(Method):
 
         latents = Latents(means, logvars)
         if self.members == 1 or not latents.usable.all():
-            return [math.nan] * len(self.glances())
+            return [math.nan] * len(self.glances(means.shape[-1]))
         kinds = [least_squares_maps(latents)]
         if self.mapped:
             kinds.insert(0, maps_between(parameters[f"{MAPS}/0.weight"].numpy()))
@@ -312,8 +313,3 @@ def _mixture(objective: str) -> list[tuple[str, float | None]]:
             )
         parts.append((name, value))
     return parts
-
-
-def _each(value: object) -> list[object]:
-    """The values of a field, which may be several."""
-    return list(value) if isinstance(value, list | tuple) else [value]

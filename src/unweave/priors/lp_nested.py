@@ -30,13 +30,13 @@ exceeds the largest float (with float32 and p₀ = 20, beyond f = 80) the log-de
 References:
     Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
     Disentangled Representations, arXiv:1909.05063; Sinz and Bethge, Lp-nested symmetric
-    distributions, JMLR 11, 2010. The product in the former's Equation 8 is here as in the latter.
+    distributions, JMLR 11, 2010.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -345,7 +345,8 @@ def _check(tree: Tree, exponents: Tensor, z: Tensor | None = None) -> None:
         )
 
 
-@lru_cache
+@cache  # without a limit, since a CUDA graph may still read what a limit would let go
+@torch.inference_mode(mode=False)  # so that later calls can be differentiated
 def _models_by_tree(
     trees: tuple[Tree, ...], device: torch.device
 ) -> tuple[dict[Tree, Tensor], Tensor]:

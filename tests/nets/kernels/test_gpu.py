@@ -169,13 +169,14 @@ def test_conv_weight_grad_is_as_defined(arrays, shape, bias, dtype):
 @pytest.mark.parametrize("mask", [False, True])
 @DTYPES
 def test_gradients_taken_together_are_as_defined(arrays, channels, kernel, mask, dtype):
-    x, y, w, _, _ = arrays(3, 5, 8, 8, channels, 7, kernel, dtype)
+    x, y, w, _, _ = arrays(2, 3, 8, 8, channels, 7, kernel, dtype)
     check("conv_backward", x, y, w, x if mask else None)
     check("conv_transpose_backward", x, y, w, y if mask else None)
 
 
-@pytest.mark.parametrize("size", [32, 64, 128])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("size", "channels"), [(32, 1), (32, 3), (64, 1), (64, 3), (128, 3)], ids=str
+)
 @DTYPES
 def test_layers_that_see_whole_images(arrays, images_of_bytes, size, channels, dtype):
     # The gradient of a single bias in bfloat16 may be off by more than several are on average.
@@ -192,7 +193,7 @@ def test_layers_that_see_whole_images(arrays, images_of_bytes, size, channels, d
 @KINDS
 @DTYPES
 def test_bytes_stand_for_numbers_up_to_one(arrays, images_of_bytes, channels, kernel, dtype):
-    x, y, w, _, c = arrays(3, 5, 8, 12, channels, 7, kernel, dtype)
+    x, y, w, _, c = arrays(2, 3, 8, 12, channels, 7, kernel, dtype)
     images = images_of_bytes(*x.shape)
     images[:, 0, :2] = torch.tensor([0, 255], dtype=torch.uint8, device=x.device)[:, None, None]
     check("conv", images, w, c, True, y)
@@ -202,7 +203,7 @@ def test_bytes_stand_for_numbers_up_to_one(arrays, images_of_bytes, channels, ke
 @KINDS
 @DTYPES
 def test_models_may_share_their_images(arrays, images_of_bytes, channels, kernel, dtype):
-    x, y, w, b, c = arrays(3, 3, 8, 8, channels, 7, kernel, dtype)
+    x, y, w, b, c = arrays(2, 3, 8, 8, channels, 7, kernel, dtype)
     for images in (shared(x), shared(images_of_bytes(*x.shape))):
         check("conv", images, w, c, True)
         check("conv_weight_grad", images, y, kernel, "small")
@@ -226,7 +227,7 @@ def test_a_transposes_gradient_may_be_masked_by_any_image(arrays, channels):
 
 @KINDS
 def test_nothing_beside_a_view_is_read(arrays, channels, kernel):
-    x, y, w, b, c = arrays(3, 5, 8, 12, channels, 7, kernel)
+    x, y, w, b, c = arrays(2, 3, 8, 12, channels, 7, kernel)
     images, small, weight = within(x), within(y), within(w)
     assert not weight.is_contiguous()
     check("conv", images, weight, within(c), True, y)
@@ -239,7 +240,7 @@ def test_nothing_beside_a_view_is_read(arrays, channels, kernel):
 
 @KINDS
 def test_axes_may_lie_in_any_order(arrays, channels, kernel):
-    x, y, w, b, c = arrays(3, 2, 8, 12, channels, 7, kernel)
+    x, y, w, b, c = arrays(2, 2, 8, 12, channels, 7, kernel)
     images, small, weight = turned(x), turned(y), turned(w)
     check("conv", images, weight, c)
     check("conv_transpose", small, weight, b)
@@ -250,7 +251,7 @@ def test_axes_may_lie_in_any_order(arrays, channels, kernel):
 
 @KINDS
 def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels, kernel):
-    x, y, w, b, c = arrays(3, 2, 8, 8, channels, 7, kernel)
+    x, y, w, b, c = arrays(2, 2, 8, 8, channels, 7, kernel)
     check("conv", x, w, turned(c))
     check("conv_transpose", y, w, turned(b))
 
@@ -258,7 +259,7 @@ def test_axes_of_a_bias_may_lie_in_any_order(arrays, channels, kernel):
 @KINDS
 @pytest.mark.parametrize("layout", [turned, shared])
 def test_axes_of_a_mask_may_lie_in_any_order(arrays, channels, kernel, layout):
-    x, y, w, _, _ = arrays(3, 2, 8, 8, channels, 7, kernel)
+    x, y, w, _, _ = arrays(2, 2, 8, 8, channels, 7, kernel)
     check("conv", x, w, None, False, layout(y))
     check("conv_transpose", y, w, None, False, layout(x))
 
@@ -266,9 +267,9 @@ def test_axes_of_a_mask_may_lie_in_any_order(arrays, channels, kernel, layout):
 @IMAGES
 @DTYPES
 def test_a_model_does_not_depend_on_its_fleet(arrays, images, kernel, dtype):
-    fleet = arrays(5, *images, 7, kernel, dtype)
+    fleet = arrays(3, *images, 7, kernel, dtype)
     together = everything(*fleet)
-    for model in range(5):
+    for model in (0, 2):
         alone = everything(*(array[model : model + 1] for array in fleet))
         assert all(torch.equal(t[model], a[0]) for t, a in zip(together, alone, strict=True))
 
@@ -366,7 +367,7 @@ def pairs(arrays, *shape):
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
 @pytest.mark.usefixtures("fused")
 def test_any_gradients_are_torchs(arrays, wanted):
-    for ours, theirs, tensors, _ in pairs(arrays, 3, 2, 8, 8, 3, 5, 4):
+    for ours, theirs, tensors, _ in pairs(arrays, 2, 2, 8, 8, 3, 5, 4):
         inputs, plain = fresh(tensors, wanted), fresh(map(exact, tensors), wanted)
         output, expected = ours(*inputs, True), by_torch(theirs, *plain, True)
         check_close(
@@ -385,7 +386,7 @@ def second(output, inputs, measure):
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.usefixtures("fused")
 def test_second_derivatives_are_torchs(arrays, relu):
-    for ours, theirs, tensors, mask in pairs(arrays, 3, 2, 4, 6, 3, 5, 4):
+    for ours, theirs, tensors, mask in pairs(arrays, 2, 2, 4, 6, 3, 5, 4):
         inputs, plain = fresh(tensors), fresh(map(exact, tensors))
         expected = by_torch(theirs, *plain, relu) * (exact(mask) > 0)
         check_close(
@@ -397,7 +398,7 @@ def test_second_derivatives_are_torchs(arrays, relu):
 
 @pytest.mark.usefixtures("fused")
 def test_sums_of_gradients_are_differentiable(arrays):
-    for ours, theirs, tensors, _ in pairs(arrays, 3, 1, 4, 4, 3, 5, 2):
+    for ours, theirs, tensors, _ in pairs(arrays, 2, 1, 4, 4, 3, 5, 2):
         inputs, plain = fresh(tensors), fresh(map(exact, tensors))
         check_close(
             second(ours(*inputs), inputs, torch.sum),
@@ -445,7 +446,7 @@ def layer_by_layer(network, buffer, x):
 def trained(request, device, images_of_bytes, fused):
     """Losses of two models by our kernels and by the library, and their parameters."""
     encoder, decoder = autoencoder(request.param)
-    images = images_of_bytes(1, 3, 16, 16, request.param).expand(2, -1, -1, -1, -1)
+    images = images_of_bytes(1, 2, 16, 16, request.param).expand(2, -1, -1, -1, -1)
     start = [network.initial(torch.arange(2), "test", "torch") for network in (encoder, decoder)]
     ours, theirs = fresh(buffer.to(device) for buffer in start), fresh(map(exact, start))
     losses = kernels.bernoulli(decoder(ours[1], encoder(ours[0], images)), images)

@@ -18,7 +18,7 @@ from unweave.recipes.vae_ensemble.alignment import (
     distances_of,
     zero_distances,
 )
-from unweave.recipes.vae_ensemble.comparisons import compared, comparison, sentences
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import (
     ENSEMBLE,
     ORIGINAL,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.vae_ensemble.comparisons import compared, comparison, sentences
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, PARTIAL, kinds
 from unweave.recipes.vae_ensemble.scores import METRICS
 from unweave.recipes.vae_ensemble.studies import BEYOND as STUDIES

@@ -12,7 +12,7 @@ import pandas as pd
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.vae_ensemble import studies
-from unweave.recipes.vae_ensemble.comparisons import compared, comparison, sentences
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import (
     ENSEMBLE,
     ORIGINAL,

@@ -1,4 +1,4 @@
-"""Claims of the paper whose numbers it does not print, judged one comparison at a time."""
+"""Claims whose numbers a paper does not print, judged one comparison at a time."""
 
 from collections.abc import Iterable
 from typing import Any
