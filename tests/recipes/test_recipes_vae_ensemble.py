@@ -1,6 +1,8 @@
 """Tables 1 and 2 of the VAE ensemble: read off tables whose answers are known, and off a study."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -198,6 +200,27 @@ def test_studies_of_a_scale_share_their_ensembles(scale):
     assert {m.members for m in beside} == {10}
     assert not any(m.cross_reconstruction or m.alignment or m.gamma for m in beside)
     assert len(names(runs["beyond"]) & whole) >= 1
+
+
+@pytest.mark.parametrize(
+    ("row", "study"),
+    [
+        ("single models, ensembles, controls", "scores"),
+        ("ensembles and ablations", "ablations"),
+        ("ensembles and VAEs apart", "apart"),
+        ("colour, 10, 16 and 32 latents", "colour"),
+        ("larger ensembles", "beyond"),
+    ],
+)
+def test_the_page_counts_the_models_of_each_study(row, study):
+    page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {row} |")]
+    counts = [len(Study(**keys)._runs_on(())) for keys in EVERY[study].values()]
+    assert line.endswith("| " + " | ".join(map(str, counts)) + " |")
+    slugs = re.findall(r"`([a-z0-9-]+)`", line)
+    assert slugs
+    for slug in slugs:
+        assert find(f"vae-ensemble/{slug}").study("hour")["name"] == EVERY[study]["hour"]["name"]
 
 
 def microseconds(run):
