@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.vae_ensemble.alignment import (
@@ -18,7 +19,6 @@ from unweave.recipes.vae_ensemble.alignment import (
     distances_of,
     zero_distances,
 )
-from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import (
     ENSEMBLE,
     ORIGINAL,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, PARTIAL, kinds
 from unweave.recipes.vae_ensemble.scores import METRICS
 from unweave.recipes.vae_ensemble.studies import BEYOND as STUDIES

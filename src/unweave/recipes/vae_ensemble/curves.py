@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.vae_ensemble import studies
 from unweave.recipes.vae_ensemble.alignment import LEARNED, NORMS, distances_of, zero_distances
-from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.vae_ensemble.models import APART, ORIGINAL, Trained, scored
 
 __all__ = ["FIGURE_6", "FIGURE_7"]
