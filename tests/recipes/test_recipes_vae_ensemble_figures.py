@@ -662,9 +662,9 @@ def test_beyond_the_paper_scores_are_compared_by_size_and_by_neighbours():
     )
 
 
-def test_use_is_told_by_the_variance_of_means_not_by_the_divergence():
+def test_use_is_told_by_the_variance_of_means_not_by_the_noise():
     rng = np.random.default_rng(0)
     means = np.stack([rng.normal(size=(500, 2)) * [1, 0.01]])
-    unused = Latents(means, np.full_like(means, np.log(1 / 21)))
-    assert unused.informative.tolist() == [[True, True]]
-    assert models.in_use(unused).tolist() == [[True, False]]
+    rows = polarised.latents_of_members(Latents(means, np.full_like(means, np.log(1 / 21))))
+    assert (rows["log_delta"] < -2).all()
+    assert rows["used"].tolist() == [True, False]
