@@ -58,7 +58,7 @@ def test_exponents_are_sorted_within_a_model(fleet):
     np.testing.assert_allclose(smallest, [1.8, 2.0, 2.1], atol=width)
     np.testing.assert_allclose(largest, [2.25, 2.3, 2.4], atol=width)
     assert line_at(panel) == [2.1, 2.0]
-    assert words(figure) == ["smallest", "largest", "$p_{0}$ = 2.1", "start 2"]
+    assert words(figure) == ["smallest", "largest", "$p_{0}$ = 2.1", "start = 2"]
     assert panel.get_title() == ""
 
 

@@ -72,7 +72,7 @@ def test_latents_that_say_nothing_are_grey(isa, asleep, sprites):
     np.testing.assert_allclose([bar.get_width() for bar in bars.patches], seen.amounts)
     cells, _ = uw.show.subspaces(with_prior(asleep, layout="2x2"), sprites).axes
     assert not cells.images
-    assert {text.get_color() for text in cells.texts} == {colours.GREY}
+    assert {text.get_color() for text in cells.texts} == {colours.FAINT}
 
 
 def test_without_factors_there_are_bars_only(isa, sprites):

@@ -102,7 +102,7 @@ def histogram(
         Patch(facecolor=(colour, 0.35), edgecolor=colour, label=name) for name, colour in named
     ]
     handles.append(Line2D([], [], label=_line_label("$p_{0}$ =", roots), **ROOT_LINE))
-    handles.append(Line2D([], [], label=_line_label("start", starts), **START_LINE))
+    handles.append(Line2D([], [], label=_line_label("start =", starts), **START_LINE))
     figure.legend(
         handles=handles, loc="outside upper center", ncols=3, fontsize=SMALL, frameon=False
     )

@@ -214,5 +214,5 @@ def _rows(
             ha="right",
             va="center",
             fontsize=SMALL,
-            color=INK if on else GREY,
+            color=INK if on else FAINT,
         )
