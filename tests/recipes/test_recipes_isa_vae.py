@@ -115,7 +115,7 @@ def test_figure_6_follows_the_advantage_over_beta():
     assert outcomes(grows, trade_off.ABOVE) == outcomes(grows, trade_off.SHRINKS) == [False]
 
 
-def test_figure_7_sorts_within_a_model_and_finds_the_peak():
+def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
     generator = np.random.default_rng(0)
     modes = np.array([2.2, 1.9, 2.0])  # not in order within a model
     values = modes + 0.01 * generator.normal(size=(200, 3))
@@ -133,6 +133,9 @@ def test_figure_7_sorts_within_a_model_and_finds_the_peak():
     assert "the last is above it" in said[1]
     low = exponents.verdict(exponents.obtain(table - 0.2))
     assert "the last is not above it" in low[1]
+    exponents.plot(table, tmp_path / "exponents.svg")
+    drawn = (tmp_path / "exponents.svg").read_text()
+    assert all(f">{word}</text>" in drawn for word in ("smallest", "2nd", "largest", "start = 2"))
     with pytest.raises(RecipeError, match="no column 'p_1'"):
         exponents.obtain(planted())
 

@@ -70,8 +70,10 @@ def test_latents_that_say_nothing_are_grey(isa, asleep, sprites):
     assert filled[0] == filled[1] == filled[3] != filled[2]
     seen = look(isa, sprites)
     np.testing.assert_allclose([bar.get_width() for bar in bars.patches], seen.amounts)
-    cells, _ = uw.show.subspaces(with_prior(asleep, layout="2x2"), sprites).axes
+    assert bars.get_xlim()[1] > seen.amounts.max()
+    cells, bars = uw.show.subspaces(with_prior(asleep, layout="2x2"), sprites).axes
     assert not cells.images
+    assert bars.get_xlim() == (0, 0.1)
     assert {text.get_color() for text in cells.texts} == {colours.FAINT}
 
 

@@ -31,6 +31,8 @@ BRACKET = -21
 DARK = 0.6
 """The share from which numbers on it are white."""
 NOT_IN_USE = "#F1F1F1"
+LEAST = 0.1
+"""Nats that bars have room for, so that next to nothing looks like it."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def _bars(
     middles = np.concatenate([rows[:-1] + 0.5 for rows in edges])
     colours = [PALETTE[0] if seen.active[latent] else GREY for latent in latents]
     plain(panel).barh(middles, seen.amounts[latents], 0.72, color=colours)
-    panel.set_xlim(left=0)
+    panel.set_xlim(0, max(panel.get_xlim()[1], LEAST))
     panel.tick_params(axis="y", length=0)
     panel.set_title("KL [nats]", fontsize=TEXT)
 
