@@ -55,8 +55,8 @@ def test_noise_and_second_codes_take_from_it():
     means = factors[:, [0, 1, 0]].astype(float)
     narrow = np.full(means.shape, -6.0)
     scores = mig_density(means, factors, logvars=narrow)
-    assert scores["mig_density_0"] == pytest.approx(0.0, abs=0.02)
-    assert scores["mig_density_1"] == pytest.approx(1.0, abs=0.01)
+    assert scores["gap_0"] == pytest.approx(0.0, abs=0.02)
+    assert scores["gap_1"] == pytest.approx(1.0, abs=0.01)
     assert scores["mig_density"] == pytest.approx(0.5, abs=0.01)
     wide = mig_density(means[:, :2], factors, logvars=narrow[:, :2] * 0)
     # A Gaussian of σ = 1 around eight values one apart: I = H(z) - ½ log 2πe, by quadrature.
@@ -64,7 +64,7 @@ def test_noise_and_second_codes_take_from_it():
     density = np.exp(-0.5 * (z[:, None] - np.arange(8)) ** 2).mean(1) / math.sqrt(2 * math.pi)
     entropy = -(density * np.log(density)).sum() * (z[1] - z[0])
     known = (entropy - 0.5 * math.log(2 * math.pi * math.e)) / math.log(8)
-    assert wide["mig_density_0"] == pytest.approx(known, abs=0.03)
+    assert wide["gap_0"] == pytest.approx(known, abs=0.03)
 
 
 def test_it_does_not_depend_on_order_scale_or_sign_of_codes():

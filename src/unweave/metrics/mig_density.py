@@ -34,7 +34,7 @@ def mig_density(
         samples: Rows for H(z_j), at most; those of each value are at most a tenth as many.
 
     Returns:
-        `mig_density`; `mig_density_K`: the gap of each factor K by its column, since papers leave
+        `mig_density`; `gap_K`: the gap of each factor K by its column, since papers leave
         some out (dSprites' shape, in those of β-TCVAE and ISA-VAE).
 
     Notes:
@@ -49,7 +49,7 @@ def mig_density(
         >>> means = np.stack([v, 0 * v], 1)
         >>> scores = mig_density(means, v, logvars=np.full((800, 2), [-6.0, 0.0]))
         >>> {name: round(score, 2) for name, score in scores.items()}
-        {'mig_density': 1.0, 'mig_density_0': 1.0}
+        {'mig_density': 1.0, 'gap_0': 1.0}
     """
     rows = table(codes, factors)
     if logvars is None:
@@ -78,7 +78,7 @@ def mig_density(
         share = counts / counts.sum()
         information = np.maximum(marginal - share @ np.stack(within), 0)
         second, first = np.sort(np.append(information, 0.0))[-2:]
-        gaps[f"mig_density_{column}"] = float((first - second) / -(share @ np.log(share)))
+        gaps[f"gap_{column}"] = float((first - second) / -(share @ np.log(share)))
     return {"mig_density": float(np.mean(list(gaps.values()))), **gaps}
 
 
