@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.evaluation.runs import Models
     from unweave.fleet.models import Model
+    from unweave.methods import Method
 
 __all__ = ["Latents", "SelectionError", "encoded", "latents_of"]
 
@@ -40,8 +41,7 @@ class Latents:
     Args:
         means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
             finite is kept, but compared with nobody.
-        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed; see
-            `kl_in_use`.
+        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
         kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
             every latent that varies is informative.
         runs: A name for each model; by default `"0"`, `"1"` and so on.
@@ -74,7 +74,7 @@ class Latents:
             )
         kl, logvars = self.kl, self.logvars
         if kl is None and logvars is not None:
-            kl = kl_in_use(means, _like(_array(logvars), means.shape, "logvars"))
+            kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
         if kl is not None:
             kl = _like(_array(kl), (len(means), means.shape[2]), "kl")
         names = tuple(self.runs) or tuple(map(str, range(len(means))))
@@ -151,6 +151,18 @@ def kl_in_use(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
     return np.where(constant, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
+def carried(methods: "Sequence[Method]", means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """What each latent of trained models carries, `[M, d]`: `kl_in_use` where they are ensembles.
+
+    Elsewhere it is the KL divergence, as published.
+    """
+    from unweave.methods import VAEEnsemble
+
+    ensembles = np.array([isinstance(method, VAEEnsemble) for method in methods])
+    kl = kl_of_latents(means, logvars)
+    return np.where(ensembles[:, None], kl_in_use(means, logvars), kl)
+
+
 def latents_of(
     models: "Latents | Models | Any",
     data: "Dataset | str | None" = None,
@@ -216,7 +228,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     means[lost] = np.nan
     return Latents(
         means,
-        logvars,
+        kl=carried([config.method for config in configs], means, logvars),
         runs=[config.hash for config in configs],
         settings=[_settings(config.to_dict()) for config in configs],
     )

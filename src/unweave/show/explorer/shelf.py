@@ -14,7 +14,7 @@ from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
-from unweave.select.latents import INFORMATIVE_KL, kl_in_use
+from unweave.select.latents import INFORMATIVE_KL, carried
 from unweave.show.explorer.listing import Entry
 
 __all__ = ["Activity", "Opened", "Shelf", "as_bytes"]
@@ -59,7 +59,8 @@ class Activity:
         source = "prior" if data is None else "data"
         if model.config.method.name == "ae":
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
-        (kl,) = kl_in_use(mean[None].astype(float), logvar[None].astype(float))
+        method = model.config.method
+        (kl,) = carried([method], mean[None].astype(float), logvar[None].astype(float))
         return cls(np.nan_to_num(kl, posinf=0.0), "KL", INFORMATIVE_KL, source)
 
 
