@@ -107,7 +107,9 @@ def members(
             replace(start, pictures=pictures_of(one.decode(code)))
             for start, one, code in zip(starts, each, own, strict=True)
         ]
-    first = Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))
+    names = [starts[0].name] + [("", "")] * (len(starts) - 1)
+    strips = [Strip(s.pictures, *name) for s, name in zip(starts, names, strict=True)]
+    first = Line(strips, ("agreement", ""))
     rest = [
         line_of(each, aligned, seen, codes, latent, [walk[latent] for walk in walks])
         for latent in _order(aligned, inactive)
