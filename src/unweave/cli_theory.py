@@ -1,6 +1,6 @@
 """The command `unweave theory vi-bias`: what it computes, draws and prints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from unweave.errors import DataError, UnknownNameError
-from unweave.theory.learning import TheoryError, check_beta
+from unweave.theory.learning import TheoryError
 
 if TYPE_CHECKING:
     from unweave.show.animation import Animation
@@ -69,25 +69,22 @@ def show_vi_bias(
             raise UnknownNameError("experiment", name, EXPERIMENTS)
     if animate and "ica" not in chosen:
         raise TheoryError("--animate shows how ica learns; add ica to the experiments")
-    for beta in betas or ():
-        check_beta(beta)
     files = {name: [out / f"{name}.{ending}", out / f"{name}.csv"] for name in chosen}
     if animate:
         files["ica"].append(out / "ica.gif")
     _check_free([file for group in files.values() for file in group], overwrite)
-    parts, sentences = [], []
-    for name in chosen:
-        found = EXPERIMENTS[name](betas=betas, steps=steps, seed=seed, animate=animate)
+    options = {"betas": betas, "steps": steps, "seed": seed, "animate": animate}
+    outcomes = {name: EXPERIMENTS[name](**options) for name in chosen}
+    for name, found in outcomes.items():
         found.plot.save(files[name][0])
         write_table(found.table, files[name][1])
         if found.animation is not None:
             found.animation.save(files[name][2])
-        parts.append(found.rows.assign(experiment=name))
-        sentences += found.sentences
-    columns = ["experiment", "what", "published", "obtained", "measured"]
-    print_table(pd.concat(parts)[columns])
-    for sentence in sentences:
-        print(sentence)
+    rows = [found.rows.assign(experiment=name) for name, found in outcomes.items()]
+    print_table(pd.concat(rows)[["experiment", "what", "published", "obtained", "measured"]])
+    for found in outcomes.values():
+        for sentence in found.sentences:
+            print(sentence)
     print("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
 
 
@@ -161,7 +158,7 @@ def _fate(beta: float, pruned: int | None, steps: int) -> str:
     return f"ica at β = {beta:g}: a component is pruned from step {pruned:,} on."
 
 
-EXPERIMENTS: Mapping[str, Any] = {
+EXPERIMENTS: Mapping[str, Callable[..., Outcome]] = {
     "rotation": _rotation,
     "over-complete": _over_complete,
     "beta": _beta,

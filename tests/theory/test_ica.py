@@ -97,6 +97,21 @@ def test_posteriors_settle_before_the_first_step():
     assert (learner.weights == data.weights).all()
 
 
+def test_a_move_that_makes_a_data_point_worse_is_taken_back():
+    """Half of them are made to go the wrong way."""
+    learner = ica._Learner(ica.draw(0), 1.0)
+    before, values = learner.beliefs, learner.values
+    learner.reach[:150] = -ica.LONGEST
+    learner._move()
+    back = (learner.beliefs.means == before.means).all(1)
+    assert back[:150].all()
+    assert (learner.values[:150] == values[:150]).all()
+    assert (learner.reach[:150] == -ica.LONGEST / 2).all()
+    assert (learner.values[150:][~back[150:]] > values[150:][~back[150:]]).all()
+    assert back[150:].mean() < 0.1
+    assert (learner.reach[150:][~back[150:]] == ica.LONGEST).all()
+
+
 def test_weights_of_a_step_are_the_best_for_the_posteriors():
     data = ica.draw(0)
     learner = ica._Learner(data, 1.0)

@@ -57,8 +57,8 @@ def test_learning_is_animated(tmp_path):
     [
         (["rotatin"], "no experiment is called 'rotatin'; did you mean 'rotation'?"),
         (["rotation", "--animate"], "add ica to the experiments"),
-        (["ica", "--betas", "0"], "β must be above 0, but got 0"),
-        (["ica", "--steps", "0"], "at least one step, but got 0"),
+        (["rotation", "ica", "--betas", "0"], "β must be above 0, but got 0"),
+        (["rotation", "ica", "--steps", "0"], "at least one step, but got 0"),
     ],
 )
 def test_mistakes_are_one_sentence_and_nothing_is_written(words, message, capsys, tmp_path):

@@ -30,6 +30,7 @@ ENOUGH = 8
 PICTURED = 3.0
 """The β of the models that are drawn, as in the paper, or else the nearest there is."""
 POINTS = 400
+PICTURES = "pictures"
 THREE = partial(claims, LEPTOKURTIC, PLATYKURTIC)
 
 
@@ -104,7 +105,7 @@ def extend_8_16(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         nearest = (rows["strength"] - PICTURED).abs()
         run = representative(rows[nearest == nearest.min()])
         model = load(store.runs / run)
-        _draw(model, sources.open(model.config), folder / "pictures", str(method))
+        _draw(model, sources.open(model.config), folder / PICTURES, str(method))
     return table
 
 
@@ -147,6 +148,35 @@ def bimodality(values: np.ndarray) -> float:
     return float((corrected**2 + 1) / (excess + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3))))
 
 
+def plot_8_16(table: pd.DataFrame, path: Path) -> None:
+    """MIG of all models, by method: two modes are two heaps."""
+    from unweave.show.colours import palette
+    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.saving import save_figure
+
+    scored = score_of(table)
+    methods = scored["method"].unique().tolist()
+    figure, axes = panels(1, 1, (COLUMN, 2.2))
+    panel = plain(axes[0, 0])
+    edges = np.histogram_bin_edges(scored[MIG], 30).tolist()
+    for method, colour in zip(methods, palette(len(methods)), strict=True):
+        values = scored[scored["method"] == method][MIG]
+        panel.hist(values, edges, color=colour, histtype="step", label=method)
+    panel.set_xlabel("MIG", fontsize=TEXT)
+    panel.set_ylabel("models", fontsize=TEXT)
+    panel.legend(frameon=False, fontsize=SMALL)
+    save_figure(figure, path)
+
+
+def verdict_8_16(frame: pd.DataFrame) -> list[str]:
+    """In how many settings MIG has two modes, and where the pictures are."""
+    return [
+        *sentences(frame),
+        "Traversals and maps of positions of each method's representative model are in the "
+        f"folder {PICTURES} of the study.",
+    ]
+
+
 DRAWINGS = Recipe(
     name="isa-vae/drawings",
     title="Contours of an Lp-nested function, and its tree",
@@ -178,5 +208,6 @@ FIGURES_8_16 = Recipe(
     studies=SPRITES,
     extend=extend_8_16,
     obtain=obtain_8_16,
-    verdict=sentences,
+    verdict=verdict_8_16,
+    plot=plot_8_16,
 )

@@ -17,7 +17,6 @@ from unweave.recipes.vae_ensemble.models import (
     ORIGINAL,
     Trained,
     computed_once,
-    in_use,
     name_of,
     scored,
 )
@@ -105,7 +104,7 @@ def _fitted(latents: "Latents") -> pd.DataFrame:
 def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
     from unweave.select import map_distances
 
-    found = map_distances(maps, in_use(latents)).rename(columns={"latents": "latents_in_use"})
+    found = map_distances(maps, latents.informative).rename(columns={"latents": "latents_in_use"})
     return found.assign(maps=which, num_latents=latents.means.shape[2])
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from unweave.recipes.recipe import RecipeError
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from unweave.fleet.models import Model
     from unweave.select.latents import Latents
 
-__all__ = ["ENSEMBLE", "Trained", "computed_once", "in_use", "kinds", "scored"]
+__all__ = ["ENSEMBLE", "Trained", "computed_once", "kinds", "scored"]
 
 ENSEMBLE = "vae_ensemble"
 ORIGINAL, WITHOUT_CROSS, WITHOUT_ALIGNMENT = "original", "w.o. CR", "w.o. LT"
@@ -61,17 +60,6 @@ class Trained:
 
         every = list(models)
         return latents_of(every, self.data(every[0]), IMAGES)
-
-
-def in_use(latents: "Latents") -> np.ndarray:
-    """Whether the mean of a latent varies, `[M, d]`.
-
-    The KL divergence does not tell: that of an ensemble's unused latents is far from 0.
-    """
-    from unweave.metrics.active_units import BURDA_VARIANCE
-
-    varies: np.ndarray = latents.means.var(1) > BURDA_VARIANCE
-    return varies
 
 
 def computed_once(

@@ -18,7 +18,6 @@ from unweave.recipes.vae_ensemble.models import (
     ORIGINAL,
     Trained,
     computed_once,
-    in_use,
     scored,
 )
 
@@ -70,9 +69,9 @@ def latents_of_members(latents: Any) -> pd.DataFrame:
     Args:
         latents: Codes of the members, `unweave.select.Latents` with log-variances.
     """
+    from unweave.metrics.active_units import BURDA_VARIANCE
     from unweave.metrics.polarised_regime import log_noise_share
 
-    used = in_use(latents)
     return pd.concat(
         [
             pd.DataFrame(
@@ -83,7 +82,7 @@ def latents_of_members(latents: Any) -> pd.DataFrame:
                     "log_delta": log_noise_share(means, logvars),
                     "noise": np.exp(logvars).mean(0),
                     "signal": means.var(0),
-                    "used": used[member],
+                    "used": means.var(0) > BURDA_VARIANCE,
                 }
             )
             for member, (means, logvars) in enumerate(
