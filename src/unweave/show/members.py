@@ -125,7 +125,8 @@ def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
     factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
     names = () if known is None else known.names
     pairs = zip(aligned.means, aligned.logvars, strict=True)
-    return aligned, [Seen(means, logvars, factors, names) for means, logvars in pairs]
+    method = model.config.method.name
+    return aligned, [Seen(*pair, factors, names, method=method) for pair in pairs]
 
 
 def _order(aligned: Aligned, inactive: Inactive) -> list[int]:
