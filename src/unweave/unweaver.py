@@ -30,7 +30,7 @@ from unweave.methods import METHODS, Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam
 from unweave.select.ensembles import aligned_posteriors
-from unweave.select.latents import INFORMATIVE_KL, ROWS, carried, drawn_rows
+from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_in_use
 from unweave.streams import Stream
 
 __all__ = ["InputError", "Unweaver"]
@@ -225,7 +225,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_member(self.model_, self.member)
         drawn = pixels[drawn_rows(data, ROWS, seed=0)]
         means, logvars = self._encode(drawn)
-        self.kl_: np.ndarray = carried([self.model_.config.method], means[None], logvars[None])[0]
+        self.kl_: np.ndarray = kl_in_use(
+            [self.model_.config.method.name], means[None], logvars[None]
+        )[0]
         self._centre = means.mean(0)
         together = self.member == MEAN
         self.agreement_: np.ndarray | None = (

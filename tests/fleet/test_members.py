@@ -281,7 +281,7 @@ def test_curves_follow_the_distance_to_orthogonality(fleet, sprites):
     watched = np.random.default_rng(0).permutation(len(sprites))[:128]
     codes = [member.encode(sprites.images(watched)) for member in fleet[1].members]
     means, logvars = (np.stack(part) for part in zip(*codes, strict=True))
-    latents = Latents(means, kl=kl_in_use(means, logvars))
+    latents = Latents(means, kl=kl_in_use(["vae_ensemble"] * N, means, logvars))
     pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
     best = [np.linalg.lstsq(latents.means[i], latents.means[j], rcond=None)[0].T for i, j in pairs]
     for norm in NORMS:

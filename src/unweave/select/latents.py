@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.evaluation.runs import Models
     from unweave.fleet.models import Model
-    from unweave.methods import Method
 
 __all__ = ["Latents", "SelectionError", "encoded", "latents_of"]
 
@@ -26,6 +25,9 @@ ROWS = 3_000
 """Images that a fleet encodes to be compared; correlations are then known to about 0.02."""
 INFORMATIVE_KL = 0.01
 """Nats that an informative latent carries, in the paper of UDR and in its published code."""
+
+ENSEMBLES = ("vae_ensemble", "vae_ensemble_member")
+"""Methods whose unused latents have little noise."""
 
 
 class SelectionError(UnweaveError):
@@ -134,33 +136,28 @@ def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
         return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
 
 
-def kl_in_use(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The same, but at most 0.01 where the mean of a latent hardly varies: a variance of 0.01.
+def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """The same, but in ensembles at most 0.01 where the mean of a latent has no more variance.
 
-    Such a latent says nothing. In most models its KL divergence is about 0 anyway, but in an
-    ensemble the alignment keeps the noise of latents that nobody uses small, which costs some.
+    Such a latent says nothing, but the alignment of an ensemble keeps its noise small, which costs
+    KL divergence.
+
+    Args:
+        methods: The name of each model's method, `[M]`.
+        means: `[M, n, d]`.
+        logvars: `[M, n, d]`.
 
     Example:
-        >>> means = np.array([[[0.0, 1.0], [0.0, -1.0]]])
-        >>> kl_in_use(means, np.log(np.full((1, 2, 2), 0.05))).round(2)
-        array([[0.01, 1.52]])
+        >>> means, logvars = np.zeros((2, 5, 1)), np.log(np.full((2, 5, 1), 0.05))
+        >>> kl_in_use(["vae", "vae_ensemble"], means, logvars).round(2)
+        array([[1.02],
+               [0.01]])
     """
+    kl = kl_of_latents(means, logvars)
     with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
         constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
-    kl = kl_of_latents(means, logvars)
-    return np.where(constant, np.minimum(kl, INFORMATIVE_KL), kl)
-
-
-def carried(methods: "Sequence[Method]", means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """What each latent of trained models carries, `[M, d]`: `kl_in_use` where they are ensembles.
-
-    Elsewhere it is the KL divergence, as published.
-    """
-    from unweave.methods import VAEEnsemble
-
-    ensembles = np.array([isinstance(method, VAEEnsemble) for method in methods])
-    kl = kl_of_latents(means, logvars)
-    return np.where(ensembles[:, None], kl_in_use(means, logvars), kl)
+    unused = np.isin(methods, ENSEMBLES)[:, None] & constant
+    return np.where(unused, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
 def latents_of(
@@ -228,7 +225,8 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     means[lost] = np.nan
     return Latents(
         means,
-        kl=carried([config.method for config in configs], means, logvars),
+        logvars,
+        kl=kl_in_use([config.method.name for config in configs], means, logvars),
         runs=[config.hash for config in configs],
         settings=[_settings(config.to_dict()) for config in configs],
     )
