@@ -115,6 +115,14 @@ def test_what_is_computed_is_kept_run_by_run(tmp_path):
     found = models.computed_once(file, ["b", "d"], compute, "computing")
     assert asked == ["a", "b", "d"]
     assert found.values.tolist() == [[2, "b"], [0, "b"], [3, "d"], [0, "d"]]
+    assert models.computed_once(file, [], compute, "computing").empty
+
+
+def test_a_study_without_the_models_of_a_figure_is_refused(study, tmp_path):
+    """Ensembles, but none with the γ of Figure 2."""
+    others = study[1][study[1]["gamma"] != 10]
+    with pytest.raises(RecipeError, match="no model that this recipe needs is scored yet"):
+        alignment.extend(others, tmp_path)
 
 
 def test_figure_2_measures_learned_and_fitted_maps(study, images):
