@@ -408,6 +408,16 @@ def test_a_checkpoint_with_another_curve_is_refused(tmp_path, sprites):
         training.train_runs(configs, sprites, out=tmp_path, progress=False)
 
 
+def test_a_checkpoint_with_other_losses_is_refused(tmp_path, sprites):
+    configs = [Config(method=uw.methods.VAE(), seed=0, batch=4, steps=6)]
+    engine = Engine(configs, sprites, "cpu")
+    engine.terms, engine.sums = engine.terms[:-1], engine.sums[:-1]
+    rows = torch.empty(0, len(engine.columns), 1)
+    checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
+    with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
+        training.train_runs(configs, sprites, out=tmp_path, progress=False)
+
+
 def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
     going, other = (Engine(configs, sprites, "cpu") for _ in range(2))

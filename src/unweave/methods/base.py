@@ -1,9 +1,8 @@
 """What a method is: hyperparameters, networks, and losses over a leading model axis.
 
 Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
-    model,
-`[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like the
-paper's equation.
+model, `[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like
+the paper's equation.
 """
 
 import dataclasses
