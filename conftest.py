@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,18 @@ def cache(tmp_path_factory):
 def device():
     """Where the kernels for a GPU are tested: on one, or else in Triton's interpreter."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="session")
+def catches():
+    """Says whether a process has a handler for a signal: for SIGTERM, while it trains."""
+
+    def has_handler(process, number):
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        masks = dict(line.split(":", 1) for line in lines)
+        return bool(int(masks.get("SigCgt", "0"), 16) >> (number - 1) & 1)
+
+    return has_handler
 
 
 @pytest.fixture(scope="session")

@@ -707,7 +707,7 @@ def reproduce(
     scale: Literal["smoke", "hour", "paper"] = "smoke",
     out: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="FOLDER", help="By default reproduce/STUDY."),
+        arg(aliases=["-o"], metavar="FOLDER", help="By default reproduce/PAPER-SCALE."),
     ] = None,
     on: str = "here",
     plan: bool = False,

@@ -194,6 +194,9 @@ def test_figure_2_counts_in_how_many_comparisons_ensembles_are_nearer():
     )
     assert "0.10 to 0.20" in said[3]
     assert "trained apart at least 0.15" in said[3]
+    only_vae_near = recipe.obtain(pairs({2: 0.2}, {"vae": 0.1, "beta_vae": 3.0}))
+    assert whole(only_vae_near, vae)["obtained"].eq("does not hold").all()
+    assert whole(only_vae_near, others)["obtained"].eq("holds").all()
     far = recipe.obtain(pairs({2: 4.0}, {"vae": 2.0, "beta_vae": 0.3}))
     assert (
         ": holds in 0 of 2 comparisons, by controls of our own in 0 of 8"
@@ -394,6 +397,7 @@ def test_figure_3_counts_active_latents_by_noise_alone_and_by_use():
     assert alike["against"].iloc[0] == pytest.approx((1 + 1 + 2 + 0) / 4)
     assert alike["obtained"].tolist()[0] == "holds"
     assert np.isnan(alike["against"].iloc[1])  # one run has no other
+    assert pd.isna(alike["obtained"].iloc[1])
     more = frame[frame["claim"] == polarised.MORE_THAN_BETA]
     assert more[["measured", "against"]].values.tolist() == [[2.5, 2], [1.75, 2]]
     assert more["obtained"].tolist() == ["holds", "does not hold"]
@@ -611,6 +615,7 @@ def test_sharpness_is_that_of_neighbouring_pixels():
     edge[:, :, 4:] = 0.8
     assert pictures._sharpness(flat) == 0
     assert pictures._sharpness(edge) == pytest.approx(0.25 / 7)
+    assert pictures._sharpness(edge.swapaxes(1, 2)) == pytest.approx(0.25 / 7)
 
 
 @pytest.mark.parametrize(
