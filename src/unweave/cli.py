@@ -53,7 +53,7 @@ app.command(data_app, name="data", help="The data sets: list, prepare, show, exp
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
 theory_app = SubcommandApp()
-app.command(theory_app, name="theory", help="Small exact experiments: vi-bias.")
+app.command(theory_app, name="theory", help="Small exact experiments: vi-bias, d-separation.")
 
 
 @data_app.command(name="list")
@@ -765,6 +765,27 @@ def theory_vi_bias(
     from unweave.cli_theory import show_vi_bias
 
     show_vi_bias(experiments, out, betas, steps, seed, ending, animate, overwrite)
+
+
+@theory_app.command(name="d-separation")
+def theory_d_separation(
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the figure and the tables go.")
+    ] = Path("d-separation"),
+    ending: Literal["png", "svg"] = "png",
+    overwrite: bool = False,
+) -> None:
+    """Show why a second stage that sees Y leaves C alone, in an example of six images.
+
+    Example: unweave theory d-separation -o example
+
+    Args:
+        ending: Of the figure.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_d_separation
+
+    show_d_separation(out, ending, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:
