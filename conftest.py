@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 # Two workers whose threads wait for each other are many times slower than one thread each.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import numpy as np
 import torch
 
 # Without a GPU its kernels run in Triton's interpreter, which must be said before their import.
@@ -72,3 +74,41 @@ def page(chromium):
     yield page
     context.close()
     assert not errors, errors
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """Makes an ensemble of three members and four latents that agree on latents 0 and 1.
+
+    All members are the first, but for order and signs of their latents. Latent 2 is unused: it
+    has little noise, but its mean does not vary. Latent 3 varies, and is another one in each
+    member. Returns the ensemble and the signed permutations `[3, 4, 4]` to the first member.
+    """
+    ways = torch.eye(4).repeat(3, 1, 1)
+    ways[1] = torch.tensor([[0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    ways[2] = torch.tensor([[0, 0, 0, 1], [0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, -1, 0]])
+
+    def plant(model, data):
+        weights = {k: v[:1].expand_as(v).clone() for k, v in model.named_parameters().items()}
+        weight, bias = [key for key in weights if key.startswith("encoder")][-2:]
+        outputs = torch.as_tensor(np.concatenate(model.encode(data), 1))
+        scale = torch.tensor([0.5, 1.5, 0.0, 1.0])
+        noise = torch.tensor([-4.0, -4.0, -1.5, -4.0])
+        for member, way in enumerate(ways):
+            columns = [0, 1, 2, 3 + member]  # means and log-variances of the trained network
+            shift = outputs[:, columns].mean(0)
+            times = scale / outputs[:, columns].std(0, correction=0)
+            mean = weights[weight][member][:, columns] * times @ way
+            centre = (weights[bias][member][columns] - shift) * times @ way
+            weights[weight][member] = torch.cat([mean, 0 * mean], 1)
+            weights[bias][member] = torch.cat([centre, noise @ way.abs()])
+            weights["decoder/0.weight"][member] = 20 * way.T @ weights["decoder/0.weight"][member]
+            for k in range(2):
+                weights["maps/0.weight"][member, k] = ways[(member + k + 1) % 3].T @ way
+        packed = {
+            name: network.packed({key: weights[f"{name}/{key}"] for key in network.shapes})
+            for name, network in model._networks.items()
+        }
+        return replace(model, parameters=packed), ways.numpy()
+
+    return plant

@@ -211,6 +211,94 @@ def test_models_of_features_say_how_they_encode(tmp_path, images):
         uw.encode(folder, images)
 
 
+@pytest.fixture(scope="module")
+def ensemble(images, planted):
+    """Three members that agree on z0 and z1, do not use z2, and disagree on z3."""
+    data = uw.data.load(images, size=32)
+    quick = {"steps": 1, "batch": 4, "latents": 4, "architecture": "small_mlp"}
+    trained = uw.train(uw.methods.VAEEnsemble(members=3), data, progress=False, **quick)[0]
+    return planted(trained, data)[0]
+
+
+def test_a_member_encodes_or_all_do(ensemble, images):
+    data = uw.data.load(images, size=32)
+    names = ["z0", "z1", "z2", "z3"]
+    each = [ensemble.encode(data, member=k)[0] for k in range(3)]
+    for member in range(3):
+        table = uw.encode(ensemble, images, member=member, progress=False)
+        assert np.array_equal(table[names], each[member])
+        assert not table.attrs
+    whole = uw.encode(ensemble, images, member="mean", logvar=True, spread=True, progress=False)
+    np.testing.assert_allclose(whole[["z0", "z1"]], each[0][:, :2], atol=1e-5)
+    other = np.stack([each[0][:, 3], each[1][:, 3], -each[2][:, 2]])
+    np.testing.assert_allclose(whole["z3"], other.mean(0), atol=1e-5)
+    np.testing.assert_allclose(whole["spread3"], other.std(0), atol=1e-5)
+    np.testing.assert_allclose(whole["logvar2"], -1.5, atol=1e-5)
+    expected = [np.corrcoef(other[0], one)[0, 1] for one in other[1:]]
+    agreement = whole.attrs["agreement"]
+    assert agreement["z3"] == pytest.approx(np.mean(expected), abs=1e-5)
+    assert [agreement[name] for name in names[:3]] == pytest.approx([1, 1, 0], abs=1e-5)
+    assert list(whole.attrs["members"].values()) == ["agree", "agree", "unused", "disagree"]
+
+
+def test_members_are_compared_over_all_pieces(monkeypatch, ensemble, images):
+    whole = uw.encode(ensemble, images, member="mean", progress=False)
+    monkeypatch.setattr("unweave.encoding.ROWS_AT_ONCE", 3)
+    parts = uw.encode(ensemble, images, member="mean", progress=False)
+    np.testing.assert_allclose(parts.iloc[:, 1:], whole.iloc[:, 1:], atol=1e-5)
+    assert parts.attrs["agreement"] == pytest.approx(whole.attrs["agreement"], abs=1e-5)
+
+
+def test_the_command_says_where_members_disagree(ensemble, images, tmp_path, capsys):
+    saved, out = ensemble.save(tmp_path / "run"), tmp_path / "codes.csv"
+    words = ["encode", saved, images, "-o", out]
+    code, said, _ = command(capsys, *words)
+    assert code == 0
+    assert said.splitlines()[1] == "By member 0 of 3; --member mean takes all of them."
+    code, said, _ = command(capsys, *words, "--member", "2", "--overwrite")
+    assert code == 0
+    np.testing.assert_allclose(
+        pd.read_csv(out)["z3"], ensemble.encode(uw.data.load(images, size=32))[0][:, 0], atol=1e-5
+    )
+    code, said, errors = command(capsys, *words, "--member", "mean", "--spread", "--overwrite")
+    assert code == 0, errors
+    table = uw.encode(ensemble, images, member="mean", spread=True, progress=False)
+    agreement = table.attrs["agreement"]
+    assert said.splitlines()[1] == (
+        f"3 members agree on z0 1.00, z1 1.00; disagree on z3 {agreement['z3']:.2f}; do not use "
+        f"z2: {tmp_path / 'codes.agreement.csv'}"
+    )
+    assert np.array_equal(pd.read_csv(out).iloc[:, 1:].to_numpy(np.float32), table.iloc[:, 1:])
+    beside = pd.read_csv(tmp_path / "codes.agreement.csv")
+    assert beside["latent"].tolist() == ["z0", "z1", "z2", "z3"]
+    np.testing.assert_allclose(beside["agreement"], list(agreement.values()), rtol=1e-9)
+    assert beside["members"].tolist() == ["agree", "agree", "unused", "disagree"]
+    out.unlink()
+    code, _, errors = command(capsys, *words, "--member", "mean")
+    assert code == 2
+    assert "codes.agreement.csv is already there" in errors
+
+
+def test_members_that_are_not_there_are_one_sentence(ensemble, fleet, images):
+    ring = uw.train(
+        uw.methods.VAEEnsemble(members=3, neighbours=1),
+        uw.data.load(images, size=32),
+        **{"steps": 1, "batch": 4, "latents": 2, "architecture": "small_mlp", "progress": False},
+    )[0]
+    for model, options, message in [
+        (fleet[0], {"member": "mean"}, "model of beta_vae has no members to choose from"),
+        (fleet[0], {"member": 1}, "has no members to choose from; leave the member out"),
+        (ensemble, {"member": 3}, "has members 0 to 2, but got 3"),
+        (ensemble, {"member": -1}, "has members 0 to 2, but got -1"),
+        (ensemble, {"member": "median"}, "its number or 'mean', but got 'median'"),
+        (ensemble, {"member": 1, "spread": True}, "one member have no spread"),
+        (ring, {"member": "mean"}, "member 1 has no map to member 0"),
+    ]:
+        with pytest.raises(UnweaveError, match=message):
+            uw.encode(model, images, progress=False, **options)
+    assert len(uw.encode(ring, images, member=2, progress=False)) == 10
+
+
 def test_the_command_runs_as_a_user_runs_it(saved, images, tmp_path):
     words = ["-m", "unweave", "encode", str(saved), str(images), "-o", "codes.npy"]
     done = subprocess.run(

@@ -214,6 +214,36 @@ def test_one_latent_is_left_where_none_is_active(sprites):
     assert unweaver.active_.tolist() == [unweaver.kl_.argmax()]
 
 
+def test_ensembles_encode_by_one_member_or_by_all(tmp_path):
+    table = np.random.default_rng(0).normal(size=(60, 3))
+    method = uw.methods.VAEEnsemble(members=3)
+    settings = {"seeds": 1, "steps": 2, "latents": 2, "batch": 8}
+    first = uw.Unweaver(method, **settings).fit(table)
+    assert first.agreement_ is None
+    X = first.rows_.pixels(table)
+    other = uw.Unweaver(method, member=2, **settings).fit(table)
+    np.testing.assert_allclose(other.transform(table), first.model_.encode(X, member=2)[0])
+    codes = first.transform(table)
+    np.testing.assert_allclose(
+        other.inverse_transform(codes), other.rows_.restored(first.model_.decode(codes, 2))
+    )
+    assert other.score(table) != first.score(table)
+    whole = uw.Unweaver(method, member="mean", **settings).fit(table)
+    aligned = uw.select.aligned_codes(first.model_, X)
+    np.testing.assert_allclose(whole.transform(table), aligned.mean(0), atol=1e-6)
+    np.testing.assert_allclose(whole.agreement_, uw.select.member_agreement(aligned), atol=1e-5)
+    np.testing.assert_allclose(
+        whole.inverse_transform(codes), first.inverse_transform(codes), atol=1e-6
+    )
+    assert whole.score(table) == pytest.approx(first.score(table))
+    again = uw.Unweaver.load(whole.save(tmp_path / "fitted"))
+    assert again.member == "mean"
+    np.testing.assert_array_equal(again.agreement_, whole.agreement_)
+    np.testing.assert_array_equal(again.transform(table), whole.transform(table))
+    with pytest.raises(UnweaveError, match="no members to choose from"):
+        uw.Unweaver(member="mean", strengths=1, **settings).fit(table)
+
+
 def test_codes_as_a_data_frame(fitted, sprites):
     framed = clone(fitted).set_params(**QUICK).set_output(transform="pandas")
     codes = framed.fit_transform(sprites[0])

@@ -52,6 +52,8 @@ data_app = SubcommandApp()
 app.command(data_app, name="data", help="The data sets: list, prepare, show, export.")
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
+theory_app = SubcommandApp()
+app.command(theory_app, name="theory", help="Small exact experiments: vi-bias.")
 
 
 @data_app.command(name="list")
@@ -367,7 +369,7 @@ def show(
         arg(
             metavar="KIND",
             help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
-            "kl or training.",
+            "members, activity, kl or training.",
         ),
     ] = "traversals",
     out: Annotated[
@@ -387,6 +389,7 @@ def show(
     inactive: Literal["grey", "hide"] | None = None,
     latents: tuple[int, int] | None = None,
     over: tuple[str, str] | None = None,
+    by: int | str | None = None,
     size: int | None = None,
     channels: int | None = None,
     factors: Path | None = None,
@@ -408,6 +411,7 @@ def show(
         inactive: Draw latents that say nothing in grey, or hide them.
         latents: The two of a pair; by default those that say most.
         over: The two factors of position maps; by default the positions.
+        by: Show activity for each value of a factor, or for so many groups of similar images.
         size: For your own images: the side to which they are resized, 32, 64 or 128.
         channels: For your own images: 1 makes all grey, 3 makes all coloured.
         factors: For your own images: a CSV file of what made them.
@@ -427,6 +431,7 @@ def show(
         "inactive": inactive,
         "latents": latents,
         "over": over,
+        "by": by,
     }
     show_model(model, kind, out, data, overwrite, loading, options)
 
@@ -444,7 +449,16 @@ def encode(
     out: Annotated[
         Path, arg(aliases=["-o"], metavar="FILE", help="A .csv, .parquet or .npy file to write.")
     ] = Path("codes.csv"),
+    member: Annotated[
+        int | Literal["mean"],
+        arg(
+            metavar="N|mean",
+            help="Of an ensemble: which member encodes, or the mean of all, brought into the "
+            "order of the first; how far they agree is then said, and written beside the codes.",
+        ),
+    ] = 0,
     logvar: bool = False,
+    spread: bool = False,
     seed: int = 0,
     device: Literal["cpu", "cuda"] | None = None,
     path: PathOption = None,
@@ -458,6 +472,7 @@ def encode(
 
     Args:
         logvar: Add the log-variances of the codes.
+        spread: Add how far the codes of members lie apart; with --member mean.
         seed: For what is random in the images.
         device: By default a GPU where there is one.
         overwrite: Replace the file if it is already there.
@@ -465,7 +480,16 @@ def encode(
     from unweave.cli_encode import encode_images
 
     encode_images(
-        model, source, out, overwrite, logvar=logvar, seed=seed, device=device, path=path
+        model,
+        source,
+        out,
+        overwrite,
+        member=member,
+        logvar=logvar,
+        spread=spread,
+        seed=seed,
+        device=device,
+        path=path,
     )
 
 
@@ -706,6 +730,41 @@ def reproduce(
         list_recipes(name)
     else:
         reproduce_recipe(name, scale, out, on, plan, yes)
+
+
+@theory_app.command(name="vi-bias")
+def theory_vi_bias(
+    experiments: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="EXPERIMENT…", help="rotation, over-complete, beta or ica; by default all."),
+    ] = (),
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where figures and tables go.")
+    ] = Path("vi-bias"),
+    betas: Annotated[
+        tuple[float, ...] | None,
+        arg(metavar="X…", help="Of beta (by default 1, 2, 5, 10) and of ica (1 and 5)."),
+    ] = None,
+    steps: int | None = None,
+    seed: int = 0,
+    ending: Literal["png", "svg"] = "png",
+    animate: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Show what variational inference prefers, in models small enough to solve.
+
+    Example: unweave theory vi-bias ica --steps 2500 --animate
+
+    Args:
+        steps: Of ica; by default 1,000.
+        seed: Of the data of ica.
+        ending: Of the figures.
+        animate: Write ica.gif too, where components move as they are learned.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_vi_bias
+
+    show_vi_bias(experiments, out, betas, steps, seed, ending, animate, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

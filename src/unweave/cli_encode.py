@@ -1,5 +1,6 @@
 """The commands `unweave encode` and `unweave export`: what they read, write and print."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,15 @@ import numpy as np
 import pandas as pd
 
 from unweave.data.cache import whole_file
-from unweave.encoding import encode, images_for, open_model
+from unweave.encoding import MEAN, Member, check_member, encode, images_for, open_model
 from unweave.evaluation.files import check_out, write_table
 from unweave.progress import say
 
 __all__ = ["encode_images", "export_model"]
 
 TABLES = (".csv", ".parquet", ".npy")
+AGREEMENT = ".agreement.csv"
+"""How the file ends that says where members agree, beside the codes."""
 NAMED = 3
 """So many broken files the loader names itself."""
 
@@ -24,23 +27,60 @@ def encode_images(
     out: Path,
     overwrite: bool,
     *,
+    member: Member,
     logvar: bool,
+    spread: bool,
     seed: int,
     device: str | None,
     path: Path | None,
 ) -> None:
     """Write the codes of images into a file, and say what was left out."""
     check_out(out, TABLES, overwrite)
+    beside = out.with_suffix(AGREEMENT)
+    if member == MEAN:
+        check_out(beside, TABLES, overwrite)
     model = open_model(folder)
+    check_member(model, member)
     options: dict[str, Any] = {} if path is None else {"path": path}
     data = images_for(model, source, **options)
     for line in data.skipped[NAMED:]:
         say(f"also left out: {line}")
-    table = encode(model, data, logvar=logvar, seed=seed, device=device)
+    table = encode(
+        model, data, member=member, logvar=logvar, spread=spread, seed=seed, device=device
+    )
     _write(table, out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = "1 image" if len(table) == 1 else f"{len(table):,} images"
     print(f"{images} encoded{lost}, {model.config.latents} latents each: {out}")
+    count = model.config.method.copies
+    if table.attrs:
+        write_table(_agreement(table), beside)
+        print(f"{_in_words(table.attrs, count)}: {beside}")
+    elif count > 1 and member != MEAN:
+        print(f"By member {member} of {count}; --member mean takes all of them.")
+
+
+def _agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per latent: how far members agree on it, and that in a word."""
+    return pd.DataFrame(
+        {
+            "latent": list(table.attrs["agreement"]),
+            **{name: list(values.values()) for name, values in table.attrs.items()},
+        }
+    )
+
+
+def _in_words(said: Mapping[str, Mapping[str, Any]], count: int) -> str:
+    """Where members agree, with numbers, and where they do not."""
+    agreement, verdicts = said["agreement"], said["members"]
+    listed = {
+        verdict: [f"{name} {agreement[name]:.2f}" for name, v in verdicts.items() if v == verdict]
+        for verdict in ("agree", "disagree")
+    }
+    unused = [name for name, verdict in verdicts.items() if verdict == "unused"]
+    parts = [f"{verdict} on {', '.join(names)}" for verdict, names in listed.items() if names]
+    parts += [f"do not use {', '.join(unused)}"] if unused else []
+    return f"{count} members {'; '.join(parts)}"
 
 
 def _write(table: pd.DataFrame, out: Path) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find
 from unweave.recipes.running import compare, default_folder, study_of, train
 
-__all__ = ["list_recipes", "reproduce_recipe"]
+__all__ = ["list_recipes", "print_table", "reproduce_recipe"]
 
 PRINTED = ("published", "spread")
 
@@ -19,7 +19,7 @@ def list_recipes(paper: str | None = None) -> None:
         if paper in (None, name):
             print(f"\n{citation}")
             recipes = [recipe for recipe in RECIPES.values() if recipe.paper == name]
-            _print(
+            print_table(
                 pd.DataFrame(
                     [
                         {"name": r.name, "where": r.where, "what": r.title, "status": r.status}
@@ -46,17 +46,17 @@ def reproduce_recipe(
     if recipe.extend is not None:
         table = recipe.extend(table, folder)
     found = compare(recipe, table, folder)
-    _print(_obtained(found.frame))
+    print_table(_obtained(found.frame))
     for sentence in found.sentences:
         print(sentence)
-    if scale != "paper":
+    if recipe.studies and scale != "paper":
         print(f"\nScale {scale}: {SCALES[scale]}.")
     print("Saved: " + ", ".join(str(file) for file in found.files))
 
 
 def _only_published(recipe: Recipe) -> None:
     """What can be said of a recipe that cannot be run."""
-    _print(recipe.published())
+    print_table(recipe.published())
     if recipe.waits_for:
         raise RecipeError(f"{recipe.name} cannot be run yet: it waits for {recipe.waits_for}")
     print("This is for reference: there is nothing to obtain.")
@@ -97,7 +97,7 @@ def _obtained(frame: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _print(frame: pd.DataFrame) -> None:
+def print_table(frame: pd.DataFrame) -> None:
     """A table, numbers to the right, as wide as it needs to be."""
     from rich import box
     from rich.console import Console

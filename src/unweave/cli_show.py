@@ -44,6 +44,8 @@ KINDS: Mapping[str, Kind] = {
     "animation": Kind("animate", ANIMATIONS, START | {"inactive"}),
     "pairwise": Kind("pairwise", PICTURES, START | {"latents", "columns"}),
     "position": Kind("position_maps", FIGURES, frozenset({"over", "inactive", "seed"})),
+    "members": Kind("members", PICTURES, START | {"columns", "inactive"}),
+    "activity": Kind("activity", FIGURES, frozenset({"by", "seed"})),
     "polarised": Kind("polarised", FIGURES, frozenset({"seed"})),
     "kl": Kind("kl_over_training", FIGURES, frozenset(), data=False),
     "training": Kind("training", FIGURES, frozenset(), data=False, several=True),

@@ -18,7 +18,7 @@ from unweave.data import load
 from unweave.errors import UnknownNameError
 from unweave.fleet.train import train
 from unweave.methods import METHODS, Method
-from unweave.methods.base import Strength
+from unweave.methods.base import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
 
@@ -29,6 +29,7 @@ SEVERAL = {
     Strength: tuple[float, ...],
     int: tuple[int, ...],
     str: tuple[str, ...],
+    OfModel: tuple[str, ...],
     bool: tuple[bool, ...],
 }
 

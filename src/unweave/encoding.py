@@ -1,8 +1,9 @@
 """Codes of any images by a trained model, as a table."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -17,19 +18,28 @@ from unweave.fleet.models import CONFIG, Model
 from unweave.fleet.models import load as load_model
 from unweave.fleet.train import chosen_device
 from unweave.progress import lines
+from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations
 
-__all__ = ["encode", "images_for", "open_model"]
+__all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "open_model"]
+
+MEAN: Literal["mean"] = "mean"
+Member = int | Literal["mean"]
+"""A member of an ensemble, or the mean of all of them."""
 
 BEST = "best"
 """Where a fit keeps the model that it chose."""
 ROWS_AT_ONCE = 8_192
+COMPARED = 10_000
+"""Images, at most, on which the codes of members are compared."""
 
 
 def encode(
     model: Model | str | Path,
     source: Any,
     *,
+    member: Member = 0,
     logvar: bool = False,
+    spread: bool = False,
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = True,
@@ -41,14 +51,20 @@ def encode(
         model: A model, the folder of one, or a folder that has it in `best`.
         source: A data set, or what `uw.data.load` takes; your own images are resized and made grey
             or coloured as the model needs them.
-        logvar: Whether to add the log-variances of the codes.
+        member: Of an ensemble: the number of the member that encodes, its latents in its own
+            order; or `"mean"`: the mean of all members, the latents of each as those of the first.
+        logvar: Whether to add the log-variances of the codes; of the mean, that of the mean σ².
+        spread: Whether to add the standard deviation of codes over members; with `"mean"`.
         seed: For a data set whose images are random given their factors, the draw to encode.
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         options: Of `uw.data.load`, where `source` is a name.
 
     Returns:
-        `file`, where each image has one, the means `z0`, `z1` …, then `logvar0`, `logvar1` ….
+        `file`, where each image has one, the means `z0`, `z1` …, then `logvar0`, `logvar1` …, then
+        `spread0`, `spread1` …. With `"mean"` and at least two images, `table.attrs["agreement"]`
+        says of each latent how far members agree, and `table.attrs["members"]` whether they
+        `"agree"`, `"disagree"`, or leave it `"unused"`.
 
     Example:
         >>> import unweave as uw
@@ -67,20 +83,64 @@ def encode(
             f"this model takes images of {_size(model.shape)}, but {data.name} has "
             f"{_size(data.shape)}; give images like those that it learned from"
         )
-    count, latents = len(data), model.config.latents
-    codes = np.empty((count, 2 * latents), np.float32)
-    near, placed = data.to(place), model.to(place)
-    with lines({"encoding images": count}, shown=progress) as advance:
-        for start in range(0, count, ROWS_AT_ONCE):
-            rows = np.arange(start, min(start + ROWS_AT_ONCE, count))
-            codes[rows] = np.concatenate(placed.encode(near.inputs(rows, seed)), 1)
+    check_member(model, member)
+    if spread and member != MEAN:
+        raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
+    near, placed = data.to(place), cast(Model, model.to(place))
+    asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
+    names = [f"{part}{latent}" for part in asked for latent in range(model.config.latents)]
+    codes = np.empty((len(data), len(names)), np.float32)
+    compared = np.zeros(len(data), bool)
+    compared[np.random.default_rng(0).permutation(len(data))[:COMPARED]] = True
+    sample: list[Aligned] = []
+    with lines({"encoding images": len(data)}, shown=progress) as advance:
+        for start in range(0, len(data), ROWS_AT_ONCE):
+            rows = np.arange(start, min(start + ROWS_AT_ONCE, len(data)))
+            images = near.inputs(rows, seed)
+            if member == MEAN:
+                aligned = aligned_posteriors(placed, images)
+                sample.append(aligned.only(compared[rows]))
+                parts = {"z": aligned.mean, "logvar": aligned.logvar, "spread": aligned.spread}
+            else:
+                mean, logvars = placed.encode(images, member=member)
+                parts = {"z": mean, "logvar": logvars}
+            codes[rows] = np.concatenate([parts[part] for part in asked], 1)
             advance("encoding images", len(rows))
-    names = [f"{part}{latent}" for part in ("z", "logvar") for latent in range(latents)]
-    kept = names if logvar else names[:latents]
-    table = pd.DataFrame(codes[:, : len(kept)], columns=kept)
+    table = pd.DataFrame(codes, columns=names)
+    if len(data) > 1 and sample:
+        table.attrs = _agreement(sample)
     if data.files:
         table.insert(0, "file", data.files)
     return table
+
+
+def check_member(model: Model, member: Any) -> None:
+    """Refuse a member that a model does not have."""
+    method, number = model.config.method, type(member) is int
+    if member != MEAN and not number:
+        raise UnweaveError(f"a member is its number or {MEAN!r}, but got {member!r}")
+    if number and member in range(method.copies):
+        return
+    if method.copies == 1:
+        raise UnweaveError(
+            f"this model of {method.name} has no members to choose from; leave the member out, or "
+            "train vae_ensemble"
+        )
+    if number:
+        raise UnweaveError(f"this ensemble has members 0 to {method.copies - 1}, but got {member}")
+    signed_permutations(model)  # refuses members without a map to the first
+
+
+def _agreement(sample: Sequence[Aligned]) -> dict[str, dict[str, Any]]:
+    """How far members agree on each latent, and that in a word."""
+    means = np.concatenate([part.means for part in sample], 1)
+    logvars = np.concatenate([part.logvars for part in sample], 1)
+    whole = Aligned(means, logvars, sample[0].ways)
+    names = [f"z{latent}" for latent in range(whole.means.shape[2])]
+    return {
+        "agreement": dict(zip(names, whole.agreement.tolist(), strict=True)),
+        "members": dict(zip(names, whole.verdicts, strict=True)),
+    }
 
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:

@@ -19,6 +19,7 @@ from unweave.data.arrays import as_store
 from unweave.data.cache import write_errors
 from unweave.data.dataset import Dataset
 from unweave.data.stores import Floats
+from unweave.encoding import MEAN, Member, check_member
 from unweave.errors import DataError, UnknownNameError
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
@@ -28,7 +29,8 @@ from unweave.fleet.train import chosen_device
 from unweave.methods import METHODS, Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam
-from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_of_latents
+from unweave.select.ensembles import aligned_posteriors
+from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_in_use
 from unweave.streams import Stream
 
 __all__ = ["InputError", "Unweaver"]
@@ -126,6 +128,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         latents: Size of the code.
         active: Whether codes have only the latents that carry more than 0.01 nats, those that
             carry most first (one at least), in place of all in the model's order.
+        member: Of ensembles (`method="vae-ensemble"`): the number of the member that encodes, or
+            `"mean"`: the mean of all, the latents of each as those of the first, which decodes.
         shape: Height, width and, if more than one, channels, where rows of X are images.
         architecture: Of `ARCHITECTURES`; by default as above.
         likelihood: Of `LIKELIHOODS`; by default `"bernoulli"` for images, `"narrow_gaussian"` for
@@ -142,6 +146,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ranking_: The models, best first.
         kl_: What each latent carries on the rows of training, in nats, `[latents]`.
         active_: The latents that carry more than 0.01 nats, those that carry most first.
+        agreement_: Where `member` is `"mean"`: how far members agree on each latent, see
+            `uw.select.member_agreement`, `[latents]`; else None.
         rows_: How rows become what networks see.
         n_features_in_: Numbers in a row of X.
 
@@ -162,6 +168,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         minutes: float = MINUTES,
         latents: int = 10,
         active: bool = False,
+        member: Member = 0,
         shape: Sequence[int] | None = None,
         architecture: str | None = None,
         likelihood: str | None = None,
@@ -178,6 +185,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.minutes = minutes
         self.latents = latents
         self.active = active
+        self.member = member
         self.shape = shape
         self.architecture = architecture
         self.likelihood = likelihood
@@ -214,9 +222,15 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking
-        means, logvars = self._encode(pixels[drawn_rows(data, ROWS, seed=0)])
-        self.kl_: np.ndarray = kl_of_latents(means[None], logvars[None])[0]
+        check_member(self.model_, self.member)
+        drawn = pixels[drawn_rows(data, ROWS, seed=0)]
+        means, logvars = self._encode(drawn)
+        self.kl_: np.ndarray = kl_in_use(means[None], logvars[None])[0]
         self._centre = means.mean(0)
+        together = self.member == MEAN
+        self.agreement_: np.ndarray | None = (
+            aligned_posteriors(self._placed(), drawn).agreement if together else None
+        )
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -236,21 +250,21 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"codes have {len(columns)} columns here, but X has {given.shape[1]}")
         codes = np.tile(self._centre, (len(given), 1))
         codes[:, columns] = given
-        return self.rows_.restored(self._placed().decode(codes))
+        return self.rows_.restored(self._placed().decode(codes, self._decoder()))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - every estimator takes y
         """The mean ELBO in nats per image, higher is better: log p(x|z) - KL(q(z|x) ‖ N(0, I)).
 
         One z is drawn for each image, always with the same noise. A Gaussian is without its
-        constant, which is the same for all models.
+        constant, which is the same for all models. With `member="mean"` it is the first member's.
         """
         pixels = self._pixels(X)
         model, total = self._placed(), 0.0
         for start, part in _parts(pixels):
-            mean, logvar = model.encode(part)
+            mean, logvar = model.encode(part, member=self._decoder())
             places = torch.arange(start, start + len(part))
             noise = Stream(0, "score").normal(places, mean.shape[1]).numpy()
-            decoded = model.decode(mean + np.exp(logvar / 2) * noise)
+            decoded = model.decode(mean + np.exp(logvar / 2) * noise, self._decoder())
             total += log_likelihood(part, decoded, model.config.likelihood).sum()
             total -= kl_divergence(mean, logvar).sum()
         return float(total / len(pixels))
@@ -307,6 +321,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             fitted.rows_ = _rows_from(note["rows"])
             fitted.kl_ = np.array(note["kl"])
             fitted._centre = np.array(note["centre"], np.float32)
+            agreement = note.get("agreement")
+            fitted.agreement_ = None if agreement is None else np.array(agreement)
             fitted.n_features_in_ = note["n_features_in"]
             if note["feature_names_in"] is not None:
                 fitted.feature_names_in_ = np.array(note["feature_names_in"], dtype=object)
@@ -336,6 +352,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "rows": asdict(self.rows_),
             "kl": self.kl_,
             "centre": self._centre,
+            "agreement": self.agreement_,
             "n_features_in": self.n_features_in_,
             "feature_names_in": names,
         }
@@ -431,9 +448,19 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.to(self._device())  # type: ignore[return-value] # of its own type
 
     def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        model = self._placed()
-        means, logvars = zip(*(model.encode(part) for _, part in _parts(pixels)), strict=True)
+        found = [self._posterior(part) for _, part in _parts(pixels)]
+        means, logvars = zip(*found, strict=True)
         return np.concatenate(means), np.concatenate(logvars)
+
+    def _posterior(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.member != MEAN:
+            return self._placed().encode(pixels, member=self.member)
+        aligned = aligned_posteriors(self._placed(), pixels)
+        return aligned.mean, aligned.logvar
+
+    def _decoder(self) -> int:
+        """The member that decodes codes; those of all members are in the order of the first."""
+        return 0 if self.member == MEAN else self.member
 
 
 def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

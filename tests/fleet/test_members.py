@@ -19,6 +19,9 @@ from unweave.fleet.size import room
 from unweave.methods import EnsembleMember, VAEEnsemble
 from unweave.methods.base import member_seeds
 from unweave.onnx_export import export_onnx
+from unweave.select.dto import NORMS, distance_to_orthogonality, dto_pairs
+from unweave.select.latents import Latents
+from unweave.select.maps import map_distances
 
 N = 3
 SETTINGS = {"batch": 8, "latents": 4, "architecture": "small_mlp", "optimiser": uw.Adam(lr=1e-3)}
@@ -267,3 +270,40 @@ def test_a_file_of_another_number_of_members_is_damaged(fleet, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnweaveError, match=r"damaged \(3 members in place of 2\)"):
         uw.load(folder)
+
+
+def test_curves_follow_the_distance_to_orthogonality(fleet, sprites):
+    """Of learned maps, and of the best maps between the codes of the watched images."""
+    seen = fleet[1].curve.iloc[-1]
+    learned = map_distances(fleet[1].maps)
+    for norm in NORMS:
+        assert seen[f"dto_{norm}"] == pytest.approx(learned[norm].mean(), rel=1e-5)
+    watched = np.random.default_rng(0).permutation(len(sprites))[:128]
+    codes = [member.encode(sprites.images(watched)) for member in fleet[1].members]
+    latents = Latents([mean for mean, _ in codes], [logvar for _, logvar in codes])
+    pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
+    best = [np.linalg.lstsq(latents.means[i], latents.means[j], rcond=None)[0].T for i, j in pairs]
+    for norm in NORMS:
+        expected = np.mean([distance_to_orthogonality(one)[norm] for one in best])
+        assert seen[f"fit_dto_{norm}"] == pytest.approx(expected, rel=1e-2)
+    expected = np.mean([dto_pairs(latents)[pair] for pair in pairs])
+    assert seen["fit_dto"] == pytest.approx(expected, rel=1e-2)
+
+
+def test_members_trained_apart_have_only_the_distance_of_best_maps(sprites):
+    (apart,) = training.train_runs(runs(steps=2, neighbours=0)[:1], sprites, progress=False)
+    assert [name for name in apart.curve if "dto" in name] == [
+        "fit_dto_frobenius",
+        "fit_dto_mean_l1",
+        "fit_dto",
+    ]
+    assert np.isfinite(apart.curve["fit_dto_mean_l1"].iloc[-1])
+
+
+def test_an_ensemble_that_diverged_is_not_looked_at(sprites):
+    engine = Engine(runs(), sprites, "cpu")
+    engine.alive[0] = False
+    engine.players["model"].working[:N] = torch.nan
+    seen = engine.glance()
+    assert seen[:, 0].isnan().all()
+    assert seen[:, 1].isfinite().all()

@@ -215,7 +215,7 @@ def test_a_stack_keeps_what_is_shared():
 
 def test_methods_are_found_by_their_names():
     assert list(METHODS) == [method.name for method in METHODS.values()]
-    assert len(METHODS) == 11
+    assert len(METHODS) == 13
     assert all(issubclass(method, Method) for method in METHODS.values())
     assert not set(METHODS) & set(PARTS)
 

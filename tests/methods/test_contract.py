@@ -11,12 +11,16 @@ import unweave as uw
 from unweave.data.catalog import DATASETS
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.methods import METHODS, BetaTCVAE, Losses, VAEEnsemble
+from unweave.methods import ISATCVAE, METHODS, BetaTCVAE, Losses, VAEEnsemble
 from unweave.streams import Stream
 
 CASES = {name: (kind, {}) for name, kind in METHODS.items()} | {
     f"beta_tc_vae {estimator}": (BetaTCVAE, {"estimator": estimator})
     for estimator in ("weighted", "stratified")
+}
+CASES |= {
+    f"isa_tc_vae {scale}": (ISATCVAE, {"scale": scale, "exact_entropy": True})
+    for scale in ("unit", "reference")
 }
 CASES |= {
     f"vae_ensemble {' '.join(map(str, settings.values()))}": (VAEEnsemble, settings)
@@ -28,6 +32,8 @@ CASES |= {
 }
 FIELDS = [(kind, field) for kind in METHODS.values() for field in kind.stackable()]
 NOISELESS = ("ae",)
+OF_PRIORS = {"p0": "kl", "p": "kl"}
+"""What strengths of a prior change besides."""
 
 every_case = pytest.mark.parametrize(("kind", "settings"), CASES.values(), ids=CASES)
 every_method = pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)
@@ -101,13 +107,14 @@ def test_a_models_strength_changes_that_models_loss_only(fleet, kind, field):
     after = fleet.losses(*methods)
     changed = before.players["model"] != after.players["model"]
     assert changed.tolist() == [False, True, False]
-    equal(others_of(before), others_of(after))
+    equal(others_of(before, field), others_of(after, field))
 
 
-def others_of(losses):
-    """All but the loss of the player "model", on which alone strengths act."""
-    others = {name: loss for name, loss in losses.players.items() if name != "model"}
-    return Losses(others, losses.terms)
+def others_of(losses, field):
+    """All but the loss of the player "model", on which alone strengths act; but for priors."""
+    players = {name: loss for name, loss in losses.players.items() if name != "model"}
+    terms = {name: term for name, term in losses.terms.items() if name != OF_PRIORS.get(field)}
+    return Losses(players, terms)
 
 
 def with_gradients(fleet):

@@ -98,9 +98,10 @@ def textbook(fleet, m, method):
                 distances.append(distance)
     kls = [mean(kl_to_prior(*q) for q in posteriors[i]) for i in range(N)]
     assert (len(own) + len(cross), len(kls), len(distances)) == (N**2, N, N * (N - 1))
+    objectives = TURNS.get(method.objective, [(method.objective, None)] * N)
     loss = sum(own) + sum(
-        REGULARISERS[method.objective](method.strength, posteriors[i], codes[i], kls[i])
-        for i in range(N)
+        REGULARISERS[name](strength or method.strength, posteriors[i], codes[i], kls[i])
+        for i, (name, strength) in enumerate(objectives)
     )
     terms = {"reconstruction": mean(own), "kl": mean(kls)}
     if method.cross_reconstruction:
@@ -149,9 +150,20 @@ REGULARISERS = {
 }
 
 
+TURNS = {
+    "beta_tc_vae=3 + dip_vae_i": [("beta_tc_vae", 3), ("dip_vae_i", None), ("beta_tc_vae", 3)],
+    "dip_vae_ii+beta_vae=2+beta_vae=7+beta_vae": [
+        ("dip_vae_ii", None),
+        ("beta_vae", 2),
+        ("beta_vae", 7),
+    ],
+}
+"""What the three members of a mixture minimise, and their own strengths."""
+
+
 @pytest.mark.parametrize("alignment", [True, False])
 @pytest.mark.parametrize("cross_reconstruction", [True, False])
-@pytest.mark.parametrize("objective", REGULARISERS)
+@pytest.mark.parametrize("objective", [*REGULARISERS, *TURNS])
 def test_losses_are_those_of_the_textbook(fleet, objective, cross_reconstruction, alignment):
     methods = ensembles(
         objective=objective, cross_reconstruction=cross_reconstruction, alignment=alignment
@@ -443,6 +455,12 @@ def test_the_numbers_of_parameters_are_the_published_ones():
         ({"gamma_steps": -1}, "gamma_steps must be"),
         ({"alignment": 1}, "alignment must be True or False, but got 1"),
         ({"objective": "beta"}, "no objective of members is called 'beta'"),
+        ({"objective": "beta_vae+beta"}, "no objective of members is called 'beta'"),
+        (
+            {"objective": "beta_vae=four"},
+            "beta_vae must be a number of at least 0, but got 'four'",
+        ),
+        ({"objective": "beta_vae=-1"}, "at least 0, but got '-1'"),
         ({"gamma": -1}, "gamma must be at least 0"),
     ],
 )

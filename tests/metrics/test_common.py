@@ -11,7 +11,7 @@ import unweave as uw
 from unweave.metrics import CLASSIC, METRICS, MetricError
 
 ALL = sorted(METRICS)
-WITH_FACTORS = [name for name in ALL if METRICS[name].needs in ("factors", "pairs")]
+WITH_FACTORS = [name for name in ALL if METRICS[name].needs in ("factors", "pairs", "densities")]
 SIZES = (3, 4, 5)
 ROWS = 600
 # Small enough for many runs; rows and codes are few, so the scores do not need the protocol's.
@@ -43,7 +43,7 @@ def score(name, codes, factors, seed=0, logvars=None):
     """The headline, with what else the metric needs."""
     extra = dict(QUICK.get(name, {}))
     generator = np.random.default_rng(5)
-    if METRICS[name].needs in ("posterior", "images"):
+    if METRICS[name].needs in ("posterior", "densities", "images"):
         spread = generator.normal(-2, 1, np.shape(codes))
         extra["logvars"] = spread if logvars is None else logvars
     if METRICS[name].needs == "images":
@@ -119,8 +119,9 @@ def test_inputs_are_left_alone(name, codes, factors):
     assert (copies[1] == factors).all()
 
 
-# Trees choose between equal splits, and solvers stop, a little differently.
+# Trees choose between equal splits, solvers stop, and noise falls, a little differently.
 PERMUTED = {
+    "mig_density": 0.03,
     "dci": 0.01,
     "downstream": 0.02,
     "reduced_downstream": 0.02,
@@ -148,7 +149,12 @@ def test_sign_of_codes(name, codes, factors, plain):
 
 # Regularised models see the scale; IRS weighs codes by it; the rest are measured in its units.
 RESCALED = {"beta_vae": 0.05, "z_diff": 0.05, "sap": 0.05, "irs": 0.3}
-IN_UNITS_OF_THE_CODE = {"elbo", "polarised_regime", "gaussian_wasserstein_correlation"}
+IN_UNITS_OF_THE_CODE = {
+    "elbo",
+    "polarised_regime",
+    "gaussian_wasserstein_correlation",
+    "mig_density",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in IN_UNITS_OF_THE_CODE])
@@ -164,7 +170,7 @@ def test_scale_matters_where_it_is_said_to(name, codes, factors, plain):
 
 
 # Sampled or cut into other rows to learn from and to test on.
-SAMPLED = ("beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var")
+SAMPLED = ("beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var", "mig_density")
 LEARNED = ("dci", "sap", "dci_es", "downstream", "reduced_downstream", "strong_generalisation")
 REORDERED = dict.fromkeys((*SAMPLED, *LEARNED), 0.08)
 

@@ -6,7 +6,7 @@ import pytest
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, VAEEnsemble
-from unweave.select import aligned_codes, member_agreement
+from unweave.select import aligned_codes, aligned_posteriors, member_agreement
 from unweave.select.dto import nearest_signed_permutation
 from unweave.streams import Stream
 
@@ -64,6 +64,28 @@ def test_agreement_is_the_mean_correlation_with_the_first_member():
     assert found[2] == pytest.approx(alone / 2)
 
 
+def test_members_are_brought_into_the_order_of_the_first(planted, data):
+    quick = {**SETTINGS, "steps": 3, "latents": 4}
+    trained = uw.train(VAEEnsemble(members=3), data, **quick)[0]
+    ensemble, ways = planted(trained, data)
+    found = aligned_posteriors(ensemble, data)
+    np.testing.assert_array_equal(found.ways, ways)
+    assert found.latents.tolist() == [[0, 1, 2, 3], [1, 0, 2, 3], [3, 1, 0, 2]]
+    assert found.signs.tolist() == [[1, 1, 1, 1], [1, -1, 1, 1], [1, 1, -1, -1]]
+    first = ensemble.encode(data)[0]
+    for member in (1, 2):
+        np.testing.assert_allclose(found.means[member, :, :3], first[:, :3], atol=1e-5)
+        own = ensemble.encode(data, member=member)[0]
+        np.testing.assert_array_equal(found.own(member, found.means[member]), own)
+        assert np.abs(found.means[member, :, 3] - first[:, 3]).max() > 0.1
+    np.testing.assert_allclose(found.agreement[:3], [1, 1, 0], atol=1e-5)
+    assert found.verdicts == ["agree", "agree", "unused", "disagree"]
+    assert found.varies.tolist() == [[True, True, False, True]] * 3
+    np.testing.assert_allclose(found.mean, found.means.sum(0) / 3, atol=1e-6)
+    np.testing.assert_allclose(found.spread[:, :2], 0, atol=1e-5)
+    np.testing.assert_allclose(found.logvar[0], [-4, -4, -1.5, -4], atol=1e-5)
+
+
 def test_what_cannot_be_aligned_is_one_sentence(model, data):
     with pytest.raises(UnweaveError, match="by one of permutations, maps, not 'lasso'"):
         aligned_codes(model, data, by="lasso")
@@ -73,5 +95,8 @@ def test_what_cannot_be_aligned_is_one_sentence(model, data):
     vae = uw.train(VAE(), data, **{**SETTINGS, "steps": 1})[0]
     with pytest.raises(UnweaveError, match="vae models have no maps"):
         aligned_codes(vae, data)
+    alone = uw.train(VAEEnsemble(members=1), data, **{**SETTINGS, "steps": 1})[0]
+    with pytest.raises(UnweaveError, match="one member, which has nobody to agree with"):
+        aligned_posteriors(alone, data)
     with pytest.raises(UnweaveError, match="at least two members"):
         member_agreement(np.zeros((1, 5, 2)))

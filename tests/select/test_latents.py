@@ -8,7 +8,14 @@ import torch
 
 import unweave as uw
 from unweave.errors import DataError
-from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, latents_of
+from unweave.select.latents import (
+    INFORMATIVE_KL,
+    Latents,
+    SelectionError,
+    drawn_rows,
+    encoded,
+    latents_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +74,14 @@ def test_fewer_rows_are_the_first_of_more(data):
     assert len(drawn_rows(data, 10**6, 3)) == len(data)
     with pytest.raises(SelectionError, match="at least 2"):
         drawn_rows(data, 1, 0)
+
+
+def test_a_latent_of_little_noise_that_never_varies_is_not_informative():
+    means = np.random.default_rng(0).normal(size=(1, 500, 3)) * [1, 0.05, 0.2]
+    found = Latents(means, np.log(np.broadcast_to([0.05, 0.05, 0.05], means.shape)))
+    assert found.informative.tolist() == [[True, False, True]]
+    assert found.kl[0, 1] == INFORMATIVE_KL
+    assert found.kl[0, 0] == pytest.approx(1.52, abs=0.1)
 
 
 def test_models_of_several_fleets_are_encoded_in_their_order(data):

@@ -67,6 +67,14 @@ def asleep(trained):
 
 
 @pytest.fixture(scope="session")
+def ensemble(sprites, planted):
+    """Three members that agree on latents 0 and 1, do not use 2, disagree on 3; their ways."""
+    quick = {"steps": 1, "batch": 8, "latents": 4, "architecture": "small_mlp"}
+    (trained,) = uw.train(uw.methods.VAEEnsemble(members=3), sprites, progress=False, **quick)
+    return planted(trained, sprites)
+
+
+@pytest.fixture(scope="session")
 def lost(model):
     """A model that diverged."""
     return replace(model, diverged_at=np.array([2]))

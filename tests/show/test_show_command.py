@@ -29,10 +29,16 @@ def call(capsys, *words):
     return code, said.out + said.err
 
 
+@pytest.fixture(scope="module")
+def together(ensemble, tmp_path_factory):
+    """The folder of an ensemble."""
+    return ensemble[0].save(tmp_path_factory.mktemp("show") / "ensemble")
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind(folder, tmp_path, monkeypatch, capsys, kind):
+def test_every_kind(folder, together, tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
-    code, said = call(capsys, folder, "--kind", kind)
+    code, said = call(capsys, together if kind == "members" else folder, "--kind", kind)
     assert code == 0, said
     (path,) = tmp_path.iterdir()
     assert path.name == f"{kind}.gif" if kind == "animation" else f"{kind}.png"
@@ -77,6 +83,20 @@ def test_flags_reach_the_picture_and_data_are_those_of_training(
     assert "scale ↓" in text
 
 
+def test_members_are_drawn_as_said(together, ensemble, sprites, tmp_path, capsys):
+    flags = ["--kind", "members", "--index", 7, "--columns", 2, "--inactive", "hide"]
+    code, said = call(capsys, together, "-o", tmp_path / "a.png", *flags)
+    assert code == 0, said
+    expected = uw.show.members(ensemble[0], sprites, 7, 2, inactive="hide")
+    with Image.open(tmp_path / "a.png") as file:
+        np.testing.assert_array_equal(np.asarray(file), np.asarray(expected))
+    for by, words in (("shape", ["square", "ellipse", "heart", "σ² by shape"]), (2, ["by group"])):
+        out = tmp_path / f"{by}.svg"
+        code, said = call(capsys, together, "-o", out, "--kind", "activity", "--by", by)
+        assert code == 0, said
+        assert all(word in out.read_text() for word in words)
+
+
 def test_files_are_not_overwritten_unasked(folder, tmp_path, capsys):
     out = tmp_path / "s.png"
     words = [folder, "--kind", "samples", "--count", 2, "-o", out]
@@ -112,6 +132,9 @@ def test_own_images_must_be_named(grey, tmp_path, capsys):
         (["RUN", "--kind", "samples", "--index", "3"], "--index says nothing about samples"),
         (["RUN", "--kind", "samples", "--data", "dsprites"], "--data says nothing about samples"),
         (["RUN", "--kind", "polarised", "-o", "a.gif"], ".png or .svg"),
+        (["RUN", "--kind", "members"], "have no maps between members; train vae_ensemble"),
+        (["RUN", "--kind", "members", "--by", "shape"], "--by says nothing about members"),
+        (["RUN", "--kind", "activity", "--by", "shap"], "did you mean 'shape'"),
         (["RUN", "-o", "a.svg"], ".jpeg or .webp"),
         (["RUN", "-o", "nowhere/a.png"], "there is no folder nowhere"),
         (["RUN", "--index", "9999"], "images 0 … 383, but got index 9,999"),

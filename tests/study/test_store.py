@@ -225,6 +225,35 @@ def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
     assert reading.seconds < 2
 
 
+def test_the_table_has_a_column_for_settings_that_vary(tmp_path):
+    for latents, columns in (([3, 5], {"latents"}), (3, set())):
+        settings = {"batch": 8, "latents": latents}
+        study = Study(data="dsprites", methods={"vae": {}}, settings=settings)
+        store = Store(tmp_path)
+        store.plan(study)
+        runs = {config.hash: config.latents for config in study.runs()}
+        store.ledger.mark(list(runs), "scored", None, [{"mig": 0.5}] * len(runs))
+        table = load(tmp_path).table
+        assert columns == {"latents", "batch"} & set(table)
+        assert all(table["latents"] == table["run"].map(runs)) if columns else len(table) == 1
+
+
+def test_settings_of_an_ensemble_are_not_hidden_by_its_losses_nor_hide_the_strength(tmp_path):
+    study = Study(
+        data="dsprites", methods={"vae_ensemble": {"gamma": [1, 10], "alignment": False}}
+    )
+    store = Store(tmp_path)
+    store.plan(study)
+    found = [{"alignment": 0.5, "kl": 3.0}] * 2
+    store.ledger.mark([c.hash for c in study.runs()], "scored", None, found)
+    table = load(tmp_path).table
+    assert table["strength"].tolist() == table["gamma"].tolist() == [1, 10]
+    assert table["method.strength"].eq(1).all()
+    assert table["alignment"].eq(False).all()
+    assert table["loss.alignment"].eq(0.5).all()
+    assert table["kl"].eq(3).all()
+
+
 def test_a_ledger_is_made_again_in_milliseconds_per_run(done, small):
     """12,600 runs within a minute: 4.7 ms each."""
     study = small(seeds=100, methods={"beta_vae": {"beta": [1, 4, 16]}})

@@ -48,6 +48,18 @@ def test_a_study_is_every_combination():
     assert {(c.batch, c.steps) for c in configs} == {(8, 20)}
 
 
+def test_a_setting_with_several_values_is_trained_with_each():
+    said = {**SAID, "settings": {**SAID["settings"], "latents": [3, 5]}}
+    study = Study.from_dict(said)
+    configs = study.runs()
+    assert len(configs) == 2 * 2 * (3 + 1) * 3 == len({config.hash for config in configs})
+    assert [c.latents for c in configs[:24]] == [3] * 12 + [5] * 12
+    assert {c.batch for c in configs} == {8}
+    alone = Study.from_dict({**said, "settings": {**SAID["settings"], "latents": 5}})
+    assert set(names(alone)) < set(names(study))
+    assert names(Study.from_dict(json.loads(json.dumps(study.to_dict())))) == names(study)
+
+
 def test_a_file_says_the_same_in_yaml_json_and_python(tmp_path):
     files = {"a.yaml": yaml.safe_dump(SAID), "b.json": json.dumps(SAID), "c.py": PYTHON}
     for name, text in files.items():

@@ -32,4 +32,4 @@ def choose(metrics: str | Iterable[str]) -> list[Metric]:
 
 def needs_factors(metric: Metric) -> bool:
     """Whether a metric cannot do without factors."""
-    return metric.needs in ("factors", "pairs")
+    return metric.needs in ("factors", "pairs", "densities")

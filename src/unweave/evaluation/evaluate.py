@@ -126,7 +126,7 @@ class _Job:
             metric.name: Key(
                 metric.name,
                 # Of posteriors there is only one kind.
-                "sampled" if sampled and metric.needs != "posterior" else "mean",
+                "sampled" if sampled and not metric.of_posteriors else "mean",
                 seed,
                 origin,
             )
@@ -229,7 +229,7 @@ def apply(metric: Metric, codes: Posteriors, place: int, sampled: bool) -> Outco
                 "likelihood": codes.fleet.configs[place].likelihood,
             }
             means, factors = means[rows], None
-        elif sampled and metric.needs != "posterior":
+        elif sampled and not metric.of_posteriors:
             options = {"means": means} if "means" in metric.takes else {}
             means = codes.sampled(place)
         elif "logvars" in metric.takes:

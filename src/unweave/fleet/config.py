@@ -115,7 +115,7 @@ class Config:
         """What all runs of one fleet have in common; only those with the same can share one."""
         plain = self.to_dict()
         plain["seed"] = None
-        for name in self.method.stackable():
+        for name in (*self.method.stackable(), *self.method.listed()):
             plain["method"][name] = None
         for name in ("lr", "beta1", "beta2", "eps"):
             plain["optimiser"][name] = None

@@ -38,7 +38,7 @@ WARM_UP = 3
 AT_ONCE = 10
 """Steps in the longer of the two graphs: fewer pauses between replays."""
 WATCHED = 128
-"""Images on which the KL divergence of each latent is followed."""
+"""Images on whose codes the latents are followed."""
 WATCHED_AT_ONCE = 4_096
 """Of them, over all models together, so that a large fleet needs no memory to speak of."""
 
@@ -188,7 +188,8 @@ class Engine:
             parameters = torch.cat(buffers, 1)
             own = optimisers.get(player)
             adam = None if own is None else Adam.stack(own, self.device)
-            working = parameters.to(self.dtype)
+            precise = all(network.precise for network in networks.values())
+            working = parameters if precise else parameters.to(self.dtype)
             moments = Moments.zeros_like(parameters)
             players[player] = Player(networks, parameters, working, moments, adam, copies)
         return players
@@ -304,36 +305,69 @@ class Engine:
         return [losses.players[MODEL], *losses.terms.values(), *others]
 
     @property
-    def latent_terms(self) -> tuple[str, ...]:
-        """What is known of each latent now and then; nothing where a method has no KL."""
+    def glances(self) -> tuple[str, ...]:
+        """What is looked at now and then: the KL of each latent, if any, and what methods add."""
         latents = self.config.latents if "kl" in self.terms else 0
-        return tuple(f"kl_{latent}" for latent in range(latents))
+        of_latents = tuple(f"kl_{latent}" for latent in range(latents))
+        return (*of_latents, *self.config.method.glances(self.config.latents))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of a curve: the step, what the method reports, what is known of each latent."""
-        return ("step", *self.terms, *self.latent_terms)
+        """Of a curve: the step, what the method reports, what is looked at now and then."""
+        return ("step", *self.terms, *self.glances)
+
+    def glance(self) -> Tensor:
+        """What is looked at now and then, `[glances, M]`, on images that are always the same.
+
+        The KL of latents of a model with members is that of the first: latent 3 of another is
+        something else.
+        """
+        seen = torch.full((len(self.configs), len(self.glances)), torch.nan)
+        if not self.glances:
+            return seen.mT
+        mu, logvar = self._watched_codes().unflatten(1, (-1, self.copies)).cpu()
+        kl = 0.5 * (mu**2 + logvar.exp() - logvar - 1)[:, 0].mean(1)
+        own = len(self.config.method.glances(self.config.latents))
+        alive = self.alive.cpu()
+        seen[alive, : len(self.glances) - own] = kl[alive, : len(self.glances) - own]
+        if own:
+            extra = self._extra_parameters()
+            for place in alive.nonzero()[:, 0].tolist():
+                parameters = {
+                    name: value[place * copies : (place + 1) * copies]
+                    for name, (value, copies) in extra.items()
+                }
+                values = self.configs[place].method.glance(
+                    mu[place].numpy(), logvar[place].numpy(), parameters
+                )
+                seen[place, -own:] = torch.tensor(values)
+        return seen.mT
+
+    def _extra_parameters(self) -> dict[str, tuple[Tensor, int]]:
+        """Those beyond encoder and decoder, `[M · n, *shape]` on the host, and n."""
+        return {
+            f"{network}/{name}": (value.cpu(), player.copies)
+            for player in self.players.values()
+            for network, named in player.named(player.parameters).items()
+            for name, value in named.items()
+            if network not in ("encoder", "decoder")
+        }
 
     @torch.no_grad()
-    def kl_of_latents(self) -> Tensor:
-        """The KL divergence of each latent, `[d, M]`, on some images that are always the same.
-
-        Of a model with members it is that of the first: latent 3 of another is something else.
-        """
+    def _watched_codes(self) -> Tensor:
+        """Mean and log-variance of the codes of some images, `[2, M · n, images, d]`."""
         encoder = self.players[MODEL].networks["encoder"]
         parameters = dict(self.players[MODEL].buffers(self.players[MODEL].working))["encoder"]
-        parameters = parameters[:: self.copies]
         order = np.random.default_rng(0).permutation(self.data.support)[:WATCHED]
         chosen = torch.from_numpy(order).to(self.device)
         parts = []
         with matmul_precision(self.config.precision), self._on_device():
-            for part in chosen.split(max(1, WATCHED_AT_ONCE // len(self.configs))):
+            for part in chosen.split(max(1, WATCHED_AT_ONCE // len(parameters))):
                 images = self.data.inputs(part, 0)
-                images = images.expand(len(self.configs), *images.shape)
-                mu, logvar = _apply(encoder, parameters, self.dtype, images).float().chunk(2, -1)
-                parts.append(0.5 * (mu**2 + logvar.exp() - logvar - 1))
-        means = torch.cat(parts, 1).mean(1)
-        return torch.where(self.alive[:, None], means, torch.nan).mT.cpu()
+                images = images.expand(len(parameters), *images.shape)
+                codes = _apply(encoder, parameters, self.dtype, images).float()
+                parts.append(torch.stack(codes.chunk(2, -1)))
+        return torch.cat(parts, 2)
 
     def fetch(self) -> Tensor:
         """The means `[terms, M]` since the last call; NaN for models that have diverged."""
@@ -355,7 +389,8 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
 def _apply(
     network: Network, parameters: Tensor | Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
 ) -> Tensor:
-    return network(parameters, x if x.dtype == torch.uint8 else x.to(dtype))
+    as_it_is = network.precise or x.dtype == torch.uint8
+    return network(parameters, x if as_it_is else x.to(dtype))
 
 
 @contextmanager

@@ -33,7 +33,8 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import matmul_precision, networks_of
 from unweave.methods import Method
 from unweave.methods.base import member_seeds
-from unweave.methods.vae_ensemble import MAPS, VAEEnsemble
+from unweave.methods.isa_vae import ISAVAE
+from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
@@ -149,16 +150,12 @@ class Fleet:
             raise UnweaveError(
                 f"{method.name} models have no maps between members; train vae_ensemble for that"
             )
-        n = method.members
-        maps = np.full((len(self), n, n, latents, latents), np.nan, np.float32)
-        maps[:, range(n), range(n)] = np.eye(latents)
-        if method.mapped:
+        if not method.mapped:
+            learned = np.empty((len(self), method.members, 0, latents, latents), np.float32)
+        else:
             ((_, weight),) = self._networks[MAPS].named(self.parameters[MAPS])
-            learned = weight.cpu().numpy().reshape(len(self), n, -1, latents, latents)
-            for i in range(n):
-                for k in range(method.mapped):
-                    maps[:, i, (i + k + 1) % n] = learned[:, i, k]
-        return maps
+            learned = weight.cpu().numpy().reshape(len(self), method.members, -1, latents, latents)
+        return np.stack([maps_between(of_one) for of_one in learned])
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[M, n, d]` each.
@@ -270,6 +267,16 @@ class Model(Fleet):
     def maps(self) -> np.ndarray:
         """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
         return super().maps[0]
+
+    @property
+    def exponents(self) -> np.ndarray:
+        """p₀ and those of all subspaces of an ISA-VAE's prior, float32, as its layout has them."""
+        method = self.config.method
+        if not isinstance(method, ISAVAE):
+            raise UnweaveError(
+                f"{method.name} models have no exponents; train isa_vae or isa_tc_vae for that"
+            )
+        return method.exponents_of(self.config.latents, self.named_parameters()).numpy()
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""

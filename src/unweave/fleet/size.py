@@ -90,7 +90,7 @@ def taken_by(configs: Sequence[Config], data: Dataset, device: torch.device) -> 
     """What this process has taken of the device while a fleet runs, data included."""
     engine = Engine(configs, data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if device.type == "cuda" else 1)
-    engine.kl_of_latents()
+    engine.glance()
     taken = _taken(device)
     del engine
     _release(device)

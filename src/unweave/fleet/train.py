@@ -308,7 +308,7 @@ def _run(
         for step in _strides(engine, start, total):
             if step % WINDOW == 0 or step == total:
                 means = engine.fetch()
-                row = [torch.full((1, models), step), means, _of_latents(engine, step, total)]
+                row = [torch.full((1, models), step), means, _glance(engine, step, total)]
                 rows = torch.cat([rows, torch.cat(row)[None]])
                 watch.show(step, means)
             else:
@@ -324,12 +324,12 @@ def _run(
     return rows
 
 
-def _of_latents(engine: Engine, step: int, total: int) -> Tensor:
-    """The KL divergence of each latent `[d, M]`, or NaN where it is not looked at."""
+def _glance(engine: Engine, step: int, total: int) -> Tensor:
+    """What is looked at now and then, `[glances, M]`; NaN at other times."""
     every = math.ceil(total / GLANCES / WINDOW) * WINDOW
-    if engine.latent_terms and (step % every == 0 or step == total):
-        return engine.kl_of_latents()
-    return torch.full((len(engine.latent_terms), len(engine.configs)), torch.nan)
+    if step % every == 0 or step == total:
+        return engine.glance()
+    return torch.full((len(engine.glances), len(engine.configs)), torch.nan)
 
 
 def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
@@ -399,7 +399,7 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
 
 
 def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
-    """The curve as a tidy table: run, step, every term, and now and then the KL of latents."""
+    """The curve as a tidy table: run, step, every term, and what is looked at now and then."""
     parts = []
     for place, config in enumerate(engine.configs):
         part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=engine.columns[1:])

@@ -8,6 +8,7 @@ from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
+from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
@@ -15,6 +16,8 @@ __all__ = [
     "AE",
     "DIPVAEI",
     "DIPVAEII",
+    "ISATCVAE",
+    "ISAVAE",
     "METHODS",
     "PARTS",
     "VAE",
@@ -48,6 +51,8 @@ METHODS: dict[str, type[Method]] = {
         AdaGVAE,
         AdaMLVAE,
         VAEEnsemble,
+        ISAVAE,
+        ISATCVAE,
     )
 }
 

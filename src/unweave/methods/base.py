@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,14 +31,19 @@ __all__ = [
     "Losses",
     "Method",
     "Nets",
+    "OfModel",
     "Posterior",
     "Strength",
+    "each_value",
     "for_members",
     "member_seeds",
 ]
 
 Strength = Any
 """A hyperparameter: a number; several, for a grid of methods; in a fleet a tensor `[M]`."""
+
+OfModel = Annotated[str, "of each model"]
+"""A setting in words, of which models of a fleet may each have their own; in a fleet a tuple."""
 
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
@@ -155,8 +161,9 @@ class Method(ABC):
     """A published method: its hyperparameters are fields, its objective is `losses`.
 
     Fields annotated `Strength` may differ between the models of a fleet: in a fleet they are `[M]`
-    tensors. All other fields are shared. A field may be given several values, `BetaVAE(beta=[1, 4,
-    16])`, which stands for one method per value (`grid`).
+    tensors; fields annotated `OfModel` likewise, as tuples. All other fields are shared. A field
+    may be given several values, `BetaVAE(beta=[1, 4, 16])`, which stands for one method per value
+    (`grid`).
     """
 
     name: ClassVar[str]
@@ -194,16 +201,57 @@ class Method(ABC):
         """What one member of a trained model says that it was trained by."""
         return self
 
+    def glances(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
+        """What `glance` reports, columns of a curve."""
+        return ()
+
+    def glance(
+        self,
+        means: np.ndarray,  # noqa: ARG002
+        logvars: np.ndarray,  # noqa: ARG002
+        parameters: Mapping[str, Tensor],  # noqa: ARG002
+    ) -> Sequence[float]:
+        """What is known of one model now and then, too costly for every step.
+
+        Args:
+            means: Of the codes of some images that are always the same, `[n, B, d]`.
+            logvars: The same of log-variances.
+            parameters: Of the extra networks, `[n, *shape]`: `"maps/0.weight"`.
+        """
+        return ()
+
+    def prior_samples(
+        self,
+        stream: Stream,
+        count: int,
+        latents: int,
+        parameters: Mapping[str, Tensor],  # noqa: ARG002
+    ) -> Tensor:
+        """Codes drawn from the prior, `[count, d]`; N(0, I) unless a method has another.
+
+        Args:
+            stream: Of random numbers.
+            count: How many codes.
+            latents: d.
+            parameters: Of one trained model, by network and name.
+        """
+        return stream.normal(count, latents)
+
     def pair_rule(self) -> PairRule:
         """How the second image of a pair follows from the first, for methods on pairs."""
         raise TypeError(f"{type(self).__name__} takes single images")
 
     @classmethod
     def stackable(cls) -> tuple[str, ...]:
-        """The names of the fields that may differ between the models of a fleet."""
+        """The names of the numbers that may differ between the models of a fleet."""
         return tuple(
             field.name for field in dataclasses.fields(cls) if field.type in (Strength, "Strength")
         )
+
+    @classmethod
+    def listed(cls) -> tuple[str, ...]:
+        """The names of those that are no numbers."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.type == OfModel)
 
     def grid(self) -> list[Self]:
         """One method for every combination of the values given."""
@@ -226,9 +274,16 @@ class Method(ABC):
             values = [getattr(method, field.name) for method in methods]
             if field.name in cls.stackable():
                 stacked[field.name] = torch.tensor(values, dtype=torch.float32, device=device)
+            elif field.name in cls.listed():
+                stacked[field.name] = tuple(values)
             elif any(value != values[0] for value in values):
                 raise UnweaveError(f"models of one fleet must share {cls.name}'s {field.name}")
         return dataclasses.replace(first, **stacked)
+
+
+def each_value(value: object) -> list[Any]:
+    """The values of a field, which may be several."""
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def for_members(values: Tensor, members: int) -> Tensor:

@@ -1,13 +1,25 @@
 """The VAE ensemble: several VAEs whose codes must agree up to linear maps."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Strength, for_members
+from unweave.methods.base import (
+    MODEL,
+    Batch,
+    Losses,
+    Method,
+    Nets,
+    Posterior,
+    Strength,
+    each_value,
+    for_members,
+)
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
@@ -44,8 +56,10 @@ class VAEEnsemble(Method):
         gamma: Weight of the alignment; the paper takes 1, 5, 10.
         members: n, from 1, which is a single model, to 16; the paper takes 2, 3, 4, 5.
         objective: What each member minimises by itself: `"beta_vae"`, which with strength 1 is the
-            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`.
-        strength: The β of the first two, the λ_od of the others, with its other settings as usual.
+            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`; or a
+            mixture that members take in turn, `"beta_vae=1 + beta_tc_vae=4"`.
+        strength: The β of the first two, the λ_od of the others, with its other settings as usual;
+            for objectives that name none.
         cross_reconstruction: Whether decoders are given the codes of other members, i ≠ j in the
             first sum.
         alignment: Whether the last sum is there; without it maps learn from cross reconstruction.
@@ -86,21 +100,20 @@ class VAEEnsemble(Method):
             ("neighbours", ALL, MOST - 1),
             ("gamma_steps", 0, 2**32),
         ):
-            for value in _each(getattr(self, name)):
+            for value in each_value(getattr(self, name)):
                 if type(value) is not int or not least <= value <= most:
                     raise UnweaveError(
                         f"{self.name}'s {name} must be a whole number from {least} to {most}, "
                         f"but got {value!r}"
                     )
         for name in ("cross_reconstruction", "alignment", "stop_grad_target"):
-            for value in _each(getattr(self, name)):
+            for value in each_value(getattr(self, name)):
                 if not isinstance(value, bool):
                     raise UnweaveError(
                         f"{self.name}'s {name} must be True or False, but got {value!r}"
                     )
-        for value in _each(self.objective):
-            if value not in OBJECTIVES:
-                raise UnknownNameError("objective of members", str(value), OBJECTIVES)
+        for value in each_value(self.objective):
+            _mixture(str(value))
 
     @property
     def copies(self) -> int:
@@ -146,6 +159,38 @@ class VAEEnsemble(Method):
             {n: self.of_models(t).flatten(1).mean(-1) for n, t in terms.items() if t.numel()},
         )
 
+    def glances(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
+        learned = ("dto_frobenius", "dto_mean_l1") if self.mapped else ()
+        fitted = ("fit_dto_frobenius", "fit_dto_mean_l1", "fit_dto") if self.members > 1 else ()
+        return learned + fitted
+
+    def glance(
+        self,
+        means: np.ndarray,
+        logvars: np.ndarray,
+        parameters: Mapping[str, Tensor],
+    ) -> Sequence[float]:
+        """Means over pairs i ≠ j of the distance to orthogonality (DtO).
+
+        `dto_…` is that of the learned maps, by both published definitions; `fit_dto_…` that of the
+        best linear maps between the members' codes, which exist for members trained apart too;
+        `fit_dto` the same of standardised codes of informative latents, divided by √d
+        (`select.dto`).
+        """
+        from unweave.select.dto import NORMS, dto_pairs
+        from unweave.select.latents import Latents
+        from unweave.select.maps import least_squares_maps, map_distances
+
+        latents = Latents(means, logvars)
+        if self.members == 1 or not latents.usable.all():
+            return [math.nan] * len(self.glances(means.shape[-1]))
+        kinds = [least_squares_maps(latents)]
+        if self.mapped:
+            kinds.insert(0, maps_between(parameters[f"{MAPS}/0.weight"].numpy()))
+        found = [map_distances(maps)[list(NORMS)].mean() for maps in kinds]
+        apart = ~np.eye(self.members, dtype=bool)
+        return [*np.concatenate(found).tolist(), float(dto_pairs(latents)[apart].mean())]
+
     def codes(self, nets: Nets, z: Tensor) -> Tensor:
         """What every decoder may be given, `[M · n, 1 + others, B, d]`.
 
@@ -162,11 +207,28 @@ class VAEEnsemble(Method):
 
     def regularizer(self, elbo: Elbo, own: Batch) -> Tensor:
         """All that a member minimises by itself but the reconstruction, `[M · n]`."""
-        kind, field = OBJECTIVES[self.objective]
-        strength = self.strength
-        if isinstance(strength, Tensor):
-            strength = for_members(strength, self.members)
-        return kind(**{field: strength}).regularizer(elbo, own)
+        parts = _mixture(self.objective)
+        found: dict[int, Tensor] = {}
+        for place, (name, strength) in enumerate(parts):
+            members = range(self.members)[place :: len(parts)]
+            if not members:
+                continue
+            kind, field = OBJECTIVES[name]
+            chosen = self.strength if strength is None else strength
+            if isinstance(chosen, Tensor):
+                chosen = for_members(chosen, len(members))
+            few = self.of_some(elbo, slice(place, None, len(parts)))
+            values = kind(**{field: chosen}).regularizer(few, own)
+            found |= zip(members, values.unflatten(0, (-1, len(members))).unbind(1), strict=True)
+        return torch.stack([found[member] for member in range(self.members)], 1).flatten()
+
+    def of_some(self, elbo: Elbo, members: slice) -> Elbo:
+        """The same of some members only."""
+        mu, logvar, *others = (
+            self.of_models(values)[:, members].flatten(0, 1)
+            for values in (elbo.posterior.mu, elbo.posterior.logvar, *elbo[1:])
+        )
+        return Elbo(Posterior(mu, logvar), *others)
 
     def weight(self, step: Tensor) -> Tensor:
         """γ at a step, `[M]`."""
@@ -202,6 +264,21 @@ class EnsembleMember(VAEEnsemble):
         raise UnweaveError("one member of an ensemble cannot be trained alone; train vae_ensemble")
 
 
+def maps_between(learned: np.ndarray) -> np.ndarray:
+    """M_ij of one ensemble, `[n, n, d, d]`, from those to the next members around the ring.
+
+    Args:
+        learned: `[n, others, d, d]`. Maps that are not there are NaN, M_ii is the identity.
+    """
+    n, others, d, _ = learned.shape
+    maps = np.full((n, n, d, d), np.nan, np.float32)
+    maps[range(n), range(n)] = np.eye(d)
+    for i in range(n):
+        for k in range(others):
+            maps[i, (i + k + 1) % n] = learned[i, k]
+    return maps
+
+
 def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
     """-log p(x|z) of codes `[M · n, k, B, d]` of the same images, each decoder's in one batch.
 
@@ -214,6 +291,25 @@ def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
     return losses.unflatten(1, (times, size)).mean(-1)
 
 
-def _each(value: object) -> list[object]:
-    """The values of a field, which may be several."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+def _mixture(objective: str) -> list[tuple[str, float | None]]:
+    """The objectives that members take in turn, and their own strengths.
+
+    Example:
+        >>> _mixture("beta_vae + beta_tc_vae=4")
+        [('beta_vae', None), ('beta_tc_vae', 4.0)]
+    """
+    parts: list[tuple[str, float | None]] = []
+    for part in objective.split("+"):
+        name, given, strength = (word.strip() for word in part.partition("="))
+        if name not in OBJECTIVES:
+            raise UnknownNameError("objective of members", name, OBJECTIVES)
+        try:
+            value = float(strength) if given else None
+        except ValueError:
+            value = math.nan
+        if value is not None and not value >= 0:
+            raise UnweaveError(
+                f"the strength of {name} must be a number of at least 0, but got {strength!r}"
+            )
+        parts.append((name, value))
+    return parts

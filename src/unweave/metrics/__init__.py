@@ -30,6 +30,7 @@ from unweave.metrics.irs import IRS, irs
 from unweave.metrics.jemmig import JEMMIG, jemmig
 from unweave.metrics.mcc import MCC, mcc
 from unweave.metrics.mig import MIG, information_matrix, mig
+from unweave.metrics.mig_density import MIG_DENSITY, mig_density
 from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
@@ -67,6 +68,7 @@ __all__ = [
     "jemmig",
     "mcc",
     "mig",
+    "mig_density",
     "mig_sup",
     "modularity",
     "mutual_info_score",
@@ -95,6 +97,7 @@ METRICS: dict[str, Metric] = {
     "active_units": ACTIVE_UNITS,
     "polarised_regime": POLARISED_REGIME,
     "elbo": ELBO,
+    "mig_density": MIG_DENSITY,
     "mig_sup": MIG_SUP,
     "jemmig": JEMMIG,
     "rmig": RMIG,

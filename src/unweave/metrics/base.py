@@ -35,8 +35,9 @@ class Metric:
         higher_is_better: None where neither is.
         bounds: Of the headline score.
         needs: `"codes"` alone; `"factors"` beside them; `"pairs"` of rows that share a factor;
-            `"posterior"`: codes and their log-variances, as the option `logvars`; `"images"`: the
-            posterior, the images and their reconstructions, as options of these names.
+            `"posterior"`: codes and their log-variances, as the option `logvars`; `"densities"`:
+            factors and the posterior; `"images"`: the posterior, the images and their
+            reconstructions, as options of these names.
         cost: Rough time for 10,000 rows and ten codes: `"seconds"` or `"minutes"`.
         reference: Where it was published.
         failure: Its known failure, in one line.
@@ -46,13 +47,18 @@ class Metric:
     function: Callable[..., dict[str, float]]
     higher_is_better: bool | None
     bounds: tuple[float, float]
-    needs: Literal["codes", "factors", "pairs", "posterior", "images"]
+    needs: Literal["codes", "factors", "pairs", "posterior", "densities", "images"]
     cost: Literal["seconds", "minutes"]
     reference: str
     failure: str
 
     def __call__(self, *args: Any, **options: Any) -> dict[str, float]:
         return self.function(*args, **options)
+
+    @property
+    def of_posteriors(self) -> bool:
+        """Whether it is of posteriors themselves, so that sampled codes are no other question."""
+        return self.needs in ("posterior", "densities")
 
     @property
     def takes(self) -> frozenset[str]:

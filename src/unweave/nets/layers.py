@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unweave.nets import kernels
 
-__all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Maps", "Reshape"]
+__all__ = ["Conv", "ConvTranspose", "Expand", "Layer", "Linear", "Maps", "Offsets", "Reshape"]
 
 
 class Layer(Protocol):
@@ -191,3 +191,24 @@ class Maps:
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         y = x @ parameters["weight"].flatten(1, 2).mT
         return y.unflatten(-1, (self.count, self.width)).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Learned numbers, 0 in the beginning, that are added to the input `[M, B, width]`.
+
+    They stand for single parameters, such as exponents of a prior, so they are float32 always.
+    """
+
+    width: int
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"offset": (self.width,)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return 1, 1
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return x + parameters["offset"][:, None]

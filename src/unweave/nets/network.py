@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
-from unweave.nets.layers import Conv, Layer
+from unweave.nets.layers import Conv, Layer, Offsets
 from unweave.streams import Stream
 
 __all__ = ["INITS", "Network"]
@@ -55,6 +55,11 @@ class Network:
     def width(self) -> int:
         """The length of a model's row of the buffer."""
         return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
+
+    @property
+    def precise(self) -> bool:
+        """Whether it is computed in float32 where others are in bf16."""
+        return all(isinstance(layer, Offsets) for layer in self.layers)
 
     def __call__(self, parameters: Tensor | Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Apply all layers: parameters by name or as a buffer, input `[M, B, ...]`."""
@@ -106,7 +111,7 @@ class Network:
             bound = math.sqrt(6 / (fan_in + fan_out)) if init == "glorot" else fan_in**-0.5
             for name, shape in layer.shapes.items():
                 key = f"{place}.{name}"
-                if name == "bias" and init == "glorot":
+                if name == "offset" or (name == "bias" and init == "glorot"):
                     parts[key] = torch.zeros(len(seeds), *shape, device=seeds.device)
                     continue
                 stream = Stream(seeds, f"init {purpose} {key}")

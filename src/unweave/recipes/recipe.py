@@ -37,8 +37,8 @@ class Recipe:
         studies: By scale, what to train: the keys of a study file. All recipes of a paper should
             share them, so that the second recipe trains nothing.
         adds: Metrics that this recipe needs beyond those of its studies.
-        extend: Adds to the study table what only its models together tell, such as how far they
-            agree; it is given the study's folder too.
+        extend: Adds to the study table what only models tell, such as how far they agree, or makes
+            rows of it for their parts, such as latents; it is given the study's folder too.
         obtain: Turns the study table into the published frame with a column `obtained` beside; an
             empty table comes where nothing is trained. Without it a recipe is for reference.
         verdict: Says in sentences how far the obtained frame bears out the published one.

@@ -1,9 +1,15 @@
 """Choosing models, with or without labels: rankings with reasons, and what models agree on."""
 
+from unweave.select.activity import MemberActivity, member_activity
 from unweave.select.cka import cka, cka_pairs
 from unweave.select.consensus import Consensus, consensus
 from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
-from unweave.select.ensembles import aligned_codes, member_agreement
+from unweave.select.ensembles import (
+    Aligned,
+    aligned_codes,
+    aligned_posteriors,
+    member_agreement,
+)
 from unweave.select.latents import Latents, SelectionError
 from unweave.select.maps import least_squares_maps, map_distances
 from unweave.select.mcc import mcc, mcc_pairs
@@ -12,11 +18,14 @@ from unweave.select.supervised import supervised
 from unweave.select.udr import UDRScores, udr, udr_scores
 
 __all__ = [
+    "Aligned",
     "Consensus",
     "Latents",
+    "MemberActivity",
     "SelectionError",
     "UDRScores",
     "aligned_codes",
+    "aligned_posteriors",
     "cka",
     "cka_pairs",
     "consensus",
@@ -28,6 +37,7 @@ __all__ = [
     "map_distances",
     "mcc",
     "mcc_pairs",
+    "member_activity",
     "member_agreement",
     "pareto",
     "supervised",

@@ -1,18 +1,137 @@
 """What the members of one VAE ensemble say together: codes in one order, and where they agree."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.metrics.active_units import BURDA_VARIANCE
+from unweave.select.consensus import LEAST_CORRELATION
 from unweave.select.dto import nearest_signed_permutation
 from unweave.select.latents import SelectionError
 
 if TYPE_CHECKING:
     from unweave.fleet.models import Model
 
-__all__ = ["aligned_codes", "member_agreement"]
+__all__ = ["Aligned", "aligned_codes", "aligned_posteriors", "member_agreement"]
 
 WAYS = ("permutations", "maps")
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Posteriors of all members for the same images, their latents as those of the first.
+
+    Shapes: n members, d latents.
+
+    Args:
+        means: Posterior means, `[n, images, d]`.
+        logvars: Posterior log-variances, `[n, images, d]`.
+        ways: The signed permutation from each member's latents to those of the first, `[n, d, d]`.
+    """
+
+    means: np.ndarray
+    logvars: np.ndarray
+    ways: np.ndarray
+
+    @property
+    def latents(self) -> np.ndarray:
+        """Which latent of each member is latent l of the first, `[n, d]`."""
+        return np.abs(self.ways).argmax(2)
+
+    @property
+    def signs(self) -> np.ndarray:
+        """Whether it points the same way, 1, or the other way, -1, `[n, d]`."""
+        return self.ways.sum(2).astype(int)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The code of the ensemble: the mean of its members' means, `[images, d]`."""
+        return self.means.mean(0)
+
+    @property
+    def logvar(self) -> np.ndarray:
+        """The logarithm of the mean of its members' variances, `[images, d]`."""
+        return np.log(np.exp(self.logvars).mean(0))
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of the means over members, `[images, d]`."""
+        return self.means.std(0)
+
+    @cached_property
+    def agreement(self) -> np.ndarray:
+        """How far other members have each latent of the first, `[d]`; see `member_agreement`."""
+        return member_agreement(self.means)
+
+    @cached_property
+    def varies(self) -> np.ndarray:
+        """Whether the mean of a latent has a variance above 0.01 in each member, `[n, d]`."""
+        return self.means.var(1, dtype=np.float64) > BURDA_VARIANCE
+
+    @property
+    def used(self) -> np.ndarray:
+        """Whether it has that in any member, `[d]`."""
+        return np.asarray(self.varies.any(0))
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Whether members `"agree"` on a latent, `"disagree"`, or nobody uses it, `"unused"`."""
+        agreed = self.agreement >= LEAST_CORRELATION
+        return [
+            str(v) for v in np.where(self.used, np.where(agreed, "agree", "disagree"), "unused")
+        ]
+
+    def only(self, images: np.ndarray) -> "Aligned":
+        """The same of some images, `[images]` true or false."""
+        return Aligned(self.means[:, images], self.logvars[:, images], self.ways)
+
+    def own(self, member: int, codes: np.ndarray) -> np.ndarray:
+        """Codes `[…, d]` in the order of the first member, as a member has them."""
+        return codes @ self.ways[member].astype(codes.dtype)
+
+
+def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned:
+    """What all members say of images, with the latents of each as those of the first.
+
+    Latents are reordered and turned as the signed permutation nearest to the learned map says, so
+    that a latent stays one latent of its member.
+
+    Args:
+        model: An ensemble of at least two members.
+        images: What `Model.encode` takes: images, or a data set.
+        seed: See `Model.encode`.
+    """
+    ways = signed_permutations(model)
+    if len(ways) < 2:
+        raise SelectionError(
+            "this ensemble has one member, which has nobody to agree with; train one of two or "
+            "more"
+        )
+    found = [model.encode(images, seed, member) for member in range(len(ways))]
+    means, logvars = zip(*found, strict=True)
+    return Aligned(
+        np.stack([mean @ way.T for mean, way in zip(means, ways, strict=True)]),
+        np.stack([logvar @ np.abs(way).T for logvar, way in zip(logvars, ways, strict=True)]),
+        ways,
+    )
+
+
+def signed_permutations(model: "Model") -> np.ndarray:
+    """P(M_i0) of each member, from its latents to those of the first, float32 `[n, d, d]`."""
+    found = [nearest_signed_permutation(learned) for learned in _maps_to_first(model)]
+    return np.stack(found).astype(np.float32)
+
+
+def _maps_to_first(model: "Model") -> np.ndarray:
+    to_first = model.maps[:, 0]
+    lost = np.flatnonzero(np.isnan(to_first).any((1, 2)))
+    if len(lost):
+        raise SelectionError(
+            f"member {lost[0]} has no map to member 0; train the ensemble with neighbours=-1"
+        )
+    return to_first
 
 
 def aligned_codes(
@@ -37,18 +156,10 @@ def aligned_codes(
     """
     if by not in WAYS:
         raise SelectionError(f"members are aligned by one of {', '.join(WAYS)}, not {by!r}")
-    to_first = model.maps[:, 0]
-    lost = np.flatnonzero(np.isnan(to_first).any((1, 2)))
-    if len(lost):
-        raise SelectionError(
-            f"member {lost[0]} has no map to member 0; train the ensemble with neighbours=-1"
-        )
-    aligned = []
-    for member, learned in enumerate(to_first):
-        way = nearest_signed_permutation(learned) if by == "permutations" else learned
-        codes, _ = model.encode(images, seed, member)
-        aligned.append(codes @ way.T.astype(np.float32))
-    return np.stack(aligned)
+    ways = signed_permutations(model) if by == "permutations" else _maps_to_first(model)
+    return np.stack(
+        [model.encode(images, seed, member)[0] @ way.T for member, way in enumerate(ways)]
+    )
 
 
 def member_agreement(aligned: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.errors import DataError, UnweaveError
+from unweave.metrics.active_units import BURDA_VARIANCE
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -39,7 +40,8 @@ class Latents:
     Args:
         means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
             finite is kept, but compared with nobody.
-        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
+        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed; see
+            `kl_in_use`.
         kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
             every latent that varies is informative.
         runs: A name for each model; by default `"0"`, `"1"` and so on.
@@ -72,7 +74,7 @@ class Latents:
             )
         kl, logvars = self.kl, self.logvars
         if kl is None and logvars is not None:
-            kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
+            kl = kl_in_use(means, _like(_array(logvars), means.shape, "logvars"))
         if kl is not None:
             kl = _like(_array(kl), (len(means), means.shape[2]), "kl")
         names = tuple(self.runs) or tuple(map(str, range(len(means))))
@@ -130,6 +132,23 @@ def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
         return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
+
+
+def kl_in_use(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """The same, but at most 0.01 where the mean of a latent hardly varies: a variance of 0.01.
+
+    Such a latent says nothing. In most models its KL divergence is about 0 anyway, but in an
+    ensemble the alignment keeps the noise of latents that nobody uses small, which costs some.
+
+    Example:
+        >>> means = np.array([[[0.0, 1.0], [0.0, -1.0]]])
+        >>> kl_in_use(means, np.log(np.full((1, 2, 2), 0.05))).round(2)
+        array([[0.01, 1.52]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
+        constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
+    kl = kl_of_latents(means, logvars)
+    return np.where(constant, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
 def latents_of(

@@ -3,14 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unweave.show.activity import activity
 from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
 from unweave.show.explorer import explore
 from unweave.show.look import followed_factors
 from unweave.show.matrices import heat_map, matrices
+from unweave.show.members import members
 from unweave.show.pairwise import pairwise
 from unweave.show.polarised import polarised
 from unweave.show.position import position_maps
+from unweave.show.prior_contours import prior_contours
 from unweave.show.reconstructions import reconstructions, samples
 from unweave.show.report import report
 from unweave.show.saving import save_figure
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Animation",
+    "activity",
     "animate",
     "contact_sheet",
     "explore",
@@ -30,9 +34,11 @@ __all__ = [
     "heat_map",
     "kl_over_training",
     "matrices",
+    "members",
     "pairwise",
     "polarised",
     "position_maps",
+    "prior_contours",
     "reconstructions",
     "report",
     "samples",

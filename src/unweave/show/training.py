@@ -64,7 +64,8 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     for panel, name in zip(axes[:, 0], chosen, strict=True):
         shown: set[str] = set()
         for model, kind in zip(trained, settings, strict=True):
-            x, y = model.curve["step"], model.curve[name]
+            known_at = model.curve[["step", name]].dropna()  # some are only looked at now and then
+            x, y = known_at["step"], known_at[name]
             # The end has a mark, so that lines differ by more than colour.
             end: dict[str, Any] = {"marker": markers[kind], "markersize": 4, "markevery": [-1]}
             label = None if kind in shown else kind

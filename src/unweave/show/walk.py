@@ -71,11 +71,14 @@ def start_at(
 
 
 def draw_prior(model: "Model", count: int, seed: int) -> np.ndarray:
-    """Codes drawn from the prior N(0, I), float32 `[count, d]`; fewer are the first of more."""
+    """Codes drawn from the prior, float32 `[count, d]`; fewer are the first of more."""
     from unweave.streams import Stream
 
     _check_prior(model)
-    return Stream(seed, "samples").normal(count, model.config.latents).numpy()
+    drawn = model.config.method.prior_samples(
+        Stream(seed, "samples"), count, model.config.latents, model.named_parameters()
+    )
+    return drawn.numpy()
 
 
 def _prior_mean(model: "Model", prior: str) -> np.ndarray:

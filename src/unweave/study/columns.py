@@ -33,7 +33,7 @@ TASKS = ("downstream", "reduced_downstream", "strong_generalisation", "fairness"
 SUPERVISED = tuple(
     name
     for name, metric in METRICS.items()
-    if metric.needs in {"factors", "pairs"} and name not in TASKS
+    if metric.needs in {"factors", "pairs", "densities"} and name not in TASKS
 )
 """Scores of disentanglement, by the names of their columns."""
 

@@ -16,6 +16,9 @@ from unweave.study.store import LEDGER, Store
 
 __all__ = ["Results", "load", "table_of"]
 
+SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
+"""Settings that have a column where a study varies them."""
+
 
 class Results:
     """The results of a study.
@@ -33,7 +36,8 @@ class Results:
         """One row per trained model: what it is, its last losses, its scores.
 
         `strength` is the value of the setting that the study varies, of the first that varies
-        where there are several; see docs/studies.md for the other columns.
+        where there are several; see docs/studies.md for the other columns. Settings such as
+        `latents` have one where they vary.
         """
         names = {text: source.name for text, source in self.store.sources.items()}
         return table_of(self.store.ledger.rows(), names)
@@ -82,6 +86,7 @@ def table_of(
         names: What data sets are called, by their origin as text.
     """
     varied = _varied([config["method"] for _, _, config, _ in rows])
+    several = [n for n in SETTINGS if len({str(config[n]) for _, _, config, _ in rows}) > 1]
     frame = pd.DataFrame(
         [
             {
@@ -89,11 +94,12 @@ def table_of(
                 DATA: names.get(origin_text(config["data"]), str(config["data"])),
                 METHOD: config["method"]["name"],
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
-                **{n: v for n, v in config["method"].items() if n != "name"},
+                **_settings(config["method"]),
+                **{n: config[n] for n in several},
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
-                **results,
+                **{_loss(n, config["method"]): v for n, v in results.items()},
             }
             for run, state, config, results in rows
         ]
@@ -102,6 +108,16 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
+    """By their columns; a setting that is called strength is not the table's."""
+    return {"method.strength" if n == STRENGTH else n: v for n, v in method.items() if n != "name"}
+
+
+def _loss(name: str, method: Mapping[str, Any]) -> str:
+    """The column of a number; a loss that is called as a setting does not hide it."""
+    return f"loss.{name}" if name in method else name
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -95,7 +95,7 @@ class _Read:
         study = Study.from_dict(said["study"])
         mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
         sampled = choose(study.sampled) if study.sampled else []
-        wanted = mean + [Wanted(m, True) for m in sampled if m.needs != "posterior"]
+        wanted = mean + [Wanted(m, True) for m in sampled if not m.of_posteriors]
         sources = {text: Source.of(one) for text, one in said["sources"].items()}
         return cls(stamp, study, sources, wanted)
 

@@ -19,6 +19,7 @@ import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -141,7 +142,7 @@ class Study:
         metrics: What to compute of mean codes, as for `uw.evaluate`.
         sampled: What to compute of sampled codes besides.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
-            precision.
+            precision. Several values, as `{"latents": [10, 32]}`, are trained each.
 
     Example:
         >>> study = Study(methods={"beta_vae": {"beta": [1, 4]}}, data=["dsprites"], seeds=3)
@@ -217,8 +218,18 @@ class Study:
                 if name not in known:
                     raise UnknownNameError("setting of the optimiser", name, sorted(known))
             settings["optimiser"] = Adam(**settings["optimiser"])
+        each = [
+            value if isinstance(value, list | tuple) else [value] for value in settings.values()
+        ]
         configs = [
-            Config(method=method, data=origin, seed=seed, steps=self.steps, **settings)
+            Config(
+                method=method,
+                data=origin,
+                seed=seed,
+                steps=self.steps,
+                **dict(zip(settings, values, strict=True)),
+            )
+            for values in product(*each)
             for method in self.grid
             for seed in seeds
         ]
@@ -239,7 +250,7 @@ class Study:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON and YAML."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        settings = dict(self.settings)
+        settings = {name: _plain(said) for name, said in self.settings.items()}
         if isinstance(settings.get("optimiser"), Adam):
             settings["optimiser"] = dataclasses.asdict(settings["optimiser"])
         seeds = self.seeds if isinstance(self.seeds, int) else list(self.seeds)

@@ -41,8 +41,24 @@ def test_the_list_says_what_each_model_is(client):
     first, second, raw, damaged = said["models"]
     assert (first["method"], first["settings"], first["seed"]) == ("beta-vae", {"beta": 1.0}, 0)
     assert second["settings"] == {"beta": 4.0}
+    assert second["members"] == 1
     assert "never trained" in raw["warning"]
     assert "damaged" in damaged["trouble"]
+
+
+def test_an_ensemble_is_its_first_member(sprites, planted):
+    small = {"steps": 1, "batch": 4, "latents": 4, "architecture": "small_mlp"}
+    (trained,) = uw.train(uw.methods.VAEEnsemble(members=3), sprites, progress=False, **small)
+    model, _ = planted(trained, sprites)
+    client = Client(make_app(Shelf(entries_of(model), sprites), PORT))
+    said = client.get("/models/0").json()
+    assert said["members"] == 3
+    active = np.array(said["activity"]) > said["threshold"]
+    assert active.tolist() == [True, True, False, True]
+    answer = client.get("/models/0/images/5").json()
+    image = sprites.images([5])
+    np.testing.assert_allclose(answer["code"], model.encode(image)[0][0], atol=1e-6)
+    assert np.abs(model.encode(image, member=1)[0][0] - answer["code"]).max() > 0.1
 
 
 def test_odd_names_and_settings_cost_nobody_else(fleet, tmp_path):

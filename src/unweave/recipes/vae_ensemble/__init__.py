@@ -1,8 +1,10 @@
 """The VAE ensemble: plain VAEs whose codes are mapped onto each other."""
 
 from unweave.recipes.vae_ensemble.ablations import FIGURE_4, FIGURE_8
-from unweave.recipes.vae_ensemble.alignment import FIGURE_2, FIGURE_6, FIGURE_7
-from unweave.recipes.vae_ensemble.pictures import DRAWINGS, FIGURES_11_13
+from unweave.recipes.vae_ensemble.alignment import FIGURE_2
+from unweave.recipes.vae_ensemble.beyond import BEYOND
+from unweave.recipes.vae_ensemble.curves import FIGURE_6, FIGURE_7
+from unweave.recipes.vae_ensemble.pictures import DRAWINGS, FIGURE_11, FIGURES_12_13
 from unweave.recipes.vae_ensemble.polarised_regime import FIGURE_3, FIGURES_9_10
 from unweave.recipes.vae_ensemble.scores import TABLE_1, TABLE_2
 from unweave.recipes.vae_ensemble.settings import TABLES_3_4
@@ -19,7 +21,9 @@ RECIPES = (
     FIGURE_7,
     FIGURE_8,
     FIGURES_9_10,
-    FIGURES_11_13,
+    FIGURE_11,
+    FIGURES_12_13,
+    BEYOND,
     DRAWINGS,
     TABLES_3_4,
 )

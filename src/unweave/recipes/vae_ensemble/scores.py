@@ -6,6 +6,15 @@ import pandas as pd
 
 from unweave.recipes.frames import from_table
 from unweave.recipes.recipe import Recipe, RecipeError
+from unweave.recipes.vae_ensemble.models import (
+    ENSEMBLE,
+    ORIGINAL,
+    STOPPED,
+    Trained,
+    computed_once,
+    kinds,
+    scored,
+)
 from unweave.recipes.vae_ensemble.studies import STUDIES
 from unweave.recipes.words import counted, ordering
 
@@ -13,7 +22,7 @@ __all__ = ["TABLE_1", "TABLE_2"]
 
 GAMMAS = (1, 5, 10)
 METRICS = ("factor_vae", "dci")
-ENSEMBLE = "vae_ensemble"
+STOPPED_NAME = f"{ENSEMBLE} ({STOPPED})"
 WITHIN_FILE = "members.parquet"
 """Scores of all members of the ensembles in a study's folder."""
 INDIVIDUAL = {
@@ -75,31 +84,47 @@ def published_within() -> pd.DataFrame:
 
 
 def obtain_scores(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over seeds, of the first member of ensembles."""
-    published = published_scores()
-    named = {name.split(" ")[0]: name for name in INDIVIDUAL} | {ENSEMBLE: ENSEMBLE}
-    ensembles = table["method"] == ENSEMBLE
-    rows = table.assign(
-        method=table["method"].map(named),
-        members=table["members"].where(ensembles, 1).astype(int),
-        gamma=table["gamma"].where(ensembles),
+    """Mean and standard deviation over seeds, of the first member of ensembles.
+
+    Rows without a published number are controls: single models with β = 1 / n, and ensembles
+    whose targets do not follow.
+    """
+    rows = table.assign(method=_named(table)).dropna(subset="method")
+    ensembles = rows["method"].str.startswith(ENSEMBLE)
+    rows = rows.assign(
+        members=rows["members"].where(ensembles, 1).astype(int),
+        gamma=rows["gamma"].where(ensembles),
     )
     tidy = rows.melt(["method", "members", "gamma"], list(METRICS), "metric").dropna(
         subset="value"
     )
     keys = ["metric", "method", "members", "gamma"]
-    found = tidy.groupby(keys, dropna=False)["value"].agg(
+    groups = tidy.groupby(keys, dropna=False, sort=False)["value"]
+    found = groups.agg(
         obtained="mean", obtained_spread=lambda values: values.std(ddof=0), models="count"
-    )
-    return published.merge(found.reset_index(), how="left")
+    ).reset_index()
+    published = published_scores()
+    controls = found[~found["method"].isin(published["method"])]
+    return pd.concat([published.merge(found, how="left"), controls], ignore_index=True)
+
+
+def _named(table: pd.DataFrame) -> pd.Series:
+    """What models are called in the table; none for those that do not belong there."""
+    named = {name.split(" ")[0]: name for name in INDIVIDUAL} | {ENSEMBLE: ENSEMBLE}
+    names, kind = table["method"].map(named), kinds(table)
+    names = names.mask(kind == STOPPED, STOPPED_NAME)
+    names = names.mask(kind.notna() & ~kind.isin([ORIGINAL, STOPPED]))
+    weak = (table["method"] == "beta_vae") & (table["beta"] < 1)
+    return names.mask(weak, [f"beta_vae (β=1/{1 / beta:.3g})" for beta in table["beta"]])
 
 
 def verdict_scores(frame: pd.DataFrame) -> list[str]:
     """Whether ensembles score above the single models that they are made of, and in what order."""
     sentences = []
     for metric, rows in frame.dropna(subset="obtained").groupby("metric", sort=False):
-        ensembles = rows[rows["method"] == ENSEMBLE]
-        single = rows.set_index("method")["obtained"].drop(ENSEMBLE, errors="ignore")
+        printed = rows.dropna(subset="published")
+        ensembles = printed[printed["method"] == ENSEMBLE]
+        single = printed.set_index("method")["obtained"].drop(ENSEMBLE, errors="ignore")
         words = [f"{metric}:"]
         if "vae" in single and len(ensembles):
             above = counted(ensembles["obtained"] > single["vae"], "ensemble")
@@ -112,9 +137,30 @@ def verdict_scores(frame: pd.DataFrame) -> list[str]:
                 f"{best['obtained']:.3f}, the best single method ({single.idxmax()}) "
                 f"{single.max():.3f};"
             )
-        if len(rows) > 1:
-            words.append(f"order of all cells: {ordering(rows['published'], rows['obtained'])}.")
-        sentences.append(" ".join(words))
+        if len(printed) > 1:
+            order = ordering(printed["published"], printed["obtained"])
+            words.append(f"order of all cells: {order}.")
+        sentences += [" ".join(words), *_controls(str(metric), rows)]
+    return sentences
+
+
+def _controls(metric: str, rows: pd.DataFrame) -> list[str]:
+    """Whether ensembles of n do better than single models that are regularised as little."""
+    ensembles = rows[rows["method"] == ENSEMBLE]
+    weak = rows.set_index("method")["obtained"]
+    controls = ensembles["members"].map(lambda n: weak.get(f"beta_vae (β=1/{n})"))
+    known = ensembles[controls.notna()]
+    sentences = []
+    if len(known):
+        above = counted(known["obtained"] > controls[controls.notna()], "ensemble")
+        sentences.append(f"{metric}, control: above a single VAE with β = 1 / n: {above}.")
+    stopped = rows[rows["method"] == STOPPED_NAME]
+    both = stopped.merge(ensembles, on=["members", "gamma"], suffixes=("", "_followed"))
+    if len(both):
+        above = counted(both["obtained_followed"] > both["obtained"], "ensemble")
+        sentences.append(
+            f"{metric}, control: above the same ensemble with targets held fixed: {above}."
+        )
     return sentences
 
 
@@ -126,12 +172,14 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
     from unweave.show.saving import save_figure
 
     frame = obtain_scores(table)
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure = Figure(figsize=(11, 7), layout="constrained")
     for axes, (metric, rows) in zip(
         figure.subplots(2, 1, sharex=True), frame.groupby("metric", sort=False), strict=True
     ):
         labels = [
-            row.method if row.members == 1 else f"n={row.members}, γ={row.gamma:g}"
+            row.method
+            if row.members == 1
+            else f"n={row.members}, γ={row.gamma:g}{', fixed targets' * (row.method != ENSEMBLE)}"
             for row in rows.itertuples()
         ]
         for shift, name, spread in ((-0.12, "published", "spread"), (0.12, "obtained", None)):
@@ -147,38 +195,26 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """The table with the standard deviation of each score over the members of an ensemble."""
-    ensembles = table[(table["method"] == ENSEMBLE) & (table["state"] == "scored")]
-    if ensembles.empty:
-        raise RecipeError(
-            "no ensemble of this study is scored yet; run the study to its end first"
-        )
-    kept = _member_scores(ensembles, folder)
+    ensembles = scored(table)
+    kept = _member_scores(ensembles[ensembles["kind"] == ORIGINAL], folder)
     spread = kept.groupby("run")[list(METRICS)].std(ddof=0).add_prefix("within_")
-    return ensembles.join(spread, on="run")
+    return ensembles.join(spread, on="run", how="inner")
 
 
 def _member_scores(ensembles: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """A row per member, computed once and kept in the study's folder."""
-    from unweave.data.cache import whole_file
     from unweave.evaluation.evaluate import evaluate
-    from unweave.fleet.models import load
-    from unweave.progress import track
-    from unweave.study.sources import Sources
-    from unweave.study.store import Store
 
-    store = Store(folder)
-    sources, file = Sources(store), folder / WITHIN_FILE
-    kept = pd.read_parquet(file) if file.exists() else pd.DataFrame({"run": []})
-    missing = [run for run in ensembles["run"] if run not in set(kept["run"])]
-    for run in track(missing, "scoring members", len(missing)):
-        model = load(store.runs / run)
-        scores = evaluate(
-            model.members, sources.open(model.config), metrics=list(METRICS), progress=False
-        )
-        kept = pd.concat([kept, scores[list(METRICS)].assign(run=run)], ignore_index=True)
-        with whole_file(file) as temporary:
-            kept.to_parquet(temporary, index=False)
-    return kept[kept["run"].isin(ensembles["run"])]
+    trained = Trained(folder)
+
+    def of_run(run: str) -> pd.DataFrame:
+        model = trained.model(run)
+        data = trained.sources.open(model.config)
+        scores = evaluate(model.members, data, metrics=list(METRICS), progress=False)
+        return scores[list(METRICS)]
+
+    runs = ensembles["run"].tolist()
+    return computed_once(folder / WITHIN_FILE, runs, of_run, "scoring members")
 
 
 def obtain_within(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,13 @@
-"""What the recipes of this paper train, at each scale: single models and ensembles."""
+"""What the recipes of this paper train, at each scale: single models and ensembles.
+
+All studies of a scale share a folder, and what two of them ask for is trained once.
+"""
 
 from typing import Any
 
 from unweave.recipes.common_assumptions.studies import SLICE
 
-__all__ = ["STUDIES"]
+__all__ = ["ABLATIONS", "APART", "BEYOND", "COLOUR", "STUDIES"]
 
 SINGLE: dict[str, dict[str, Any]] = {
     "vae": {},
@@ -15,52 +18,132 @@ SINGLE: dict[str, dict[str, Any]] = {
     "beta_tc_vae": {"beta": 4},
 }
 """The methods of Table 1 beside ensembles."""
+MEMBERS, GAMMAS, LATENTS = [2, 3, 4, 5], [1, 5, 10], [10, 16, 32]
+LARGEST_GAMMA = 10
+"""That of the ensembles whose maps the paper shows."""
+SPRITES = {"load": "dsprites", "slice": {**SLICE, "shape": [0, 1, 2]}}
+ROOMS = {
+    "load": "rooms3d",
+    "slice": {
+        "floor_hue": [0, 5],
+        "wall_hue": [0, 5],
+        "object_hue": [0, 3, 6],
+        "scale": [0, 7],
+        "orientation": [0, 7, 14],
+    },
+}
+"""288 rooms, for minutes on a CPU."""
+QUICK: dict[str, Any] = {"batch": 16, "architecture": "conv4x4", "optimiser": {"lr": 1e-3}}
+FULL: dict[str, Any] = {"architecture": "conv4x4", "precision": "bf16"}
 
 
-def _study(
-    scale: str,
-    data: list[Any],
-    members: list[int],
-    gammas: list[float],
-    **keys: Any,
-) -> dict[str, Any]:
+def _scores(members: list[int], gammas: list[int], controls: list[int]) -> dict[str, Any]:
+    """Single models and ensembles, and two controls.
+
+    A code that n members decode pays for one KL divergence, hence single models with β = 1 / n;
+    and ensembles whose targets do not follow, so that unused latents keep the prior's variance.
+    """
     return {
-        "name": f"vae-ensemble-{scale}",
-        "data": data,
-        "methods": {**SINGLE, "vae_ensemble": {"members": members, "gamma": gammas}},
+        **SINGLE,
+        "beta_vae": {"beta": [4, *(1 / n for n in members)]},
+        "vae_ensemble": [
+            {"members": members, "gamma": gammas},
+            {"members": controls, "gamma": LARGEST_GAMMA, "stop_grad_target": True},
+        ],
+    }
+
+
+def _ablations(members: list[int], gammas: list[int]) -> dict[str, Any]:
+    """Ensembles, without cross reconstruction, and without alignment, where γ has no say."""
+    return {
+        "vae_ensemble": [
+            {"members": members, "gamma": gammas},
+            {"members": members, "gamma": gammas, "cross_reconstruction": False},
+            {"members": members, "gamma": 0, "alignment": False},
+        ]
+    }
+
+
+def _apart(members: list[int]) -> dict[str, Any]:
+    """Ensembles, and ten VAEs side by side that do not know of each other."""
+    nothing = {"cross_reconstruction": False, "alignment": False}
+    return {
+        "vae_ensemble": [
+            {"members": members, "gamma": LARGEST_GAMMA},
+            {"members": 10, "gamma": 0, **nothing},
+        ]
+    }
+
+
+def _beyond(members: list[int], more: list[int], neighbours: list[int]) -> dict[str, Any]:
+    """Ensembles as published and larger ones, these also with fewer maps."""
+    return {
+        "vae_ensemble": [
+            {"members": [*members, *more], "gamma": 1},
+            {"members": more, "gamma": 1, "neighbours": neighbours},
+        ]
+    }
+
+
+def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    sizes: dict[str, dict[str, Any]] = {
+        "smoke": {"data": [SPRITES], "seeds": 2, "steps": 100, "settings": QUICK},
+        "hour": {"data": ["dsprites"], "seeds": 5, "steps": 40_000, "settings": FULL},
+        "paper": {"data": ["dsprites"], "seeds": 10, "steps": 300_000, "settings": FULL},
+    }
+    return {
+        "name": f"{kind}-{scale}",
+        "methods": methods,
         "metrics": ["factor_vae", "dci"],
+        **sizes[scale],
         **keys,
     }
 
 
+# In an ensemble of n a member encodes once and decodes n times: were half of a β-VAE's 45 µs its
+# decoder, a step would take 0.14, 0.27, 0.45 and 0.68 ms for n = 2 to 5 on an H200.
 STUDIES: dict[str, dict[str, Any]] = {
-    "smoke": _study(
-        "smoke",
-        [{"load": "dsprites", "slice": SLICE}],
-        members=[2, 3],
-        gammas=[1, 10],
-        seeds=2,
-        steps=100,
-        settings={"batch": 16, "architecture": "conv4x4", "optimiser": {"lr": 1e-3}},
-    ),
-    # A member decodes the codes of all n: 0.14, 0.3, 0.5 and 0.8 ms a step for n = 2 to 5, were
-    # a decoder's share of a β-VAE's 45 µs all of it. 120 ensembles: about 35 minutes.
-    "hour": _study(
-        "hour",
-        ["dsprites"],
-        members=[2, 3, 4, 5],
-        gammas=[1, 5, 10],
-        seeds=10,
-        steps=40_000,
-        settings={"architecture": "conv4x4", "precision": "bf16"},
-    ),
-    "paper": _study(
-        "paper",
-        ["dsprites"],
-        members=[2, 3, 4, 5],
-        gammas=[1, 5, 10],
-        seeds=10,
-        steps=300_000,
-        settings={"architecture": "conv4x4", "precision": "bf16"},
-    ),
+    "smoke": _study("vae-ensemble", "smoke", _scores([2, 3], [1, 10], controls=[2])),
+    # 120 models, 60 of them ensembles with γ = 1, 5 and 10: 18 minutes.
+    "hour": _study("vae-ensemble", "hour", _scores(MEMBERS, GAMMAS, controls=[2, 3])),
+    "paper": _study("vae-ensemble", "paper", _scores(MEMBERS, GAMMAS, controls=MEMBERS)),
 }
+"""Single models and ensembles, which most recipes share."""
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "smoke": _study("vae-ensemble-ablations", "smoke", _ablations([2, 3], [1, 10])),
+    # 11 minutes beyond the ensembles above.
+    "hour": _study("vae-ensemble-ablations", "hour", _ablations(MEMBERS, GAMMAS)),
+    "paper": _study("vae-ensemble-ablations", "paper", _ablations(MEMBERS, GAMMAS)),
+}
+APART: dict[str, dict[str, Any]] = {
+    "smoke": _study("vae-ensemble-apart", "smoke", _apart([2, 3])),
+    # 2 minutes beyond the ensembles above.
+    "hour": _study("vae-ensemble-apart", "hour", _apart(MEMBERS)),
+    "paper": _study("vae-ensemble-apart", "paper", _apart(MEMBERS)),
+}
+
+
+def _colour(
+    scale: str, gammas: list[int], latents: list[int], settings: dict[str, Any], **keys: Any
+) -> dict[str, Any]:
+    single = {"vae": {}, "beta_vae": {"beta": 1 / 2}}
+    methods = {**single, "vae_ensemble": {"members": [2, 3], "gamma": gammas}}
+    more = {"metrics": ["polarised_regime"], "settings": {**settings, "latents": latents}}
+    return _study("vae-ensemble-colour", scale, methods, **more, **keys)
+
+
+COLOUR: dict[str, dict[str, Any]] = {
+    # Curves look at maps every 100 steps, so that 200 is the least that shows a change.
+    "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 4}, data=[ROOMS], steps=200),
+    # 0.17 and 0.35 ms a step: 10 minutes.
+    "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=3),
+    "paper": _colour("paper", GAMMAS, LATENTS, FULL, data=["celeba"], seeds=5),
+}
+"""What the paper shows of CelebA, where nothing is downloaded on coloured rooms."""
+BEYOND: dict[str, dict[str, Any]] = {
+    "smoke": _study("vae-ensemble-beyond", "smoke", _beyond([2], [8], [1]), seeds=1),
+    # 6.1 ms a step for 16 members, 1.6 for 8, 3.8 for those with fewer maps: 23 minutes.
+    "hour": _study("vae-ensemble-beyond", "hour", _beyond(MEMBERS, [8, 16], [1, 2]), seeds=3),
+    "paper": _study("vae-ensemble-beyond", "paper", _beyond(MEMBERS, [8, 16], [1, 2])),
+}
+"""Larger ensembles than the paper's, and partly coupled ones."""

@@ -190,6 +190,7 @@ def _about(entry: Entry) -> dict[str, Any]:
         **about,
         "method": config.method.name.replace("_", "-"),
         "settings": {n: v if math.isfinite(v) else str(v) for n, v in settings.items()},
+        "members": config.method.copies,
         "seed": config.seed,
         "steps": config.steps,
     }

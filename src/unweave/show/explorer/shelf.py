@@ -14,7 +14,7 @@ from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
-from unweave.select.latents import INFORMATIVE_KL, kl_of_latents
+from unweave.select.latents import INFORMATIVE_KL, kl_in_use
 from unweave.show.explorer.listing import Entry
 
 __all__ = ["Activity", "Opened", "Shelf", "as_bytes"]
@@ -31,7 +31,7 @@ LEAST_SPREAD = 0.05
 class Activity:
     """How much each latent says.
 
-        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1)
+        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1),    at most 0.01 where Var(μ_j) is
 
     Of an autoencoder, whose codes are points, it is the standard deviation of the code.
 
@@ -59,7 +59,7 @@ class Activity:
         source = "prior" if data is None else "data"
         if model.config.method.name == "ae":
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
-        (kl,) = kl_of_latents(mean[None].astype(float), logvar[None].astype(float))
+        (kl,) = kl_in_use(mean[None].astype(float), logvar[None].astype(float))
         return cls(np.nan_to_num(kl, posinf=0.0), "KL", INFORMATIVE_KL, source)
 
 

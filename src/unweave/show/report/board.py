@@ -42,7 +42,8 @@ def columns_of(found: Findings) -> list[Column]:
     """The columns of the leader board after the model's name."""
     table = found.table
     same, varied = settings_of(found.given)
-    own = [name.removeprefix("method.") for name in (*same, *varied) if name.startswith("method.")]
+    own = [name for name in (*same, *varied) if name.startswith("method.")]
+    own += [name.removeprefix("method.") for name in own]
     columns = [Column("data", "data", numeric=False)] if table["data"].nunique() > 1 else []
     columns += [Column("method", "method", numeric=False)]
     numbers = [

@@ -146,6 +146,7 @@ def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
         "rows": _row_labels(part, part.chosen, strips),
         "name": found.names[part.chosen],
         "ratio": _ratio(strips.images),
+        "members": model.config.method.copies,
     }
 
 
@@ -296,6 +297,7 @@ def _render(
         columns=columns,
         records=[record(row, columns, found) for row in board.to_dict("records")],
         num_models=len(found.table),
+        ensembles=any(c["method"].get("members", 1) > 1 for c in found.given.configs.values()),
         num_shown=len(board),
         num_pictures=len(strips),
         num_alive=int((board["state"] != DIVERGED).sum()),

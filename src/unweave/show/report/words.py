@@ -44,6 +44,7 @@ LABELS = {
     "sap": "SAP",
     "irs": "IRS",
     "elbo": "ELBO",
+    "mig_density": "MIG (densities)",
     "mig_sup": "MIG-sup",
     "jemmig": "JEMMIG",
     "rmig": "RMIG",
@@ -103,6 +104,7 @@ SAYS = {
     "prior. Far below 0 they are used.",
     "elbo": "The lower bound of the log-likelihood, in nats: how well images are reconstructed "
     "less what the codes cost.",
+    "mig_density": "MIG with the densities of codes in place of histograms.",
     "mig_sup": "For each latent: by how much does the factor it knows most about beat the second?",
     "jemmig": "As MIG, but a latent that also knows other things pays for it.",
     "rmig": "As MIG, computed from the posteriors, so that their noise counts.",

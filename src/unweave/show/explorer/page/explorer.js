@@ -325,7 +325,8 @@ function describe() {
   const [height, width, channels] = model.shape;
   $("model-name").textContent = title(model);
   document.title = `${title(model)} – unweave explorer`;
-  $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "grey" : "colour"}`;
+  const part = model.members > 1 ? `, the first of ${model.members} members` : "";
+  $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "grey" : "colour"}${part}`;
   $("warning").textContent = model.warning;
   $("warning").hidden = !model.warning;
   const measured =

@@ -1,0 +1,275 @@
+"""ISA-VAE and ISA-TCVAE: a prior of independent subspaces, which no rotation leaves as it is."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unweave.errors import UnweaveError
+from unweave.methods.base import (
+    MODEL,
+    Batch,
+    Losses,
+    Nets,
+    OfModel,
+    Posterior,
+    Strength,
+    each_value,
+)
+from unweave.methods.beta_tc_vae import decompose
+from unweave.methods.vae import VAE, Elbo
+from unweave.nets.adam import Adam
+from unweave.nets.layers import Offsets
+from unweave.nets.network import Network
+from unweave.priors.lp_nested import log_density, mixed_log_density, sample, unit_scale
+from unweave.priors.trees import Tree, tree_of
+from unweave.streams import Stream
+
+__all__ = ["ISATCVAE", "ISAVAE"]
+
+PRIOR, EXPONENTS = "prior", "exponents"
+STABLE = (0.5, 20.0)
+"""Exponents for which densities and their gradients are computed well."""
+LEARNED = (1.05, 10.0)
+"""Where learned exponents are kept."""
+SUBSPACE = 4
+"""Latents of a subspace, at most, where no layout is given; as published."""
+SCALES = {"unit": None, "reference": 1.0, "standard": 2.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ISAVAE(VAE):
+    """ISA-VAE: the β-VAE with an Lp-nested prior.
+
+        L = E_q[-log p(x|z) + β (log q(z|x) - log p(z))]
+
+        log p(z) = Σ_i c_i - v_i^p₀ / s,    v_i = (Σ_j |z_j|^p_i)^(1/p_i) over the latents j of
+        subspace i
+
+    with one code z per image; the KL divergence has no closed form. `unweave.priors.lp_nested` has
+    the constants. Subspaces are independent of each other; inside one, latents are independent
+    only where p_i = p₀.
+
+    Args:
+        beta: β; the paper takes 1 to 6, and 0.5 to 5 with learned exponents.
+        p0: p₀, of the root.
+        p: p_i of all subspaces, or where they begin if they are learned; the paper takes 2.2 on
+            dSprites, 1.9 on faces, and 2.0 to begin with.
+        layout: The sizes of subspaces, `"5x4"`, or a tree, `"2x(1,2),4"`; in a fleet each model
+            may have its own. Without it, as few subspaces of at most four latents as there can be:
+            `"5x4"` for 20 latents and `"4,3,3"` for 10, as published.
+        learned: Whether each p_i is learned, by an Adam of its own with the learning rate 5e-4;
+            p₀ stays. They are kept between 1.05 and 10.
+        scale: s: `"unit"`, so that the variance of latents is 1 in the mean, at the exponents
+            given; `"reference"`, 1, as the authors' code has it; or `"standard"`, 2, with which
+            exponents of 2 are the standard normal.
+        exact_entropy: Whether E log q(z|x) is computed and not sampled, with less noise.
+
+    Notes:
+        The authors' code learns p₀ too, and stops where an exponent makes the loss infinite. The
+        paper does not say what the scale is.
+
+    References:
+        Stühmer, Turner & Nowozin, Independent Subspace Analysis for Unsupervised Learning of
+        Disentangled Representations, arXiv:1909.05063.
+    """
+
+    name = "isa_vae"
+
+    beta: Strength = 1.0
+    p0: Strength = 2.1
+    p: Strength = 2.2
+    layout: OfModel = ""
+    learned: bool = False
+    scale: str = "unit"
+    exact_entropy: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("p0", "p"):
+            for value in each_value(getattr(self, name)):
+                if not isinstance(value, Tensor) and not STABLE[0] <= float(value) <= STABLE[1]:
+                    raise UnweaveError(
+                        f"{self.name}'s {name} must be between {STABLE[0]:g} and {STABLE[1]:g}, "
+                        f"but got {value!r}"
+                    )
+        for layout in each_value(self.layout):
+            if layout:
+                tree_of(layout)
+        for scale in each_value(self.scale):
+            if scale not in SCALES:
+                raise UnweaveError(
+                    f"{self.name}'s scale must be one of {', '.join(SCALES)}, but got {scale!r}"
+                )
+        for name in ("learned", "exact_entropy"):
+            for value in each_value(getattr(self, name)):
+                if not isinstance(value, bool):
+                    raise UnweaveError(
+                        f"{self.name}'s {name} must be True or False, but got {value!r}"
+                    )
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+        for layout in each_value(self.layout):
+            tree_for(layout, latents)
+        return {PRIOR: {EXPONENTS: Network((Offsets(latents),))}} if self.learned else {}
+
+    def extra_optimisers(self) -> Mapping[str, Adam]:
+        return {PRIOR: Adam(lr=5e-4)} if self.learned else {}
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        posterior = nets.encode(batch.images)
+        z, _ = posterior.sample_and_kl(batch.noise("posterior", posterior.mu))
+        log_p = self.log_prior(z, self.exponents(nets, z)).mean(-1)
+        kl = self.log_posterior(posterior, z).mean(-1) - log_p
+        elbo = Elbo(posterior, z, nets.reconstruction(z, batch.images), kl)
+        players = {MODEL: elbo.reconstruction + self.regularizer(elbo, batch)}
+        if self.learned:
+            players[PRIOR] = -self.weight_of_prior() * log_p
+        return Losses(players, {"reconstruction": elbo.reconstruction, "kl": kl})
+
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002
+        return self.beta * elbo.kl
+
+    def weight_of_prior(self) -> Any:
+        """What -log p(z) is multiplied with in the loss."""
+        return self.beta
+
+    def log_posterior(self, posterior: Posterior, z: Tensor) -> Tensor:
+        """log q(z|x), or its mean over z, `[M, B]`."""
+        if self.exact_entropy:
+            return -0.5 * (1 + math.log(2 * math.pi) + posterior.logvar).sum(-1)
+        return posterior.log_density(z).sum(-1)
+
+    def exponents(self, nets: Nets, z: Tensor) -> Tensor:
+        """p₀ and as many p_i as there may be, `[M, 1 + d]`."""
+        p = self._of_models(self.p, z).expand(-1, z.shape[-1])
+        if self.learned:
+            p = kept_within(nets.apply[EXPONENTS](p[:, None]).squeeze(1).to(z.dtype))
+        return torch.cat([self._of_models(self.p0, z), p], 1)
+
+    def log_prior(self, z: Tensor, exponents: Tensor) -> Tensor:
+        """log p(z), `[M, B]`."""
+        layouts = self.layout if isinstance(self.layout, tuple) else (self.layout,) * len(z)
+        trees = [tree_for(layout, z.shape[-1]) for layout in layouts]
+        scale = self.scales(trees, z)
+        if all(tree == trees[0] for tree in trees):
+            return log_density(z, exponents[:, : trees[0].num_exponents], trees[0], scale)
+        return mixed_log_density(z, exponents, trees, scale)
+
+    def scales(self, trees: Sequence[Tree], like: Tensor) -> Tensor | float:
+        """s, a number or `[M]`; that of unit variance is of the exponents that were given."""
+        known = SCALES[self.scale]
+        if known is not None:
+            return known
+        p0, p = self._of_models(self.p0, like), self._of_models(self.p, like)
+        by_tree = {
+            tree: unit_scale(torch.cat([p0, p.expand(-1, tree.num_exponents - 1)], 1), tree)
+            for tree in dict.fromkeys(trees)
+        }
+        if len(by_tree) == 1:
+            return by_tree[trees[0]]
+        return torch.stack([by_tree[tree][m] for m, tree in enumerate(trees)])
+
+    def glances(self, latents: int) -> tuple[str, ...]:
+        subspaces = latents // 2 if self.learned else 0
+        return tuple(f"p_{subspace}" for subspace in range(1, subspaces + 1))
+
+    def glance(
+        self,
+        means: np.ndarray,
+        logvars: np.ndarray,  # noqa: ARG002
+        parameters: Mapping[str, Tensor],
+    ) -> Sequence[float]:
+        """The learned exponents p_1, p_2, …; NaN beyond those of the layout."""
+        latents = means.shape[-1]
+        learned = self.exponents_of(latents, parameters)[1:].tolist()
+        columns = latents // 2
+        return [*learned, *[math.nan] * columns][:columns]
+
+    def exponents_of(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
+        """p₀ and all p_i of one trained model, in the order of the nodes of its layout.
+
+        Args:
+            latents: d.
+            parameters: Those of the model, by network and name.
+        """
+        nodes = tree_for(self.layout, latents).num_exponents
+        p = torch.full((nodes - 1,), float(self.p))
+        if self.learned:
+            offsets = parameters[f"{EXPONENTS}/0.offset"].reshape(-1)[: nodes - 1].cpu()
+            p = kept_within(p + offsets)
+        return torch.cat([torch.tensor([float(self.p0)]), p])
+
+    def prior_samples(
+        self, stream: Stream, count: int, latents: int, parameters: Mapping[str, Tensor]
+    ) -> Tensor:
+        tree = tree_for(self.layout, latents)
+        scale = self.scales([tree], torch.zeros(1))
+        scale = float(scale[0]) if isinstance(scale, Tensor) else scale
+        return sample(stream, count, self.exponents_of(latents, parameters), tree, scale)
+
+    def _of_models(self, values: Strength, like: Tensor) -> Tensor:
+        """A strength as a column `[M, 1]`."""
+        column = torch.as_tensor(values, dtype=torch.float32, device=like.device)
+        return column.to(like.dtype).reshape(-1, 1).expand(len(like), 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ISATCVAE(ISAVAE):
+    """ISA-TCVAE: weigh the total correlation alone, under the prior of ISA-VAE.
+
+        L = E_q[-log p(x|z)] + I(x; z) + β TC(z) + E_q[Σ_l log q(z_l) - log p(z)]
+
+    where the three last terms are the KL divergence at β = 1, and the total correlation is
+    estimated on the minibatch as in β-TCVAE, with minibatch-weighted sampling.
+
+    Args:
+        beta: β.
+        p0: See `ISAVAE`, as for all others.
+        p: p_i, or where they begin.
+        layout: The sizes of subspaces.
+        learned: Whether each p_i is learned.
+        scale: s.
+        exact_entropy: Whether E log q(z|x) is computed and not sampled.
+
+    References:
+        Stühmer, Turner & Nowozin, arXiv:1909.05063.
+    """
+
+    name = "isa_tc_vae"
+
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:
+        parts = decompose(elbo.posterior, elbo.z, "weighted", batch.data_size)
+        return elbo.kl + (self.beta - 1) * parts.total_correlation
+
+    def weight_of_prior(self) -> Any:
+        return 1.0
+
+
+def tree_for(layout: str, latents: int) -> Tree:
+    """The tree of a layout, or, where it is empty, the one of as many subspaces as are needed.
+
+    Example:
+        >>> str(tree_for("", 20)), str(tree_for("", 10)), str(tree_for("2x2", 4))
+        ('5x4', '4,2x3', '2x2')
+    """
+    if not layout:
+        count = math.ceil(latents / SUBSPACE)
+        sizes = [latents // count + (place < latents % count) for place in range(count)]
+        return tree_of(",".join(map(str, sizes)))
+    tree = tree_of(layout)
+    if tree.num_latents != latents:
+        raise UnweaveError(
+            f"the layout {layout} is one of {tree.num_latents} latents, but models have {latents};"
+            " give both the same number, or leave the layout out"
+        )
+    return tree
+
+
+def kept_within(p: Tensor) -> Tensor:
+    """Exponents within `LEARNED`; their gradients are as if they were not, so they can return."""
+    return p + (p.clamp(*LEARNED) - p).detach()

@@ -1,0 +1,175 @@
+"""Layouts: how latents are put together in subspaces, and these in larger ones, as trees."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from unweave.errors import UnweaveError
+
+__all__ = ["Layout", "Run", "Tree", "tree_of"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Equal children of a node, beside each other.
+
+    Args:
+        count: How many.
+        tree: What each of them is; None where it is one latent.
+    """
+
+    count: int
+    tree: "Tree | None" = None
+
+    @property
+    def num_latents(self) -> int:
+        """Below each of the children."""
+        return 1 if self.tree is None else self.tree.num_latents
+
+    @property
+    def num_exponents(self) -> int:
+        """Of each of the children."""
+        return 0 if self.tree is None else self.tree.num_exponents
+
+    @property
+    def num_branches(self) -> int:
+        """Of each of the children."""
+        return 0 if self.tree is None else self.tree.num_branches
+
+    def __str__(self) -> str:
+        if self.tree is None:
+            child = "1"
+        elif self.tree.is_flat:
+            child = str(self.tree.num_latents)
+        else:
+            child = f"({self.tree})"
+        return child if self.count == 1 else f"{self.count}x{child}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A node of a layout and all that is below it; its leaves are the latents, in order.
+
+    Every node that is no leaf has an exponent. They are counted from the root downwards: a node
+    comes before its children, and all below a child before the next child. With subspaces of
+    several latents each these are p₀, p₁, …, p_l.
+
+    Args:
+        runs: The children.
+
+    Example:
+        >>> tree = tree_of("2x4,3x1")
+        >>> tree.num_latents, tree.num_exponents, tree.sizes
+        (11, 3, (4, 4, 1, 1, 1))
+    """
+
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def num_latents(self) -> int:
+        """How many leaves there are."""
+        return sum(run.count * run.num_latents for run in self.runs)
+
+    @cached_property
+    def num_children(self) -> int:
+        """Of the node itself."""
+        return sum(run.count for run in self.runs)
+
+    @cached_property
+    def num_exponents(self) -> int:
+        """How many nodes are no leaves."""
+        return 1 + sum(run.count * run.num_exponents for run in self.runs)
+
+    @cached_property
+    def num_branches(self) -> int:
+        """How many nodes and leaves have a parent in this tree."""
+        return self.num_children + sum(run.count * run.num_branches for run in self.runs)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many latents are below each child: the sizes of the subspaces, at the root."""
+        return tuple(run.num_latents for run in self.runs for _ in range(run.count))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all children are latents."""
+        return all(run.tree is None for run in self.runs)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.runs))
+
+
+Layout = str | Tree
+"""What `tree_of` understands."""
+
+
+def tree_of(layout: Layout) -> Tree:
+    """Read a layout.
+
+    Args:
+        layout: The sizes of subspaces, with `x` for repetition: `"5x4"` is five subspaces of four
+            latents, `"4,3,3"` one of four and two of three, `"2x4,3x1"` two of four and three
+            single latents, `"20x1"` no subspaces at all. Brackets nest: `"2x(1,2),4"`.
+
+    Notes:
+        A latent that is alone in its subspace is a child of the root and has no exponent of its
+        own. So `"20x1"` has one exponent, and `"20"`, a single subspace of 20 latents, has two.
+
+    Example:
+        >>> str(tree_of("4,4,1,(2,2)"))
+        '2x4,1,(2x2)'
+        >>> tree_of("4,4,1,(2,2)").num_exponents
+        6
+    """
+    return layout if isinstance(layout, Tree) else _read(str(layout))
+
+
+@lru_cache
+def _read(layout: str) -> Tree:
+    tokens = re.findall(r"\d+|\S", layout.replace("×", "x"))
+    try:
+        tree, rest = _children(tokens)
+    except (IndexError, ValueError):
+        rest = tokens or [""]
+    if rest:
+        raise UnweaveError(
+            'a layout is the sizes of subspaces, at least 1 each, such as "5x4", "2x4,3x1" or, '
+            f'nested, "2x(1,2),4", but got {layout!r}'
+        )
+    return tree
+
+
+def _children(tokens: list[str]) -> tuple[Tree, list[str]]:
+    """The tree at the beginning, `item,item,…`, and what is left."""
+    runs: list[Run] = []
+    while True:
+        run, tokens = _run(tokens)
+        if runs and runs[-1].tree == run.tree:
+            run = Run(runs.pop().count + run.count, run.tree)
+        runs.append(run)
+        if tokens[:1] != [","]:
+            return Tree(tuple(runs)), tokens
+        tokens = tokens[1:]
+
+
+def _run(tokens: list[str]) -> tuple[Run, list[str]]:
+    """The item at the beginning, `child` or `count x child`, and what is left."""
+    count = 1
+    if tokens[1:2] == ["x"]:
+        count, tokens = _positive(tokens[0]), tokens[2:]
+    if tokens[0] != "(":
+        size = _positive(tokens[0])
+        return Run(count, None if size == 1 else Tree((Run(size),))), tokens[1:]
+    tree, tokens = _children(tokens[1:])
+    if tokens[0] != ")":
+        raise ValueError(tokens[0])
+    # The norm of one number is that number: below the root, a node with one child is that child.
+    child = tree.runs[0].tree if tree.num_children == 1 else tree
+    return Run(count, child), tokens[1:]
+
+
+def _positive(token: str) -> int:
+    number = int(token)
+    if number < 1:
+        raise ValueError(token)
+    return number

@@ -1,0 +1,250 @@
+"""Which latents of an ensemble's members are in use, over all images and over groups of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from unweave.errors import UnknownNameError
+from unweave.metrics.active_units import BURDA_VARIANCE
+from unweave.metrics.polarised_regime import log_noise_share
+from unweave.select.ensembles import Aligned, aligned_posteriors
+from unweave.select.latents import SelectionError, drawn_rows
+from unweave.select.ranking import counted
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+    from unweave.fleet.models import Model
+
+__all__ = ["MemberActivity", "activity_of", "member_activity"]
+
+ROWS = 10_000
+LITTLE_NOISE = 0.5
+"""The σ² below which a latent looks active: log Δ of one with μ² + σ² = 1 is then below -0.3."""
+ALL = "all"
+KINDS = ("active", "constant", "passive")
+SIDE = 16
+"""Pixels to which images are shrunk to be grouped by what they look like."""
+NAMED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class MemberActivity:
+    """How active each latent of each member is.
+
+    Args:
+        table: A row per group of images, member and latent: `group` (`"all"` for all images),
+            `images` (how many), `member`, `latent` (that of the first member which it is), `own`
+            (its number in its member); `noise`, the mean of σ²; `signal`, the variance of μ;
+            `log_delta`, see `uw.metrics.polarised_regime`; `active_by_noise`: noise below 0.5;
+            `active`: signal above 0.01 as well.
+        by: What groups differ in; empty without groups.
+    """
+
+    table: pd.DataFrame
+    by: str = ""
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """How many latents are `active`, `constant` and `passive`, by group and member.
+
+        A constant latent has little noise, but its mean does not vary over these images: over all
+        of them it is not in use, whatever its noise says; over a group it may say which one it is.
+        """
+        kinds = pd.get_dummies(_kinds(self.table)).reindex(columns=KINDS, fill_value=False)
+        keys = [self.table["group"], self.table["member"]]
+        return kinds.groupby(keys, sort=False).sum().reset_index()
+
+    @property
+    def depends(self) -> pd.DataFrame:
+        """Latents that are active for some groups and passive for others, a row for each.
+
+        Columns are `member`, `latent`, `own`; `active_for` and `passive_for`, the groups; and the
+        noise there, `noise_active` (the least of the first) and `noise_passive` (the most of the
+        second).
+        """
+        groups = self.table[self.table["group"] != ALL]
+        rows = []
+        for (member, latent, own), part in groups.groupby(["member", "latent", "own"]):
+            kinds, noise = _kinds(part), part["noise"]
+            on, off = kinds == "active", kinds == "passive"
+            if on.any() and off.any():
+                rows.append(
+                    {
+                        "member": member,
+                        "latent": latent,
+                        "own": own,
+                        "active_for": part["group"][on].tolist(),
+                        "passive_for": part["group"][off].tolist(),
+                        "noise_active": noise[on].min(),
+                        "noise_passive": noise[off].max(),
+                    }
+                )
+        columns = ["member", "latent", "own", "active_for", "passive_for"]
+        return pd.DataFrame(rows, columns=[*columns, "noise_active", "noise_passive"])
+
+    def __str__(self) -> str:
+        """A line per member, and one per latent that depends on the image."""
+        counts = self.counts[self.counts["group"] == ALL]
+        lines = [
+            f"member {row.member}: {counted(row.active, 'latent')} active, {row.passive} passive"
+            + (f", {row.constant} with little noise but constant" if row.constant else "")
+            for row in counts.itertuples()
+        ]
+        lines += [
+            f"member {row.member}, latent {row.own}: active for {_listed(row.active_for)} "
+            f"(σ² {row.noise_active:.2f}), passive for {_listed(row.passive_for)} "
+            f"(σ² {row.noise_passive:.2f})"
+            for row in self.depends.itertuples()
+        ]
+        if self.by and self.depends.empty:
+            lines.append(f"no latent is active for one {self.by} and passive for another")
+        return "\n".join(lines)
+
+
+def member_activity(
+    model: "Model",
+    data: "Dataset",
+    *,
+    by: str | int | Any = None,
+    rows: int = ROWS,
+    seed: int = 0,
+) -> MemberActivity:
+    """How active each latent is in each member of an ensemble, also for groups of images.
+
+        noise = E[σ²],    signal = Var(E[z | x]),    log Δ = log E[σ²] - log 2 E[KL]
+
+    with expectations over the images of a group. Small noise is not enough: the alignment of an
+    ensemble makes the noise of latents that nobody uses small, σ² = 1 / (1 + 2 γ (n - 1)), while
+    their means do not vary.
+
+    Args:
+        model: An ensemble, its members in the order of the first; or another model, which is its
+            only member.
+        data: What it was trained on, or data like that.
+        by: Groups of images: the name of a factor; a number of groups of images that look alike
+            (k-means of their pixels), where factors are not known; or one label per image of the
+            data. By default there are no groups.
+        rows: How many images, drawn once each; all where there are fewer.
+        seed: Of the draw, of images that are random given their factors, and of k-means.
+
+    References:
+        Rolínek et al., Variational Autoencoders Pursue PCA Directions (by Accident),
+        arXiv:1812.06775; Improving the Unsupervised Disentangled Representation Learning with VAE
+        Ensemble, under review 2020, figures 3 and 11.
+    """
+    from unweave.methods.ae import AE
+
+    if isinstance(model.config.method, AE):
+        raise SelectionError("an autoencoder has no noise, so its latents are not active by that")
+    chosen = drawn_rows(data, rows, seed)
+    images = data.to(model.device).inputs(chosen, seed)
+    aligned = _posteriors(model, images)
+    name, labels, order = _groups(data, chosen, images, by, seed)
+    parts = {ALL: np.ones(len(chosen), bool)} | {str(g): labels == g for g in order}
+    tables = [_table(aligned, group, inside) for group, inside in parts.items()]
+    return MemberActivity(pd.concat(tables, ignore_index=True), name)
+
+
+def activity_of(means: Any, logvars: Any) -> dict[str, np.ndarray]:
+    """The noise, signal and log Δ of each latent, and whether it is active, `[d]` each.
+
+    Args:
+        means: Posterior means, `[images, d]`.
+        logvars: Posterior log-variances, `[images, d]`.
+
+    Example:
+        >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
+        >>> found = activity_of(mu, np.log([[0.01, 0.048, 0.99]] * 2))
+        >>> found["active_by_noise"].tolist(), found["active"].tolist()
+        ([True, True, False], [True, False, False])
+        >>> found["log_delta"].round(2).tolist()
+        [-6.13, -3.77, 4.59]
+    """
+    means, logvars = np.asarray(means, np.float64), np.asarray(logvars, np.float64)
+    noise, signal = np.exp(logvars).mean(0), means.var(0)
+    little = noise < LITTLE_NOISE
+    return {
+        "noise": noise,
+        "signal": signal,
+        "log_delta": log_noise_share(means, logvars),
+        "active_by_noise": little,
+        "active": little & (signal > BURDA_VARIANCE),
+    }
+
+
+def _posteriors(model: "Model", images: Any) -> Aligned:
+    if model.config.method.copies > 1:
+        return aligned_posteriors(model, images)
+    mean, logvar = model.encode(images)
+    return Aligned(mean[None], logvar[None], np.eye(mean.shape[1], dtype=np.float32)[None])
+
+
+def _table(aligned: Aligned, group: str, inside: np.ndarray) -> pd.DataFrame:
+    parts = []
+    for member, own in enumerate(aligned.latents):
+        found = activity_of(aligned.means[member, inside], aligned.logvars[member, inside])
+        about = {"group": group, "images": int(inside.sum()), "member": member}
+        parts.append(pd.DataFrame({**about, "latent": range(len(own)), "own": own, **found}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _kinds(table: pd.DataFrame) -> pd.Series:
+    kinds = np.where(table["active_by_noise"], "constant", "passive")
+    return pd.Series(np.where(table["active"], "active", kinds), table.index)
+
+
+def _groups(
+    data: "Dataset", chosen: np.ndarray, images: Any, by: Any, seed: int
+) -> tuple[str, np.ndarray, list[Any]]:
+    """What groups differ in, the group of each image, and all groups in order."""
+    if by is None:
+        return "", np.zeros(len(chosen)), []
+    if isinstance(by, str):
+        return by, *_by_factor(data, chosen, by)
+    if isinstance(by, int | np.integer):
+        return "group", *_by_look(images, int(by), seed)
+    labels = np.asarray(by)
+    if labels.shape != (len(data),):
+        raise SelectionError(
+            f"groups are one label for each of {len(data):,} images, but got {list(labels.shape)}"
+        )
+    return "group", labels[chosen], np.unique(labels[chosen]).tolist()
+
+
+def _by_factor(data: "Dataset", chosen: np.ndarray, name: str) -> tuple[np.ndarray, list[str]]:
+    known = data.grid or data.labels
+    if known is None:
+        raise SelectionError(
+            f"the factors of {data.name} are not known; group images by what they look like, "
+            "with a number of groups"
+        )
+    if name not in known.names:
+        raise UnknownNameError("factor", name, known.names)
+    place = known.names.index(name)
+    classes = np.asarray(data.to("cpu").factors(chosen))[:, place]
+    words = [v if isinstance(v, str) else f"{v:.3g}" for v in known.axes[place].values]
+    return np.array(words)[classes], [words[c] for c in np.unique(classes)]
+
+
+def _by_look(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int]]:
+    """Groups of images by k-means of their pixels, the largest first, counted from 1."""
+    import torch
+    from sklearn.cluster import KMeans
+
+    if not 2 <= count <= len(images):
+        raise SelectionError(f"images are put into 2 to {len(images):,} groups, but got {count}")
+    pixels = torch.as_tensor(images).float().permute(0, 3, 1, 2)
+    height, width = pixels.shape[2:]
+    side = (min(SIDE, height), min(SIDE, width))
+    small = torch.nn.functional.adaptive_avg_pool2d(pixels, side).flatten(1).cpu().numpy()
+    found = KMeans(count, n_init=1, random_state=seed).fit_predict(small)
+    largest_first = np.argsort(-np.bincount(found, minlength=count), kind="stable")
+    return np.argsort(largest_first)[found] + 1, list(range(1, count + 1))
+
+
+def _listed(groups: Sequence[Any]) -> str:
+    shown = [str(group) for group in groups[:NAMED]]
+    return ", ".join(shown) + (" …" if len(groups) > NAMED else "")

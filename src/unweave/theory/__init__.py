@@ -1,0 +1,1 @@
+"""Small exact experiments: what objectives prefer where everything can be computed."""
