@@ -25,7 +25,7 @@ def mig_density(
         H(z_j) = -E log 1/N Σ_n q(z_j|x_n),    H(z_j|v) the same over rows of one value, then
         averaged over values
 
-    with z_j drawn from the same mixture, and information of at least 0.
+    with z_j drawn from the same mixture, and information between 0 and H(v_k).
 
     Args:
         codes: Posterior means `[n, d]`.
@@ -79,9 +79,10 @@ def mig_density(
             overall = entropy_of(np.arange(len(rows)), size)
             within = entropy_of(np.flatnonzero(factor == value), size)
             information += count / len(rows) * (overall - within)
-        second, first = np.sort(np.append(np.maximum(information, 0), 0.0))[-2:]
         share = counts / len(rows)
-        gaps[f"gap_{column}"] = float((first - second) / -(share @ np.log(share)))
+        entropy = -(share @ np.log(share))
+        second, first = np.sort(np.append(information.clip(0, entropy), 0.0))[-2:]
+        gaps[f"gap_{column}"] = float((first - second) / entropy)
     return {"mig_density": float(np.mean(list(gaps.values()))), **gaps}
 
 
