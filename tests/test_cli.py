@@ -82,6 +82,15 @@ def test_help_is_quick_and_does_not_import_torch():
     assert done.stdout.strip() == "False"
 
 
+def test_a_reader_that_has_read_enough_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "unweave", "data", "list"]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command):
     done = run(*command.split(), "--help")

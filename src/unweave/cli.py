@@ -1,5 +1,6 @@
 """The command line: thin, each command a few lines over the rooms."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -801,6 +802,10 @@ def main(args: list[str] | None = None) -> None:
             _train(words[1:])
         else:
             app.cli(prog="unweave", description=DESCRIPTION, args=words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read, as `head` does, has read enough; what is left goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnweaveError as error:
         print(f"unweave: {error}", file=sys.stderr)
         sys.exit(130 if isinstance(error, InterruptedTrainingError) else 2)

@@ -333,3 +333,8 @@ def test_other_models_have_no_exponents(squares):
     (model,) = uw.train(BetaVAE(), squares, steps=1, **SMALL)
     with pytest.raises(UnweaveError, match="beta_vae models have no exponents"):
         model.exponents  # noqa: B018 (it raises)
+
+
+def test_a_layout_of_another_size_is_refused_before_anything_is_planned():
+    with pytest.raises(UnweaveError, match="one of 4 latents, but models have 10"):
+        Config(method=ISAVAE(layout="2x2"))

@@ -180,6 +180,9 @@ class Method(ABC):
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
 
+    def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
+        """An error where the method's settings do not fit so many latents."""
+
     def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
         """Networks besides encoder and decoder, by player and name.
 

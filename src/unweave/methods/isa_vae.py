@@ -120,9 +120,11 @@ class ISAVAE(VAE):
                     f"{value!r}"
                 )
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+    def demand_latents(self, latents: int) -> None:
         for layout in each_value(self.layout):
             tree_for(layout, latents)
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
         return {PRIOR: {EXPONENTS: Network((Offsets(latents),))}} if self.learned else {}
 
     def extra_optimisers(self) -> Mapping[str, Adam]:
