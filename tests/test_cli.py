@@ -85,7 +85,7 @@ def test_help_is_quick_and_does_not_import_torch():
 def test_a_reader_that_has_read_enough_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
-    words = [sys.executable, "-m", "unweave", "data", "list"]
+    words = [sys.executable, "-m", "unweave", "reproduce"]
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
