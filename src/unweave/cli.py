@@ -370,7 +370,7 @@ def show(
         arg(
             metavar="KIND",
             help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
-            "members, activity, kl or training.",
+            "members, activity, subspaces, exponents, kl or training.",
         ),
     ] = "traversals",
     out: Annotated[

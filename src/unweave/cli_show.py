@@ -47,6 +47,8 @@ KINDS: Mapping[str, Kind] = {
     "members": Kind("members", PICTURES, START | {"columns", "inactive"}),
     "activity": Kind("activity", FIGURES, frozenset({"by", "seed"})),
     "polarised": Kind("polarised", FIGURES, frozenset({"seed"})),
+    "subspaces": Kind("subspaces", FIGURES, frozenset({"seed"})),
+    "exponents": Kind("exponents", FIGURES, frozenset(), data=False, several=True),
     "kl": Kind("kl_over_training", FIGURES, frozenset(), data=False),
     "training": Kind("training", FIGURES, frozenset(), data=False, several=True),
 }

@@ -35,10 +35,20 @@ def together(ensemble, tmp_path_factory):
     return ensemble[0].save(tmp_path_factory.mktemp("show") / "ensemble")
 
 
+@pytest.fixture(scope="module")
+def learned(sprites, tmp_path_factory):
+    """The folder of an ISA-VAE that learned its exponents."""
+    quick = {"steps": 1, "batch": 8, "latents": 4, "architecture": "small_mlp"}
+    method = uw.methods.ISAVAE(layout="2x2", learned=True)
+    (model,) = uw.train(method, sprites, progress=False, **quick)
+    return model.save(tmp_path_factory.mktemp("show") / "isa")
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind(folder, together, tmp_path, monkeypatch, capsys, kind):
+def test_every_kind(folder, together, learned, tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
-    code, said = call(capsys, together if kind == "members" else folder, "--kind", kind)
+    own = {"members": together, "subspaces": learned, "exponents": learned}
+    code, said = call(capsys, own.get(kind, folder), "--kind", kind)
     assert code == 0, said
     (path,) = tmp_path.iterdir()
     assert path.name == f"{kind}.gif" if kind == "animation" else f"{kind}.png"
@@ -134,6 +144,8 @@ def test_own_images_must_be_named(grey, tmp_path, capsys):
         (["RUN", "--kind", "polarised", "-o", "a.gif"], ".png or .svg"),
         (["RUN", "--kind", "members"], "have no maps between members; train vae_ensemble"),
         (["RUN", "--kind", "members", "--by", "shape"], "--by says nothing about members"),
+        (["RUN", "--kind", "subspaces"], "beta_vae models have no subspaces; train isa_vae"),
+        (["RUN", "--kind", "exponents"], "none of these models learned exponents"),
         (["RUN", "--kind", "activity", "--by", "shap"], "did you mean 'shape'"),
         (["RUN", "-o", "a.svg"], ".jpeg or .webp"),
         (["RUN", "-o", "nowhere/a.png"], "there is no folder nowhere"),

@@ -7,6 +7,7 @@ from unweave.show.activity import activity
 from unweave.show.animation import Animation, animate
 from unweave.show.contact_sheet import contact_sheet
 from unweave.show.explorer import explore
+from unweave.show.exponents import exponents
 from unweave.show.look import followed_factors
 from unweave.show.matrices import heat_map, matrices
 from unweave.show.members import members
@@ -17,6 +18,7 @@ from unweave.show.prior_contours import prior_contours
 from unweave.show.reconstructions import reconstructions, samples
 from unweave.show.report import report
 from unweave.show.saving import save_figure
+from unweave.show.subspaces import subspaces
 from unweave.show.training import kl_over_training, training
 from unweave.show.traversals import traversals
 
@@ -30,6 +32,7 @@ __all__ = [
     "animate",
     "contact_sheet",
     "explore",
+    "exponents",
     "followed_factors",
     "heat_map",
     "kl_over_training",
@@ -44,6 +47,7 @@ __all__ = [
     "samples",
     "save_figure",
     "study_plots",
+    "subspaces",
     "trade_off",
     "training",
     "traversals",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.errors import DataError, UnweaveError
-from unweave.metrics.base import MetricError, table
+from unweave.metrics.base import MetricError, Table, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 from unweave.select.latents import ROWS, Latents, drawn_rows, kl_in_use
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.fleet.models import Model
 
-__all__ = ["Seen", "check_data", "check_model", "followed_factors", "has_prior", "look"]
+__all__ = [
+    "Seen",
+    "check_data",
+    "check_model",
+    "followed_factors",
+    "has_prior",
+    "known_shares",
+    "look",
+]
 
 FOLLOWED = 0.2
 """The share of a factor's entropy that a latent knows which follows it."""
@@ -117,11 +125,7 @@ def followed_factors(
 ) -> list[tuple[str, ...]]:
     """Which factors each code follows, by the share of their entropy that it knows.
 
-        share_jk = max(0, I(z_j; v_k) - chance_jk) / H(v_k)
-        chance_jk = (f + 3 √(2 f)) / 2n,    f = (bins_j - 1) (values_k - 1)
-
-    with codes cut into 20 bins as for MIG. Chance is the mean and three standard deviations of
-    what independent variables would show.
+    Shares are those of `known_shares`.
 
     Args:
         codes: `[n, d]`.
@@ -141,11 +145,7 @@ def followed_factors(
         [('y',), ('x',), ()]
     """
     rows = table(codes, factors)
-    cut = bins(rows.codes)
-    used = np.array([len(np.unique(column)) for column in cut.T])
-    freedom = np.outer(used - 1, rows.sizes - 1)
-    chance = (freedom + 3 * np.sqrt(2 * freedom)) / (2 * len(rows))
-    known = np.maximum(mutual_information(cut, rows.factors) - chance, 0) / entropy(rows.factors)
+    known = known_shares(rows)
     labels = [names[k] for k in rows.columns]
     found = []
     for share in known:
@@ -153,6 +153,25 @@ def followed_factors(
         best_first = np.argsort(-share, kind="stable")
         found.append(tuple(labels[k] for k in best_first if share[k] >= needed))
     return found
+
+
+def known_shares(rows: Table) -> np.ndarray:
+    """The share of each factor's entropy that each code knows, `[d, K]`, less what is chance.
+
+        share_jk = max(0, I(z_j; v_k) - chance_jk) / H(v_k)
+        chance_jk = (f + 3 √(2 f)) / 2n,    f = (bins_j - 1) (values_k - 1)
+
+    with codes cut into 20 bins as for MIG. Chance is the mean and three standard deviations of
+    what independent variables would show.
+
+    Args:
+        rows: Codes `[n, d]` and factors `[n, K]`.
+    """
+    cut = bins(rows.codes)
+    used = np.array([len(np.unique(column)) for column in cut.T])
+    freedom = np.outer(used - 1, rows.sizes - 1)
+    chance = (freedom + 3 * np.sqrt(2 * freedom)) / (2 * len(rows))
+    return np.maximum(mutual_information(cut, rows.factors) - chance, 0) / entropy(rows.factors)
 
 
 def has_prior(model: "Model") -> bool:

@@ -3,6 +3,7 @@
 Imported when something is drawn, since matplotlib takes its time.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from matplotlib.figure import Figure
 
 from unweave.show.saving import save_figure
 
-__all__ = ["COLUMN", "PAGE", "SMALL", "TEXT", "Plot", "panels", "plain"]
+__all__ = ["COLUMN", "LINE", "PAGE", "SMALL", "TEXT", "Plot", "apart", "panels", "plain"]
 
 COLUMN, PAGE = 3.25, 6.75
 """Inches: a column of a paper, and its full width."""
 TEXT, SMALL = 8, 7
 """Points: what can be read in print at these widths."""
+LINE = 0.055
+"""The share of a panel's height that a small line of text takes."""
 
 
 class Plot(Figure):
@@ -47,3 +50,16 @@ def plain(panel: Axes) -> Axes:
     """The same axes without the lines that say nothing: above and on the right."""
     panel.spines[["top", "right"]].set_visible(False)
     return panel
+
+
+def apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Heights that rise, moved up where they are nearer to each other than a gap.
+
+    Example:
+        >>> apart([0.0, 0.5, 10.0], 1.0)
+        [0.0, 1.0, 10.0]
+    """
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + gap) if placed else height)
+    return placed

@@ -95,7 +95,7 @@ def kl_over_training(model: "Model") -> "Plot":
         A matplotlib figure, to be saved with `.save("kl.svg")`.
     """
     from unweave.fleet.models import Model
-    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.plot import COLUMN, LINE, SMALL, TEXT, apart, panels, plain
 
     if not isinstance(model, Model):
         raise UnweaveError(f"one model is drawn at a time, but got {model!s:.80}; take fleet[0]")
@@ -117,7 +117,8 @@ def kl_over_training(model: "Model") -> "Plot":
         panel.plot(
             curve["step"], curve[latents[latent]], color=colour, linewidth=1.1, label=str(latent)
         )
-    for latent, height in zip(used, _apart([last[latent] for latent in used]), strict=True):
+    ends = [last[latent] for latent in used]
+    for latent, height in zip(used, apart(ends, LINE * max(ends, default=0)), strict=True):
         panel.annotate(
             f"{latent}",
             (curve["step"].iloc[-1], height),
@@ -132,20 +133,6 @@ def kl_over_training(model: "Model") -> "Plot":
     panel.xaxis.set_major_formatter("{x:,.0f}")
     panel.set_ylim(bottom=0)
     return figure
-
-
-def _apart(heights: Sequence[float], share: float = 0.055) -> list[float]:
-    """Heights that rise, moved up where they are nearer to each other than a share of the top.
-
-    Example:
-        >>> _apart([0.0, 0.5, 10.0], 0.1)
-        [0.0, 1.0, 10.0]
-    """
-    placed: list[float] = []
-    for height in heights:
-        least = placed[-1] + share * heights[-1] if placed else height
-        placed.append(max(height, least))
-    return placed
 
 
 def _settings(configs: "Sequence[Config]") -> list[str]:

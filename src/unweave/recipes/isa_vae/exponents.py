@@ -75,21 +75,9 @@ def verdict(frame: pd.DataFrame) -> list[str]:
 
 def plot(table: pd.DataFrame, path: Path) -> None:
     """A histogram of each exponent."""
-    from unweave.show.colours import palette
-    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
+    from unweave.show.exponents import histogram
 
-    values = sorted_exponents(table)
-    figure, axes = panels(1, 1, (COLUMN, 2.2))
-    panel = plain(axes[0, 0])
-    edges = np.histogram_bin_edges(values, 30).tolist()
-    for each, colour, name in zip(values.T, palette(values.shape[1]), MODES, strict=True):
-        panel.hist(each, edges, color=colour, alpha=0.7, label=name.replace("_", ""))
-    panel.axvline(ROOT, color="black", linewidth=0.8, linestyle=":", label="p₀")
-    panel.set_xlabel("exponent", fontsize=TEXT)
-    panel.set_ylabel("models", fontsize=TEXT)
-    panel.legend(frameon=False, fontsize=SMALL)
-    save_figure(figure, path)
+    histogram({"4,2x3": sorted_exponents(table)}, [ROOT], [START]).save(path)
 
 
 FIGURE_7 = Recipe(
