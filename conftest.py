@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,18 @@ def cache(tmp_path_factory):
 def device():
     """Where the kernels for a GPU are tested: on one, or else in Triton's interpreter."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(scope="session")
+def catches():
+    """Says whether a process has a handler for a signal: for SIGTERM, while it trains."""
+
+    def has_handler(process, number):
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        masks = dict(line.split(":", 1) for line in lines)
+        return bool(int(masks.get("SigCgt", "0"), 16) >> (number - 1) & 1)
+
+    return has_handler
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +82,8 @@ def planted():
 
     All members are the first, but for order and signs of their latents. Latent 2 is unused: it
     has little noise, but its mean does not vary. Latent 3 varies, and is another one in each
-    member. Returns the ensemble and the signed permutations `[3, 4, 4]` to the first member.
+    member, with another noise. Returns the ensemble and the signed permutations `[3, 4, 4]` to
+    the first member.
     """
     ways = torch.eye(4).repeat(3, 1, 1)
     ways[1] = torch.tensor([[0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
@@ -80,8 +94,8 @@ def planted():
         weight, bias = [key for key in weights if key.startswith("encoder")][-2:]
         outputs = torch.as_tensor(np.concatenate(model.encode(data), 1))
         scale = torch.tensor([0.5, 1.5, 0.0, 1.0])
-        noise = torch.tensor([-4.0, -4.0, -1.5, -4.0])
         for member, way in enumerate(ways):
+            noise = torch.tensor([-4.0, -4.0, -1.5, member - 4.0])
             columns = [0, 1, 2, 3 + member]  # means and log-variances of the trained network
             shift = outputs[:, columns].mean(0)
             times = scale / outputs[:, columns].std(0, correction=0)

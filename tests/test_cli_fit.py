@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -194,19 +193,12 @@ def test_nonsense_is_one_sentence(fitted, tmp_path, capsys, words, sentence):
     assert re.search(sentence, said)
 
 
-def catches(pid, number):
-    """Whether a process has a handler for a signal, as it has while it trains."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    masks = dict(line.split(":", 1) for line in lines)
-    return bool(int(masks["SigCgt"], 16) >> (number - 1) & 1)
-
-
-def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path):
+def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches):
     out = tmp_path / "out"
     words = ["fit", str(fitted / "images"), *QUICK, "--steps", "200", "-o", str(out)]
     command = [sys.executable, "-m", "unweave", *words]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not catches(process.pid, signal.SIGTERM):
+    while process.poll() is None and not catches(process, signal.SIGTERM):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 130

@@ -1,5 +1,6 @@
 """The command line: thin, each command a few lines over the rooms."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -53,7 +54,7 @@ app.command(data_app, name="data", help="The data sets: list, prepare, show, exp
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
 theory_app = SubcommandApp()
-app.command(theory_app, name="theory", help="Small exact experiments: vi-bias.")
+app.command(theory_app, name="theory", help="Small exact experiments: vi-bias, d-separation.")
 
 
 @data_app.command(name="list")
@@ -707,7 +708,7 @@ def reproduce(
     scale: Literal["smoke", "hour", "paper"] = "smoke",
     out: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="FOLDER", help="By default reproduce/STUDY."),
+        arg(aliases=["-o"], metavar="FOLDER", help="By default reproduce/PAPER-SCALE."),
     ] = None,
     on: str = "here",
     plan: bool = False,
@@ -767,6 +768,27 @@ def theory_vi_bias(
     show_vi_bias(experiments, out, betas, steps, seed, ending, animate, overwrite)
 
 
+@theory_app.command(name="d-separation")
+def theory_d_separation(
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the figure and the tables go.")
+    ] = Path("d-separation"),
+    ending: Literal["png", "svg"] = "png",
+    overwrite: bool = False,
+) -> None:
+    """Show why a second stage that sees Y leaves C alone, in an example of six images.
+
+    Example: unweave theory d-separation -o example
+
+    Args:
+        ending: Of the figure.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_d_separation
+
+    show_d_separation(out, ending, overwrite)
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command line; errors that a user can put right are one sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
@@ -780,6 +802,10 @@ def main(args: list[str] | None = None) -> None:
             _train(words[1:])
         else:
             app.cli(prog="unweave", description=DESCRIPTION, args=words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read, as `head` does, has read enough; what is left goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnweaveError as error:
         print(f"unweave: {error}", file=sys.stderr)
         sys.exit(130 if isinstance(error, InterruptedTrainingError) else 2)

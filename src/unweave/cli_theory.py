@@ -1,4 +1,4 @@
-"""The command `unweave theory vi-bias`: what it computes, draws and prints."""
+"""The commands `unweave theory …`: what they compute, draw and print."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unweave.show.animation import Animation
     from unweave.show.plot import Plot
 
-__all__ = ["EXPERIMENTS", "show_vi_bias"]
+__all__ = ["EXPERIMENTS", "show_d_separation", "show_vi_bias"]
 
 ICA_BETAS = (1.0, 5.0)
 
@@ -86,6 +86,40 @@ def show_vi_bias(
         for sentence in found.sentences:
             print(sentence)
     print("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
+
+
+def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
+    """Compute the example of d-separation, write its figure and tables, print both fractions.
+
+    Args:
+        out: The folder for `example.<ending>` and `example.csv`.
+        ending: `png` or `svg`.
+        overwrite: Whether files may be there already.
+    """
+    from unweave.cli_reproduce import print_table
+    from unweave.evaluation.files import write_table
+    from unweave.recipes.ms_vae.separation import obtained, verdict
+    from unweave.theory.d_separation import all_tables
+    from unweave.theory.d_separation_figures import draw_example
+
+    files = [out / f"example.{ending}", out / "example.csv"]
+    _check_free(files, overwrite)
+    draw_example().save(files[0])
+    write_table(all_tables(), files[1])
+    found = obtained()
+    print_table(
+        pd.DataFrame(
+            {
+                "law": found["law"],
+                "event": found["event"],
+                "published": found["fraction"],
+                "obtained": found["exactly"],
+            }
+        )
+    )
+    for sentence in verdict(found):
+        print(sentence)
+    print("Saved: " + ", ".join(map(str, files)))
 
 
 def _rotation(**_: Any) -> Outcome:

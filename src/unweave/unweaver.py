@@ -225,7 +225,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_member(self.model_, self.member)
         drawn = pixels[drawn_rows(data, ROWS, seed=0)]
         means, logvars = self._encode(drawn)
-        self.kl_: np.ndarray = kl_in_use(means[None], logvars[None])[0]
+        self.kl_: np.ndarray = kl_in_use(
+            [self.model_.config.method.name], means[None], logvars[None]
+        )[0]
         self._centre = means.mean(0)
         together = self.member == MEAN
         self.agreement_: np.ndarray | None = (

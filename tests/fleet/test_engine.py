@@ -9,7 +9,7 @@ from unweave.fleet.engine import Engine
 from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
 from unweave.nets.adam import Adam
 
-STEPS = 200
+STEPS, MANY_STEPS = 50, 200
 BATCH = 4
 
 # A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
@@ -52,8 +52,8 @@ def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(name, sprites):
     configs = runs(METHODS[name])[: 2 if name in LARGE else 3]
     fleet, alone = Engine(configs, sprites, "cpu"), Engine(configs[1:2], sprites, "cpu")
     start = weights(alone, 0).clone()
-    fleet.advance(STEPS)
-    alone.advance(STEPS)
+    for engine in (fleet, alone):
+        engine.advance(MANY_STEPS if name == "beta_vae" else STEPS)
     assert (weights(alone, 0) - start).abs().max() > 1e-3
     assert (weights(fleet, 1) - weights(alone, 0)).abs().max() <= 1e-5
     assert (weights(fleet, 0) - weights(fleet, 1)).abs().max() > 1e-2

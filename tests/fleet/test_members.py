@@ -20,7 +20,7 @@ from unweave.methods import EnsembleMember, VAEEnsemble
 from unweave.methods.base import member_seeds
 from unweave.onnx_export import export_onnx
 from unweave.select.dto import NORMS, distance_to_orthogonality, dto_pairs
-from unweave.select.latents import Latents
+from unweave.select.latents import Latents, kl_in_use
 from unweave.select.maps import map_distances
 
 N = 3
@@ -280,7 +280,8 @@ def test_curves_follow_the_distance_to_orthogonality(fleet, sprites):
         assert seen[f"dto_{norm}"] == pytest.approx(learned[norm].mean(), rel=1e-5)
     watched = np.random.default_rng(0).permutation(len(sprites))[:128]
     codes = [member.encode(sprites.images(watched)) for member in fleet[1].members]
-    latents = Latents([mean for mean, _ in codes], [logvar for _, logvar in codes])
+    means, logvars = (np.stack(part) for part in zip(*codes, strict=True))
+    latents = Latents(means, kl=kl_in_use(["vae_ensemble"] * N, means, logvars))
     pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
     best = [np.linalg.lstsq(latents.means[i], latents.means[j], rcond=None)[0].T for i, j in pairs]
     for norm in NORMS:

@@ -61,9 +61,8 @@ def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
 
 def test_the_kl_of_annealed_vae_follows_its_capacity(sprites):
     method = AnnealedVAE(c_max=12, gamma=100, threshold=300)
-    fleet = uw.train(
-        method, sprites, steps=400, batch=32, optimiser=uw.Adam(lr=1e-3), progress=False
-    )
+    settings = {"batch": 16, "architecture": "small_mlp", "optimiser": uw.Adam(lr=1e-3)}
+    fleet = uw.train(method, sprites, steps=400, progress=False, **settings)
     curve = fleet.curve.set_index("step")["kl"]
     # Each row is the mean over the hundred steps before it.
     for step, capacity in [(200, 6.0), (300, 10.0), (400, 12.0)]:
@@ -351,14 +350,14 @@ def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_
 
 def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    assert start(undisturbed, 300).communicate()[1] is None
-    for _ in range(3):
-        process = start(killed, 300)
+    assert start(undisturbed, 200).communicate()[1] is None
+    for _ in range(2):
+        process = start(killed, 200)
         wait_for_checkpoint(killed)
         time.sleep(0.3)
         process.kill()
         process.communicate()
-    start(killed, 300).communicate()
+    start(killed, 200).communicate()
     names = sorted(path.name for path in undisturbed.iterdir())
     assert sorted(path.name for path in killed.iterdir() if path.name in names) == names
     assert len(names) == 2
@@ -404,6 +403,16 @@ def test_a_checkpoint_with_another_curve_is_refused(tmp_path, sprites):
     # As it was before the KL divergence of every latent was in curves.
     before = torch.empty(0, len(engine.terms) + 1, 1)
     checkpoint.save(engine, before, tmp_path / ".fleet-earlier.safetensors")
+    with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
+        training.train_runs(configs, sprites, out=tmp_path, progress=False)
+
+
+def test_a_checkpoint_with_other_losses_is_refused(tmp_path, sprites):
+    configs = [Config(method=uw.methods.VAE(), seed=0, batch=4, steps=6)]
+    engine = Engine(configs, sprites, "cpu")
+    engine.terms, engine.sums = engine.terms[:-1], engine.sums[:-1]
+    rows = torch.empty(0, len(engine.columns), 1)
+    checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
     with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
         training.train_runs(configs, sprites, out=tmp_path, progress=False)
 

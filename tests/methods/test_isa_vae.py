@@ -224,11 +224,22 @@ def test_learned_exponents_leave_their_start_and_are_followed(trained, tmp_path)
         assert (np.abs(np.subtract(inside, 2.0)) > 0.005).all()
         curve = model.curve
         np.testing.assert_allclose(curve[["p_1", "p_2"]].iloc[-1], inside, rtol=1e-6)
-        assert curve[["p_3", "p_4"]].isna().all(axis=None)
+        assert [name for name in curve if name.startswith("p_")] == [f"p_{i}" for i in range(1, 8)]
+        assert curve[[f"p_{i}" for i in range(3, 8)]].isna().all(axis=None)
         assert np.isfinite(curve["prior loss"]).all()
         again = uw.load(model.save(tmp_path / model.config.hash))
         np.testing.assert_array_equal(again.exponents, model.exponents)
     assert (trained[0].exponents[1:] != trained[1].exponents[1:]).all()
+
+
+def test_all_exponents_of_nested_layouts_are_followed(squares):
+    method = ISAVAE(learned=True, layout=["1,(1,(1,2))", "(1,(1,(1,2)))", "5"])
+    fleet = uw.train(method, squares, steps=2, latents=5, **SMALL)
+    for model, count in zip(fleet, (3, 4, 1), strict=True):
+        seen = model.curve[["p_1", "p_2", "p_3", "p_4"]].iloc[-1].to_numpy()
+        np.testing.assert_array_equal(seen[:count], model.exponents[1:])
+        assert (seen[:count] != np.float32(2.2)).all()
+        assert np.isnan(seen[count:]).all()
 
 
 def test_a_fleet_learns_the_exponents_that_each_model_learns_alone(squares):
@@ -300,7 +311,10 @@ def test_layouts_that_are_not_given_are_the_published_ones():
         ({"p0": 0.1}, "p0 must be between 0.5 and 20, but got 0.1"),
         ({"p": [2.0, 30.0]}, "p must be between 0.5 and 20, but got 30.0"),
         ({"beta": -1}, "beta must be at least 0"),
+        ({"learned": True, "p": 1.0}, "p must be between 1.05 and 10 where it is learned"),
         ({"layout": "5y4"}, "a layout is the sizes of subspaces"),
+        ({"layout": tree_of("5x4")}, 'layout must be text such as "5x4", but got Tree'),
+        ({"layout": ["4,3,3", 10]}, 'layout must be text such as "5x4", but got 10'),
         ({"scale": "big"}, "scale must be one of unit, reference, standard, but got 'big'"),
         ({"learned": 1}, "learned must be True or False, but got 1"),
     ],
@@ -319,3 +333,8 @@ def test_other_models_have_no_exponents(squares):
     (model,) = uw.train(BetaVAE(), squares, steps=1, **SMALL)
     with pytest.raises(UnweaveError, match="beta_vae models have no exponents"):
         model.exponents  # noqa: B018 (it raises)
+
+
+def test_a_layout_of_another_size_is_refused_before_anything_is_planned():
+    with pytest.raises(UnweaveError, match="one of 4 latents, but models have 10"):
+        Config(method=ISAVAE(layout="2x2"))

@@ -44,9 +44,11 @@ def test_a_perfect_code_has_1_and_an_unrelated_one_0():
     narrow = np.full((len(factors), 3), [-6.0, -6.0, 0.0])
     perfect = np.concatenate([factors, np.zeros((len(factors), 1))], 1).astype(float)
     scores = mig_density(perfect, factors, logvars=narrow)
-    assert scores["mig_density"] == pytest.approx(1.0, abs=0.01)
+    assert scores["mig_density"] == pytest.approx(1.0, abs=0.03)
     unrelated = np.random.default_rng(1).normal(size=(len(factors), 3))
-    assert mig_density(unrelated, factors, logvars=narrow * 0 - 1)["mig_density"] < 0.02
+    for logvar in (-1, -5, -10, -20, -200):  # a noise of 0.00005, and none
+        logvars = np.full(unrelated.shape, logvar)
+        assert mig_density(unrelated, factors, logvars=logvars)["mig_density"] < 0.03
 
 
 def test_noise_and_second_codes_take_from_it():
@@ -55,9 +57,9 @@ def test_noise_and_second_codes_take_from_it():
     means = factors[:, [0, 1, 0]].astype(float)
     narrow = np.full(means.shape, -6.0)
     scores = mig_density(means, factors, logvars=narrow)
-    assert scores["gap_0"] == pytest.approx(0.0, abs=0.02)
-    assert scores["gap_1"] == pytest.approx(1.0, abs=0.01)
-    assert scores["mig_density"] == pytest.approx(0.5, abs=0.01)
+    assert scores["gap_0"] == pytest.approx(0.0, abs=0.03)
+    assert scores["gap_1"] == pytest.approx(1.0, abs=0.03)
+    assert scores["mig_density"] == pytest.approx(0.5, abs=0.03)
     wide = mig_density(means[:, :2], factors, logvars=narrow[:, :2] * 0)
     # A Gaussian of σ = 1 around eight values one apart: I = H(z) - ½ log 2πe, by quadrature.
     z = np.linspace(-8, 16, 20_001)

@@ -90,6 +90,14 @@ def test_figure_5b_finds_baselines_above_the_best_of_the_prior():
     ]
 
 
+def test_figure_5b_says_so_where_no_baseline_is_above_the_prior():
+    frame = trade_off.obtain_5b(planted((0.9, 0.9, 0.9), worse=-1.0))
+    assert trade_off.FIGURE_5B.verdict(frame) == [
+        f"{trade_off.BOTH}: holds in 6 of 6 comparisons.",
+        f"{trade_off.POOR}: there is nothing to compare.",
+    ]
+
+
 def learned(gains, **settings):
     table = planted(gains, data="rooms3d", **settings)
     return table[table["method"] != "isa_tc_vae"].replace({"strength": {2.0: 0.5}})
@@ -138,6 +146,15 @@ def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
     assert all(f">{word}</text>" in drawn for word in ("smallest", "2nd", "largest", "start = 2"))
     with pytest.raises(RecipeError, match="no column 'p_1'"):
         exponents.obtain(planted())
+    with pytest.raises(RecipeError, match="no model of the table has learned exponents"):
+        exponents.obtain(table.iloc[-1:])
+
+
+def test_figure_7_claims_no_order_that_modes_do_not_have():
+    """Exponents are in order within a model; where most of them are need not be."""
+    frame = exponents.published().assign(obtained=[2.05, 2.01, 2.2], models=9, left_start=1.0)
+    said = exponents.verdict(frame)[1]
+    assert said.startswith("Their modes are 2.05, 2.01, 2.20; published are 1.95, 1.98, 2.17.")
 
 
 def test_a_square_costs_what_is_known():

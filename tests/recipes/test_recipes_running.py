@@ -52,11 +52,7 @@ def test_what_is_for_reference_has_nothing_to_compare(tmp_path):
         compare(find("vae-ensemble/tables-3-4"), pd.DataFrame(), tmp_path)
 
 
-def test_recipes_of_a_study_share_a_folder():
+def test_recipes_of_a_paper_share_a_folder():
     one = default_folder(find("common-assumptions/transfer"), "smoke")
     other = default_folder(find("common-assumptions/downstream-efficiency"), "smoke")
     assert str(one) == str(other) == "reproduce/common-assumptions-smoke"
-    sprites, learned = find("isa-vae/figure-5b"), find("isa-vae/figure-7")
-    assert str(default_folder(sprites, "hour")) == "reproduce/isa-vae-sprites-hour"
-    assert str(default_folder(learned, "hour")) == "reproduce/isa-vae-learned-hour"
-    assert str(default_folder(find("isa-vae/figure-3"), "hour")) == "reproduce/isa-vae-hour"

@@ -105,5 +105,14 @@ def test_a_run_that_never_prunes_is_said():
     )
 
 
+def test_a_larger_beta_that_never_prunes_is_said():
+    """Then β does not just set how fast."""
+    kept, lost = way(TRUE, MORE_ORTHOGONAL), way(TRUE, TWO)
+    frame = biases.obtained_components({1.0: [lost], 5.0: [kept, lost]}, 1)
+    assert find("isa-vae/figure-1").verdict(frame)[-1] == (
+        "β = 1 prunes a component after 1 to 1 steps, β = 5 did not in every run."
+    )
+
+
 def test_other_betas_have_no_claims():
     assert biases.obtained_components({2.0: [way(TRUE)]}, 1).empty

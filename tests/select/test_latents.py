@@ -14,6 +14,7 @@ from unweave.select.latents import (
     SelectionError,
     drawn_rows,
     encoded,
+    kl_in_use,
     latents_of,
 )
 
@@ -78,10 +79,24 @@ def test_fewer_rows_are_the_first_of_more(data):
 
 def test_a_latent_of_little_noise_that_never_varies_is_not_informative():
     means = np.random.default_rng(0).normal(size=(1, 500, 3)) * [1, 0.05, 0.2]
-    found = Latents(means, np.log(np.broadcast_to([0.05, 0.05, 0.05], means.shape)))
-    assert found.informative.tolist() == [[True, False, True]]
-    assert found.kl[0, 1] == INFORMATIVE_KL
-    assert found.kl[0, 0] == pytest.approx(1.52, abs=0.1)
+    logvars = np.log(np.full(means.shape, 0.05))
+    kl = kl_in_use(["vae_ensemble"], means, logvars)
+    assert Latents(means, logvars, kl).informative.tolist() == [[True, False, True]]
+    assert kl[0, 1] == INFORMATIVE_KL
+    assert kl[0, 0] == pytest.approx(1.52, abs=0.1)
+    np.testing.assert_array_equal(kl_in_use(["vae"], means, logvars), Latents(means, logvars).kl)
+
+
+def test_unused_latents_of_an_ensemble_are_not_informative(planted):
+    images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 1), dtype=np.uint8)
+    data = uw.data.load(images)
+    quick = {"steps": 1, "batch": 4, "latents": 4, "architecture": "small_mlp"}
+    trained = uw.train(uw.methods.VAEEnsemble(members=3), data, progress=False, **quick)[0]
+    model, _ = planted(trained, data)
+    used = [True, True, False, True]
+    assert latents_of(model, data).informative.tolist() == [used]
+    assert latents_of(model.members, data).informative[0].tolist() == used
+    assert uw.show.look.look(model, data).active.tolist() == used
 
 
 def test_models_of_several_fleets_are_encoded_in_their_order(data):

@@ -9,6 +9,7 @@ import yaml
 import unweave as uw
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.study import Study, StudyFileError, read
+from unweave.study.results import table_of
 from unweave.study.study import Source
 
 SAID = {
@@ -58,6 +59,19 @@ def test_a_setting_with_several_values_is_trained_with_each():
     alone = Study.from_dict({**said, "settings": {**SAID["settings"], "latents": 5}})
     assert set(names(alone)) < set(names(study))
     assert names(Study.from_dict(json.loads(json.dumps(study.to_dict())))) == names(study)
+
+
+def test_an_optimiser_may_be_several():
+    rates = [{"lr": 1e-3}, uw.Adam(lr=1e-4)]
+    study = Study.from_dict({**SAID, "settings": {"batch": 8, "optimiser": rates}})
+    configs = study.runs()
+    assert [c.optimiser for c in configs[:24]] == [uw.Adam(lr=1e-3)] * 12 + [uw.Adam(lr=1e-4)] * 12
+    assert set(names(Study.from_dict(SAID))) < set(names(study))
+    assert names(Study.from_dict(json.loads(json.dumps(study.to_dict())))) == names(study)
+    rows = [(c.hash, "trained", c.to_dict(), {}) for c in configs]
+    assert table_of(rows, {})["optimiser.lr"].tolist() == [c.optimiser.lr for c in configs]
+    assert "optimiser.beta1" not in table_of(rows, {})
+    assert "optimiser.lr" not in table_of(rows[:3], {})
 
 
 def test_a_file_says_the_same_in_yaml_json_and_python(tmp_path):
@@ -144,6 +158,9 @@ def test_your_own_images_are_known_by_their_pixels(tmp_path):
         ({"steps": "many"}, "steps must be a whole number, but got 'many'"),
         ({"settings": {"batch": "64"}}, "batch must be a whole number"),
         ({"settings": {"optimiser": {"lrr": 1}}}, "setting of the optimiser is called 'lrr'"),
+        ({"settings": {"optimiser": 3}}, "optimiser is a mapping such as {lr: 1e-3}, but got 3"),
+        ({"settings": {"latents": []}}, "the setting latents needs at least one value"),
+        ({"settings": {"steps": 3}}, "no setting is called 'steps'"),
         ({"settings": 3}, "settings are a mapping"),
         ({"data": [{"load": "dsprites", "slice": [1, 2]}]}, "slice of dsprites is a mapping"),
         ({"data": [{"load": "dsprites", "slize": {}}]}, "did you mean 'slice'"),

@@ -49,17 +49,17 @@ def restore(engine: Engine, path: Path) -> Tensor:
         raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
     places = torch.tensor([runs.index(run) for run in wanted])
     with _reading(path), safetensors.safe_open(path, "pt") as file:
+        curve = file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
+        if curve.shape[1] != len(engine.columns):
+            raise UnweaveError(
+                f"the checkpoint {path} is of another version of unweave; remove it to start anew"
+            )
         for name, tensor in _tensors(engine).items():
             stored = file.get_tensor(name)
             axis = MODEL_AXIS.get(name, 0)
             tensor.copy_(_of_models(stored, axis, places, len(runs)) if stored.ndim else stored)
         for player in engine.players.values():
             player.refresh()
-        curve = file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
-    if curve.shape[1] != len(engine.columns):
-        raise UnweaveError(
-            f"the checkpoint {path} is of another version of unweave; remove it to start anew"
-        )
     return curve
 
 

@@ -69,6 +69,7 @@ class Config:
         for name in ("batch", "latents"):
             if getattr(self, name) < 1:
                 raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")
+        self.method.demand_latents(self.latents)
         if self.steps < 0 or not 0 <= self.seed < 2**63:
             raise UnweaveError(
                 f"steps and seed must not be negative, but got {self.steps=}, {self.seed=}"

@@ -319,8 +319,8 @@ class Engine:
     def glance(self) -> Tensor:
         """What is looked at now and then, `[glances, M]`, on images that are always the same.
 
-        The KL of latents of a model with members is that of the first: latent 3 of another is
-        something else.
+        The KL of latents is that from N(0, 1), whatever the prior of the method. Of a model with
+        members it is that of the first: latent 3 of another is something else.
         """
         seen = torch.full((len(self.configs), len(self.glances)), torch.nan)
         if not self.glances:

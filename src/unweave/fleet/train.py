@@ -42,7 +42,7 @@ __all__ = [
 
 WINDOW = 100
 GLANCES = 30
-"""How often, at most, the KL divergence of each latent is noted."""
+"""How often, at most, latents are looked at, and what methods add."""
 CHECKPOINT = ".fleet-"
 GLANCE_SECONDS = 0.3
 

@@ -1,9 +1,8 @@
 """What a method is: hyperparameters, networks, and losses over a leading model axis.
 
 Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
-    model,
-`[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like the
-paper's equation.
+model, `[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like
+the paper's equation.
 """
 
 import dataclasses
@@ -180,6 +179,9 @@ class Method(ABC):
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
+
+    def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
+        """An error where the method's settings do not fit so many latents."""
 
     def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
         """Networks besides encoder and decoder, by player and name.

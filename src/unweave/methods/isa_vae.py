@@ -90,14 +90,13 @@ class ISAVAE(VAE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("p0", "p"):
-            for value in each_value(getattr(self, name)):
-                if not isinstance(value, Tensor) and not STABLE[0] <= float(value) <= STABLE[1]:
-                    raise UnweaveError(
-                        f"{self.name}'s {name} must be between {STABLE[0]:g} and {STABLE[1]:g}, "
-                        f"but got {value!r}"
-                    )
+        self._check_exponents("p0", *STABLE)
+        self._check_exponents("p", *(LEARNED if self.learned is True else STABLE))
         for layout in each_value(self.layout):
+            if not isinstance(layout, str):
+                raise UnweaveError(
+                    f'{self.name}\'s layout must be text such as "5x4", but got {layout!r}'
+                )
             if layout:
                 tree_of(layout)
         for scale in each_value(self.scale):
@@ -112,9 +111,20 @@ class ISAVAE(VAE):
                         f"{self.name}'s {name} must be True or False, but got {value!r}"
                     )
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+    def _check_exponents(self, name: str, least: float, most: float) -> None:
+        for value in each_value(getattr(self, name)):
+            if not isinstance(value, Tensor) and not least <= value <= most:
+                where = " where it is learned" if (least, most) == LEARNED else ""
+                raise UnweaveError(
+                    f"{self.name}'s {name} must be between {least:g} and {most:g}{where}, but got "
+                    f"{value!r}"
+                )
+
+    def demand_latents(self, latents: int) -> None:
         for layout in each_value(self.layout):
             tree_for(layout, latents)
+
+    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
         return {PRIOR: {EXPONENTS: Network((Offsets(latents),))}} if self.learned else {}
 
     def extra_optimisers(self) -> Mapping[str, Adam]:
@@ -175,8 +185,9 @@ class ISAVAE(VAE):
         return torch.stack([by_tree[tree][m] for m, tree in enumerate(trees)])
 
     def glances(self, latents: int) -> tuple[str, ...]:
-        subspaces = latents // 2 if self.learned else 0
-        return tuple(f"p_{subspace}" for subspace in range(1, subspaces + 1))
+        # As many as any layout has, since those of a fleet may differ.
+        below_root = latents - 1 if self.learned else 0
+        return tuple(f"p_{node}" for node in range(1, below_root + 1))
 
     def glance(
         self,
@@ -187,8 +198,7 @@ class ISAVAE(VAE):
         """The learned exponents p_1, p_2, …; NaN beyond those of the layout."""
         latents = means.shape[-1]
         learned = self.exponents_of(latents, parameters)[1:].tolist()
-        columns = latents // 2
-        return [*learned, *[math.nan] * columns][:columns]
+        return [*learned, *[math.nan] * (len(self.glances(latents)) - len(learned))]
 
     def exponents_of(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
         """p₀ and all p_i of one trained model, in the order of the nodes of its layout.

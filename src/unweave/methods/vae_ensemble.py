@@ -178,10 +178,10 @@ class VAEEnsemble(Method):
         (`select.dto`).
         """
         from unweave.select.dto import NORMS, dto_pairs
-        from unweave.select.latents import Latents
+        from unweave.select.latents import Latents, kl_in_use
         from unweave.select.maps import least_squares_maps, map_distances
 
-        latents = Latents(means, logvars)
+        latents = Latents(means, kl=kl_in_use([self.name] * len(means), means, logvars))
         if self.members == 1 or not latents.usable.all():
             return [math.nan] * len(self.glances(means.shape[-1]))
         kinds = [least_squares_maps(latents)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["HOLDS", "compared", "comparison", "sentences"]
+__all__ = ["FAILS", "HOLDS", "compared", "comparison", "sentences"]
 
 HOLDS, FAILS = "holds", "does not hold"
 COLUMNS = ("claim", "of", "by", "published", "obtained", "measured", "against")
@@ -59,7 +59,7 @@ def compared(published: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.Data
 
 
 def sentences(frame: pd.DataFrame, meant: str = "") -> list[str]:
-    """For each claim, in how many comparisons it holds, controls apart.
+    """For each claim, in how many comparisons it holds, controls apart, or that there are none.
 
     Args:
         frame: Comparisons.
@@ -67,7 +67,11 @@ def sentences(frame: pd.DataFrame, meant: str = "") -> list[str]:
     """
     others = [str(name) for name in frame["data"].dropna().unique()] if meant else []
     said = [f"{name} stands in for {meant}." for name in others if name != meant]
-    for claim, rows in frame.dropna(subset="obtained").groupby("claim", sort=False):
+    for claim, every in frame.groupby("claim", sort=False):
+        rows = every.dropna(subset="obtained")
+        if rows.empty:
+            said.append(f"{claim}: there is nothing to compare.")
+            continue
         holds, printed = rows["obtained"] == HOLDS, rows["published"].notna()
         parts = [f"holds in {_share(holds[printed])}"] if printed.any() else []
         if not printed.all():

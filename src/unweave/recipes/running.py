@@ -30,9 +30,8 @@ class Reproduction:
 
 
 def default_folder(recipe: Recipe, scale: str) -> Path:
-    """Where a recipe is kept unless said otherwise; all recipes of a study share it."""
-    keys = recipe.study(scale)
-    return Path("reproduce") / (f"{recipe.paper}-{scale}" if keys is None else keys["name"])
+    """Where a recipe is kept unless said otherwise; all recipes of a paper share it."""
+    return Path("reproduce") / f"{recipe.paper}-{scale}"
 
 
 def study_of(recipe: Recipe, scale: str) -> "Study | None":

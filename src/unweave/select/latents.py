@@ -26,6 +26,9 @@ ROWS = 3_000
 INFORMATIVE_KL = 0.01
 """Nats that an informative latent carries, in the paper of UDR and in its published code."""
 
+ENSEMBLES = ("vae_ensemble", "vae_ensemble_member")
+"""Methods whose unused latents have little noise."""
+
 
 class SelectionError(UnweaveError):
     """Codes or models that cannot be compared as they are."""
@@ -40,8 +43,7 @@ class Latents:
     Args:
         means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
             finite is kept, but compared with nobody.
-        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed; see
-            `kl_in_use`.
+        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
         kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
             every latent that varies is informative.
         runs: A name for each model; by default `"0"`, `"1"` and so on.
@@ -74,7 +76,7 @@ class Latents:
             )
         kl, logvars = self.kl, self.logvars
         if kl is None and logvars is not None:
-            kl = kl_in_use(means, _like(_array(logvars), means.shape, "logvars"))
+            kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
         if kl is not None:
             kl = _like(_array(kl), (len(means), means.shape[2]), "kl")
         names = tuple(self.runs) or tuple(map(str, range(len(means))))
@@ -134,21 +136,28 @@ def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
         return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
 
 
-def kl_in_use(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The same, but at most 0.01 where the mean of a latent hardly varies: a variance of 0.01.
+def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """The same, but in ensembles at most 0.01 where the mean of a latent has no more variance.
 
-    Such a latent says nothing. In most models its KL divergence is about 0 anyway, but in an
-    ensemble the alignment keeps the noise of latents that nobody uses small, which costs some.
+    Such a latent says nothing, but the alignment of an ensemble keeps its noise small, which costs
+    KL divergence.
+
+    Args:
+        methods: The name of each model's method, `[M]`.
+        means: `[M, n, d]`.
+        logvars: `[M, n, d]`.
 
     Example:
-        >>> means = np.array([[[0.0, 1.0], [0.0, -1.0]]])
-        >>> kl_in_use(means, np.log(np.full((1, 2, 2), 0.05))).round(2)
-        array([[0.01, 1.52]])
+        >>> means, logvars = np.zeros((2, 5, 1)), np.log(np.full((2, 5, 1), 0.05))
+        >>> kl_in_use(["vae", "vae_ensemble"], means, logvars).round(2)
+        array([[1.02],
+               [0.01]])
     """
+    kl = kl_of_latents(means, logvars)
     with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
         constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
-    kl = kl_of_latents(means, logvars)
-    return np.where(constant, np.minimum(kl, INFORMATIVE_KL), kl)
+    unused = np.isin(methods, ENSEMBLES)[:, None] & constant
+    return np.where(unused, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
 def latents_of(
@@ -217,6 +226,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     return Latents(
         means,
         logvars,
+        kl=kl_in_use([config.method.name for config in configs], means, logvars),
         runs=[config.hash for config in configs],
         settings=[_settings(config.to_dict()) for config in configs],
     )

@@ -13,7 +13,7 @@ import numpy as np
 from unweave.errors import DataError, UnweaveError
 from unweave.metrics.base import MetricError, Table, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
-from unweave.select.latents import ROWS, Latents, drawn_rows
+from unweave.select.latents import ROWS, Latents, drawn_rows, kl_in_use
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -47,6 +47,7 @@ class Seen:
         factors: Classes `[n, K]`, or None where they are not known.
         names: Of the K factors.
         prior: Whether the model has one; without it, the variance of means stands for the KL.
+        method: The name of the model's.
     """
 
     means: np.ndarray
@@ -54,6 +55,7 @@ class Seen:
     factors: np.ndarray | None = None
     names: Sequence[str] = ()
     prior: bool = True
+    method: str = ""
 
     @cached_property
     def amounts(self) -> np.ndarray:
@@ -96,7 +98,8 @@ class Seen:
 
     @cached_property
     def _latents(self) -> Latents:
-        return Latents(self.means[None], self.logvars[None])
+        means, logvars = (x[None].astype(np.float64) for x in (self.means, self.logvars))
+        return Latents(means, logvars, kl_in_use([self.method], means, logvars))
 
 
 def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Seen:
@@ -113,7 +116,8 @@ def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Se
     means, logvars = model.encode(data.to(model.device).inputs(chosen, seed))
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)
-    return Seen(means, logvars, factors, () if known is None else known.names, has_prior(model))
+    names = () if known is None else known.names
+    return Seen(means, logvars, factors, names, has_prior(model), model.config.method.name)
 
 
 def followed_factors(

@@ -107,7 +107,9 @@ def members(
             replace(start, pictures=pictures_of(one.decode(code)))
             for start, one, code in zip(starts, each, own, strict=True)
         ]
-    first = Line([Strip(start.pictures, *start.name) for start in starts], ("agreement", ""))
+    names = [starts[0].name] + [("", "")] * (len(starts) - 1)
+    strips = [Strip(s.pictures, *name) for s, name in zip(starts, names, strict=True)]
+    first = Line(strips, ("agreement", ""))
     rest = [
         line_of(each, aligned, seen, codes, latent, [walk[latent] for walk in walks])
         for latent in _order(aligned, inactive)
@@ -123,7 +125,8 @@ def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
     factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
     names = () if known is None else known.names
     pairs = zip(aligned.means, aligned.logvars, strict=True)
-    return aligned, [Seen(means, logvars, factors, names) for means, logvars in pairs]
+    method = model.config.method.name
+    return aligned, [Seen(*pair, factors, names, method=method) for pair in pairs]
 
 
 def _order(aligned: Aligned, inactive: Inactive) -> list[int]:

@@ -86,7 +86,8 @@ def table_of(
         names: What data sets are called, by their origin as text.
     """
     varied = _varied([config["method"] for _, _, config, _ in rows])
-    several = [n for n in SETTINGS if len({str(config[n]) for _, _, config, _ in rows}) > 1]
+    several = _several([{n: config[n] for n in SETTINGS} for _, _, config, _ in rows])
+    rates = _several([config["optimiser"] for _, _, config, _ in rows])
     frame = pd.DataFrame(
         [
             {
@@ -96,6 +97,7 @@ def table_of(
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
                 **_settings(config["method"]),
                 **{n: config[n] for n in several},
+                **{f"optimiser.{n}": config["optimiser"][n] for n in rates},
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
@@ -108,6 +110,12 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _several(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of settings of which there are several values."""
+    names = settings[0] if settings else []
+    return [name for name in names if len({str(one[name]) for one in settings}) > 1]
 
 
 def _settings(method: Mapping[str, Any]) -> dict[str, Any]:

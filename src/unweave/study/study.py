@@ -30,10 +30,13 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.choice import choose
 from unweave.fleet.config import Config
 from unweave.methods import METHODS, Method
+from unweave.methods.base import each_value
 from unweave.nets.adam import Adam
 
 __all__ = ["Source", "Study", "StudyFileError", "read"]
 
+OWN = {"method", "data", "seed", "steps"}
+"""Of a `Config`, what studies say elsewhere than in their settings."""
 CHANGES = {
     "slice": "a mapping of factors to the classes that stay",
     "leave_out": "a mapping of factors to the classes that go",
@@ -209,27 +212,24 @@ class Study:
         seeds = self._seeds()
         settings = dict(self.settings)
         for name in settings:
-            known = {f.name for f in dataclasses.fields(Config)} - {"method", "data", "seed"}
+            known = {f.name for f in dataclasses.fields(Config)} - OWN
             if name not in known:
                 raise UnknownNameError("setting", name, sorted(known))
-        if isinstance(settings.get("optimiser"), Mapping):
-            known = {f.name for f in dataclasses.fields(Adam)}
-            for name in settings["optimiser"]:
-                if name not in known:
-                    raise UnknownNameError("setting of the optimiser", name, sorted(known))
-            settings["optimiser"] = Adam(**settings["optimiser"])
-        each = [
-            value if isinstance(value, list | tuple) else [value] for value in settings.values()
-        ]
+        each = {name: each_value(value) for name, value in settings.items()}
+        for name, values in each.items():
+            if not values:
+                raise StudyFileError(f"the setting {name} needs at least one value")
+        if "optimiser" in each:
+            each["optimiser"] = [_optimiser(said) for said in each["optimiser"]]
         configs = [
             Config(
                 method=method,
                 data=origin,
                 seed=seed,
                 steps=self.steps,
-                **dict(zip(settings, values, strict=True)),
+                **dict(zip(each, values, strict=True)),
             )
-            for values in product(*each)
+            for values in product(*each.values())
             for method in self.grid
             for seed in seeds
         ]
@@ -251,8 +251,6 @@ class Study:
         """Plain data, for JSON and YAML."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         settings = {name: _plain(said) for name, said in self.settings.items()}
-        if isinstance(settings.get("optimiser"), Adam):
-            settings["optimiser"] = dataclasses.asdict(settings["optimiser"])
         seeds = self.seeds if isinstance(self.seeds, int) else list(self.seeds)
         return {
             **plain,
@@ -350,7 +348,21 @@ def _method(name: str, values: Any) -> Method:
     return METHODS[key](**values)
 
 
+def _optimiser(said: Any) -> Adam:
+    if isinstance(said, Adam):
+        return said
+    if not isinstance(said, Mapping):
+        raise StudyFileError(f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {said!r}")
+    known = {f.name for f in dataclasses.fields(Adam)}
+    for name in said:
+        if name not in known:
+            raise UnknownNameError("setting of the optimiser", name, sorted(known))
+    return Adam(**said)
+
+
 def _plain(said: Any) -> Any:
+    if isinstance(said, Adam):
+        return dataclasses.asdict(said)
     if isinstance(said, Mapping):
         return {name: _plain(value) for name, value in said.items()}
     return [_plain(value) for value in said] if isinstance(said, list | tuple | range) else said

@@ -141,7 +141,7 @@ def learn(data: Sparse, beta: float = 1.0, steps: int = 1000, *, progress: bool 
 
     and then four moves of all posteriors up their gradients. Moves of μ are scaled by a bound of
     the curvature, Wᵀ W / (β σ²) + (ν + 1)/ν I; moves of log τ are at most 0.3. A data point whose
-    free energy fell keeps its old posterior, and moves half as far next time.
+    free energy fell keeps its old posterior, and its log τ moves half as far next time.
 
     Args:
         data: See `draw`.

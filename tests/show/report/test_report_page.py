@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import unweave as uw
+from unweave.cli import main
 from unweave.errors import UnweaveError
 from unweave.show.report import findings
 from unweave.show.report import page as making
@@ -206,26 +207,24 @@ def test_no_script_but_ours_can_run(study, tmp_path):
     assert " style=" not in text
 
 
-def test_the_command_writes_a_page(runs, sprites, tmp_path):
+def test_the_command_writes_a_page(runs, sprites, tmp_path, monkeypatch, capsys):
     images, factors = sprites
     words = ["report", str(runs), "--data", str(images), "--factors", str(factors)]
-
-    def run(*more):
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-m", "unweave", *words, *more],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = run("--title", "My sprites")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "unweave", *words, "--title", "My sprites"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"Report: report.html \(\d\.\d MB\)\n", done.stdout)
     assert "<h1>My sprites</h1>" in (tmp_path / "report.html").read_text()
-    again = run()
-    assert again.returncode == 2
-    assert again.stderr == (
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert capsys.readouterr().err == (
         "unweave: report.html is already there; choose another name, or add --overwrite\n"
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from unweave.recipes.comparisons import FAILS, HOLDS
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
 from unweave.recipes.words import counted
@@ -24,7 +25,6 @@ __all__ = [
     "without_the_spare",
 ]
 
-HOLDS, FAILS = "holds", "does not hold"
 FREE_ENERGY = {
     ("0", "log-likelihood"): -17.82,
     ("0", "free energy"): -17.82,
@@ -187,6 +187,11 @@ def components_verdict(frame: pd.DataFrame) -> list[str]:
     slow, fast = (frame[frame["claim"] == claim].iloc[0] for claim in (THREE, ONE_PRUNED))
     if pd.isna(slow["pruned_to"]):
         beyond = f"Within {BEYOND:,} steps β = 1 did not prune a component in every run."
+    elif pd.isna(fast["pruned_to"]):
+        beyond = (
+            f"β = 1 prunes a component after {slow['pruned_from']:,.0f} to "
+            f"{slow['pruned_to']:,.0f} steps, β = 5 did not in every run."
+        )
     else:
         beyond = (
             f"Run on, β = 1 prunes a component too, after {slow['pruned_from']:,.0f} to "

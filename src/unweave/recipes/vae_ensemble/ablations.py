@@ -16,6 +16,7 @@ from unweave.recipes.vae_ensemble.alignment import (
     IN_USE,
     LEARNED,
     NORMS,
+    SMALL,
     distances_of,
     zero_distances,
 )
@@ -32,8 +33,6 @@ from unweave.recipes.vae_ensemble.studies import ABLATIONS
 
 __all__ = ["FIGURE_4", "FIGURE_8"]
 
-SMALL = 0.5
-"""A distance is small that is at most this share of the one of a map of zeros."""
 LOWER = "without cross-model reconstruction {} is lower"
 LOWER_TOO = "without the loss of the linear maps {} is lower"
 MUCH_LOWER = "without the loss of the linear maps {} is much lower at every ensemble size"

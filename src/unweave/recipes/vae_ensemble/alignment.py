@@ -25,12 +25,14 @@ from unweave.recipes.vae_ensemble.studies import LARGEST_GAMMA, SINGLE, STUDIES
 if TYPE_CHECKING:
     from unweave.select.latents import Latents
 
-__all__ = ["FIGURE_2", "IN_USE", "LEARNED", "NORMS", "distances_of", "zero_distances"]
+__all__ = ["FIGURE_2", "IN_USE", "LEARNED", "NORMS", "SMALL", "distances_of", "zero_distances"]
 
 MAPS_FILE = "maps.parquet"
 """Distances of the maps of all ensembles, and of those between models of one method."""
 LEARNED, FITTED = "learned", "least squares"
 NORMS = ("frobenius", "mean_l1")
+SMALL = 0.5
+"""A distance is small that is at most this share of the one of a map of zeros."""
 IN_USE = "used_relative_"
 """Begins distances of maps between latents in use, relative to those of random orthogonal maps."""
 SMALLER = (

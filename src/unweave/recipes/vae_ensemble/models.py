@@ -86,6 +86,10 @@ def computed_once(
         parts = [pd.concat([*parts, compute(run).assign(run=run)], ignore_index=True)]
         with whole_file(file) as temporary:
             parts[0].to_parquet(temporary, index=False)
+    if not parts:
+        raise RecipeError(
+            "no model that this recipe needs is scored yet; run the study to its end first"
+        )
     return parts[0][parts[0]["run"].isin(runs)]
 
 

@@ -31,9 +31,10 @@ LEAST_SPREAD = 0.05
 class Activity:
     """How much each latent says.
 
-        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1),    at most 0.01 where Var(μ_j) is
+        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1)
 
-    Of an autoencoder, whose codes are points, it is the standard deviation of the code.
+    Of an autoencoder, whose codes are points, it is the standard deviation of the code; latents
+    that an ensemble does not use say nothing, see `kl_in_use`.
 
     Args:
         values: `[d]`
@@ -59,7 +60,8 @@ class Activity:
         source = "prior" if data is None else "data"
         if model.config.method.name == "ae":
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
-        (kl,) = kl_in_use(mean[None].astype(float), logvar[None].astype(float))
+        name = model.config.method.name
+        (kl,) = kl_in_use([name], mean[None].astype(float), logvar[None].astype(float))
         return cls(np.nan_to_num(kl, posinf=0.0), "KL", INFORMATIVE_KL, source)
 
 

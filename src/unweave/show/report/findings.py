@@ -19,7 +19,7 @@ from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
 from unweave.progress import lines
 from unweave.select import Consensus, Latents, UDRScores, consensus, fronts, mcc_pairs, udr_scores
-from unweave.select.latents import drawn_rows
+from unweave.select.latents import drawn_rows, kl_in_use
 from unweave.show.report.sources import DIVERGED, Given
 from unweave.show.report.words import flat, model_names
 
@@ -242,7 +242,9 @@ def _encode(
         except UnweaveError as error:
             trouble.append((run, "not opened", str(error)))
     part.images_of = chosen
-    part.latents = Latents(means, logvars, runs=part.compared)
+    methods = [given.configs[run]["method"]["name"] for run in part.compared]
+    kl = kl_in_use(methods, means, logvars)
+    part.latents = Latents(means, logvars, kl, runs=part.compared)
 
 
 def _compare(part: Part) -> None:
