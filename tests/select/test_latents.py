@@ -77,10 +77,11 @@ def test_fewer_rows_are_the_first_of_more(data):
         drawn_rows(data, 1, 0)
 
 
-def test_a_latent_of_little_noise_that_never_varies_is_not_informative():
+@pytest.mark.parametrize("method", ["vae_ensemble", "isa_vae", "isa_tc_vae"])
+def test_a_latent_of_other_noise_that_never_varies_is_not_informative(method):
     means = np.random.default_rng(0).normal(size=(1, 500, 3)) * [1, 0.05, 0.2]
     logvars = np.log(np.full(means.shape, 0.05))
-    kl = kl_in_use(["vae_ensemble"], means, logvars)
+    kl = kl_in_use([method], means, logvars)
     assert Latents(means, logvars, kl).informative.tolist() == [[True, False, True]]
     assert kl[0, 1] == INFORMATIVE_KL
     assert kl[0, 0] == pytest.approx(1.52, abs=0.1)

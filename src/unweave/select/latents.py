@@ -26,8 +26,8 @@ ROWS = 3_000
 INFORMATIVE_KL = 0.01
 """Nats that an informative latent carries, in the paper of UDR and in its published code."""
 
-ENSEMBLES = ("vae_ensemble", "vae_ensemble_member")
-"""Methods whose unused latents have little noise."""
+OTHER_NOISE = ("vae_ensemble", "vae_ensemble_member", "isa_vae", "isa_tc_vae")
+"""Methods whose unused latents are not N(0, 1)."""
 
 
 class SelectionError(UnweaveError):
@@ -137,10 +137,11 @@ def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
 
 
 def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The same, but in ensembles at most 0.01 where the mean of a latent has no more variance.
+    """The same, but at most 0.01 where nothing is said though the noise is not that of N(0, 1).
 
-    Such a latent says nothing, but the alignment of an ensemble keeps its noise small, which costs
-    KL divergence.
+    In ensembles and ISA-VAEs, that is, for latents whose mean has a variance of at most 0.01: the
+    alignment of an ensemble keeps the noise of unused latents small, and in an ISA-VAE they are
+    like a prior that is not normal.
 
     Args:
         methods: The name of each model's method, `[M]`.
@@ -156,7 +157,7 @@ def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) ->
     kl = kl_of_latents(means, logvars)
     with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
         constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
-    unused = np.isin(methods, ENSEMBLES)[:, None] & constant
+    unused = np.isin(methods, OTHER_NOISE)[:, None] & constant
     return np.where(unused, np.minimum(kl, INFORMATIVE_KL), kl)
 
 

@@ -60,7 +60,8 @@ def seconds_per_step(
 
 def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
     """What a run takes in its folder; while it trains, with its share of the checkpoint."""
-    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 1.0))
+    # Strengths change no size: with 2, which all of them may be, networks are counted once.
+    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 2.0))
     weights = 4 * _parameters(replace(config, method=method, data=(), seed=0), shape)
     windows = -(-config.steps // WINDOW)
     kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
