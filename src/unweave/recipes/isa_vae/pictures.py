@@ -135,7 +135,7 @@ def bimodality(values: np.ndarray) -> float:
 
     Example:
         >>> round(bimodality(np.array([0.0] * 50 + [1.0] * 50)), 2)
-        0.98
+        0.95
     """
     n = len(values)
     apart = values - values.mean()

@@ -22,6 +22,8 @@ METHOD_NAMES = {
     "ada_gvae": "Ada-GVAE",
     "ada_ml_vae": "Ada-ML-VAE",
     "vae_ensemble": "VAE ensemble",
+    "isa_vae": "ISA-VAE",
+    "isa_tc_vae": "ISA-TCVAE",
 }
 SYMBOLS = {
     "beta": "β",
