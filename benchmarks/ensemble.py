@@ -14,13 +14,12 @@ with its one decoding of 64 codes exchanged for one of n · 64 codes. Partial co
 import argparse
 import gc
 import json
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from fleet import BATCH, LATENTS, STEPS_AT_ONCE, PlainVAE, seconds
+from fleet import BATCH, LATENTS, STEPS_AT_ONCE, PlainVAE, machine, seconds
 from torch import nn
 from torch.nn import functional as F
 
@@ -173,11 +172,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=128 if CUDA else 16)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    name = (
-        torch.cuda.get_device_name()
-        if CUDA
-        else f"{platform.machine()}, {torch.get_num_threads()} cores"
-    )
+    name = machine()
     print(name)
     data = uw.data.load("dsprites").to(DEVICE)
     result = {

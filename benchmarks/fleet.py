@@ -75,6 +75,13 @@ class PlainVAE(nn.Module):
         return self.decoder(z), mu, logvar
 
 
+def machine() -> str:
+    """What is measured on."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()}, {torch.get_num_threads()} cores"
+
+
 def load_data(name: str) -> uw.data.Dataset:
     """A data set by name, Scream-dSprites being on a random picture."""
     if name != "scream_dsprites":
@@ -259,11 +266,7 @@ def main() -> None:
     args = parser.parse_args()
     cuda = torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
-    name = (
-        torch.cuda.get_device_name()
-        if cuda
-        else f"{platform.machine()}, {torch.get_num_threads()} cores"
-    )
+    name = machine()
     plain = {"peers' way": seconds(plain_step(device), 3.0, device) * 1e6}
     if not cuda:
         keep_memory()

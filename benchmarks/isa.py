@@ -10,12 +10,11 @@ correlation.
 
 import argparse
 import json
-import platform
 from pathlib import Path
 from typing import Any
 
 import torch
-from fleet import STEPS_AT_ONCE, seconds
+from fleet import STEPS_AT_ONCE, machine, seconds
 
 import unweave as uw
 from unweave.fleet.config import Config
@@ -60,11 +59,7 @@ def main() -> None:
     parser.add_argument("--latents", type=int, nargs="+", default=[10, 20])
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    name = (
-        torch.cuda.get_device_name()
-        if CUDA
-        else f"{platform.machine()}, {torch.get_num_threads()} cores"
-    )
+    name = machine()
     print(name)
     data = uw.data.load("dsprites").to(DEVICE)
     rows: list[dict[str, Any]] = []
