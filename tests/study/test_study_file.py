@@ -213,3 +213,11 @@ def test_files_are_given_from_the_folder_of_the_study(tmp_path, monkeypatch):
         str(tmp_path / "mine.csv"),
     )
     assert len(source.open()) == 8
+
+
+def test_ranges_in_python_are_lists_in_files():
+    said = {"load": "dsprites", "slice": {"posX": range(0, 32, 8), "shape": 0}}
+    study = Study(name="ranges", data=[said], methods={"vae": {}}, steps=1)
+    again = Study.from_dict(json.loads(json.dumps(study.to_dict())))
+    assert again.to_dict() == study.to_dict()
+    assert study.to_dict()["data"][0]["slice"]["posX"] == [0, 8, 16, 24]

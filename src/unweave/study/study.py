@@ -100,7 +100,8 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `of` reads."""
-        return {"name": self.name, "load": self.load, **self.options, **dict(self.changes)}
+        plain: dict[str, Any] = _plain({**self.options, **dict(self.changes)})
+        return {"name": self.name, "load": self.load, **plain}
 
     def open(self) -> Dataset:
         """The data set."""

@@ -209,8 +209,8 @@ def test_codes_that_do_not_fit_get_a_sentence(client, body, sentence):
 
 
 def test_what_is_not_there_is_not_found(client):
-    for path in ("/models/4", "/models/-1", "/models/x", "/models/0/images/192"):
-        assert client.get(path).status_code == 404, path
+    for name in ("4", "-1", "x", "0/images/192"):
+        assert client.get(f"/models/{name}").status_code == 404, name
     assert client.post("/models/9/decode", content="{}").status_code == 404
     assert client.get("/models/0/decode").status_code == 405
 
