@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, methods, metrics, select, show, study
+    from unweave import data, methods, metrics, quality, select, show, study
     from unweave.encoding import encode
     from unweave.evaluation.evaluate import evaluate
     from unweave.fitting import fit
@@ -38,13 +38,14 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "quality",
     "select",
     "show",
     "study",
     "train",
 ]
 
-_ROOMS = ("data", "methods", "metrics", "select", "show", "study")
+_ROOMS = ("data", "methods", "metrics", "quality", "select", "show", "study")
 _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",

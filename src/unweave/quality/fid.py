@@ -1,0 +1,155 @@
+"""FID: how far apart two sets of images are, seen as Gaussians of Inception features."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unweave.data.archives import reading
+from unweave.data.cache import whole_file
+from unweave.errors import DataError
+from unweave.quality.features import Extract, extract_inception
+from unweave.quality.inception import WIDTHS
+from unweave.quality.sets import Images
+
+__all__ = ["Statistics", "fid", "frechet_distance", "statistics"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Statistics:
+    """The mean `[d]` and covariance `[d, d]` of features, in float64.
+
+    Example:
+        >>> Statistics.of([[0.0, 1.0], [2.0, 5.0]])
+        Statistics(mean=array([1., 3.]), covariance=array([[2., 4.], [4., 8.]]))
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def of(cls, features: Any) -> "Statistics":
+        """Those of features `[N, d]`, at least two."""
+        return cls.of_batches([torch.as_tensor(np.asarray(features))])
+
+    @classmethod
+    def of_batches(cls, features: Iterable[Tensor]) -> "Statistics":
+        """Those of features that come in batches `[n, d]`, none of which is kept.
+
+        With n images of mean m and scatter S seen before, and n', m', S' of a batch,
+
+            m ← m + (m' - m) n' / (n + n')    S ← S + S' + (m' - m)(m' - m)ᵀ n n' / (n + n')
+
+        which loses no digits where means are large. The covariance is S / (N - 1).
+        """
+        count = 0
+        mean, scatter = torch.zeros(()), torch.zeros(())
+        for batch in features:
+            rows = batch.double()
+            centre = rows.mean(0)
+            step = centre - mean.to(centre)
+            total = count + len(rows)
+            scatter = scatter.to(centre) + (rows - centre).T @ (rows - centre)
+            scatter += torch.outer(step, step) * (count * len(rows) / total)
+            mean = mean.to(centre) + step * (len(rows) / total)
+            count = total
+        if count < 2:
+            raise DataError(f"a covariance needs at least two images, but got {count}")
+        return cls(mean.cpu().numpy(), (scatter / (count - 1)).cpu().numpy())
+
+    def save(self, path: str | Path) -> None:
+        """Write them to a `.npz` file with `mu` and `sigma`, as other programs for FID do."""
+        with whole_file(Path(path)) as temporary, temporary.open("wb") as file:
+            np.savez(file, mu=self.mean, sigma=self.covariance)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Statistics":
+        """Read such a file."""
+        with reading(Path(path)), np.load(path, allow_pickle=False) as stored:
+            return cls(stored["mu"].astype(np.float64), stored["sigma"].astype(np.float64))
+
+
+def fid(
+    real: Images | Statistics,
+    generated: Images | Statistics,
+    *,
+    features: int = WIDTHS[-1],
+    weights: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> float:
+    """Fréchet inception distance of two sets of images, 0 where they have the same features.
+
+        FID = ‖μ1 - μ2‖² + tr(Σ1 + Σ2 - 2 (Σ1 Σ2)^½)
+
+    with means μ and covariances Σ of `inception_features`.
+
+    Args:
+        real: Images `[N, H, W, C]`, see `Images`, or their `statistics`.
+        generated: The images to judge, in the same form.
+        features: 2048 is what is published; 64, 192 or 768 are for tests.
+        weights: The file with the weights, see `inception_features`.
+        device: By default a GPU where there is one.
+
+    Notes:
+        It falls as the number of images grows: compare values of equally many. With fewer images
+        than features the covariances are singular, which does no harm here.
+
+    References:
+        Heusel et al., GANs Trained by a Two Time-Scale Update Rule, arXiv:1706.08500.
+    """
+    sides = (real, generated)
+    if any(not isinstance(side, Statistics) for side in sides):
+        extract = extract_inception(features, weights, device)
+    return frechet_distance(
+        *(side if isinstance(side, Statistics) else _seen(extract, side) for side in sides)
+    )
+
+
+def statistics(
+    images: Images,
+    *,
+    features: int = WIDTHS[-1],
+    weights: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> Statistics:
+    """Mean and covariance of the features of images, for several comparisons; see `fid`."""
+    return _seen(extract_inception(features, weights, device), images)
+
+
+def frechet_distance(first: Statistics, second: Statistics) -> float:
+    """Squared Fréchet (2-Wasserstein) distance of two Gaussians.
+
+        d² = ‖μ1 - μ2‖² + tr(Σ1 + Σ2 - 2 (Σ1 Σ2)^½)
+
+    With Σ1 = A Aᵀ and Σ2 = B Bᵀ the trace of the root is the sum of the singular values of AᵀB, so
+    that no root of a product is taken: singular covariances do no harm.
+
+    Example:
+        >>> one = Statistics(np.zeros(2), np.eye(2))
+        >>> round(frechet_distance(one, Statistics(np.array([3.0, 4.0]), 4 * np.eye(2))), 12)
+        27.0
+    """
+    if first.covariance.shape != second.covariance.shape:
+        raise DataError(
+            f"features must be of one kind, but there are {len(first.mean)} of one set and "
+            f"{len(second.mean)} of the other"
+        )
+    shift = float(np.square(first.mean - second.mean).sum())
+    spread = float(np.trace(first.covariance) + np.trace(second.covariance))
+    common = np.linalg.svd(_root(first).T @ _root(second), compute_uv=False).sum()
+    return max(shift + spread - 2 * float(common), 0.0)  # rounding may go below
+
+
+def _root(statistics: Statistics) -> np.ndarray:
+    """A, with A Aᵀ the covariance, without the directions in which only rounding varies."""
+    values, vectors = np.linalg.eigh(statistics.covariance)
+    kept = values > values[-1] * len(values) * np.finfo(np.float64).eps
+    return vectors[:, kept] * np.sqrt(values[kept])
+
+
+def _seen(extract: Extract, images: Images) -> Statistics:
+    return Statistics.of_batches(extract(images))
