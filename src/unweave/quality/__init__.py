@@ -9,6 +9,7 @@ Images are `[N, H, W, C]`, bytes or floats in [0, 1]:
 from unweave.quality.features import inception_features
 from unweave.quality.fid import Statistics, fid, frechet_distance, statistics
 from unweave.quality.images import l1, l2, ssim
+from unweave.quality.inception_weights import load_inception
 from unweave.quality.kid import KID, kid, kid_of_features, squared_mmd
 from unweave.quality.random_network import random_network_distance
 
@@ -22,6 +23,7 @@ __all__ = [
     "kid_of_features",
     "l1",
     "l2",
+    "load_inception",
     "random_network_distance",
     "squared_mmd",
     "ssim",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -9,21 +10,25 @@ from torch import Tensor
 
 from unweave.errors import DataError
 from unweave.fleet.train import chosen_device
-from unweave.quality.inception import WIDTHS, check_width
+from unweave.quality.inception import WIDTHS, Inception, check_width
 from unweave.quality.inception_weights import load_inception
 from unweave.quality.sets import Images, as_bytes, in_colour, watched
 
-__all__ = ["Extract", "extract_inception", "inception_features", "of_all"]
+__all__ = ["Extract", "Weights", "extract_inception", "inception_features", "of_all"]
 
 Extract = Callable[[Images], Iterator[Tensor]]
 """From images to their features `[n, d]`, a batch at a time."""
+
+Weights: TypeAlias = str | Path | Inception | None
+"""A file with the weights of the Inception network, see `load_inception`, or the network itself;
+None takes the file of an installed package, or else one that is fetched once."""
 
 
 def inception_features(
     images: Images,
     features: int = WIDTHS[-1],
     *,
-    weights: str | Path | None = None,
+    weights: Weights = None,
     device: str | torch.device | None = None,
 ) -> np.ndarray:
     """What the Inception network of FID says of each image.
@@ -35,8 +40,9 @@ def inception_features(
     Args:
         images: `[N, H, W, C]`, see `Images`.
         features: How many: 64, 192, 768 or 2048.
-        weights: The file with the weights; by default that of an installed package, or else one
-            that is fetched once. See `load_inception`.
+        weights: The file with the weights, or a network of `load_inception`, which is then not
+            loaded again; by default the file of an installed package, or else one that is fetched
+            once (81 MB).
         device: By default a GPU where there is one.
 
     Returns:
@@ -50,12 +56,13 @@ def inception_features(
 
 
 def extract_inception(
-    features: int, weights: str | Path | None, device: str | torch.device | None
+    features: int, weights: Weights, device: str | torch.device | None
 ) -> Extract:
     """What gives the features of the Inception network."""
     check_width(features)
     place = chosen_device(device)
-    network = load_inception(weights).to(place)
+    loaded = weights if isinstance(weights, Inception) else load_inception(weights)
+    network = loaded.to(place)
     # Small batches stay in a CPU's cache.
     size = 8 if place.type == "cpu" else 256
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from unweave.data.archives import reading
 from unweave.data.cache import whole_file
 from unweave.errors import DataError
-from unweave.quality.features import Extract, extract_inception
+from unweave.quality.features import Extract, Weights, extract_inception
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images
 
@@ -78,7 +78,7 @@ def fid(
     generated: Images | Statistics,
     *,
     features: int = WIDTHS[-1],
-    weights: str | Path | None = None,
+    weights: Weights = None,
     device: str | torch.device | None = None,
 ) -> float:
     """Fréchet inception distance of two sets of images, 0 where they have the same features.
@@ -91,7 +91,7 @@ def fid(
         real: Images `[N, H, W, C]`, see `Images`, or their `statistics`.
         generated: The images to judge, in the same form.
         features: 2048 is what is published; 64, 192 or 768 are for tests.
-        weights: The file with the weights, see `inception_features`.
+        weights: The file with the weights or the network, see `inception_features`.
         device: By default a GPU where there is one.
 
     Notes:
@@ -113,7 +113,7 @@ def statistics(
     images: Images,
     *,
     features: int = WIDTHS[-1],
-    weights: str | Path | None = None,
+    weights: Weights = None,
     device: str | torch.device | None = None,
 ) -> Statistics:
     """Mean and covariance of the features of images, for several comparisons; see `fid`."""

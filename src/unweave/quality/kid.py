@@ -1,13 +1,12 @@
 """KID: how far apart two sets of images are, by a kernel on Inception features."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from unweave.errors import DataError
-from unweave.quality.features import extract_inception, of_all
+from unweave.quality.features import Weights, extract_inception, of_all
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images
 
@@ -29,7 +28,7 @@ def kid(
     subset_size: int = 1_000,
     seed: int = 0,
     features: int = WIDTHS[-1],
-    weights: str | Path | None = None,
+    weights: Weights = None,
     device: str | torch.device | None = None,
 ) -> KID:
     """Kernel inception distance of two sets of images: `squared_mmd` of `inception_features`.
@@ -43,7 +42,7 @@ def kid(
         subset_size: How many from each, without replacement.
         seed: Draws them.
         features: 2048 is what is published.
-        weights: The file with the weights, see `inception_features`.
+        weights: The file with the weights or the network, see `inception_features`.
         device: By default a GPU where there is one.
 
     Returns:

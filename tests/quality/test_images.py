@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import DataError
+from unweave.quality import l1, l2, ssim
+
+
+@pytest.fixture
+def two():
+    return np.random.default_rng(0).random((2, 3, 14, 12, 3))
+
+
+def test_l1_and_l2_are_means_over_pixels_and_channels(two):
+    x, y = two
+    for image in range(3):
+        differences = [abs(a - b) for a, b in zip(x[image].flat, y[image].flat, strict=True)]
+        assert l1(x, y)[image] == pytest.approx(sum(differences) / 504, rel=1e-6)
+        assert l2(x, y)[image] == pytest.approx(sum(d * d for d in differences) / 504, rel=1e-6)
+
+
+def test_bytes_count_as_fractions_of_255():
+    black, grey = np.zeros((1, 4, 4, 1), np.uint8), np.full((1, 4, 4, 1), 51, np.uint8)
+    assert l1(black, grey) == pytest.approx(0.2)
+    assert l2(black, torch.full((1, 4, 4, 1), 0.2)) == pytest.approx(0.04)
+
+
+def ssim_by_hand(x, y):
+    """The definition for one channel `[H, W]`, with a window around one position at a time."""
+    offsets = np.arange(-5, 6)
+    window = np.exp(-(offsets[:, None] ** 2 + offsets**2) / (2 * 1.5**2))
+    window /= window.sum()
+    values = []
+    for row in range(5, x.shape[0] - 5):
+        for column in range(5, x.shape[1] - 5):
+            place = np.s_[row - 5 : row + 6, column - 5 : column + 6]
+            mean_x, mean_y = (window * x[place]).sum(), (window * y[place]).sum()
+            variance_x = (window * (x[place] - mean_x) ** 2).sum()
+            variance_y = (window * (y[place] - mean_y) ** 2).sum()
+            covariance = (window * (x[place] - mean_x) * (y[place] - mean_y)).sum()
+            values.append(
+                (2 * mean_x * mean_y + 1e-4)
+                * (2 * covariance + 9e-4)
+                / ((mean_x**2 + mean_y**2 + 1e-4) * (variance_x + variance_y + 9e-4))
+            )
+    return np.mean(values)
+
+
+def test_ssim_is_the_definition_window_by_window(two):
+    x, y = two[0], np.clip(two[0] * 0.8 + two[1] * 0.15, 0, 1)
+    expected = [
+        np.mean([ssim_by_hand(x[k, :, :, c], y[k, :, :, c]) for c in range(3)]) for k in range(3)
+    ]
+    assert min(expected) < 0.98
+    np.testing.assert_allclose(ssim(x, y), expected, rtol=1e-6)
+
+
+def test_ssim_of_an_image_with_itself_is_one(two):
+    np.testing.assert_allclose(ssim(two[0], two[0]), 1, rtol=1e-12)
+
+
+def test_many_images_come_in_batches_in_their_order():
+    data = uw.data.load(np.random.default_rng(0).integers(0, 256, (300, 8, 8, 1), np.uint8))
+    images = data.images(np.arange(300))
+    shifted = np.roll(images, 1, axis=2)
+    expected = np.abs(images / 255 - shifted / 255).mean((1, 2, 3))
+    np.testing.assert_allclose(l1(data, shifted), expected, rtol=1e-6)
+    assert l1(images[:0], shifted[:0]).shape == (0,)
+
+
+def test_what_cannot_be_compared(two):
+    with pytest.raises(DataError, match="one set has more than the other"):
+        l1([two[0], two[0]], [two[0]])
+    with pytest.raises(DataError, match=r"\[3, 14, 12, 3\] and \[2, 14, 12, 3\]"):
+        l2(two[0], two[1][:2])
+    with pytest.raises(DataError, match="at least 11 × 11 pixels, but got 14 × 10"):
+        ssim(two[0][:, :, :10], two[1][:, :, :10])
+    with pytest.raises(DataError, match=r"\[N, H, W, C\].*shape \[14, 12, 3\]"):
+        l1(two[0][0], two[1][0])
+    with pytest.raises(DataError, match=r"shape \[3, 3, 14, 12\]"):
+        l1(two[0].transpose(0, 3, 1, 2), two[1])
+    with pytest.raises(DataError, match=r"floats in \[0, 1\], but got torch.float64 from .* to 2"):
+        l1(two[0] * 0 + 2, two[1])
+    with pytest.raises(DataError, match=r"but got torch.int64 from 0 to 0"):
+        l1(np.zeros((1, 4, 4, 1), int), two[1])
+    with pytest.raises(DataError, match="nan"):
+        l1(two[0] * np.nan, two[1])
