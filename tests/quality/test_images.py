@@ -82,6 +82,11 @@ def test_what_cannot_be_compared(two):
         l1(two[0].transpose(0, 3, 1, 2), two[1])
     with pytest.raises(DataError, match=r"floats in \[0, 1\], but got torch.float64 from .* to 2"):
         l1(two[0] * 0 + 2, two[1])
+    for wrong in (-0.1, 1.1):
+        images = two[0].copy()
+        images[1, 2, 3, 0] = wrong
+        with pytest.raises(DataError, match=f"from .*{wrong}"):
+            l1(images, two[1])
     with pytest.raises(DataError, match=r"but got torch.int64 from 0 to 0"):
         l1(np.zeros((1, 4, 4, 1), int), two[1])
     with pytest.raises(DataError, match="nan"):
