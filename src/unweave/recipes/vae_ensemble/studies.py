@@ -75,12 +75,12 @@ def _apart(members: list[int]) -> dict[str, Any]:
     }
 
 
-def _beyond(members: list[int], more: list[int], neighbours: list[int]) -> dict[str, Any]:
-    """Ensembles as published and larger ones, these also with fewer maps."""
+def _beyond(members: list[int], partly: list[int], neighbours: list[int]) -> dict[str, Any]:
+    """Ensembles with all maps, as published and larger ones, and large ones with fewer maps."""
     return {
         "vae_ensemble": [
-            {"members": [*members, *more], "gamma": 1},
-            {"members": more, "gamma": 1, "neighbours": neighbours},
+            {"members": members, "gamma": 1},
+            {"members": partly, "gamma": 1, "neighbours": neighbours},
         ]
     }
 
@@ -88,7 +88,7 @@ def _beyond(members: list[int], more: list[int], neighbours: list[int]) -> dict[
 def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[str, Any]:
     sizes: dict[str, dict[str, Any]] = {
         "smoke": {"data": [SPRITES], "seeds": 2, "steps": 100, "settings": QUICK},
-        "hour": {"data": ["dsprites"], "seeds": 5, "steps": 40_000, "settings": FULL},
+        "hour": {"data": ["dsprites"], "seeds": 3, "steps": 30_000, "settings": FULL},
         "paper": {"data": ["dsprites"], "seeds": 10, "steps": 300_000, "settings": FULL},
     }
     return {
@@ -100,24 +100,24 @@ def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[
     }
 
 
-# In an ensemble of n a member encodes once and decodes n times: were half of a β-VAE's 45 µs its
-# decoder, a step would take 0.14, 0.27, 0.45 and 0.68 ms for n = 2 to 5 on an H200.
+# A step of an ensemble takes 0.13, 0.26, 0.44 and 0.65 ms for n = 2 to 5 on an H200, 1.5 for
+# n = 8, 5.9 for n = 16 (benchmarks/results/ensemble_h200.json).
 STUDIES: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble", "smoke", _scores([2, 3], [1, 10], controls=[2])),
-    # 120 models, 60 of them ensembles with γ = 1, 5 and 10: 18 minutes.
+    # 72 models, 36 of them ensembles with γ = 1, 5 and 10: 8 minutes.
     "hour": _study("vae-ensemble", "hour", _scores(MEMBERS, GAMMAS, controls=[2, 3])),
     "paper": _study("vae-ensemble", "paper", _scores(MEMBERS, GAMMAS, controls=MEMBERS)),
 }
 """Single models and ensembles, which most recipes share."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble-ablations", "smoke", _ablations([2, 3], [1, 10])),
-    # 11 minutes beyond the ensembles above.
+    # 5 minutes beyond the ensembles above.
     "hour": _study("vae-ensemble-ablations", "hour", _ablations(MEMBERS, GAMMAS)),
     "paper": _study("vae-ensemble-ablations", "paper", _ablations(MEMBERS, GAMMAS)),
 }
 APART: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble-apart", "smoke", _apart([2, 3])),
-    # 2 minutes beyond the ensembles above.
+    # 1 minute beyond the ensembles above.
     "hour": _study("vae-ensemble-apart", "hour", _apart(MEMBERS)),
     "paper": _study("vae-ensemble-apart", "paper", _apart(MEMBERS)),
 }
@@ -135,15 +135,17 @@ def _colour(
 COLOUR: dict[str, dict[str, Any]] = {
     # Curves look at maps every 100 steps, so that 200 is the least that shows a change.
     "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 4}, data=[ROOMS], steps=200),
-    # 0.17 and 0.35 ms a step: 10 minutes.
-    "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=3),
+    # 0.27 and 0.43 ms a step: 4 minutes.
+    "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=1),
     "paper": _colour("paper", GAMMAS, LATENTS, FULL, data=["celeba"], seeds=5),
 }
 """What the paper shows of CelebA, where nothing is downloaded on coloured rooms."""
 BEYOND: dict[str, dict[str, Any]] = {
-    "smoke": _study("vae-ensemble-beyond", "smoke", _beyond([2], [8], [1]), seeds=1),
-    # 6.1 ms a step for 16 members, 1.6 for 8, 3.8 for those with fewer maps: 23 minutes.
-    "hour": _study("vae-ensemble-beyond", "hour", _beyond(MEMBERS, [8, 16], [1, 2]), seeds=3),
-    "paper": _study("vae-ensemble-beyond", "paper", _beyond(MEMBERS, [8, 16], [1, 2])),
+    "smoke": _study("vae-ensemble-beyond", "smoke", _beyond([2, 8], [8], [1]), seeds=1),
+    # 3 minutes for 8 members and for 8 and 16 with fewer maps; 16 with all would add as much.
+    "hour": _study(
+        "vae-ensemble-beyond", "hour", _beyond([*MEMBERS, 8], [8, 16], [1, 2]), seeds=1
+    ),
+    "paper": _study("vae-ensemble-beyond", "paper", _beyond([*MEMBERS, 8, 16], [8, 16], [1, 2])),
 }
 """Larger ensembles than the paper's, and partly coupled ones."""
