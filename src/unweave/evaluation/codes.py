@@ -130,7 +130,7 @@ def encode(
             f"{_size(data.shape)}; evaluate them on data like those that they learned from"
         )
     support = data.support
-    shape = (len(fleet), len(support), fleet.configs[0].latents)
+    shape = (len(fleet), len(support), fleet.configs[0].code_size)
     means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
     near = data.to(fleet.device)
     for start in range(0, len(support), ROWS_AT_ONCE):

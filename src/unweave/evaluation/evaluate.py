@@ -166,7 +166,7 @@ def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[
     for fleet in fleets.values():
         config = fleet[0].run.model.config
         made = data if data is not None else _remembered(config.data)
-        size = models_at_once(made, config.latents)
+        size = models_at_once(made, config.code_size)
         for start in range(0, len(fleet), size):
             yield fleet[start : start + size], made
 

@@ -9,6 +9,7 @@ from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
+from unweave.methods.ms_vae import MSVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
@@ -19,7 +20,9 @@ __all__ = [
     "ISATCVAE",
     "ISAVAE",
     "METHODS",
+    "MSVAE",
     "PARTS",
+    "SECOND_STAGES",
     "VAE",
     "AdaGVAE",
     "AdaMLVAE",
@@ -55,6 +58,9 @@ METHODS: dict[str, type[Method]] = {
         ISATCVAE,
     )
 }
+
+SECOND_STAGES: dict[str, type[Method]] = {MSVAE.name: MSVAE}
+"""Methods that build on trained models of another."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""

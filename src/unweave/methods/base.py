@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -21,10 +21,12 @@ from torch import Tensor
 from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.fused import fused
+from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
 __all__ = [
+    "FIRST",
     "MODEL",
     "Batch",
     "Losses",
@@ -32,6 +34,7 @@ __all__ = [
     "Nets",
     "OfModel",
     "Posterior",
+    "Stage",
     "Strength",
     "each_value",
     "for_members",
@@ -46,6 +49,8 @@ OfModel = Annotated[str, "of each model"]
 
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
+FIRST = "first"
+"""The player that is the stage before; it is frozen unless a method has an optimiser for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +88,16 @@ class Nets:
     """The networks of a fleet with their current parameters, as an objective sees them.
 
     Args:
-        apply: By name, a function from a network's input to its output, model axis first.
+        apply: By name, a function from a network's input to its output, model axis first; of a
+            network that adapts to codes, from its input and the codes.
         likelihood: Of decoder output and images, `[M, B, ...]` each; negative log-likelihood `[M,
             B]`.
+        first: The stage that came before, where a method builds on one.
     """
 
-    apply: Mapping[str, Callable[[Tensor], Tensor]]
+    apply: Mapping[str, Callable[..., Tensor]]
     likelihood: Callable[[Tensor, Tensor], Tensor]
+    first: "Stage | None" = None
 
     def encode(self, images: Tensor) -> Posterior:
         """q(z|x) for images `[M, B, H, W, C]`."""
@@ -106,6 +114,31 @@ class Nets:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """What a method has of the stage before it.
+
+    Args:
+        method: Of its models.
+        nets: With their parameters.
+        latents: The size of its codes.
+        mean: Takes what it decodes to the image that is meant, in [0, 1].
+    """
+
+    method: "Method"
+    nets: Nets
+    latents: int
+    mean: Callable[[Tensor], Tensor]
+
+    def encode(self, images: Tensor) -> Posterior:
+        """q(c|x) for images `[M, B, H, W, C]`."""
+        return self.method.encode(self.nets, images)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Logits or means of images, `[M, B, H, W, C]`, of codes `[M, B, d]`."""
+        return self.method.decode(self.nets, codes)
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """What one step of training gives an objective.
 
@@ -116,6 +149,7 @@ class Batch:
         step: The number of steps taken so far, a scalar on the device.
         data_size: How many images the data set has.
         member_seeds: int64 `[M · n]`, where a model has n members.
+        indices: int64 `[M, B]`, which images these are; None where nobody knows.
     """
 
     images: Tensor
@@ -124,6 +158,7 @@ class Batch:
     data_size: int
     partners: Tensor | None = None
     member_seeds: Tensor | None = None
+    indices: Tensor | None = None
 
     def of_members(self) -> "Batch":
         """The same for every member of every model, `[M · n, …]`: its images, its own noise."""
@@ -167,6 +202,10 @@ class Method(ABC):
 
     name: ClassVar[str]
     pairs: ClassVar[bool] = False
+    needs_first: ClassVar[bool] = False
+    """Whether it is a second stage, which builds on trained models of another method."""
+    architectures: ClassVar[Iterable[str]] = ARCHITECTURES
+    """What its networks may be, the usual ones first."""
 
     def __post_init__(self) -> None:
         for name in self.stackable():
@@ -179,6 +218,28 @@ class Method(ABC):
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
+
+    def encode(self, nets: Nets, images: Tensor) -> Posterior:
+        """The codes of images `[M, B, H, W, C]`, as a trained model gives them."""
+        return nets.encode(images)
+
+    def decode(self, nets: Nets, codes: Tensor) -> Tensor:
+        """What codes `[M, B, d]` say of images: logits or means, `[M, B, H, W, C]`."""
+        return nets.decode(codes)
+
+    def main_networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> tuple[Network, Network]:
+        """Encoder and decoder.
+
+        Args:
+            architecture: Of `ARCHITECTURES`.
+            shape: Of images.
+            latents: Of codes.
+            before: The size of the codes of the stage before; 0 if there is none.
+        """
+        del before
+        return build(architecture, shape, latents)
 
     def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
         """An error where the method's settings do not fit so many latents."""

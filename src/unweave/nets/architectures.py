@@ -16,7 +16,7 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
 from unweave.nets.network import Network
 
-__all__ = ["ARCHITECTURES", "Architecture", "build", "discriminator"]
+__all__ = ["ARCHITECTURES", "Architecture", "Shape", "build", "discriminator", "doublings"]
 
 Shape = tuple[int, int, int]
 
@@ -100,7 +100,8 @@ def discriminator(latents: int, hidden: int = 6) -> Network:
     return Network((*layers, Linear(1000, 2, "none")))
 
 
-def _doublings(shape: Shape) -> int:
+def doublings(shape: Shape) -> int:
+    """How many stride-2 layers lead from an image to 4 × 4."""
     height, width, _ = shape
     if height != width or height not in (32, 64, 128):
         raise UnweaveError(
@@ -112,7 +113,7 @@ def _doublings(shape: Shape) -> int:
 
 def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
     """Stride-2 layers from the image to 4 × 4 × 64; 32 pixels lack the first, 128 repeat it."""
-    count = _doublings(shape)
+    count = doublings(shape)
     widths, taps = [32, 32, 32, 64, 64][-count:], [kernels[0], *kernels][-count:]
     inputs = [shape[2], *widths[:-1]]
     return [Conv(a, b, k) for a, b, k in zip(inputs, widths, taps, strict=True)]
@@ -120,7 +121,7 @@ def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
 
 def _up(shape: Shape) -> list[Layer]:
     """Transposed stride-2 layers from 4 × 4 × 64 to the image."""
-    count = _doublings(shape)
+    count = doublings(shape)
     widths = [64, 64, 32, 32, 32][:count]
     outputs = [*widths[1:], shape[2]]
     relus = [True] * (count - 1) + [False]
