@@ -215,8 +215,7 @@ def _weights_kernel(
     code = code[:, None]
     own = columns + model * PARTS * latents * size
     log_q = _log2_density(own, 0, latents, code, component, size, latents)
-    # What is no code has no weight.
-    log_sum = tl.load(joint + model * size + code, mask=code < size, other=float("inf"))
+    log_sum = tl.load(joint + model * size + code, mask=code < size, other=0.0)
     slope = tl.load(of_joint + model * size + code, mask=code < size, other=0.0)
     place = weights + (model * size + code) * size + component
     known = (code < size) & (component < size)
@@ -332,7 +331,7 @@ def _code(own, each, of_product, model, latent, code, size, latents):
     known = (code < size) & (latent < latents)
     z = tl.load(own + latent * size + code, mask=known, other=0.0)
     place = each + (model * latents + latent) * size + code
-    log_sum = tl.load(place, mask=known, other=float("inf"))
+    log_sum = tl.load(place, mask=known, other=0.0)
     return z, log_sum, tl.load(of_product + model * size + code, mask=code < size, other=0.0)
 
 
