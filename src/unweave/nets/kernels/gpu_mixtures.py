@@ -46,6 +46,7 @@ PARTS = tl.constexpr(4)  # z, μ, s and c
 LOG2_E = tl.constexpr(1 / LN_2)
 LOG2_2PI = tl.constexpr(math.log2(2 * math.pi))
 CURVATURE = tl.constexpr(2 * LN_2)  # 1 / σ² = 2 ln 2 s²
+SCALE_OF_1 = tl.constexpr(math.sqrt(0.5 / LN_2))  # s where σ is 1
 LOWEST = tl.constexpr(-3e38)
 
 
@@ -163,7 +164,7 @@ def _columns_kernel(
     column = columns + model * PARTS * part + latent * size + image
     tl.store(column, code, mask=known)
     tl.store(column + part, mean, mask=known)
-    tl.store(column + 2 * part, tl.exp2(-0.5 * spread) * tl.sqrt(0.5 * LOG2_E), mask=known)
+    tl.store(column + 2 * part, tl.exp2(-0.5 * spread) * SCALE_OF_1, mask=known)
     tl.store(column + 3 * part, -0.5 * (spread + LOG2_2PI), mask=known)
 
 
