@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from unweave.nets.architectures import build
 from unweave.nets.layers import AdaptiveNorm, Conv, ConvTranspose, InstanceNorm
 from unweave.nets.network import Network
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
@@ -46,7 +47,9 @@ def test_all_sizes_of_images(size, channels):
 
 def test_the_first_convolution_sees_the_image_as_it_is():
     encoder = residual_encoder((64, 64, 3), 5, 2)
-    norms = [place for place, layer in enumerate(encoder.layers) if isinstance(layer, InstanceNorm)]
+    norms = [
+        place for place, layer in enumerate(encoder.layers) if isinstance(layer, InstanceNorm)
+    ]
     assert norms == [3, 5, 7]
 
 
@@ -81,3 +84,14 @@ def test_normal_weights_are_small_and_biases_begin_where_they_should():
         else:
             start = 1.0 if name.endswith("scale") else 0.0
             assert torch.equal(value, torch.full_like(value, start))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("big", "two"), [("big_conv", "dcgan"), ("small_big_conv", "small_dcgan")]
+)
+def test_big_networks_are_as_large_as_both_stages(big, two, channels):
+    shape, width = (64, 64, channels), WIDTHS[two]
+    first = sum(map(len, build("conv", shape, 10)))
+    second = len(residual_encoder(shape, 5, width)) + len(generator(shape, None, 5, width))
+    assert sum(map(len, build(big, shape, 15))) == pytest.approx(first + second, rel=0.02)

@@ -108,7 +108,7 @@ class MSVAE(VAE):
             seen = self._seen(first, c)
         of_z = self._posterior(nets, batch.images, seen)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
-        decoded = self._generate(nets, seen, c, z)
+        decoded = self.generate(nets, seen, c, z)
         reconstruction = nets.likelihood(decoded, batch.images).mean(-1)
         kl = kl_of_z.mean(-1)
         loss = reconstruction + self.beta * kl
@@ -129,7 +129,7 @@ class MSVAE(VAE):
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         first = first_of(nets)
         c, z = codes.tensor_split([first.latents], -1)
-        return self._generate(nets, self._seen(first, c), c, z)
+        return self.generate(nets, self._seen(first, c), c, z)
 
     def _noise(self, batch: Batch, like: Tensor) -> Tensor:
         """The noise of each image's c: the same whenever it comes, unless it has several."""
@@ -149,7 +149,7 @@ class MSVAE(VAE):
         """q(z|x - y)."""
         return nets.encode(unit(images, seen.dtype) - seen)
 
-    def _generate(self, nets: Nets, seen: Tensor, c: Tensor, z: Tensor) -> Tensor:
+    def generate(self, nets: Nets, seen: Tensor, c: Tensor, z: Tensor) -> Tensor:
         """Logits or means of X."""
         given = c if self.condition == "code" else seen
         if self.mixing == "concat":

@@ -6,7 +6,7 @@ code C, and Z joins in one of two ways: it says how every layer is normalised, o
 the input. Both are those of the DCGAN, with 5 × 5 taps.
 """
 
-from unweave.nets.architectures import Shape, doublings
+from unweave.nets.architectures import Shape, channels_of_dcgan
 from unweave.nets.layers import (
     Activation,
     AdaptiveNorm,
@@ -30,7 +30,7 @@ Layers = list[Layer | AdaptiveNorm]
 
 def residual_encoder(shape: Shape, latents: int, width: int) -> Network:
     """Convolutions of 64 to 512 channels, all but the first normalised, then two heads."""
-    channels = _channels(shape, width)
+    channels = channels_of_dcgan(shape, width)
     layers: Layers = []
     for place, (inputs, outputs) in enumerate(zip([shape[2], *channels], channels, strict=False)):
         finish = Activation("leaky_relu") if place == 0 else InstanceNorm("leaky_relu")
@@ -59,7 +59,7 @@ def generator(
             nothing is normalised.
         pixelwise: Whether it does so for each pixel of its own.
     """
-    channels = _channels(shape, width)
+    channels = channels_of_dcgan(shape, width)
     flat = SIDE**2 * channels[-1]
     sides = [SIDE * 2**doubling for doubling in range(len(channels))][::-1]
 
@@ -86,13 +86,3 @@ def generator(
         layers += [finish(place, "relu")]
     layers += [ConvTranspose(channels[0], shape[2], KERNEL, relu=False)]
     return Network(tuple(layers))
-
-
-def _channels(shape: Shape, width: int) -> list[int]:
-    """From the image to 4 × 4: 64, 128, 256, 512 for 64 pixels; 32 lack the first, 128 repeat it.
-
-    >>> _channels((64, 64, 3), 64), _channels((128, 128, 3), 8)
-    ([64, 128, 256, 512], [8, 8, 16, 32, 64])
-    """
-    count = doublings(shape)
-    return [width, width, 2 * width, 4 * width, 8 * width][-count:]

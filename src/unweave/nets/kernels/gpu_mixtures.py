@@ -37,8 +37,8 @@ TILE = (16, 128)
 DEEP_TILE = (2, 32, 32)
 """Latents, codes and components of those that read W, once for both latents.
 
-No two of the three together reach the 128 threads of a program, or else Triton chooses how threads
-share a tile by what is loaded for one code, and moves all of it once more for W.
+Latents times codes or components stay below the 128 threads of a program, or else Triton chooses
+how threads share a tile by what is loaded for one code, and moves all of it once more for W.
 """
 
 LN_2 = math.log(2)
