@@ -37,7 +37,7 @@ OutOption = Annotated[
 ]
 MetricsOption = Annotated[
     tuple[str, ...],
-    arg(metavar="NAME…", help="classic, all, or names such as mig and factor-vae."),
+    arg(metavar="NAME…", help="classic, all (but fid), or names such as mig and factor-vae."),
 ]
 ScoresOption = Annotated[
     Path | None,
