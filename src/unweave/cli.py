@@ -370,7 +370,8 @@ def show(
         arg(
             metavar="KIND",
             help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
-            "members, activity, subspaces, exponents, kl or training.",
+            "members, activity, subspaces, exponents, stages, swaps, stage-traversals, kl or "
+            "training.",
         ),
     ] = "traversals",
     out: Annotated[

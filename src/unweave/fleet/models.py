@@ -32,7 +32,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import BELOW, applied, matmul_precision, nets_of, networks_of
-from unweave.methods import MSVAE, Method
+from unweave.methods import Method
 from unweave.methods.base import Nets, member_seeds
 from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
@@ -186,7 +186,7 @@ class Fleet:
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
-                codes = self.configs[0].method.encode(self._nets(member), batch)
+                codes = self.configs[0].method.encode(self.nets(member), batch)
             means.append(codes.mu.cpu())
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
@@ -205,39 +205,11 @@ class Fleet:
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
         parts = codes.split(self._at_once, 1)
-        nets, decoded = self._nets(member), []
+        nets, decoded = self.nets(member), []
         for part in parts:
             with self._computing():
                 decoded.append(self.configs[0].method.decode(nets, part).float())
         return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
-
-    def generate(self, seen: Any, codes: Any) -> np.ndarray:
-        """The mean images of second stages that are shown images in place of those of the first.
-
-        Args:
-            seen: Floats, `[n, H, W, C]` for all models alike, or `[M, n, H, W, C]`.
-            codes: Of both stages, `[n, d]` or `[M, n, d]`; where images are shown, C is not used.
-
-        Returns:
-            float32 in [0, 1], `[M, n, H, W, C]`.
-        """
-        config = self.configs[0]
-        if not isinstance(config.method, MSVAE) or config.first is None:
-            raise UnweaveError(f"{config.method.name} models are shown no images; train ms_vae")
-        nets, drawn = self._nets(0), []
-        seen, codes = (
-            torch.as_tensor(_writable(given), dtype=torch.float32, device=self.device)
-            for given in (seen, codes)
-        )
-        parts = zip(seen.split(self._at_once, -4), codes.split(self._at_once, -2), strict=True)
-        for images, some in parts:
-            c, z = some.expand(len(self), *some.shape[-2:]).tensor_split(
-                [config.first.code_size], -1
-            )
-            with self._computing():
-                shown = images.expand(len(self), *images.shape[-4:])
-                drawn.append(config.method.generate(nets, shown, c, z).float())
-        return mean_image(config.likelihood, torch.cat(drawn, 1)).cpu().numpy()
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write each model into a folder of its own, named by its run, inside `folder`."""
@@ -264,7 +236,7 @@ class Fleet:
         """How many members each model has."""
         return self.configs[0].method.copies
 
-    def _nets(self, member: int) -> Nets:
+    def nets(self, member: int = 0) -> Nets:
         """The networks of one member of each model, as their method sees them."""
         if member not in range(self._copies):
             raise UnweaveError(
@@ -342,10 +314,6 @@ class Model(Fleet):
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """The mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
         return super().decode(codes, member)[0]
-
-    def generate(self, seen: Any, codes: Any) -> np.ndarray:
-        """The mean images of a second stage, float32 `[n, H, W, C]`; see `Fleet.generate`."""
-        return super().generate(seen, codes)[0]
 
     def __repr__(self) -> str:
         fate = f", diverged at step {self.diverged_at[0]:,}" if self.diverged_at[0] >= 0 else ""

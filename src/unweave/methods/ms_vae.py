@@ -105,8 +105,8 @@ class MSVAE(VAE):
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
             c, kl_of_c = posterior.sample_and_kl(self._noise(batch, posterior.mu))
-            seen = self._seen(first, c)
-        of_z = self._posterior(nets, batch.images, seen)
+            seen = self.seen(first, c)
+        of_z = self.posterior(nets, batch.images, seen)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
         decoded = self.generate(nets, seen, c, z)
         reconstruction = nets.likelihood(decoded, batch.images).mean(-1)
@@ -122,14 +122,14 @@ class MSVAE(VAE):
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         first = first_of(nets)
         of_c = first.encode(images)
-        of_z = self._posterior(nets, images, self._seen(first, of_c.mu))
+        of_z = self.posterior(nets, images, self.seen(first, of_c.mu))
         pairs = zip((of_c.mu, of_c.logvar), (of_z.mu, of_z.logvar), strict=True)
         return Posterior(*(torch.cat(pair, -1) for pair in pairs))
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         first = first_of(nets)
         c, z = codes.tensor_split([first.latents], -1)
-        return self.generate(nets, self._seen(first, c), c, z)
+        return self.generate(nets, self.seen(first, c), c, z)
 
     def _noise(self, batch: Batch, like: Tensor) -> Tensor:
         """The noise of each image's c: the same whenever it comes, unless it has several."""
@@ -140,12 +140,12 @@ class MSVAE(VAE):
             places = places * self.draws + chosen[..., 0]
         return Stream(batch.seeds, "first stage").normal(places, like.shape[-1]).to(like.dtype)
 
-    def _seen(self, first: Stage, c: Tensor) -> Tensor:
+    def seen(self, first: Stage, c: Tensor) -> Tensor:
         """Y, `[M, B, H, W, C]`, of codes of the first stage."""
         decoded = first.decode(c)
         return decoded.float() if self.condition == "logits" else first.mean(decoded)
 
-    def _posterior(self, nets: Nets, images: Tensor, seen: Tensor) -> Posterior:
+    def posterior(self, nets: Nets, images: Tensor, seen: Tensor) -> Posterior:
         """q(z|x - y)."""
         return nets.encode(unit(images, seen.dtype) - seen)
 

@@ -13,6 +13,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.methods import MSVAE
+from unweave.nets.likelihoods import mean_image
 from unweave.stages.conditioning import predictions, shared_information, shared_per_code, terms
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Staged", "look_at"]
 
-IMAGES = 10_000
+IMAGES, AT_ONCE = 10_000, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +82,43 @@ class Staged:
         return self.model.decode(np.concatenate([self.c[others], self.z], 1))
 
     def with_noise_for_y(self) -> np.ndarray:
-        """The same with noise N(0, 1) in place of Y, as the paper has it.
-
-        Only where the second stage is given Y.
-        """
-        method = self.model.config.method
-        if not isinstance(method, MSVAE) or method.condition == "code":
-            raise UnweaveError(f"{method.name} is not given an image that noise could replace")
+        """The same with noise N(0, 1) in place of Y, as the paper has it."""
         noise = self._random.normal(size=self.images.shape).astype(np.float32)
-        return self.model.generate(noise, self.codes)
+        return self._drawn_over(noise, self.z)
+
+    def variation(self, draws: int = 10) -> dict[str, float]:
+        """How much images differ from draw to draw of C: the mean deviation of pixels, of Y and X.
+
+        Z follows from the image and from the Y that was drawn.
+        """
+        mean, logvar = self._first.encode(self.images)
+        spread, random = np.exp(logvar / 2), self._random
+        of_y, of_x = [], []
+        for _ in range(draws):
+            c = mean + spread * random.normal(size=mean.shape)
+            y = self._first.decode(c.astype(np.float32))
+            of_y.append(y)
+            of_x.append(self._drawn_over(y))
+        made = {"std_y": of_y, "std_x": of_x}
+        return {name: float(np.std(images, 0).mean()) for name, images in made.items()}
+
+    def _drawn_over(self, seen: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
+        """What the second stage makes of images that it is shown; z is as the images say."""
+        method = self.model.config.method
+        if not isinstance(method, MSVAE) or method.condition != "image":
+            raise UnweaveError(f"{method.name} is shown no images in this model; train M4")
+        nets, device, made = self.model.nets(), self.model.device, []
+        for start in range(0, len(seen), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            y, x = (torch.from_numpy(a[part]).to(device)[None] for a in (seen, self.images))
+            with torch.no_grad():
+                own = (
+                    method.posterior(nets, x, y).mu
+                    if z is None
+                    else torch.from_numpy(z[part]).to(device)[None]
+                )
+                made.append(method.generate(nets, y, own, own)[0])
+        return mean_image(self.model.config.likelihood, torch.cat(made)).cpu().numpy()
 
     def c_of(self, images: np.ndarray) -> np.ndarray:
         """The first stage's codes of images."""
