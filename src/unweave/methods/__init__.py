@@ -9,6 +9,7 @@ from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
+from unweave.methods.jacobian import JacobianSupervision
 from unweave.methods.ms_vae import MSVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
@@ -32,6 +33,7 @@ __all__ = [
     "BetaVAE",
     "EnsembleMember",
     "FactorVAE",
+    "JacobianSupervision",
     "Losses",
     "Method",
     "Nets",
@@ -59,7 +61,9 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 
-SECOND_STAGES: dict[str, type[Method]] = {MSVAE.name: MSVAE}
+SECOND_STAGES: dict[str, type[Method]] = {
+    method.name: method for method in (MSVAE, JacobianSupervision)
+}
 """Methods that build on trained models of another."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
