@@ -462,10 +462,11 @@ def applied(
     dtype: torch.dtype,
     x: Tensor,
     code: Tensor | None = None,
+    reference: int | None = None,
 ) -> Tensor:
     """The output of a network that multiplies numbers of some kind."""
     as_it_is = network.precise or x.dtype == torch.uint8
-    return network(parameters, x if as_it_is else x.to(dtype), code)
+    return network(parameters, x if as_it_is else x.to(dtype), code, reference)
 
 
 @contextmanager
