@@ -13,6 +13,8 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
 from unweave.methods import MSVAE
+from unweave.methods.base import Batch
+from unweave.methods.first_stage import noise_of_images
 from unweave.streams import Stream
 
 SMALL = {"batch": 8, "latents": 3, "architecture": "small_dcgan", "progress": False}
@@ -117,24 +119,22 @@ def test_codes_are_those_of_all_stages_and_decode_to_images(first, sprites):
         model.decode(codes[1, :, :6])
 
 
-def test_an_image_keeps_its_code_of_the_first_stage(first, sprites):
-    from unweave.methods.base import Batch
-
-    def noise(method, step, indices):
+def test_an_image_keeps_its_code_of_the_first_stage(sprites):
+    def noise(draws, step, indices):
         seeds = torch.tensor([1, 2])
         batch = Batch(
             torch.zeros(2, 3, 1), seeds, torch.tensor(step), len(sprites), indices=indices
         )
-        return method._noise(batch, torch.zeros(2, 3, 6))
+        return noise_of_images(batch, torch.zeros(2, 3, 6), draws)
 
     some, others = torch.tensor([[4, 5, 6], [6, 5, 4]]), torch.tensor([[5, 7, 4], [9, 4, 5]])
-    one, other = noise(MSVAE(), 0, some), noise(MSVAE(), 100, others)
+    one, other = noise(1, 0, some), noise(1, 100, others)
     assert torch.equal(one[0, 1], other[0, 0])
     assert torch.equal(one[0, 0], other[0, 2])
     assert torch.equal(one[1, 1], other[1, 2])
     assert not torch.equal(one[0, 1], one[1, 1])
     same = torch.full((2, 3), 4)
-    drawn = torch.cat([noise(MSVAE(draws=4), step, same)[0] for step in range(40)])
+    drawn = torch.cat([noise(4, step, same)[0] for step in range(40)])
     assert len(drawn.unique(dim=0)) == 4
     counts = torch.unique(drawn, dim=0, return_counts=True)[1]
     assert counts.min() > 15

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import METHODS, PARTS, SECOND_STAGES, Method
+from unweave.methods import ADVERSARIAL, METHODS, PARTS, SECOND_STAGES, Method
 from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
-from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import INITS
 
 __all__ = ["PRECISIONS", "Config"]
@@ -33,7 +32,7 @@ class Config:
         batch: Images per step.
         latents: Size of the code.
         architecture: Of those that the method takes, by default the first of them.
-        likelihood: Of `LIKELIHOODS`.
+        likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
         init: Of `INITS`.
         optimiser: Adam, of the encoder and decoder.
         precision: `float32`; `tf32` or `bf16` multiply with fewer digits, on a GPU.
@@ -58,7 +57,7 @@ class Config:
             object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
         for kind, name, valid in (
             ("architecture", self.architecture, self.method.architectures),
-            ("likelihood", self.likelihood, LIKELIHOODS),
+            ("likelihood", self.likelihood, self.method.likelihoods),
             ("initialisation", self.init, INITS),
             ("precision", self.precision, PRECISIONS),
         ):
@@ -143,6 +142,7 @@ class Config:
         known = {
             **METHODS,
             **SECOND_STAGES,
+            **ADVERSARIAL,
             **PARTS,
             **({} if own is None else {own.name: own}),
         }

@@ -414,18 +414,14 @@ class Engine:
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
     """All networks of a run, by player and name."""
     before = 0 if config.first is None else config.first.code_size
-    encoder, decoder = config.method.main_networks(
-        config.architecture, shape, config.latents, before
-    )
-    players: dict[str, dict[str, Network]] = {MODEL: {"encoder": encoder, "decoder": decoder}}
+    own = config.method.networks(config.architecture, shape, config.latents, before)
+    players = {player: dict(networks) for player, networks in own.items()}
     if config.first is not None:
         players[FIRST] = {
             BELOW + name: network
             for networks in networks_of(config.first, shape).values()
             for name, network in networks.items()
         }
-    for player, networks in config.method.extra_networks(config.latents).items():
-        players.setdefault(player, {}).update(networks)
     return players
 
 
@@ -457,7 +453,7 @@ def nets_of(
             config.first.code_size,
             partial(mean_image, config.first.likelihood),
         )
-    return Nets(own, LIKELIHOODS[config.likelihood], first)
+    return Nets(own, LIKELIHOODS[config.likelihood], first, config.latents)
 
 
 def applied(
@@ -466,10 +462,11 @@ def applied(
     dtype: torch.dtype,
     x: Tensor,
     code: Tensor | None = None,
+    reference: int | None = None,
 ) -> Tensor:
     """The output of a network that multiplies numbers of some kind."""
     as_it_is = network.precise or x.dtype == torch.uint8
-    return network(parameters, x if as_it_is else x.to(dtype), code)
+    return network(parameters, x if as_it_is else x.to(dtype), code, reference)
 
 
 @contextmanager

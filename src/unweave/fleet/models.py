@@ -103,7 +103,7 @@ class Fleet:
     @property
     def device(self) -> torch.device:
         """Where the models are."""
-        return self.parameters["encoder"].device
+        return self.parameters["decoder"].device
 
     def to(self, device: str | torch.device) -> "Fleet":
         """The same models on another device."""
@@ -443,7 +443,7 @@ def load(
             name: network.packed(_fitting(name, network, weights))
             for name, network in model._networks.items()
         }
-        _check_members(len(parameters["encoder"]), config.method.copies)
+        _check_members(len(parameters["decoder"]), config.method.copies)
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"

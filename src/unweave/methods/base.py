@@ -22,6 +22,7 @@ from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.fused import fused
 from unweave.nets.architectures import ARCHITECTURES, build
+from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
@@ -93,11 +94,13 @@ class Nets:
         likelihood: Of decoder output and images, `[M, B, ...]` each; negative log-likelihood `[M,
             B]`.
         first: The stage that came before, where a method builds on one.
+        latents: The size of codes, without those of the stage before.
     """
 
     apply: Mapping[str, Callable[..., Tensor]]
     likelihood: Callable[[Tensor, Tensor], Tensor]
     first: "Stage | None" = None
+    latents: int = 0
 
     def encode(self, images: Tensor) -> Posterior:
         """q(z|x) for images `[M, B, H, W, C]`."""
@@ -206,6 +209,8 @@ class Method(ABC):
     """Whether it is a second stage, which builds on trained models of another method."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """What its networks may be, the usual ones first."""
+    likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
+    """How what it decodes may be meant."""
 
     def __post_init__(self) -> None:
         for name in self.stackable():
@@ -227,17 +232,26 @@ class Method(ABC):
         """What codes `[M, B, d]` say of images: logits or means, `[M, B, H, W, C]`."""
         return nets.decode(codes)
 
-    def main_networks(
+    def networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> tuple[Network, Network]:
-        """Encoder and decoder.
+    ) -> Mapping[str, Mapping[str, Network]]:
+        """All networks by player and name; most methods have an encoder and a decoder.
 
         Args:
-            architecture: Of `ARCHITECTURES`.
+            architecture: Of `architectures`.
             shape: Of images.
             latents: Of codes.
             before: The size of the codes of the stage before; 0 if there is none.
         """
+        encoder, decoder = self.main_networks(architecture, shape, latents, before)
+        extra = dict(self.extra_networks(latents))
+        main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
+        return {MODEL: main, **extra}
+
+    def main_networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> tuple[Network, Network]:
+        """Encoder and decoder; see `networks`."""
         del before
         return build(architecture, shape, latents)
 

@@ -19,12 +19,12 @@ from unweave.methods.base import (
     Strength,
     each_value,
 )
+from unweave.methods.first_stage import first_of, noise_of_images
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit
 from unweave.nets.network import Network
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
-from unweave.streams import Stream
 
 __all__ = ["MSVAE"]
 
@@ -104,7 +104,7 @@ class MSVAE(VAE):
         first = first_of(nets)
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
-            c, kl_of_c = posterior.sample_and_kl(self._noise(batch, posterior.mu))
+            c, kl_of_c = posterior.sample_and_kl(noise_of_images(batch, posterior.mu, self.draws))
             seen = self.seen(first, c)
         of_z = self.posterior(nets, batch.images, seen)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
@@ -131,15 +131,6 @@ class MSVAE(VAE):
         c, z = codes.tensor_split([first.latents], -1)
         return self.generate(nets, self.seen(first, c), c, z)
 
-    def _noise(self, batch: Batch, like: Tensor) -> Tensor:
-        """The noise of each image's c: the same whenever it comes, unless it has several."""
-        assert batch.indices is not None, "a second stage on images that nobody can tell apart"
-        places = batch.indices
-        if self.draws > 1:
-            chosen = batch.stream("draws").integers(self.draws, places.shape[1], 1)
-            places = places * self.draws + chosen[..., 0]
-        return Stream(batch.seeds, "first stage").normal(places, like.shape[-1]).to(like.dtype)
-
     def seen(self, first: Stage, c: Tensor) -> Tensor:
         """Y, `[M, B, H, W, C]`, of codes of the first stage."""
         decoded = first.decode(c)
@@ -156,12 +147,6 @@ class MSVAE(VAE):
             beside = z if given.ndim == z.ndim else z[:, :, None, None]
             given = torch.cat([given, beside.expand(*given.shape[:-1], -1)], -1)
         return nets.apply["decoder"](given, z)
-
-
-def first_of(nets: Nets) -> Stage:
-    """The stage before, which every second stage has."""
-    assert nets.first is not None, "a second stage without a first"
-    return nets.first
 
 
 def penalty(first: Stage, elbo: Elbo, batch: Batch) -> Tensor:

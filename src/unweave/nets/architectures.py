@@ -21,7 +21,7 @@ __all__ = [
     "Architecture",
     "Shape",
     "build",
-    "channels_of_dcgan",
+    "channels_of",
     "discriminator",
     "doublings",
 ]
@@ -85,7 +85,7 @@ def big_encoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
     The dense one is so wide, by its share of the width of flat 4 × 4 images, that encoder and
     decoder have as many parameters as both stages of an MS-VAE.
     """
-    channels = channels_of_dcgan(shape, width)
+    channels = channels_of(shape, width)
     convolutions = [Conv(a, b, 5) for a, b in pairwise([shape[2], *channels])]
     flat, hidden = 16 * channels[-1], round(share * 16 * channels[-1])
     dense = (Reshape((flat,)), Linear(flat, hidden), _heads(latents, hidden))
@@ -94,7 +94,7 @@ def big_encoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
 
 def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.536) -> Network:
     """The same from codes to images."""
-    channels = channels_of_dcgan(shape, width)[::-1]
+    channels = channels_of(shape, width)[::-1]
     flat, hidden = 16 * channels[0], round(share * 16 * channels[0])
     widths = [*channels, shape[2]]
     convolutions = [
@@ -149,10 +149,10 @@ def doublings(shape: Shape) -> int:
     return int(math.log2(height // 4))
 
 
-def channels_of_dcgan(shape: Shape, width: int) -> list[int]:
+def channels_of(shape: Shape, width: int) -> list[int]:
     """From the image to 4 × 4: 64, 128, 256, 512 for 64 pixels; 32 lack the first, 128 repeat it.
 
-    >>> channels_of_dcgan((64, 64, 3), 64), channels_of_dcgan((128, 128, 3), 8)
+    >>> channels_of((64, 64, 3), 64), channels_of((128, 128, 3), 8)
     ([64, 128, 256, 512], [8, 8, 16, 32, 64])
     """
     return [width, width, 2 * width, 4 * width, 8 * width][-doublings(shape) :]

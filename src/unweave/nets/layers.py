@@ -265,7 +265,8 @@ class BatchNorm:
     """Every channel with a learned mean and deviation over the batch, then an activation.
 
     There are no running statistics: it is for networks that only ever see batches, as
-    discriminators do.
+    discriminators do. Where what becomes of an input must not depend on the others, the batch can
+    begin with some for reference, which are always the same, and mean and deviation are theirs.
     """
 
     channels: int
@@ -279,12 +280,14 @@ class BatchNorm:
     def fans(self) -> tuple[int, int]:
         return 1, 1
 
-    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def __call__(
+        self, parameters: Mapping[str, Tensor], x: Tensor, reference: int | None = None
+    ) -> Tensor:
         axes = tuple(range(1, x.ndim - 1))
         scale, shift = (
             parameters[name].unflatten(0, (-1, *(1 for _ in axes))) for name in ("scale", "shift")
         )
-        normalised = torch.addcmul(shift.float(), _normalised(x, axes), scale.float())
+        normalised = torch.addcmul(shift.float(), _normalised(x, axes, reference), scale.float())
         return ACTIVATIONS[self.activation](normalised.to(x.dtype))
 
 
@@ -354,8 +357,11 @@ class Spreads:
         return torch.cat([mean, 2 * F.softplus(spread).clamp_min(EPSILON).log()], -1)
 
 
-def _normalised(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """(x - mean) / √(variance + ε) over some axes, in float32 or better."""
+def _normalised(x: Tensor, axes: tuple[int, ...], reference: int | None = None) -> Tensor:
+    """(x - mean) / √(variance + ε) over some axes, in float32 or better.
+
+    Mean and variance are those of the first inputs for `reference`, or of all.
+    """
     x = x.to(torch.promote_types(x.dtype, torch.float32))
-    variance, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
+    variance, mean = torch.var_mean(x[:, :reference], axes, correction=0, keepdim=True)
     return (x - mean) * (variance + EPSILON).rsqrt()

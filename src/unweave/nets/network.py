@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
-from unweave.nets.layers import AdaptiveNorm, Conv, Layer, Offsets
+from unweave.nets.layers import AdaptiveNorm, BatchNorm, Conv, Layer, Offsets
 from unweave.streams import Stream
 
 __all__ = ["INITS", "Network"]
@@ -71,7 +71,11 @@ class Network:
         return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
 
     def __call__(
-        self, parameters: Tensor | Mapping[str, Tensor], x: Tensor, code: Tensor | None = None
+        self,
+        parameters: Tensor | Mapping[str, Tensor],
+        x: Tensor,
+        code: Tensor | None = None,
+        reference: int | None = None,
     ) -> Tensor:
         """Apply all layers.
 
@@ -79,6 +83,8 @@ class Network:
             parameters: By name or as a buffer.
             x: The input, `[M, B, ...]`.
             code: `[M, B, d]`, for layers that adapt to one.
+            reference: By how many of the inputs, the first ones, batches are normalised; None for
+                all.
         """
         if isinstance(parameters, Tensor):
             parameters = dict(self.named(parameters))
@@ -89,6 +95,8 @@ class Network:
             elif isinstance(layer, AdaptiveNorm):
                 assert code is not None, "an adaptive network without a code"
                 x = layer(own, x, code)
+            elif isinstance(layer, BatchNorm):
+                x = layer(own, x, reference)
             else:
                 x = layer(own, x)
         return x

@@ -6,13 +6,13 @@ code C, and Z joins in one of two ways: it says how every layer is normalised, o
 the input. Both are those of the DCGAN, with 5 × 5 taps.
 """
 
-from unweave.nets.architectures import Shape, channels_of_dcgan
+from unweave.nets.architectures import Shape, channels_of
+from unweave.nets.dcgan import KERNEL, SIDE, WIDTHS, body, flat_size
 from unweave.nets.layers import (
     Activation,
     AdaptiveNorm,
     Conv,
     ConvTranspose,
-    InstanceNorm,
     Layer,
     Linear,
     Reshape,
@@ -22,22 +22,14 @@ from unweave.nets.network import Network
 
 __all__ = ["WIDTHS", "generator", "residual_encoder"]
 
-WIDTHS = {"dcgan": 64, "small_dcgan": 8}
-"""Channels of the first layer, by architecture."""
-KERNEL, SIDE = 5, 4
 Layers = list[Layer | AdaptiveNorm]
 
 
 def residual_encoder(shape: Shape, latents: int, width: int) -> Network:
     """Convolutions of 64 to 512 channels, all but the first normalised, then two heads."""
-    channels = channels_of_dcgan(shape, width)
-    layers: Layers = []
-    for place, (inputs, outputs) in enumerate(zip([shape[2], *channels], channels, strict=False)):
-        finish = Activation("leaky_relu") if place == 0 else InstanceNorm("leaky_relu")
-        layers += [Conv(inputs, outputs, KERNEL, relu=False), finish]
-    flat = SIDE**2 * channels[-1]
+    flat = flat_size(shape, width)
     heads = Linear(flat, 2 * latents, "none", fan=(flat, latents))
-    return Network((*layers, Reshape((flat,)), heads, Spreads()))
+    return Network((*body(shape, width, "instance").layers, heads, Spreads()))
 
 
 def generator(
@@ -59,8 +51,7 @@ def generator(
             nothing is normalised.
         pixelwise: Whether it does so for each pixel of its own.
     """
-    channels = channels_of_dcgan(shape, width)
-    flat = SIDE**2 * channels[-1]
+    channels, flat = channels_of(shape, width), flat_size(shape, width)
     sides = [SIDE * 2**doubling for doubling in range(len(channels))][::-1]
 
     def finish(place: int, activation: str) -> Layer | AdaptiveNorm:
