@@ -19,7 +19,7 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
 from unweave.fleet.models import Fleet, join
 from unweave.fleet.train import train
-from unweave.methods import METHODS, SECOND_STAGES, Method
+from unweave.methods import EVERY, Method
 from unweave.methods.base import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
@@ -86,10 +86,9 @@ def run(args: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = args
     key = name.replace("-", "_").lower()
-    known = {**METHODS, **SECOND_STAGES}
-    if key not in known:
-        raise UnknownNameError("method", name, known)
-    kind = known[key]
+    if key not in EVERY:
+        raise UnknownNameError("method", name, EVERY)
+    kind = EVERY[key]
     chosen: Any = tyro.cli(
         _options_of(kind),
         prog=f"unweave train {source} {name}",

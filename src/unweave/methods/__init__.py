@@ -23,6 +23,7 @@ __all__ = [
     "CGAN",
     "DIPVAEI",
     "DIPVAEII",
+    "EVERY",
     "ISATCVAE",
     "ISAVAE",
     "METHODS",
@@ -75,6 +76,9 @@ SECOND_STAGES: dict[str, type[Method]] = {
 
 ADVERSARIAL: dict[str, type[Method]] = {InfoGAN.name: InfoGAN}
 """Methods of one stage that generate images and reconstruct none."""
+
+EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **ADVERSARIAL}
+"""All that can be trained, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""

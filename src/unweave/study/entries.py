@@ -17,7 +17,7 @@ from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.config import Config
-from unweave.methods import METHODS, SECOND_STAGES, Method
+from unweave.methods import EVERY, Method
 from unweave.methods.base import each_value
 from unweave.nets.adam import Adam
 
@@ -69,25 +69,24 @@ def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
 
 def _entries(name: str, values: Any) -> Iterator[Entry]:
     key = name.replace("-", "_").lower()
-    known = {**METHODS, **SECOND_STAGES}
-    if key not in known:
-        raise UnknownNameError("method", name, known)
+    if key not in EVERY:
+        raise UnknownNameError("method", name, EVERY)
     if not isinstance(values, Mapping):
         raise StudyFileError(
             f"the grid of {name} is a mapping of its settings, but got {values!r}"
         )
-    fields = [f.name for f in dataclasses.fields(known[key])]
+    fields = [f.name for f in dataclasses.fields(EVERY[key])]
     for setting in values:
         if setting not in (*fields, *BESIDE):
             raise UnknownNameError(f"setting of {name}", str(setting), [*fields, *BESIDE])
     settings = check_settings(values.get("settings") or {})
     first = _first(name, values.get("first"))
-    if known[key].needs_first and not first:
+    if EVERY[key].needs_first and not first:
         raise StudyFileError(
             f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
         )
     grid = {n: value for n, value in values.items() if n not in BESIDE}
-    for method in known[key](**grid).grid():
+    for method in EVERY[key](**grid).grid():
         yield Entry(method, settings, values.get("steps"), first)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.data.cache import whole_file
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
-from unweave.methods import METHODS, SECOND_STAGES
+from unweave.methods import EVERY
 from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
 from unweave.study.ledger import Ledger, summary
 from unweave.study.remote import open_store
@@ -144,12 +144,9 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for name, value in method.items():
             if name != "name":
                 fields.setdefault(name, set()).add(value)
-    all_methods = {**METHODS, **SECOND_STAGES}
     chosen = {}
     for method_name, fields in values.items():
-        known = (
-            all_methods[method_name].stackable() if method_name in all_methods else tuple(fields)
-        )
+        known = EVERY[method_name].stackable() if method_name in EVERY else tuple(fields)
         varying = [name for name in known if len(fields.get(name, ())) > 1]
         chosen[method_name] = next(iter([*varying, *known]), "")
     return chosen
