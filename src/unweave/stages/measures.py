@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Staged", "look_at"]
 
 IMAGES, AT_ONCE = 10_000, 256
+PASSES, BATCH, FEWEST_STEPS = 25, 128, 300
+"""How long predictors learn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +159,8 @@ class Staged:
 
     def predictions(self, factors: np.ndarray) -> pd.DataFrame:
         """How well factors are predicted from C, from Z and from both."""
-        return predictions(self.c, self.z, factors, self.seed)
+        steps = max(FEWEST_STEPS, PASSES * len(factors) // BATCH)
+        return predictions(self.c, self.z, factors, self.seed, steps=steps, batch=BATCH)
 
     @cached_property
     def _first(self) -> "Model":
