@@ -22,7 +22,8 @@ __all__ = ["Mixture", "fit", "in_parts", "start", "update"]
 
 SMALLEST_STD = 0.01
 KMEANS_ROUNDS = 50
-PART = 4096
+PART, ROWS = 4096, 256
+"""Items that are drawn at once, and points that are compared at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +49,15 @@ class Mixture:
 
     def log_joint(self, x: Tensor) -> Tensor:
         """log p(c, x) of points `[n, D]`, `[n, K]`."""
-        # One component at a time: expanding the square would lose all digits where stds are small.
-        squares = [
-            ((x - mean) / std).square().sum(-1)
-            for mean, std in zip(self.means, self.stds, strict=True)
-        ]
+        # A few rows at a time: what fits a core's cache is many times as fast.
+        squares = torch.cat([self._squares(part) for part in x.split(ROWS)])
         constants = self.stds.log().sum(-1) + x.shape[-1] / 2 * math.log(2 * math.pi)
-        return self.weights.log() - constants - torch.stack(squares, -1) / 2
+        return self.weights.log() - constants - squares / 2
+
+    def _squares(self, x: Tensor) -> Tensor:
+        # Expanding the square would lose all digits where stds are small.
+        pairs = zip(self.means, 1 / self.stds, strict=True)
+        return torch.stack([((x - mean) * scale).square().sum(-1) for mean, scale in pairs], -1)
 
     def log_density(self, x: Tensor) -> Tensor:
         """log p(x) of points `[n, D]`, `[n]`."""
@@ -129,9 +132,10 @@ def update(mixture: Mixture, x: Tensor) -> Mixture:
     shares = mixture.responsibilities(x)
     totals = shares.sum(0).clamp(min=torch.finfo(x.dtype).tiny)
     means = shares.T @ x / totals[:, None]
-    variances = torch.stack(
-        [share @ (x - mean).square() for share, mean in zip(shares.T, means, strict=True)]
-    )
+    variances = torch.zeros_like(means)
+    for part, share in zip(x.split(ROWS), shares.split(ROWS), strict=True):
+        for component, mean in enumerate(means):
+            variances[component] += share[:, component] @ (part - mean).square()
     stds = (variances / totals[:, None]).sqrt().clamp(min=SMALLEST_STD)
     return Mixture(shares.mean(0), means, stds)
 
