@@ -1,4 +1,4 @@
-"""Running a recipe: its study or what else it trains, then its comparison, both kept in one folder."""
+"""Running a recipe: what it trains, then its comparison, both kept in one folder."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -134,7 +134,7 @@ class ConditionalFlow(nn.Module):
     ) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             layers: list[nn.Module] = []
             for place in range(couplings):
                 layers += [Coupling(features, context, width, place % 2), Normalisation(features)]

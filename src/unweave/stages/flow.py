@@ -30,7 +30,15 @@ from unweave.streams import Stream
 if TYPE_CHECKING:
     from unweave.stages.coupling import ConditionalFlow
 
-__all__ = ["CONDITIONS", "FlowConfig", "MsFlow", "from_logits", "require_zuko", "to_logits", "train"]
+__all__ = [
+    "CONDITIONS",
+    "FlowConfig",
+    "MsFlow",
+    "from_logits",
+    "require_zuko",
+    "to_logits",
+    "train",
+]
 
 ALPHA = 1e-6
 """How far pixels are kept from 0 and 1, whose logits are not finite."""
@@ -175,7 +183,7 @@ def train(
     with lines({f"flow on {config.condition}": config.epochs}, progress) as advance:
         for epoch in range(config.epochs):
             training = _epoch(model, optimiser, x, epoch)
-            row = {"epoch": epoch + 1, "step": (epoch + 1) * _steps(x, config)}
+            row: dict[str, Any] = {"epoch": epoch + 1, "step": (epoch + 1) * _steps(x, config)}
             row |= {"training": training, "held_out": float("nan")}
             if held_out is not None or epoch + 1 == config.epochs:
                 flow.settle(x, model.conditions(x, "settle", epoch))

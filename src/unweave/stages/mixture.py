@@ -36,7 +36,8 @@ class Mixture:
         stds: `[K, D]`.
 
     Example:
-        >>> two = Mixture(torch.tensor([0.25, 0.75]), torch.tensor([[-9.0], [9.0]]), torch.ones(2, 1))
+        >>> means = torch.tensor([[-9.0], [9.0]])
+        >>> two = Mixture(torch.tensor([0.25, 0.75]), means, torch.ones(2, 1))
         >>> two.responsibilities(torch.tensor([[-9.0], [0.0], [9.0]]))
         tensor([[1.0000, 0.0000],
                 [0.2500, 0.7500],

@@ -188,7 +188,7 @@ def train(
             before = through(chain, known)
             inputs = sum(before[name].shape[-1] for name in plan.takes)
             with torch.random.fork_rng(devices=[]):
-                torch.random.default_generator.manual_seed(seed + place)
+                torch.default_generator.manual_seed(seed + place)
                 stage = (ResidualVAE if plan.latent else Regression)(plan, inputs).to(device)
             optimiser = torch.optim.Adam(stage.parameters(), lr=RATE, fused=True)
             for epoch in range(plan.epochs):

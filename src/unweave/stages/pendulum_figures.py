@@ -14,6 +14,7 @@ __all__ = ["draw_chain"]
 TITLES = {"length": "length L", "damping": "damping b", "z": "z, of masses m"}
 DRAWN = 5
 """Curves per traversal."""
+NARROW = {"handlelength": 0.8, "columnspacing": 0.8, "handletextpad": 0.3, "borderpad": 0.0}
 
 
 def draw_chain(curves: pd.DataFrame, codes: pd.DataFrame) -> "Plot":
@@ -36,9 +37,10 @@ def draw_chain(curves: pd.DataFrame, codes: pd.DataFrame) -> "Plot":
     panel.set_title("z, never told the mass", fontsize=TEXT)
     panel.set_xlabel("mass m", fontsize=SMALL)
     panel.set_ylabel("z", fontsize=SMALL)
-    axes[0, 0].plot([], [], color=INK, label="made by the chain")
-    axes[0, 0].plot([], [], color=FAINT, linestyle=":", label="simulated")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False)
+    (made,) = axes[0, 0].plot([], [], color=INK, label="made by the chain")
+    (true,) = axes[0, 0].plot([], [], color=FAINT, linestyle=":", label="simulated")
+    where: Any = "outside upper center"
+    figure.legend(handles=[made, true], loc=where, ncols=2, fontsize=SMALL, frameon=False)
     return figure
 
 
@@ -54,7 +56,6 @@ def _draw_traversal(panel: Any, curves: pd.DataFrame) -> None:
         colour = colormaps[SEQUENTIAL](0.9 * place / (DRAWN - 1))
         panel.plot(rows["time"], rows["angle"], color=colour, linewidth=1, label=f"{value:.2g}")
         panel.plot(rows["time"], rows["simulated"], color=FAINT, linewidth=1, linestyle=":")
-    panel.legend(fontsize=SMALL - 1, frameon=False, ncols=DRAWN, loc="lower right", **NARROW)
-
-
-NARROW = {"handlelength": 0.8, "columnspacing": 0.8, "handletextpad": 0.3, "borderpad": 0.0}
+    bottom, top = panel.get_ylim()
+    panel.set_ylim(bottom, top + 0.15 * (top - bottom))  # room for the legend
+    panel.legend(fontsize=SMALL, frameon=False, ncols=DRAWN, loc="upper right", **NARROW)

@@ -1,9 +1,7 @@
-"""What a trained chain knows of pendulums: does its latent follow the mass, and do its stages
-follow the simulator where one thing is changed at a time?
-"""
+"""What a trained chain knows of pendulums: does z follow the mass, do curves the simulator?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,7 @@ from unweave.streams import Stream
 
 __all__ = ["codes", "evaluate", "followed", "traversals", "z_of_mass"]
 
-MASSES = np.linspace(0.1, 2, 30)
+MASSES = tuple(np.linspace(0.1, 2, 30).tolist())
 """More masses than the chain was trained on."""
 CENTRE = {"length": 2.0, "damping": 1.0, "mass": 1.5}
 """The pendulum from which one thing at a time is changed."""
@@ -29,15 +27,23 @@ def codes(chain: Sequence[Stage], num: int = 500, seed: int = 0) -> pd.DataFrame
     return pd.DataFrame({name: known[name][:, 0].cpu().numpy() for name in (*FACTORS, "z")})
 
 
-def evaluate(chain: Sequence[Stage], num: int = 500, seed: int = 0) -> dict[str, float]:
-    """Numbers about new pendulums with 30 masses from 0.1 to 2.
+def evaluate(
+    chain: Sequence[Stage], num: int = 500, seed: int = 0, masses: Sequence[float] = MASSES
+) -> dict[str, float]:
+    """Numbers about new pendulums.
+
+    Args:
+        chain: Trained stages.
+        num: How many pendulums.
+        seed: Of the draw.
+        masses: Which masses there are: 30 from 0.1 to 2 unless given.
 
     Returns:
         `pearson`, `spearman`: of z and the mass, without their sign, which is arbitrary;
         `rmse_before`, `rmse_after`: of curves without and with z; `nll`, `kl`, `loss`: in nats per
         curve, with one z drawn; `floor`: the `nll` of curves that are met exactly.
     """
-    known = _evaluated(chain, num, seed)
+    known = _evaluated(chain, num, seed, masses)
     z, mass = (known[name][:, 0].cpu().numpy() for name in ("z", "mass"))
     last = _last(chain)
     noise = Stream(seed, "evaluation").normal(num, 1).to(known["z"].device)
@@ -59,7 +65,7 @@ def evaluate(chain: Sequence[Stage], num: int = 500, seed: int = 0) -> dict[str,
     }
 
 
-def z_of_mass(chain: Sequence[Stage], masses: Sequence[float], num: int = 200) -> np.ndarray:
+def z_of_mass(chain: Sequence[Stage], masses: Iterable[float], num: int = 200) -> np.ndarray:
     """The mean z of pendulums of each mass, as the chain has it; its sign is arbitrary."""
     means = []
     for mass in masses:
@@ -76,7 +82,7 @@ def traversals(chain: Sequence[Stage]) -> pd.DataFrame:
         z stands for), `time`, `angle` and `simulated`, what the pendulum would do.
     """
     axes = {axis.name: np.asarray(axis.values) for axis in GRID.axes}
-    ways = {"length": axes["length"], "damping": axes["damping"], "z": MASSES}
+    ways = {"length": axes["length"], "damping": axes["damping"], "z": np.array(MASSES)}
     parts = []
     for factor, values in ways.items():
         pendulums = {name: np.full(len(values), at) for name, at in CENTRE.items()}
@@ -102,7 +108,7 @@ def traversals(chain: Sequence[Stage]) -> pd.DataFrame:
 def followed(curves: pd.DataFrame) -> dict[str, float]:
     """By factor, the share of the simulated curves' variance along a traversal that is met.
 
-        1 - Σ (angle - simulated)² / Σ (simulated - its mean over the traversal)²
+    1 - Σ (angle - simulated)² / Σ (simulated - its mean over the traversal)²
     """
     found = {}
     for factor, rows in curves.groupby("factor", sort=False):
@@ -112,8 +118,10 @@ def followed(curves: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def _evaluated(chain: Sequence[Stage], num: int, seed: int) -> Known:
-    known = draw(num, FACTORS, seed, masses=MASSES.tolist(), purpose="evaluation")
+def _evaluated(
+    chain: Sequence[Stage], num: int, seed: int, masses: Sequence[float] = MASSES
+) -> Known:
+    known = draw(num, FACTORS, seed, masses, purpose="evaluation")
     return through(chain, _near(chain, known))
 
 
