@@ -124,7 +124,7 @@ def start(x: Tensor, num_components: int, seed: int = 0) -> Mixture:
         )
     means = KMeans(num_components, n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed)
     centres = torch.as_tensor(means.fit(x.cpu().numpy()).cluster_centers_).to(x)
-    weights = torch.full((num_components,), 1 / num_components).to(x)
+    weights = torch.full_like(centres[:, 0], 1 / num_components)
     return Mixture(weights, centres, torch.ones_like(centres))
 
 
