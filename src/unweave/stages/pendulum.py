@@ -239,7 +239,10 @@ def draw(
         high = len(axes[name])
         places = Stream(seed, f"{name} for {purpose}").integers(high, num, 1)[:, 0].numpy()
         found[name] = axes[name][places] if name in varies else np.full(num, default)
-    curves = simulate(*(found[name] for name in DEFAULTS))
+    # Many are drawn several times, and simulated once.
+    every = np.stack(list(found.values()), 1)
+    different, places = np.unique(every, axis=0, return_inverse=True)
+    curves = simulate(*different.T)[places]
     known = {name: torch.as_tensor(numbers).float()[:, None] for name, numbers in found.items()}
     return {**known, "seen": torch.as_tensor(curves)}
 

@@ -67,7 +67,7 @@ def make(epochs: Sequence[int], seed: int, device: str) -> pd.DataFrame:
         f"z at mass {mass}": upwards * one for mass, one in zip(masses, z, strict=True)
     }
     found = {**pendulum_scores.evaluate(chain), **pendulum_scores.followed(curves)}
-    like_training = pendulum_scores.evaluate(chain, num=5000, masses=TRAINED)
+    like_training = pendulum_scores.evaluate(chain, num=2000, masses=TRAINED)
     found |= {name: like_training[name] for name in ("nll", "kl", "loss")}
     scores |= {SCORES[name]: value for name, value in found.items()}
     codes = pendulum_scores.codes(chain)[["mass", "z"]]
