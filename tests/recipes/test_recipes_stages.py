@@ -15,7 +15,14 @@ from unweave.recipes.running import compare, kept_table, make
 
 PENDULUM, FLOW = find("ms-vae/figures-15-16"), find("ms-vae/figures-18-20")
 SHORT = {"epochs": [1, 1, 1], "seed": 0, "device": "cpu"}
-TINY = {"data": "small digits", "width": 4, "batch": 500, "epochs": 2, "seed": 0}
+TINY = {
+    "data": "small digits",
+    "images": 1000,
+    "width": 4,
+    "batch": 500,
+    "epochs": 2,
+    "seed": 0,
+}
 
 
 def counting(value=1.0):

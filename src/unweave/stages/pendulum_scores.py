@@ -65,7 +65,7 @@ def evaluate(
     }
 
 
-def z_of_mass(chain: Sequence[Stage], masses: Iterable[float], num: int = 200) -> np.ndarray:
+def z_of_mass(chain: Sequence[Stage], masses: Iterable[float], num: int = 100) -> np.ndarray:
     """The mean z of pendulums of each mass, as the chain has it; its sign is arbitrary."""
     every = np.array(list(masses))
     drawn = draw(num, ("length", "damping"), purpose="z of mass")
