@@ -49,9 +49,17 @@ def reproduce_recipe(
     print_table(_obtained(found.frame))
     for sentence in found.sentences:
         print(sentence)
-    if (recipe.studies or recipe.make) and scale != "paper":
-        print(f"\nScale {scale}: {SCALES[scale]}.")
+    if recipe.studies or recipe.make is not None:
+        _print_scale(recipe, scale)
     print("Saved: " + ", ".join(str(file) for file in found.files))
+
+
+def _print_scale(recipe: Recipe, scale: str) -> None:
+    """What the numbers are worth, unless they are those of the paper's scale."""
+    if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
+        scale = "paper"
+    if scale != "paper":
+        print(f"\nScale {scale}: {SCALES[scale]}.")
 
 
 def _only_published(recipe: Recipe) -> None:

@@ -137,6 +137,13 @@ def test_small_digits_are_those_of_scikit_learn_enlarged():
     assert means[0, 1] > 0.99
 
 
+def test_a_scale_that_is_the_papers_is_not_called_less(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(PENDULUM.settings, "paper", SHORT)
+    monkeypatch.setitem(PENDULUM.settings, "hour", SHORT)
+    command.reproduce_recipe(PENDULUM.name, "hour", tmp_path, "here", False, False)
+    assert "Scale hour" not in capsys.readouterr().out
+
+
 def test_a_gpu_is_asked_for_and_no_cluster(monkeypatch, tmp_path):
     monkeypatch.setattr(command, "_has_gpu", lambda: False)
     with pytest.raises(RecipeError, match="meant for a GPU, and there is none here"):

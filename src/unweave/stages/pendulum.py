@@ -30,7 +30,19 @@ from unweave.errors import DataError
 from unweave.progress import lines
 from unweave.streams import Stream
 
-__all__ = ["PUBLISHED", "STD", "Chain", "Plan", "Regression", "ResidualVAE", "draw", "train"]
+__all__ = [
+    "FLOOR",
+    "PUBLISHED",
+    "STD",
+    "Chain",
+    "Plan",
+    "Regression",
+    "ResidualVAE",
+    "Stage",
+    "draw",
+    "through",
+    "train",
+]
 
 STD = 0.25
 """Of a curve around what the last stage makes of it. The authors' code calls it a variance."""
@@ -95,7 +107,7 @@ class Regression(nn.Module):
     def __init__(self, plan: Plan, inputs: int) -> None:
         super().__init__()
         self.plan = plan
-        self.network = _network(inputs, nn.Sigmoid)
+        self.network = _network(inputs)
 
     def forward(self, known: Mapping[str, Tensor]) -> Known:
         """What it adds."""
@@ -118,7 +130,7 @@ class ResidualVAE(nn.Module):
         super().__init__()
         self.plan = plan
         self.encoder = nn.Sequential(nn.Linear(TIMES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
-        self.network = _network(inputs + 1, nn.Sigmoid)
+        self.network = _network(inputs + 1)
 
     def forward(self, known: Mapping[str, Tensor]) -> Known:
         """What it adds: curves of the z that is known, or else of the mean of a known curve's."""
@@ -247,9 +259,9 @@ def draw(
     return {**known, "seen": torch.as_tensor(curves)}
 
 
-def _network(inputs: int, activation: type[nn.Module]) -> nn.Sequential:
+def _network(inputs: int) -> nn.Sequential:
     sizes = (inputs, HIDDEN, HIDDEN)
-    layers = [(nn.Linear(*pair), activation()) for pair in pairwise(sizes)]
+    layers = [(nn.Linear(*pair), nn.Sigmoid()) for pair in pairwise(sizes)]
     return nn.Sequential(*(part for layer in layers for part in layer), nn.Linear(HIDDEN, TIMES))
 
 
