@@ -39,7 +39,8 @@ def draw_flow(
     right.plot([], [], color=FAINT, linewidth=1, linestyle="--", label="in training, by batch")
     right.set_xlabel("step", fontsize=SMALL)
     right.set_ylabel("log density, nats", fontsize=SMALL)
-    right.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    # Above the mixture's line, below the curves.
+    right.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.1))
     return figure
 
 

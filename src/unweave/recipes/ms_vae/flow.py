@@ -23,7 +23,8 @@ LOG_DENSITY = {MIXTURE: -1585.086, FLOW: -1356.089}
 TRAINING, HELD_OUT = "training", "held out"
 SIDE, SHOWN = 28, 8
 NEAR = 5.0
-"""Nats within which the mixture counts as published; other starts of k-means differ by as much."""
+"""Nats within which the mixture counts as published: four starts of k-means ended 3.7 to 4.8 below
+after ten updates, one of them 0.7 below after fifty."""
 
 
 def published() -> pd.DataFrame:
