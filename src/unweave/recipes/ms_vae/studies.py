@@ -5,7 +5,7 @@ All studies of a scale share a folder, and what two of them ask for is trained o
 
 from typing import Any
 
-__all__ = ["ABLATIONS", "HIGH", "MEANT", "SIZES", "STUDIES", "C", "Z"]
+__all__ = ["ABLATIONS", "CONTROLS", "FACES", "GANS", "HIGH", "MEANT", "SIZES", "STUDIES", "C", "Z"]
 
 C, Z, CARS, NORB = 10, 5, "cars3d", "smallnorb"
 """Latents of both stages; the paper takes 10 for Z on SmallNORB."""
@@ -20,6 +20,17 @@ FEW = {
     "slice": {**MATERIALS, "orientation": [0, 10], "material": [0, 3, 6, 9]},
 }
 """216 images, for minutes on a CPU."""
+MANY = {
+    "name": "textured",
+    "load": "textured_dsprites",
+    "slice": {
+        "scale": [2, 5],
+        "orientation": list(range(0, 40, 4)),
+        "posX": list(range(0, 32, 2)),
+        "posY": list(range(0, 32, 2)),
+    },
+}
+"""245,760 images."""
 QUICK: dict[str, Any] = {"batch": 16, "optimiser": {"lr": 1e-3}}
 FULL: dict[str, Any] = {"batch": 64, "precision": "bf16"}
 SECOND: dict[str, dict[str, Any]] = {
@@ -32,7 +43,7 @@ STEPS = {"smoke": (300, 300), "hour": (20_000, 10_000), "paper": (300_000, 55_00
 """Of both stages; a hundred passes over Cars3D are 55,000 batches of 32."""
 SIZE: dict[str, dict[str, Any]] = {
     "smoke": {"data": [FEW], "seeds": 1, "settings": QUICK},
-    "hour": {"data": ["textured_dsprites", "rooms3d"], "seeds": 2, "settings": FULL},
+    "hour": {"data": [MANY, "rooms3d"], "seeds": 2, "settings": FULL},
     "paper": {"data": [CARS, NORB], "seeds": 5, "settings": FULL},
 }
 
@@ -133,7 +144,36 @@ def _faces(scale: str, **keys: Any) -> dict[str, Any]:
 
 FACES: dict[str, dict[str, Any]] = {
     "smoke": _faces("smoke"),
-    "hour": _faces("hour", data=["textured_dsprites"], seeds=1),
+    "hour": _faces("hour", data=[MANY], seeds=1),
     "paper": _faces("paper", data=["celeba"], seeds=1),
 }
 """What the paper shows of CelebA; where nothing is downloaded, of textured sprites."""
+
+
+CONTROLS = 6
+"""Latents of a first stage that a generator refines: the paper has 6 for faces, 2 for others."""
+
+
+def _gans(scale: str, noise: int, steps: int, **keys: Any) -> dict[str, Any]:
+    """Generators over a narrow first stage, and one without."""
+    narrow = {"beta_vae": {"beta": BETA, "settings": {"latents": CONTROLS}}}
+    adam = {"optimiser": {"lr": 1e-4, "beta1": 0.5}}
+    settings = {**SECOND[scale], "latents": noise, **adam}
+    over = {"first": narrow, "steps": steps, "settings": settings}
+    alone = {"codes": CONTROLS, "steps": steps}
+    methods = {
+        "ms_gan": over,
+        "cgan": over,
+        "infogan": {**alone, "settings": {**settings, "latents": CONTROLS + noise}},
+    }
+    return _study("ms-gan", scale, methods, metrics=["mig"], **keys)
+
+
+GANS: dict[str, dict[str, Any]] = {
+    "smoke": _gans("smoke", 10, 200),
+    "hour": _gans("hour", 100, 10_000, data=[MANY], seeds=1),
+    # 15 passes over 100,000 images in batches of 32.
+    "paper": _gans("paper", 100, 47_000, data=[MANY], seeds=3),
+}
+"""Adversarial second stages. The paper's renderings are not passed on: sprites stand in for them
+at every scale."""
