@@ -51,7 +51,7 @@ def encode_images(
     _write(table, out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = "1 image" if len(table) == 1 else f"{len(table):,} images"
-    print(f"{images} encoded{lost}, {model.config.latents} latents each: {out}")
+    print(f"{images} encoded{lost}, {model.config.code_size} latents each: {out}")
     count = model.config.method.copies
     if table.attrs:
         write_table(_agreement(table), beside)

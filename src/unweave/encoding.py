@@ -88,7 +88,7 @@ def encode(
         raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
     near, placed = data.to(place), cast(Model, model.to(place))
     asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
-    names = [f"{part}{latent}" for part in asked for latent in range(model.config.latents)]
+    names = [f"{part}{latent}" for part in asked for latent in range(model.config.code_size)]
     codes = np.empty((len(data), len(names)), np.float32)
     compared = np.zeros(len(data), bool)
     compared[np.random.default_rng(0).permutation(len(data))[:COMPARED]] = True

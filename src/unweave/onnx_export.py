@@ -21,7 +21,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet.engine import networks_of
 from unweave.fleet.models import Model
 from unweave.methods.base import MODEL
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.layers import AdaptiveNorm, Conv, ConvTranspose, Expand, Layer, Linear, Reshape
 from unweave.nets.network import Network
 
 __all__ = ["FILES", "TOLERANCE", "export_onnx"]
@@ -67,6 +67,11 @@ def export_onnx(
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)
+    if model.config.first is not None:
+        raise UnweaveError(
+            f"{model.config.method.name} models are not exported yet, only single stages; export "
+            "its first stage: model.first"
+        )
     model = _on_cpu(model).members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])
@@ -163,7 +168,9 @@ def _add_network(graph: _Graph, model: Model, name: str) -> None:
         _add_layer(graph, layer, own)
 
 
-def _add_layer(graph: _Graph, layer: Layer, weights: Mapping[str, np.ndarray]) -> None:
+def _add_layer(
+    graph: _Graph, layer: Layer | AdaptiveNorm, weights: Mapping[str, np.ndarray]
+) -> None:
     if isinstance(layer, Reshape):
         _reshape(graph, layer.shape)
     elif isinstance(layer, Linear):

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import METHODS, PARTS, Method
+from unweave.methods import EVERY, PARTS, Method
 from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
-from unweave.nets.architectures import ARCHITECTURES
-from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import INITS
 
 __all__ = ["PRECISIONS", "Config"]
@@ -33,11 +31,12 @@ class Config:
         steps: Updates of the parameters.
         batch: Images per step.
         latents: Size of the code.
-        architecture: Of `ARCHITECTURES`.
-        likelihood: Of `LIKELIHOODS`.
+        architecture: Of those that the method takes, by default the first of them.
+        likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
         init: Of `INITS`.
         optimiser: Adam, of the encoder and decoder.
         precision: `float32`; `tf32` or `bf16` multiply with fewer digits, on a GPU.
+        first: The run of the stage before, where the method builds on one.
     """
 
     method: Method
@@ -46,16 +45,19 @@ class Config:
     steps: int = 300_000
     batch: int = 64
     latents: int = 10
-    architecture: str = "conv"
+    architecture: str = ""
     likelihood: str = "bernoulli"
     init: str = "glorot"
     optimiser: Adam = field(default_factory=Adam)
     precision: str = "float32"
+    first: "Config | None" = None
 
     def __post_init__(self) -> None:
+        if not self.architecture:
+            object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
         for kind, name, valid in (
-            ("architecture", self.architecture, ARCHITECTURES),
-            ("likelihood", self.likelihood, LIKELIHOODS),
+            ("architecture", self.architecture, self.method.architectures),
+            ("likelihood", self.likelihood, self.method.likelihoods),
             ("initialisation", self.init, INITS),
             ("precision", self.precision, PRECISIONS),
         ):
@@ -70,14 +72,61 @@ class Config:
             if getattr(self, name) < 1:
                 raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")
         self.method.demand_latents(self.latents)
+        self._check_first()
         if self.steps < 0 or not 0 <= self.seed < 2**63:
             raise UnweaveError(
                 f"steps and seed must not be negative, but got {self.steps=}, {self.seed=}"
             )
 
+    def _check_first(self) -> None:
+        if self.first is None and self.method.needs_first:
+            raise UnweaveError(
+                f"{self.method.name} builds on trained models; say on which: first=…"
+            )
+        if self.first is not None and not self.method.needs_first:
+            raise UnweaveError(
+                f"{self.method.name} builds on no other models; leave out what came first"
+            )
+        if self.first is not None and self.first.method.copies > 1:
+            raise UnweaveError(
+                f"{self.method.name} builds on single models, and {self.first.method.name} trains "
+                "several members each; choose one of them: fleet.members"
+            )
+
+    @property
+    def code_size(self) -> int:
+        """Latents of a trained model: its own, after those of the stages before."""
+        return self.latents + (0 if self.first is None else self.first.code_size)
+
+    @property
+    def stages(self) -> dict[str, range]:
+        """The latents of each stage, by name: `C` of the first, `Z` of the second, then `Z2` …
+
+        Example:
+            >>> from unweave.methods import MSVAE, VAE
+            >>> Config(method=MSVAE(), latents=5, first=Config(method=VAE())).stages
+            {'C': range(0, 10), 'Z': range(10, 15)}
+        """
+        before = {} if self.first is None else self.first.stages
+        name = ("C", "Z")[len(before)] if len(before) < 2 else f"Z{len(before)}"
+        return {**before, name: range(self.code_size - self.latents, self.code_size)}
+
+    @property
+    def latent_names(self) -> list[str]:
+        """What latents are called: `latent 3`, or where there are several stages `C 3`, `Z 0`."""
+        if self.first is None:
+            return [f"latent {latent}" for latent in range(self.latents)]
+        return [
+            f"{stage} {latent - own.start}" for stage, own in self.stages.items() for latent in own
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if self.first is None:
+            del plain["first"]
+        else:
+            plain["first"] = self.first.to_dict()
         plain["method"] = {"name": self.method.name, **_plain(self.method)}
         plain["optimiser"] = _plain(self.optimiser)
         plain["data"] = [list(step) for step in self.data]
@@ -87,9 +136,14 @@ class Config:
     def from_dict(cls, plain: Mapping[str, Any], own: type[Method] | None = None) -> "Config":
         """The inverse of `to_dict`; `own` is a method that is not in `METHODS`."""
         values = dict(plain)
+        first = values.pop("first", None)
         method = dict(values.pop("method"))
         name = method.pop("name", "")
-        known = {**METHODS, **PARTS, **({} if own is None else {own.name: own})}
+        known = {
+            **EVERY,
+            **PARTS,
+            **({} if own is None else {own.name: own}),
+        }
         if name not in known:
             raise UnknownNameError("method", name, known)
         return _build(
@@ -99,6 +153,7 @@ class Config:
                 "method": _build(known[name], method),
                 "optimiser": _build(Adam, values.get("optimiser", {})),
                 "data": tuple(values.get("data", ())),
+                "first": None if first is None else cls.from_dict(first, own),
             },
         )
 
@@ -120,6 +175,8 @@ class Config:
             plain["method"][name] = None
         for name in ("lr", "beta1", "beta2", "eps"):
             plain["optimiser"][name] = None
+        if self.first is not None:
+            plain["first"] = self.first.fleet
         return json.dumps(plain, sort_keys=True)
 
 

@@ -10,7 +10,7 @@ and Adam see M · n models.
 """
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,15 +25,26 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.tally import add_up, stop_lost
-from unweave.methods.base import MODEL, Batch, Losses, Nets, for_members, member_seeds
+from unweave.methods import Method
+from unweave.methods.base import (
+    FIRST,
+    MODEL,
+    Batch,
+    Losses,
+    Nets,
+    Stage,
+    for_members,
+    member_seeds,
+)
 from unweave.nets.adam import Adam, Moments, update
-from unweave.nets.architectures import build
-from unweave.nets.likelihoods import LIKELIHOODS
+from unweave.nets.likelihoods import LIKELIHOODS, mean_image
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
-__all__ = ["Engine", "Player", "matmul_precision", "networks_of"]
+__all__ = ["BELOW", "Engine", "Player", "applied", "matmul_precision", "nets_of", "networks_of"]
 
+BELOW = "first/"
+"""What the names of the networks of the stage before begin with."""
 WARM_UP = 3
 AT_ONCE = 10
 """Steps in the longer of the two graphs: fewer pauses between replays."""
@@ -140,12 +151,18 @@ class Engine:
         configs: The runs; they must share `Config.fleet`.
         data: What they train on.
         device: Where they train.
+        first: Of runs that build on others, the parameters of these by network, `[M, P]`; without
+            it they are the initial ones.
     """
 
     STEPS_TO_FULL_MEMORY = WARM_UP + AT_ONCE
 
     def __init__(
-        self, configs: Sequence[Config], data: Dataset, device: torch.device | str
+        self,
+        configs: Sequence[Config],
+        data: Dataset,
+        device: torch.device | str,
+        first: Mapping[str, Tensor] | None = None,
     ) -> None:
         if len({config.fleet for config in configs}) != 1:
             raise UnweaveError(
@@ -162,7 +179,8 @@ class Engine:
         self.member_seeds = member_seeds(self.seeds, self.copies)
         methods = [config.method for config in configs]
         self.method = type(methods[0]).stack(methods, self.device)
-        self.players = self._players()
+        self.before = self._methods_before()
+        self.players = self._players(first or {})
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.alive = torch.ones(len(configs), dtype=torch.bool, device=self.device)
         self.diverged_at = torch.full_like(self.seeds, -1)
@@ -172,7 +190,16 @@ class Engine:
         self._warm = 0
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def _players(self) -> dict[str, Player]:
+    def _methods_before(self) -> list[Method]:
+        """Those of the stages before, the last of them first."""
+        found, runs = [], [config.first for config in self.configs]
+        while runs[0] is not None:
+            methods = [run.method for run in runs if run is not None]
+            found.append(type(methods[0]).stack(methods, self.device))
+            runs = [run.first for run in runs if run is not None]
+        return found
+
+    def _players(self, first: Mapping[str, Tensor]) -> dict[str, Player]:
         optimisers = {
             MODEL: [config.optimiser for config in self.configs for _ in range(self.copies)]
         }
@@ -184,7 +211,12 @@ class Engine:
         for player, networks in networks_of(self.config, self.data.shape).items():
             copies = self.copies if player == MODEL else 1
             seeds = self.member_seeds if player == MODEL else self.seeds
-            buffers = [n.initial(seeds, name, self.config.init) for name, n in networks.items()]
+            buffers = [
+                first[name.removeprefix(BELOW)].to(self.device)
+                if player == FIRST and first
+                else network.initial(seeds, name, self.config.init)
+                for name, network in networks.items()
+            ]
             parameters = torch.cat(buffers, 1)
             own = optimisers.get(player)
             adam = None if own is None else Adam.stack(own, self.device)
@@ -277,12 +309,11 @@ class Engine:
 
     def _losses(self, leaves: Mapping[str, Mapping[str, Mapping[str, Tensor]]]) -> Losses:
         apply = {
-            name: partial(_apply, player.networks[name], leaves[key][name], self.dtype)
+            name: partial(applied, player.networks[name], leaves[key][name], self.dtype)
             for key, player in self.players.items()
             for name in player.networks
         }
-        nets = Nets(apply, LIKELIHOODS[self.config.likelihood])
-        return self.method.losses(nets, self._batch())
+        return self.method.losses(nets_of(self.config, apply, self.before), self._batch())
 
     def _batch(self) -> Batch:
         size, seeds, step = self.config.batch, self.seeds, self.step
@@ -297,7 +328,7 @@ class Engine:
             first = self.data.draw_indices(size, Stream(seeds, "draw", step))
         images = self.data.inputs(first, seeds, step, places)
         members = self.member_seeds if self.copies > 1 else None
-        return Batch(images, seeds, step, len(self.data), partners, members)
+        return Batch(images, seeds, step, len(self.data), partners, members, first)
 
     def _reported(self, losses: Losses) -> list[Tensor]:
         """What happened, `[M]` each, in the order of the terms."""
@@ -307,7 +338,7 @@ class Engine:
     @property
     def glances(self) -> tuple[str, ...]:
         """What is looked at now and then: the KL of each latent, if any, and what methods add."""
-        latents = self.config.latents if "kl" in self.terms else 0
+        latents = self.config.code_size if "kl" in self.terms else 0
         of_latents = tuple(f"kl_{latent}" for latent in range(latents))
         return (*of_latents, *self.config.method.glances(self.config.latents))
 
@@ -356,17 +387,20 @@ class Engine:
     @torch.no_grad()
     def _watched_codes(self) -> Tensor:
         """Mean and log-variance of the codes of some images, `[2, M · n, images, d]`."""
-        encoder = self.players[MODEL].networks["encoder"]
-        parameters = dict(self.players[MODEL].buffers(self.players[MODEL].working))["encoder"]
+        apply = {
+            name: partial(applied, player.networks[name], buffer, self.dtype)
+            for player in self.players.values()
+            for name, buffer in player.buffers(player.working)
+        }
+        nets, models = nets_of(self.config, apply), len(self.configs) * self.copies
         order = np.random.default_rng(0).permutation(self.data.support)[:WATCHED]
         chosen = torch.from_numpy(order).to(self.device)
         parts = []
         with matmul_precision(self.config.precision), self._on_device():
-            for part in chosen.split(max(1, WATCHED_AT_ONCE // len(parameters))):
+            for part in chosen.split(max(1, WATCHED_AT_ONCE // models)):
                 images = self.data.inputs(part, 0)
-                images = images.expand(len(parameters), *images.shape)
-                codes = _apply(encoder, parameters, self.dtype, images).float()
-                parts.append(torch.stack(codes.chunk(2, -1)))
+                codes = self.config.method.encode(nets, images.expand(models, *images.shape))
+                parts.append(torch.stack([codes.mu, codes.logvar]))
         return torch.cat(parts, 2)
 
     def fetch(self) -> Tensor:
@@ -379,18 +413,60 @@ class Engine:
 
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
     """All networks of a run, by player and name."""
-    encoder, decoder = build(config.architecture, shape, config.latents)
-    players: dict[str, dict[str, Network]] = {MODEL: {"encoder": encoder, "decoder": decoder}}
-    for player, networks in config.method.extra_networks(config.latents).items():
-        players.setdefault(player, {}).update(networks)
+    before = 0 if config.first is None else config.first.code_size
+    own = config.method.networks(config.architecture, shape, config.latents, before)
+    players = {player: dict(networks) for player, networks in own.items()}
+    if config.first is not None:
+        players[FIRST] = {
+            BELOW + name: network
+            for networks in networks_of(config.first, shape).values()
+            for name, network in networks.items()
+        }
     return players
 
 
-def _apply(
-    network: Network, parameters: Tensor | Mapping[str, Tensor], dtype: torch.dtype, x: Tensor
+def nets_of(
+    config: Config,
+    apply: Mapping[str, Callable[..., Tensor]],
+    before: Sequence[Method] | None = None,
+) -> Nets:
+    """The networks of a run as its method sees them, with those of the stage before.
+
+    Args:
+        config: The run.
+        apply: What each network does, by name.
+        before: The methods of the stages before, the last of them first, where they are not those
+            of the run alone.
+    """
+    own = {name: network for name, network in apply.items() if not name.startswith(BELOW)}
+    first = None
+    if config.first is not None:
+        below = {
+            name.removeprefix(BELOW): network
+            for name, network in apply.items()
+            if name.startswith(BELOW)
+        }
+        method, *others = before or [config.first.method]
+        first = Stage(
+            method,
+            nets_of(config.first, below, others),
+            config.first.code_size,
+            partial(mean_image, config.first.likelihood),
+        )
+    return Nets(own, LIKELIHOODS[config.likelihood], first, config.latents)
+
+
+def applied(
+    network: Network,
+    parameters: Tensor | Mapping[str, Tensor],
+    dtype: torch.dtype,
+    x: Tensor,
+    code: Tensor | None = None,
+    reference: int | None = None,
 ) -> Tensor:
+    """The output of a network that multiplies numbers of some kind."""
     as_it_is = network.precise or x.dtype == torch.uint8
-    return network(parameters, x if as_it_is else x.to(dtype))
+    return network(parameters, x if as_it_is else x.to(dtype), code, reference)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ from unweave.data.cache import whole_folder
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.engine import matmul_precision, networks_of
+from unweave.fleet.engine import BELOW, applied, matmul_precision, nets_of, networks_of
 from unweave.methods import Method
-from unweave.methods.base import member_seeds
+from unweave.methods.base import Nets, member_seeds
 from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
@@ -102,7 +103,7 @@ class Fleet:
     @property
     def device(self) -> torch.device:
         """Where the models are."""
-        return self.parameters["encoder"].device
+        return self.parameters["decoder"].device
 
     def to(self, device: str | torch.device) -> "Fleet":
         """The same models on another device."""
@@ -157,8 +158,24 @@ class Fleet:
             learned = weight.cpu().numpy().reshape(len(self), method.members, -1, latents, latents)
         return np.stack([maps_between(of_one) for of_one in learned])
 
+    @property
+    def first(self) -> "Fleet":
+        """The models of the stage before, on which these build; their curves are not kept."""
+        configs = [config.first for config in self.configs if config.first is not None]
+        if not configs:
+            raise UnweaveError(f"{self.configs[0].method.name} models build on no others")
+        below = {
+            name.removeprefix(BELOW): buffer
+            for name, buffer in self.parameters.items()
+            if name.startswith(BELOW)
+        }
+        nothing = pd.DataFrame({"run": [], "step": []})
+        return type(self)(configs, self.shape, below, nothing, np.full(len(self), -1))
+
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[M, n, d]` each.
+
+        Those of a model in stages are of all of them, the first stage's first.
 
         Args:
             images: Bytes or floats in [0, 1], `[n, H, W, C]`, NumPy or torch; or a data set, for
@@ -168,9 +185,10 @@ class Fleet:
         """
         means, logvars = [], []
         for batch in self._batches(images, seed):
-            mean, logvar = self._apply("encoder", batch, member).chunk(2, -1)
-            means.append(mean.cpu())
-            logvars.append(logvar.cpu())
+            with self._computing():
+                codes = self.configs[0].method.encode(self.nets(member), batch)
+            means.append(codes.mu.cpu())
+            logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
@@ -181,13 +199,16 @@ class Fleet:
             member: Of ensembles, which member decodes.
         """
         codes = torch.as_tensor(_writable(codes), dtype=torch.float32, device=self.device)
-        if codes.shape[-1:] != (self.configs[0].latents,):
+        if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
-                f"codes have {self.configs[0].latents} latents, but got {list(codes.shape)}"
+                f"codes have {self.configs[0].code_size} latents, but got {list(codes.shape)}"
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
         parts = codes.split(self._at_once, 1)
-        decoded = [self._apply("decoder", part, member) for part in parts]
+        nets, decoded = self.nets(member), []
+        for part in parts:
+            with self._computing():
+                decoded.append(self.configs[0].method.decode(nets, part).float())
         return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
 
     def save(self, folder: str | Path) -> list[Path]:
@@ -215,16 +236,23 @@ class Fleet:
         """How many members each model has."""
         return self.configs[0].method.copies
 
-    @torch.no_grad()
-    def _apply(self, network: str, x: Tensor, member: int) -> Tensor:
+    def nets(self, member: int = 0) -> Nets:
+        """The networks of one member of each model, as their method sees them."""
         if member not in range(self._copies):
             raise UnweaveError(
                 f"these models have {self._copies} members, counted from 0, but got {member=}"
             )
-        parameters = self._working[network][member :: self._copies]
-        x = x if x.dtype == torch.uint8 else x.to(parameters.dtype)
-        with matmul_precision(self.configs[0].precision):
-            return self._networks[network](parameters, x).float()
+        rows = {name: self._working[name][member :: self._copies] for name in self._networks}
+        apply = {
+            name: partial(applied, network, rows[name], rows[name].dtype)
+            for name, network in self._networks.items()
+        }
+        return nets_of(self.configs[0], apply)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with torch.no_grad(), matmul_precision(self.configs[0].precision):
+            yield
 
     def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
         """Batches `[M, n, H, W, C]` on the models' device, the same for every model."""
@@ -415,7 +443,7 @@ def load(
             name: network.packed(_fitting(name, network, weights))
             for name, network in model._networks.items()
         }
-        _check_members(len(parameters["encoder"]), config.method.copies)
+        _check_members(len(parameters["decoder"]), config.method.copies)
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"

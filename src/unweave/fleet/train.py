@@ -7,8 +7,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def train(
     progress: bool = True,
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
+    first: Fleet | None = None,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -74,11 +76,14 @@ def train(
         progress: Whether to show how far training is.
         checkpoint_every: Seconds between checkpoints in `out`.
         fleet_size: How many models to train at once; by default as many as fit, which is measured.
+        first: For a method that builds on trained models, such as `MSVAE`, these models, which
+            stay as they are: every combination is trained over each of them.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision.
 
     Returns:
-        The trained models, on the CPU, in the order of the grid, seeds fastest.
+        The trained models, on the CPU, in the order of the grid, seeds fastest, of those that
+        build on others one after the other.
 
     Example:
         >>> import unweave as uw
@@ -90,8 +95,9 @@ def train(
     """
     data = load_data(data) if isinstance(data, str) else data
     return train_runs(
-        all_runs(method, data, seeds, steps, **settings),
+        all_runs(method, data, seeds, steps, first, **settings),
         data,
+        first=first,
         out=out,
         device=device,
         progress=progress,
@@ -101,7 +107,12 @@ def train(
 
 
 def all_runs(
-    method: Method, data: Dataset, seeds: int | Iterable[int], steps: int, **settings: Any
+    method: Method,
+    data: Dataset,
+    seeds: int | Iterable[int],
+    steps: int,
+    first: Fleet | None = None,
+    **settings: Any,
 ) -> list[Config]:
     """Every combination of the method's values, each with every seed, seeds fastest; see `train`.
 
@@ -109,8 +120,10 @@ def all_runs(
     """
     chosen = range(seeds) if isinstance(seeds, int | np.integer) else list(seeds)
     origin = data.origin or remember(data, None, {}).origin
+    before = [None] if first is None else first.configs
     configs = [
-        Config(method=one, data=tuple(origin), seed=seed, steps=steps, **settings)
+        Config(method=one, data=tuple(origin), seed=seed, steps=steps, first=below, **settings)
+        for below in before
         for one in method.grid()
         for seed in chosen
     ]
@@ -133,6 +146,7 @@ def train_runs(
     configs: Sequence[Config],
     data: Dataset,
     *,
+    first: Fleet | None = None,
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     progress: bool = True,
@@ -145,6 +159,7 @@ def train_runs(
     Args:
         configs: The runs.
         data: What they learn from.
+        first: The models that they build on; those that are not given are looked for in `out`.
         out: See `train`, as for all that follows.
         device: …
         progress: …
@@ -161,15 +176,18 @@ def train_runs(
     device = chosen_device(device)
     folder = None if out is None else _writable(Path(out))
     done = {} if folder is None else _finished(configs, folder)
+    given = {} if first is None else {model.config.hash: model for model in first}
     kinds: dict[str, list[Config]] = {}
     for config in configs:
         if config.hash not in done:
             kinds.setdefault(config.fleet, []).append(config)
     for kind in kinds.values():
         for fleet in _fleets(kind, data, folder, device, fleet_size):
-            trained = _train_fleet(
-                fleet, data, folder, device, progress, checkpoint_every, meanwhile
-            )
+            make = partial(Engine, fleet, data, device, _before(fleet, given, folder))
+            try:
+                trained = _train_fleet(make, folder, progress, checkpoint_every, meanwhile)
+            except torch.cuda.OutOfMemoryError as error:
+                raise UnweaveError(_too_large(len(fleet), device)) from error
             done |= {model.config.hash: model for model in trained}
     return join([done[config.hash] for config in configs])
 
@@ -194,24 +212,45 @@ def _fleets(
             yield fleet
 
 
+def _before(
+    configs: Sequence[Config], given: Mapping[str, Model], folder: Path | None
+) -> dict[str, Tensor] | None:
+    """The parameters of the models that runs build on, by network, `[M, P]`."""
+    runs = [config.first for config in configs if config.first is not None]
+    if not runs:
+        return None
+    models = [given.get(run.hash) or _kept(run, folder) for run in runs]
+    lost = [model.config.hash for model in models if model.diverged_at[0] >= 0]
+    if lost:
+        raise UnweaveError(f"the model {lost[0]} has diverged; build on others")
+    return {
+        name: torch.cat([model.parameters[name].cpu() for model in models])
+        for name in models[0].parameters
+    }
+
+
+def _kept(config: Config, folder: Path | None) -> Model:
+    if folder is None or not (folder / config.hash).exists():
+        raise UnweaveError(
+            f"the model {config.hash} to build on is not at hand; give it (first=…), or train it "
+            "into the same folder before"
+        )
+    return load_model(folder / config.hash)
+
+
 def _train_fleet(
-    configs: list[Config],
-    data: Dataset,
+    make: Callable[[], Engine],
     folder: Path | None,
-    device: torch.device,
     progress: bool,
     checkpoint_every: float,
     meanwhile: Callable[[str], bool | None] | None,
 ) -> Fleet:
-    try:
-        engine = Engine(configs, data, device)
-        rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
-    except torch.cuda.OutOfMemoryError as error:
-        raise UnweaveError(_too_large(len(configs), device)) from error
+    engine: Engine = make()
+    rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
     trained = _collect(engine, rows)
     if folder is not None:
         # Killed while saving, the models that are not saved yet come from here.
-        checkpoint.save(engine, rows, _checkpoint_path(configs, folder))
+        checkpoint.save(engine, rows, _checkpoint_path(engine.configs, folder))
         trained.save(folder)
         _tidy(folder)
     return trained

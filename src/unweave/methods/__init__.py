@@ -6,20 +6,31 @@ from unweave.methods.annealed_vae import AnnealedVAE
 from unweave.methods.base import Batch, Losses, Method, Nets, Posterior, Strength
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
+from unweave.methods.cgan import CGAN
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
+from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
+from unweave.methods.jacobian import JacobianSupervision
+from unweave.methods.ms_gan import MSGAN
+from unweave.methods.ms_vae import MSVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
 __all__ = [
+    "ADVERSARIAL",
     "AE",
+    "CGAN",
     "DIPVAEI",
     "DIPVAEII",
+    "EVERY",
     "ISATCVAE",
     "ISAVAE",
     "METHODS",
+    "MSGAN",
+    "MSVAE",
     "PARTS",
+    "SECOND_STAGES",
     "VAE",
     "AdaGVAE",
     "AdaMLVAE",
@@ -29,6 +40,8 @@ __all__ = [
     "BetaVAE",
     "EnsembleMember",
     "FactorVAE",
+    "InfoGAN",
+    "JacobianSupervision",
     "Losses",
     "Method",
     "Nets",
@@ -55,6 +68,17 @@ METHODS: dict[str, type[Method]] = {
         ISATCVAE,
     )
 }
+
+SECOND_STAGES: dict[str, type[Method]] = {
+    method.name: method for method in (MSVAE, JacobianSupervision, MSGAN, CGAN)
+}
+"""Methods that build on trained models of another."""
+
+ADVERSARIAL: dict[str, type[Method]] = {InfoGAN.name: InfoGAN}
+"""Methods of one stage that generate images and reconstruct none."""
+
+EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **ADVERSARIAL}
+"""All that can be trained, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -21,10 +21,13 @@ from torch import Tensor
 from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.fused import fused
+from unweave.nets.architectures import ARCHITECTURES, build
+from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
 from unweave.streams import Stream
 
 __all__ = [
+    "FIRST",
     "MODEL",
     "Batch",
     "Losses",
@@ -32,6 +35,7 @@ __all__ = [
     "Nets",
     "OfModel",
     "Posterior",
+    "Stage",
     "Strength",
     "each_value",
     "for_members",
@@ -46,6 +50,8 @@ OfModel = Annotated[str, "of each model"]
 
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
+FIRST = "first"
+"""The player that is the stage before; it is frozen unless a method has an optimiser for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +89,18 @@ class Nets:
     """The networks of a fleet with their current parameters, as an objective sees them.
 
     Args:
-        apply: By name, a function from a network's input to its output, model axis first.
+        apply: By name, a function from a network's input to its output, model axis first; of a
+            network that adapts to codes, from its input and the codes.
         likelihood: Of decoder output and images, `[M, B, ...]` each; negative log-likelihood `[M,
             B]`.
+        first: The stage that came before, where a method builds on one.
+        latents: The size of codes, without those of the stage before.
     """
 
-    apply: Mapping[str, Callable[[Tensor], Tensor]]
+    apply: Mapping[str, Callable[..., Tensor]]
     likelihood: Callable[[Tensor, Tensor], Tensor]
+    first: "Stage | None" = None
+    latents: int = 0
 
     def encode(self, images: Tensor) -> Posterior:
         """q(z|x) for images `[M, B, H, W, C]`."""
@@ -106,6 +117,31 @@ class Nets:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """What a method has of the stage before it.
+
+    Args:
+        method: Of its models.
+        nets: With their parameters.
+        latents: The size of its codes.
+        mean: Takes what it decodes to the image that is meant, in [0, 1].
+    """
+
+    method: "Method"
+    nets: Nets
+    latents: int
+    mean: Callable[[Tensor], Tensor]
+
+    def encode(self, images: Tensor) -> Posterior:
+        """q(c|x) for images `[M, B, H, W, C]`."""
+        return self.method.encode(self.nets, images)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Logits or means of images, `[M, B, H, W, C]`, of codes `[M, B, d]`."""
+        return self.method.decode(self.nets, codes)
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """What one step of training gives an objective.
 
@@ -116,6 +152,7 @@ class Batch:
         step: The number of steps taken so far, a scalar on the device.
         data_size: How many images the data set has.
         member_seeds: int64 `[M · n]`, where a model has n members.
+        indices: int64 `[M, B]`, which images these are; None where nobody knows.
     """
 
     images: Tensor
@@ -124,6 +161,7 @@ class Batch:
     data_size: int
     partners: Tensor | None = None
     member_seeds: Tensor | None = None
+    indices: Tensor | None = None
 
     def of_members(self) -> "Batch":
         """The same for every member of every model, `[M · n, …]`: its images, its own noise."""
@@ -167,6 +205,12 @@ class Method(ABC):
 
     name: ClassVar[str]
     pairs: ClassVar[bool] = False
+    needs_first: ClassVar[bool] = False
+    """Whether it is a second stage, which builds on trained models of another method."""
+    architectures: ClassVar[Iterable[str]] = ARCHITECTURES
+    """What its networks may be, the usual ones first."""
+    likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
+    """How what it decodes may be meant."""
 
     def __post_init__(self) -> None:
         for name in self.stackable():
@@ -179,6 +223,37 @@ class Method(ABC):
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
+
+    def encode(self, nets: Nets, images: Tensor) -> Posterior:
+        """The codes of images `[M, B, H, W, C]`, as a trained model gives them."""
+        return nets.encode(images)
+
+    def decode(self, nets: Nets, codes: Tensor) -> Tensor:
+        """What codes `[M, B, d]` say of images: logits or means, `[M, B, H, W, C]`."""
+        return nets.decode(codes)
+
+    def networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> Mapping[str, Mapping[str, Network]]:
+        """All networks by player and name; most methods have an encoder and a decoder.
+
+        Args:
+            architecture: Of `architectures`.
+            shape: Of images.
+            latents: Of codes.
+            before: The size of the codes of the stage before; 0 if there is none.
+        """
+        encoder, decoder = self.main_networks(architecture, shape, latents, before)
+        extra = dict(self.extra_networks(latents))
+        main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
+        return {MODEL: main, **extra}
+
+    def main_networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> tuple[Network, Network]:
+        """Encoder and decoder; see `networks`."""
+        del before
+        return build(architecture, shape, latents)
 
     def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
         """An error where the method's settings do not fit so many latents."""

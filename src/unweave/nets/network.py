@@ -11,12 +11,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
-from unweave.nets.layers import Conv, Layer, Offsets
+from unweave.nets.layers import AdaptiveNorm, BatchNorm, Conv, Layer, Offsets
 from unweave.streams import Stream
 
 __all__ = ["INITS", "Network"]
 
-INITS = ("glorot", "torch")
+INITS = ("glorot", "torch", "normal")
+DEVIATION = 0.02
+"""Of the weights that `"normal"` draws."""
+BEGINNINGS = {"offset": 0.0, "shift": 0.0, "scale": 1.0}
+"""Parameters that begin with the same number in every model."""
 ALIGNMENT = 16
 """In numbers: where a parameter may begin, so that it can be read in wide words."""
 
@@ -30,7 +34,7 @@ class Network:
     numbers that nobody reads, so that each parameter begins at a multiple of `ALIGNMENT`.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer | AdaptiveNorm, ...]
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -61,14 +65,38 @@ class Network:
         """Whether it is computed in float32 where others are in bf16."""
         return all(isinstance(layer, Offsets) for layer in self.layers)
 
-    def __call__(self, parameters: Tensor | Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Apply all layers: parameters by name or as a buffer, input `[M, B, ...]`."""
+    @property
+    def adaptive(self) -> bool:
+        """Whether it takes a code besides its input."""
+        return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
+
+    def __call__(
+        self,
+        parameters: Tensor | Mapping[str, Tensor],
+        x: Tensor,
+        code: Tensor | None = None,
+        reference: int | None = None,
+    ) -> Tensor:
+        """Apply all layers.
+
+        Args:
+            parameters: By name or as a buffer.
+            x: The input, `[M, B, ...]`.
+            code: `[M, B, d]`, for layers that adapt to one.
+            reference: By how many of the inputs, the first ones, batches are normalised; None for
+                all.
+        """
         if isinstance(parameters, Tensor):
             parameters = dict(self.named(parameters))
         for place, layer in enumerate(self.layers):
             own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
             if isinstance(layer, Conv):
                 x = layer(own, x, self._linked(place - 1), self._linked(place))
+            elif isinstance(layer, AdaptiveNorm):
+                assert code is not None, "an adaptive network without a code"
+                x = layer(own, x, code)
+            elif isinstance(layer, BatchNorm):
+                x = layer(own, x, reference)
             else:
                 x = layer(own, x)
         return x
@@ -101,7 +129,8 @@ class Network:
             seeds: int64 `[M]`.
             purpose: The name of the network, so that no two draw the same numbers.
             init: `"glorot"`, uniform in ±√(6 / (fan-in + fan-out)) with biases 0, as in the
-                protocol; or `"torch"`, weights and biases uniform in ±1 / √fan-in.
+                protocol; `"torch"`, weights and biases uniform in ±1 / √fan-in; or `"normal"`,
+                weights N(0, 0.02²) with biases 0, as adversarial networks have them.
         """
         if init not in INITS:
             raise UnknownNameError("initialisation", init, INITS)
@@ -111,12 +140,16 @@ class Network:
             bound = math.sqrt(6 / (fan_in + fan_out)) if init == "glorot" else fan_in**-0.5
             for name, shape in layer.shapes.items():
                 key = f"{place}.{name}"
-                if name == "offset" or (name == "bias" and init == "glorot"):
-                    parts[key] = torch.zeros(len(seeds), *shape, device=seeds.device)
+                if name in BEGINNINGS or (name == "bias" and init != "torch"):
+                    start = BEGINNINGS.get(name, 0.0)
+                    parts[key] = torch.full((len(seeds), *shape), start, device=seeds.device)
                     continue
                 stream = Stream(seeds, f"init {purpose} {key}")
-                uniform = stream.uniform(1, math.prod(shape))[:, 0]
-                parts[key] = (2 * uniform - 1) * bound
+                if init == "normal":
+                    parts[key] = DEVIATION * stream.normal(1, math.prod(shape))[:, 0]
+                else:
+                    uniform = stream.uniform(1, math.prod(shape))[:, 0]
+                    parts[key] = (2 * uniform - 1) * bound
         return self.packed(parts)
 
 

@@ -213,7 +213,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
 
     trained = [run.model for run in runs_of(models)]
     configs = [model.config for model in trained]
-    sizes = sorted({config.latents for config in configs})
+    sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:
         raise SelectionError(f"models must have equally many latents, but got {sizes}")
     shape = (len(trained), len(images_of), sizes[0])

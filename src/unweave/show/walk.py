@@ -76,7 +76,7 @@ def draw_prior(model: "Model", count: int, seed: int) -> np.ndarray:
 
     _check_prior(model)
     drawn = model.config.method.prior_samples(
-        Stream(seed, "samples"), count, model.config.latents, model.named_parameters()
+        Stream(seed, "samples"), count, model.config.code_size, model.named_parameters()
     )
     return drawn.numpy()
 
@@ -85,7 +85,7 @@ def _prior_mean(model: "Model", prior: str) -> np.ndarray:
     _check_prior(model)
     if prior != "mean":
         raise UnweaveError(f"a walk starts at the prior's 'mean' or a 'draw', but got {prior!r}")
-    return np.zeros(model.config.latents, dtype=np.float32)
+    return np.zeros(model.config.code_size, dtype=np.float32)
 
 
 def _check_prior(model: "Model") -> None:
@@ -179,4 +179,4 @@ def label_of(seen: Seen, latent: int) -> tuple[str, str]:
     followed = seen.follows[latent]
     words = " + ".join(followed[:2]) + (" …" if len(followed) > 2 else "")
     words = words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
-    return f"latent {latent}", f"→ {words}" if words else ""
+    return seen.name(latent), f"→ {words}" if words else ""

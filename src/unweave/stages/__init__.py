@@ -1,1 +1,1 @@
-"""Models in stages: each turns what came before it into more, and what came before is kept."""
+"""Models in stages: each adds what the one before leaves out."""

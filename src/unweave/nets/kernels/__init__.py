@@ -21,6 +21,8 @@ __all__ = ["bernoulli", "conv", "conv_transpose", "linear", "unit"]
 
 SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
 """What activations that are a line on each side of 0 do to negative numbers."""
+FAST = (2, 4)
+"""The k of which there are k × k taps with kernels of their own."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
@@ -83,13 +85,15 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     )
 
 
-def _version(weight: Tensor) -> ModuleType:
-    """The module whose kernels serve these weights."""
-    if fused(weight):
+def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:
+    """The module whose kernels serve k × k taps; by default those of a weight `[M, k, k, …]`."""
+    if (kernel or tensor.shape[1]) not in FAST:
+        return reference
+    if fused(tensor):
         from unweave.nets.kernels import gpu
 
         return gpu
-    plain = os.environ.get("UNWEAVE_KERNELS") == "reference" or weight.device.type != "cpu"
+    plain = os.environ.get("UNWEAVE_KERNELS") == "reference" or tensor.device.type != "cpu"
     return reference if plain else cpu
 
 
@@ -205,7 +209,7 @@ class _WeightGrad(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         context.bias = bias
         context.save_for_backward(large, small)
-        return _version(small).conv_weight_grad(large, small, kernel, bias)
+        return _version(small, kernel).conv_weight_grad(large, small, kernel, bias)
 
     @staticmethod
     def backward(

@@ -6,7 +6,8 @@ O]`.
 
 A stride-2 convolution takes large to small, its transpose small to large with the same weights,
 and both have the same weight gradient, so the three functions are closed under differentiation.
-Padding is (k - 2) / 2 on each side, which is what TensorFlow calls "same".
+Padding is (k - 2) / 2 on each side, for odd k one more after than before, which is what TensorFlow
+calls "same".
 
 Images may be bytes, 0 … 255, which stand for [0, 1]. A mask is an image of the result's shape:
 where it is not positive, the result is 0, which is how a gradient goes back through a ReLU.
@@ -152,12 +153,18 @@ def _finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None)
 def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
     """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
     models = len(large)
-    margin = (kernel - stride) // 2
+    before, after = _margins(kernel, stride)
     wide = _wide(large)
-    padded = F.pad(wide, (0, 0, margin, margin, margin, margin)) if margin else wide
+    padded = F.pad(wide, (0, 0, before, after, before, after)) if after else wide
     windows = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)
     columns = windows.permute(0, 1, 2, 3, 5, 6, 4).contiguous()
     return columns.view(large.dtype).view(models, -1, kernel * kernel * large.shape[-1])
+
+
+def _margins(kernel: int, stride: int = 2) -> tuple[int, int]:
+    """How far the first window reaches out of the image, and the last."""
+    before = (kernel - stride) // 2
+    return before, kernel - stride - before
 
 
 def _wide(image: Tensor) -> Tensor:
@@ -191,11 +198,11 @@ def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:
     """The adjoint of `_columns`: add every neighbourhood back where it came from."""
     models, batch, height, width = small
     taps = columns.view(models, batch, height, width, kernel, kernel, -1)
-    margin = (kernel - 2) // 2
-    padded = (2 * height + 2 * margin, 2 * width + 2 * margin)
+    before, after = _margins(kernel)
+    padded = (2 * height + before + after, 2 * width + before + after)
     large = columns.new_zeros(models, batch, *padded, taps.shape[-1])
     for row in range(kernel):
         for column in range(kernel):
             place = large[:, :, row : row + 2 * height : 2, column : column + 2 * width : 2]
             place += taps[:, :, :, :, row, column]
-    return large[:, :, margin : margin + 2 * height, margin : margin + 2 * width]
+    return large[:, :, before : before + 2 * height, before : before + 2 * width]

@@ -119,7 +119,11 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             **_about(entry),
             "place": place,
             "shape": opened.model.shape,
-            "latents": opened.model.config.latents,
+            "latents": opened.model.config.code_size,
+            "stages": [
+                {"name": name, "latents": list(own)}
+                for name, own in opened.model.config.stages.items()
+            ],
             "activity": activity.values.tolist(),
             "measure": activity.measure,
             "threshold": activity.threshold,
@@ -210,7 +214,7 @@ def _encoded(shelf: Shelf, place: int, pixels: np.ndarray) -> dict[str, Any]:
 async def _decoded(shelf: Shelf, place: int, request: Request) -> np.ndarray:
     entry = _entry(shelf, place)
     assert entry.config is not None
-    codes = codes_in(await body_of(request, JSON_BYTES), entry.config.latents)
+    codes = codes_in(await body_of(request, JSON_BYTES), entry.config.code_size)
     return await run_in_threadpool(shelf.decode, place, codes)
 
 

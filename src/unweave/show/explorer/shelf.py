@@ -52,7 +52,7 @@ class Activity:
     def of(cls, model: Model, data: Dataset | None) -> "Activity":
         """Estimated from images of the data, or else from images that the model draws itself."""
         if data is None:
-            prior = np.random.default_rng(0).normal(size=(SAMPLE, model.config.latents))
+            prior = np.random.default_rng(0).normal(size=(SAMPLE, model.config.code_size))
             images: Any = model.decode(prior)
         else:
             images = data.draw(SAMPLE, seed=0).images

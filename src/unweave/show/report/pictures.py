@@ -159,7 +159,7 @@ def fitted(images: np.ndarray, most: int, first: int = 0) -> tuple[str, int]:
 
 
 def _around_the_prior(model: Model) -> Strips:
-    size = model.config.latents
+    size = model.config.code_size
     edge = np.full(size, 2.0)
     images = _decoded(model, np.zeros(size), np.arange(size), -edge, edge)
     change = images.astype(float).std(1).mean((1, 2, 3))

@@ -1,0 +1,30 @@
+"""What methods share that build on a first stage."""
+
+from torch import Tensor
+
+from unweave.methods.base import Batch, Nets, Stage
+from unweave.streams import Stream
+
+__all__ = ["first_of", "noise_of_images"]
+
+
+def first_of(nets: Nets) -> Stage:
+    """The stage before, which every second stage has."""
+    assert nets.first is not None, "a second stage without a first"
+    return nets.first
+
+
+def noise_of_images(batch: Batch, like: Tensor, draws: int = 1) -> Tensor:
+    """The noise of each image's c, `[M, B, d]`: the same whenever the image comes.
+
+    Args:
+        batch: Of images that are known by their indices.
+        like: Of the same shape.
+        draws: How many c an image has, one of which is taken.
+    """
+    assert batch.indices is not None, "a second stage on images that nobody can tell apart"
+    places = batch.indices
+    if draws > 1:
+        chosen = batch.stream("draws").integers(draws, places.shape[1], 1)
+        places = places * draws + chosen[..., 0]
+    return Stream(batch.seeds, "first stage").normal(places, like.shape[-1]).to(like.dtype)

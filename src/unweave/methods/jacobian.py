@@ -1,0 +1,111 @@
+"""Jacobian supervision: a student that reconstructs, and varies with C as its teacher does."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Strength
+from unweave.methods.first_stage import first_of
+from unweave.nets import dcgan
+from unweave.nets.kernels import unit
+from unweave.nets.network import Network
+
+__all__ = ["JacobianSupervision", "covariance_norm"]
+
+NOISELESS = -20.0
+"""The log-variance of codes that have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JacobianSupervision(Method):
+    """Jacobian supervision: an autoencoder with more latents learns from a disentangled one.
+
+        L = MSE(x, x̂_S) + λ_y MSE(y_T, y_S)
+          + λ_diff MSE(x̂_S(y_j, z_i) - x̂_S(y_i, z_i), x̂_T(y_j) - x̂_T(y_i))
+          + λ_cov ‖Σ_b (y_b - ȳ)(z_b - z̄)ᵀ‖_F / B
+
+    The teacher T is the first stage, which stays as it is: y_T is the mean of its code C and x̂_T
+    the image it means. The student S has no noise; its code is y_S, of the size of C, and then
+    z_S. Each image i has a partner j, by a random permutation of the batch, with which it swaps y:
+    the images of the student should change by what those of the teacher do, which stands for equal
+    derivatives ∂x̂/∂y. Codes of a trained model are the student's.
+
+    Args:
+        lambda_y: λ_y.
+        lambda_diff: λ_diff.
+        lambda_cov: λ_cov; its norm is not squared.
+
+    Notes:
+        The authors copy the teacher's weights and add one latent after the other; here one student
+        begins from scratch, as in the comparison of Srivastava et al. Theirs has batch norm; ours
+        normalises every image by itself, since a code must not depend on the batch that an image
+        is in. There is no weight decay.
+
+    References:
+        Lezama, Overcoming the Disentanglement vs Reconstruction Trade-off via Jacobian
+        Supervision, ICLR 2019; as compared with in Srivastava et al., arXiv:2010.13187.
+    """
+
+    name = "jacobian"
+    needs_first = True
+    architectures = dcgan.WIDTHS
+    likelihoods = ("bernoulli",)
+
+    lambda_y: Strength = 0.25
+    lambda_diff: Strength = 0.1
+    lambda_cov: Strength = 1e-3
+
+    def main_networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> tuple[Network, Network]:
+        size, width = before + latents, dcgan.WIDTHS[architecture]
+        return (
+            dcgan.encoder(shape, size, width, "instance"),
+            dcgan.decoder(shape, size, width, "instance"),
+        )
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        first, images = first_of(nets), batch.images
+        partners = batch.stream("partner").words(images.shape[1], 1).argsort(1)[..., 0]
+        with torch.no_grad():
+            taught = first.encode(images).mu
+            blurry = first.mean(first.decode(taught))
+            step_of_teacher = swapped(blurry, partners) - blurry
+        y, z = self._codes(nets, images).tensor_split([first.latents], -1)
+        own, other = torch.cat([y, z], -1), torch.cat([swapped(y, partners), z], -1)
+        decoded = nets.decode(torch.cat([own, other], 1)).float().sigmoid()
+        reconstructed, exchanged = decoded.chunk(2, 1)
+        terms = {
+            "squared_error": mean_square(reconstructed - unit(images, decoded.dtype)),
+            "code_error": mean_square(y - taught),
+            "difference_error": mean_square(exchanged - reconstructed - step_of_teacher),
+            "covariance": covariance_norm(y, z),
+        }
+        weights = (1.0, self.lambda_y, self.lambda_diff, self.lambda_cov)
+        weighed = [weight * term for weight, term in zip(weights, terms.values(), strict=True)]
+        return Losses({MODEL: torch.stack(weighed).sum(0)}, terms)
+
+    def encode(self, nets: Nets, images: Tensor) -> Posterior:
+        codes = self._codes(nets, images)
+        return Posterior(codes, torch.full_like(codes, NOISELESS))
+
+    def _codes(self, nets: Nets, images: Tensor) -> Tensor:
+        return nets.apply["encoder"](images).float()
+
+
+def swapped(values: Tensor, partners: Tensor) -> Tensor:
+    """What belongs to images `[M, B, …]`, of their partners `[M, B]`."""
+    places = partners[(...,) + (None,) * (values.ndim - 2)]
+    return values.gather(1, places.expand_as(values))
+
+
+def mean_square(difference: Tensor) -> Tensor:
+    """The mean of squares over all but models, `[M]`."""
+    return difference.square().flatten(1).mean(-1)
+
+
+def covariance_norm(y: Tensor, z: Tensor) -> Tensor:
+    """‖Σ_b (y_b - ȳ)(z_b - z̄)ᵀ‖_F / B of codes `[M, B, c]` and `[M, B, d]`, `[M]`."""
+    products = (y - y.mean(1, keepdim=True)).mT @ (z - z.mean(1, keepdim=True))
+    return torch.linalg.vector_norm(products, dim=(1, 2)) / y.shape[1]
