@@ -261,3 +261,23 @@ def test_pictures_are_drawn_of_one_model(trained):
         "pictures-of-stages/dsprites-stages.png",
     ]
     assert all((folder / name).stat().st_size > 1000 for name in frame["obtained"])
+
+
+@pytest.mark.parametrize(
+    "slug", ["figures-1-and-3", "figure-5", "figure-6", "figures-13-14", "figures-32-33"]
+)
+def test_figures_are_drawn_of_the_extended_table(slug, trained, tmp_path):
+    table, folder = trained
+    recipe = find(f"ms-vae/{slug}")
+    found = recipe.extend(table, folder)
+    recipe.plot(found, folder / f"{slug}.svg")
+    drawn = (folder / f"{slug}.svg").read_text()
+    assert drawn.count("<image") == (3 if "13" in slug or "1-and" in slug else 0)
+    assert "<svg" in drawn
+
+
+def test_lines_show_every_kind_and_measure(tmp_path):
+    quality.plot_4(planted(), tmp_path / "four.svg")
+    drawn = (tmp_path / "four.svg").read_text()
+    for word in ("FID", "MIG of C", "big_beta_tc_vae", "jacobian", "ms_vae", "cars3d"):
+        assert word in drawn

@@ -10,6 +10,7 @@ import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
+from unweave.recipes.ms_vae.plots import bars
 from unweave.recipes.ms_vae.stages import measured
 from unweave.recipes.ms_vae.studies import ABLATIONS
 from unweave.recipes.recipe import Recipe
@@ -121,6 +122,12 @@ def _judged(data: Any, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield row | {"data": data}
 
 
+def plot(table: pd.DataFrame, path: Path) -> None:
+    """Each version by what it may lack."""
+    words = {"mig_first": "MIG of C", "m3": "share of C kept", "l2_x": "L2 of X"}
+    bars(table, "version", words, path)
+
+
 FIGURES_37_40 = Recipe(
     name="ms-vae/figures-37-40",
     title="MS-VAE and four versions of it that lack something",
@@ -131,4 +138,5 @@ FIGURES_37_40 = Recipe(
     extend=extend,
     obtain=obtain,
     verdict=partial(sentences, meant="Cars3D"),
+    plot=plot,
 )

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
+from unweave.recipes.ms_vae.plots import lines
 from unweave.recipes.ms_vae.stages import measured, predicted
 from unweave.recipes.ms_vae.studies import MEANT, STUDIES
 from unweave.recipes.recipe import Recipe
@@ -81,34 +81,13 @@ def obtain_6(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_5(table: pd.DataFrame, path: Path) -> None:
-    """The four terms over β, a panel per data set."""
-    _lines(table, "beta", TERMS, "share of C that is kept", path)
+    """The four terms over β: how much of C is kept."""
+    lines(table, "beta", [TERMS], path)
 
 
 def plot_6(table: pd.DataFrame, path: Path) -> None:
     """Accuracies over β, means over factors."""
-    words = {"c": "from C", "z": "from Z", "both": "from both"}
-    _lines(table, "beta", words, "accuracy, mean over factors", path)
-
-
-def _lines(table: pd.DataFrame, x: str, columns: dict[str, str], label: str, path: Path) -> None:
-    from unweave.show.colours import palette
-    from unweave.show.plot import COLUMN, TEXT, panels, plain
-    from unweave.show.saving import save_figure
-
-    parts = list(table.groupby("data", sort=False))
-    figure, axes = panels(1, len(parts), (COLUMN, 2.4))
-    for (data, part), axis in zip(parts, np.ravel(axes), strict=True):
-        panel = plain(axis)
-        means = part.groupby(x)[list(columns)].mean()
-        for (name, word), colour in zip(columns.items(), palette(len(columns)), strict=True):
-            panel.plot(means.index, means[name], "o-", color=colour, label=word, markersize=3)
-        panel.set_xlabel("β", fontsize=TEXT)
-        panel.set_ylabel(label, fontsize=TEXT)
-        panel.set_title(str(data), fontsize=TEXT)
-        panel.set_ylim(0, 1)
-        panel.legend(fontsize=TEXT - 1, frameon=False)
-    save_figure(figure, path)
+    lines(table, "beta", [{"c": "from C", "z": "from Z", "both": "from both"}], path)
 
 
 FIGURE_5 = Recipe(

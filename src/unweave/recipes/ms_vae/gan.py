@@ -10,6 +10,7 @@ import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
+from unweave.recipes.ms_vae.plots import bars
 from unweave.recipes.ms_vae.studies import CONTROLS, GANS
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.trained import Trained, computed_once
@@ -104,6 +105,17 @@ def _judged(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     yield comparison(ENTANGLED, "infogan against C", "MIG", info, of_c, info < of_c)
 
 
+def plot(table: pd.DataFrame, path: Path) -> None:
+    """Each generator by what its control and its noise do."""
+    words = {
+        "follows": "C is followed",
+        "by_control": "variance by C",
+        "by_noise": "variance by noise",
+        "mig": "MIG",
+    }
+    bars(table, "method", words, path)
+
+
 FIGURES_21_31 = Recipe(
     name="ms-vae/figures-21-31",
     title=f"MS-GAN, CGAN and InfoGAN with {CONTROLS} controls, on textured sprites",
@@ -114,4 +126,5 @@ FIGURES_21_31 = Recipe(
     extend=extend,
     obtain=obtain,
     verdict=partial(sentences, meant="renderings of cars, chairs and faces, and CelebA"),
+    plot=plot,
 )

@@ -7,6 +7,7 @@ import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims, shown
+from unweave.recipes.ms_vae.plots import bars, pictures
 from unweave.recipes.ms_vae.stages import MS_VAE, arranged, measured
 from unweave.recipes.ms_vae.studies import FACES, MEANT, STUDIES
 from unweave.recipes.recipe import Recipe
@@ -133,6 +134,21 @@ def obtain_32_33(table: pd.DataFrame) -> pd.DataFrame:
     return compared(thirty_two(), rows)
 
 
+def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:
+    """The pictures of both stages."""
+    pictures(sorted((path.parent / PICTURES).glob("*.png")), path)
+
+
+def plot_13_14(table: pd.DataFrame, path: Path) -> None:
+    """The same, of one study."""
+    pictures([path.parent / file for file in table["file"]], path)
+
+
+def plot_32_33(table: pd.DataFrame, path: Path) -> None:
+    """How much pixels vary over draws of C."""
+    bars(table, "beta", {"std_y": "deviation of Y", "std_x": "deviation of X"}, path)
+
+
 FIGURES_1_AND_3 = Recipe(
     name="ms-vae/figures-1-and-3",
     title="Reconstructions and traversals on Cars3D and SmallNORB",
@@ -143,6 +159,7 @@ FIGURES_1_AND_3 = Recipe(
     extend=extend_1_and_3,
     obtain=obtain_1_and_3,
     verdict=partial(sentences, meant=MEANT),
+    plot=plot_1_and_3,
 )
 FIGURES_13_14 = Recipe(
     name="ms-vae/figures-13-14",
@@ -154,6 +171,7 @@ FIGURES_13_14 = Recipe(
     extend=extend_13_14,
     obtain=obtain_13_14,
     verdict=verdict_13_14,
+    plot=plot_13_14,
 )
 FIGURES_32_33 = Recipe(
     name="ms-vae/figures-32-33",
@@ -165,6 +183,7 @@ FIGURES_32_33 = Recipe(
     extend=extend_32_33,
     obtain=obtain_32_33,
     verdict=partial(sentences, meant="CelebA"),
+    plot=plot_32_33,
 )
 DRAWINGS = Recipe(
     name="ms-vae/drawings",

@@ -10,6 +10,7 @@ import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims, from_table
+from unweave.recipes.ms_vae.plots import lines
 from unweave.recipes.ms_vae.stages import (
     BIG_TC,
     BIG_VAE,
@@ -192,32 +193,14 @@ def obtain_34_35(table: pd.DataFrame) -> pd.DataFrame:
 def plot_4(table: pd.DataFrame, path: Path) -> None:
     """FID, or where there is none the pixel error, and MIG over β, a line for each kind."""
     measure, label = (FID, "FID") if FID in table else (ERRORS[1], "L2 error")
-    _by_beta(arranged(table), {measure: label, "c_mig": "MIG of C"}, path)
+    panels_of = [{measure: label}, {"c_mig": "MIG of C"}]
+    lines(arranged(table), "beta", panels_of, path, by="kind")
 
 
 def plot_34_35(table: pd.DataFrame, path: Path) -> None:
     """Both errors over β."""
-    _by_beta(arranged(table), dict(zip(ERRORS, ("L1", "L2"), strict=True)), path)
-
-
-def _by_beta(rows: pd.DataFrame, measures: dict[str, str], path: Path) -> None:
-    from unweave.show.colours import palette
-    from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
-
-    parts = list(rows.groupby("data", sort=False))
-    figure, axes = panels(len(parts), len(measures), (PAGE, 2.4 * len(parts)))
-    kinds = list(dict.fromkeys(rows["kind"]))
-    for (data, part), line in zip(parts, axes, strict=True):
-        for (measure, label), axis in zip(measures.items(), line, strict=True):
-            panel = plain(axis)
-            for kind, colour in zip(kinds, palette(len(kinds)), strict=True):
-                means = part[part["kind"] == kind].groupby("beta")[measure].mean()
-                panel.plot(means.index, means, "o-", color=colour, label=kind, markersize=3)
-            panel.set_xlabel("β", fontsize=TEXT)
-            panel.set_ylabel(f"{label}, {data}", fontsize=TEXT)
-    axes[0, -1].legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    panels_of = [{ERRORS[0]: "L1"}, {ERRORS[1]: "L2"}]
+    lines(arranged(table), "beta", panels_of, path, by="kind")
 
 
 TABLE_1 = Recipe(
@@ -230,6 +213,7 @@ TABLE_1 = Recipe(
     adds=(FID,),
     obtain=obtain_table_1,
     verdict=verdict_table_1,
+    plot=plot_4,
 )
 FIGURE_4 = Recipe(
     name="ms-vae/figure-4",

@@ -9,6 +9,7 @@ import pandas as pd
 
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
+from unweave.recipes.ms_vae.plots import lines
 from unweave.recipes.ms_vae.stages import MS_VAE, measured
 from unweave.recipes.ms_vae.studies import MEANT, SIZES, C, Z
 from unweave.recipes.recipe import Recipe
@@ -109,6 +110,24 @@ def obtain_9_12(table: pd.DataFrame) -> pd.DataFrame:
     return compared(nine(), rows)
 
 
+def plot_7(table: pd.DataFrame, path: Path) -> None:
+    """MIG and the bound over the size of C."""
+    lines(table, "size", [{"mig": "MIG"}, {ELBO: "ELBO"}], path, "latents of C")
+
+
+def plot_8(table: pd.DataFrame, path: Path) -> None:
+    """What of C is kept, and FID where it is known, over the size of Z."""
+    kept = {"m2": "M2", "m3": "M3 (random Z)"}
+    others = [{"fid": "FID"}] if "fid" in table else []
+    lines(table, "size", [kept, *others], path, "latents of Z")
+
+
+def plot_9_12(table: pd.DataFrame, path: Path) -> None:
+    """Errors of both stages, and MIG, over the size of C."""
+    errors = {"l2_y": "L2 of Y", "l2_x": "L2 of X"}
+    lines(table, "size", [errors, {"c_mig": "MIG of C"}], path, "latents of C")
+
+
 FIGURE_7 = Recipe(
     name="ms-vae/figure-7",
     title="MIG and ELBO by the size of C (1 to 10, 20, 50) at β = 4",
@@ -120,6 +139,7 @@ FIGURE_7 = Recipe(
     extend=extend_7,
     obtain=obtain_7,
     verdict=partial(sentences, meant=MEANT),
+    plot=plot_7,
 )
 FIGURE_8 = Recipe(
     name="ms-vae/figure-8",
@@ -132,6 +152,7 @@ FIGURE_8 = Recipe(
     extend=extend_8,
     obtain=obtain_8,
     verdict=partial(sentences, meant=MEANT),
+    plot=plot_8,
 )
 FIGURES_9_12 = Recipe(
     name="ms-vae/figures-9-12",
@@ -143,4 +164,5 @@ FIGURES_9_12 = Recipe(
     extend=extend_9_12,
     obtain=obtain_9_12,
     verdict=partial(sentences, meant=MEANT),
+    plot=plot_9_12,
 )
