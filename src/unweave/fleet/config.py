@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import ADVERSARIAL, METHODS, PARTS, SECOND_STAGES, Method
+from unweave.methods import GENERATORS, METHODS, PARTS, SECOND_STAGES, Method
 from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
 from unweave.nets.network import INITS
@@ -120,7 +120,7 @@ class Config:
         known = {
             **METHODS,
             **SECOND_STAGES,
-            **ADVERSARIAL,
+            **GENERATORS,
             **PARTS,
             **({} if own is None else {own.name: own}),
         }

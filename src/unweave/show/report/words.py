@@ -29,6 +29,7 @@ METHOD_NAMES = {
     "ms_gan": "MS-GAN",
     "cgan": "CGAN",
     "infogan": "InfoGAN",
+    "from_factors": "from factors",
 }
 SYMBOLS = {
     "beta": "β",
