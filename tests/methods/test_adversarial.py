@@ -143,6 +143,8 @@ def test_images_of_codes_and_codes_of_images_do_not_depend_on_the_batch(kind):
     assert (mean[:, CODES:] == 0).all()
     assert (logvar[:, CODES:] == 0).all()
     assert mean[:, :CODES].std(0).min() > 0
+    if kind.needs_first:
+        np.testing.assert_array_equal(mean[:, :CODES], model.first.encode(images)[0])
 
 
 @every_kind
