@@ -170,9 +170,9 @@ def test_what_has_no_encoder_is_not_exported(tmp_path):
 
 
 def test_every_method_has_one_name():
-    rooms = [METHODS, SECOND_STAGES, GENERATORS]
-    assert sum(map(len, rooms)) == len(set().union(*rooms))
-    for room in rooms:
-        assert list(room) == [kind.name for kind in room.values()]
+    kinds = [METHODS, SECOND_STAGES, GENERATORS]
+    assert sum(map(len, kinds)) == len(set().union(*kinds))
+    for named in kinds:
+        assert list(named) == [kind.name for kind in named.values()]
     assert all(kind.needs_first for kind in SECOND_STAGES.values())
     assert not any(kind.needs_first for kind in GENERATORS.values())
