@@ -42,7 +42,7 @@ def same_random_numbers() -> dict[str, float]:
 
 def same_data() -> dict[str, float]:
     results = {}
-    for name in ("dsprites", *VARIANTS, "rooms3d"):
+    for name in ("dsprites", *VARIANTS, "textured_dsprites", "rooms3d"):
         host = load_data(name)
         device = host.to("cuda")
         one, other = host.draw(256, seed=9), device.draw(256, seed=9)

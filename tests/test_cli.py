@@ -326,10 +326,10 @@ def test_score_draws_matrices_with_the_names_of_factors(tables, tmp_path):
 
 def test_score_without_factors_computes_what_needs_none(tables):
     folder, codes, _ = tables
-    done = run("score", folder / "codes.npy", "--metrics", "mig", "elbo", "active-units")
+    done = run("score", folder / "codes.npy", "--metrics", "mig", "elbo", "fid", "active-units")
     assert scores_of(done)["active_units"] == uw.metrics.active_units(codes)["active_units"]
     assert "factors are not given: without mig" in done.stderr
-    assert "a model is needed (unweave evaluate): without elbo" in done.stderr
+    assert "a model is needed (unweave evaluate): without elbo, fid" in done.stderr
 
 
 @pytest.mark.parametrize(

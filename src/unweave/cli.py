@@ -37,7 +37,7 @@ OutOption = Annotated[
 ]
 MetricsOption = Annotated[
     tuple[str, ...],
-    arg(metavar="NAME…", help="classic, all, or names such as mig and factor-vae."),
+    arg(metavar="NAME…", help="classic, all (but fid), or names such as mig and factor-vae."),
 ]
 ScoresOption = Annotated[
     Path | None,
@@ -370,7 +370,8 @@ def show(
         arg(
             metavar="KIND",
             help="traversals, reconstructions, samples, animation, pairwise, position, polarised, "
-            "members, activity, subspaces, exponents, kl or training.",
+            "members, activity, subspaces, exponents, stages, swaps, stage-traversals, kl or "
+            "training.",
         ),
     ] = "traversals",
     out: Annotated[

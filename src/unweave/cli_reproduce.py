@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find
-from unweave.recipes.running import compare, default_folder, study_of, train
+from unweave.recipes.running import compare, default_folder, kept_table, make, study_of, train
 
 __all__ = ["list_recipes", "print_table", "reproduce_recipe"]
 
@@ -49,9 +49,17 @@ def reproduce_recipe(
     print_table(_obtained(found.frame))
     for sentence in found.sentences:
         print(sentence)
-    if recipe.studies and scale != "paper":
-        print(f"\nScale {scale}: {SCALES[scale]}.")
+    if recipe.studies or recipe.make is not None:
+        _print_scale(recipe, scale)
     print("Saved: " + ", ".join(str(file) for file in found.files))
+
+
+def _print_scale(recipe: Recipe, scale: str) -> None:
+    """What the numbers are worth, unless they are those of the paper's scale."""
+    if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
+        scale = "paper"
+    if scale != "paper":
+        print(f"\nScale {scale}: {SCALES[scale]}.")
 
 
 def _only_published(recipe: Recipe) -> None:
@@ -68,18 +76,43 @@ def _trained(
     """Print the plan, then train; None where only the plan was wanted."""
     from unweave.study import plan
 
+    if recipe.make is not None:
+        return _made(recipe, scale, folder, on, plan_only, yes)
     study = study_of(recipe, scale)
     if study is None:
         return None if plan_only else pd.DataFrame()
     print(f"Plan at scale {scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
     if plan_only:
         return None
-    if scale != "smoke" and on == "here" and not yes and not _has_gpu():
+    if on == "here" and not yes:
+        _check_device(scale)
+    return train(study, folder, on)
+
+
+def _made(
+    recipe: Recipe, scale: str, folder: Path, on: str, plan_only: bool, yes: bool
+) -> pd.DataFrame | None:
+    """The same for what is no study."""
+    settings = recipe.settings_at(scale) or {}
+    listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
+    done = kept_table(recipe, scale, folder) is not None
+    print(f"Plan at scale {scale}, kept in {folder}:\n{listed}", flush=True)
+    print("This is trained already.\n" if done else "", flush=True)
+    if plan_only:
+        return None
+    if on != "here":
+        raise RecipeError(f"{recipe.name} is no study and trains here only; leave out --on")
+    if not (done or yes or settings.get("device") == "cpu"):
+        _check_device(scale)
+    return make(recipe, scale, folder)
+
+
+def _check_device(scale: str) -> None:
+    if scale != "smoke" and not _has_gpu():
         raise RecipeError(
             f"scale {scale} is meant for a GPU, and there is none here; try --scale smoke, or add "
             "--yes to train on the CPU all the same"
         )
-    return train(study, folder, on)
 
 
 def _has_gpu() -> bool:
@@ -116,11 +149,13 @@ def print_table(frame: pd.DataFrame) -> None:
 
 
 def _cell(value: Any, printed: bool) -> str:
-    """What was published to every digit that is printed, what was obtained to three."""
+    """What was published to every digit that is printed, what was obtained to three and more."""
     if pd.isna(value):
         return "–"
     return f"{value:.7g}" if printed and isinstance(value, float) else _short(value)
 
 
 def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.1f}"

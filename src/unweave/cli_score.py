@@ -140,7 +140,7 @@ def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:
     reasons = {
         "factors are not given": [m for m in metrics if factors is None and needs_factors(m)],
         "a model is needed (unweave evaluate)": [
-            m for m in metrics if m.of_posteriors or m.needs == "images"
+            m for m in metrics if m.of_posteriors or m.of_images
         ],
     }
     left_out = [metric for unable in reasons.values() for metric in unable]

@@ -49,6 +49,11 @@ KINDS: Mapping[str, Kind] = {
     "polarised": Kind("polarised", FIGURES, frozenset({"seed"})),
     "subspaces": Kind("subspaces", FIGURES, frozenset({"seed"})),
     "exponents": Kind("exponents", FIGURES, frozenset(), data=False, several=True),
+    "stages": Kind("stages", PICTURES, frozenset({"count", "seed"})),
+    "swaps": Kind("swaps", PICTURES, frozenset({"count", "seed"})),
+    "stage-traversals": Kind(
+        "stage_traversals", PICTURES, frozenset({"index", "columns", "reach", "count", "seed"})
+    ),
     "kl": Kind("kl_over_training", FIGURES, frozenset(), data=False),
     "training": Kind("training", FIGURES, frozenset(), data=False, several=True),
 }

@@ -15,9 +15,11 @@ import tyro
 from tyro.conf import arg
 
 from unweave.data import load
-from unweave.errors import UnknownNameError
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.evaluation.runs import runs_of
+from unweave.fleet.models import Fleet, join
 from unweave.fleet.train import train
-from unweave.methods import METHODS, Method
+from unweave.methods import EVERY, Method
 from unweave.methods.base import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
@@ -50,11 +52,9 @@ class Options:
     """Images per step."""
     latents: int = 10
     """Size of the code."""
-    architecture: Literal["conv", "conv4x4", "mlp"] = "conv"
-    """The protocol's network, the VAE ensemble's, or dense layers."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """How images are compared."""
-    init: Literal["glorot", "torch"] = "glorot"
+    init: Literal["glorot", "torch", "normal"] = "glorot"
     """How weights begin."""
     lr: float = 1e-4
     """Learning rate of Adam."""
@@ -68,6 +68,8 @@ class Options:
     """By default a GPU where there is one."""
     pictures: bool = True
     """Draw what the latents of each model do."""
+    first: Path | None = None
+    """For a second stage: the folder of the models that it builds on, or of one of them."""
     path: Path | None = None
     """For a published data set: its file or folder, where you already have it."""
     picture: Path | None = None
@@ -84,9 +86,9 @@ def run(args: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = args
     key = name.replace("-", "_").lower()
-    if key not in METHODS:
-        raise UnknownNameError("method", name, METHODS)
-    kind = METHODS[key]
+    if key not in EVERY:
+        raise UnknownNameError("method", name, EVERY)
+    kind = EVERY[key]
     chosen: Any = tyro.cli(
         _options_of(kind),
         prog=f"unweave train {source} {name}",
@@ -99,11 +101,13 @@ def run(args: Sequence[str]) -> None:
     options = {n: getattr(chosen, n) for n in DATA_OPTIONS}
     data = load(source, **{n: value for n, value in options.items() if value is not None})
     print(data)
+    first = _models_in(chosen.first, kind)
     fleet = train(
         kind(**settings),
         data,
         seeds=range(chosen.first_seed, chosen.first_seed + chosen.seeds),
         steps=chosen.steps,
+        first=first,
         out=chosen.out,
         device=chosen.device,
         fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
@@ -125,6 +129,17 @@ def run(args: Sequence[str]) -> None:
     print(fleet)
 
 
+def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
+    """The models that a second stage builds on, in one fleet."""
+    if folder is None:
+        if kind.needs_first:
+            raise UnweaveError(
+                f"{kind.name} builds on trained models; say where they are: --first runs"
+            )
+        return None
+    return join([run.model for run in runs_of(folder)])
+
+
 def _options_of(kind: type[Method]) -> type:
     """The options of all methods and those of this one, which take one value or several."""
     about = {
@@ -138,7 +153,13 @@ def _options_of(kind: type[Method]) -> type:
         )
         for field in dataclasses.fields(kind)
     ]
-    return dataclasses.make_dataclass("Options", own, bases=(Options,), kw_only=True)
+    networks = tuple(kind.architectures)
+    shared = (
+        "architecture",
+        Annotated[Literal[networks], arg(help="The networks.")],
+        dataclasses.field(default=networks[0]),
+    )
+    return dataclasses.make_dataclass("Options", [*own, shared], bases=(Options,), kw_only=True)
 
 
 def _help(kind: type[Method]) -> str:
@@ -146,5 +167,6 @@ def _help(kind: type[Method]) -> str:
     word = kind.name.replace("_", "-")
     names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
     flag = f" --{names[0]} 1 4 16" if names and kind.stackable() else ""
-    example = f"unweave train dsprites {word}{flag} --seeds 10 --steps 20000 --out runs"
+    more = "--first runs --latents 5" if kind.needs_first else "--seeds 10"
+    example = f"unweave train dsprites {word}{flag} {more} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

@@ -5,7 +5,18 @@ import torch
 from torch import nn
 
 from unweave.nets.kernels.reference import ACTIVATIONS
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Maps, Reshape
+from unweave.nets.layers import (
+    AdaptiveNorm,
+    BatchNorm,
+    Conv,
+    ConvTranspose,
+    Expand,
+    InstanceNorm,
+    Linear,
+    Maps,
+    Reshape,
+    Spreads,
+)
 
 MODELS, BATCH = 3, 5
 
@@ -153,3 +164,99 @@ def test_maps_are_matrices_as_one_writes_them():
         for k in range(2):
             for b in range(BATCH):
                 torch.testing.assert_close(output[m, k, b], own["weight"][m, k] @ x[m, b])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_five_taps_are_those_of_tensorflows_same_padding(channels):
+    """One pixel more is added after the image than before it."""
+    layer = Conv(channels, 6, 5, relu=False)
+    own, x = parameters(layer), draw(MODELS, BATCH, 8, 12, channels)
+    output = layer(own, x)
+    assert output.shape == (MODELS, BATCH, 4, 6, 6)
+    for m in range(MODELS):
+        weight = own["weight"][m].permute(3, 2, 0, 1)
+        conv = module(nn.Conv2d, channels, 6, 5, 2, 0, weight=weight, bias=own["bias"][m])
+        padded = nn.functional.pad(x[m].permute(0, 3, 1, 2), (1, 2, 1, 2))
+        torch.testing.assert_close(output[m], conv(padded).permute(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_transpose_of_five_taps_is_their_adjoint(channels):
+    down, up = Conv(channels, 6, 5, relu=False), ConvTranspose(6, channels, 5, relu=False)
+    weight = draw(MODELS, 5, 5, channels, 6, seed=3).double().requires_grad_()
+    large, small = draw(MODELS, 2, 8, 12, channels).double(), draw(MODELS, 2, 4, 6, 6).double()
+    nothing = {"weight": weight}
+    there = down({**nothing, "bias": torch.zeros(MODELS, 6).double()}, large)
+    back = up({**nothing, "bias": torch.zeros(MODELS, channels).double()}, small)
+    torch.testing.assert_close((there * small).sum(), (large * back).sum())
+    (one,) = torch.autograd.grad((there * small).sum(), weight)
+    (other,) = torch.autograd.grad((large * back).sum(), weight)
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close((one * weight).sum(), (there * small).sum())
+
+
+def test_adaptive_norm_gives_each_channel_the_mean_and_deviation_that_the_code_says():
+    layer = AdaptiveNorm(6, 4, "none")
+    own, code = parameters(layer), draw(MODELS, BATCH, 4, seed=9)
+    image = 3 * draw(MODELS, BATCH, 8, 8, 6, seed=8) + 2
+    output = layer(own, image, code)
+    for m in range(MODELS):
+        said = code[m] @ own["weight"][m]
+        scale, shift = said[:, :6] + own["scale"][m], said[:, 6:] + own["shift"][m]
+        deviation, mean = torch.std_mean(output[m], (1, 2), correction=0)
+        torch.testing.assert_close(mean, shift, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(deviation, scale.abs(), rtol=1e-4, atol=1e-4)
+
+
+def test_adaptive_norm_without_weights_ignores_the_code():
+    layer = AdaptiveNorm(6, 4, "relu")
+    own = {
+        "weight": torch.zeros(MODELS, 4, 12),
+        "scale": torch.ones(MODELS, 6),
+        "shift": torch.zeros(MODELS, 6),
+    }
+    image = draw(MODELS, BATCH, 8, 8, 6)
+    output = layer(own, image, draw(MODELS, BATCH, 4, seed=1))
+    assert torch.equal(output, layer(own, image, draw(MODELS, BATCH, 4, seed=2)))
+    torch.testing.assert_close(output, InstanceNorm("relu")({}, image))
+
+
+def test_pixelwise_adaptive_norm_is_rectified_and_another_for_each_pixel():
+    layer = AdaptiveNorm(3, 2, "none", pixels=(4, 4))
+    own, code = parameters(layer), draw(MODELS, BATCH, 2, seed=9)
+    image = draw(MODELS, BATCH, 4, 4, 3)
+    said = torch.einsum("mbz,mzo->mbo", code, own["weight"])
+    scale, shift = said.unflatten(-1, (2, 4, 4, 3)).unbind(2)
+    scale = (scale + own["scale"].view(MODELS, 1, 4, 4, 3)).clamp_min(0)
+    shift = (shift + own["shift"].view(MODELS, 1, 4, 4, 3)).clamp_min(0)
+    expected = scale * InstanceNorm("none")({}, image) + shift
+    torch.testing.assert_close(layer(own, image, code), expected)
+
+
+def test_instance_norm_is_torchs():
+    image = 5 * draw(MODELS, BATCH, 8, 8, 6) - 1
+    output = InstanceNorm("leaky_relu")({}, image)
+    for m in range(MODELS):
+        theirs = nn.functional.instance_norm(image[m].permute(0, 3, 1, 2))
+        expected = nn.functional.leaky_relu(theirs, 0.2).permute(0, 2, 3, 1)
+        torch.testing.assert_close(output[m], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), ()])
+def test_batch_norm_is_torchs_in_training(shape):
+    layer = BatchNorm(6, "relu")
+    own, x = parameters(layer), 2 * draw(MODELS, BATCH, *shape, 6) + 1
+    output = layer(own, x)
+    for m in range(MODELS):
+        theirs = nn.functional.batch_norm(
+            x[m].movedim(-1, 1), None, None, own["scale"][m], own["shift"][m], training=True
+        )
+        torch.testing.assert_close(output[m], theirs.movedim(1, -1).relu(), rtol=1e-5, atol=1e-5)
+
+
+def test_spreads_are_the_softplus_of_the_second_half():
+    x = 3 * draw(MODELS, BATCH, 8)
+    mean, logvar = Spreads()({}, x).chunk(2, -1)
+    assert torch.equal(mean, x[..., :4])
+    torch.testing.assert_close((logvar / 2).exp(), nn.functional.softplus(x[..., 4:]))
+    assert torch.isfinite(Spreads()({}, torch.full((1, 1, 2), -1e4))).all()

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ import torch
 import unweave as uw
 from unweave.errors import DataError
 from unweave.quality import l1, l2, ssim
+from unweave.quality.sets import batches
 
 
 @pytest.fixture
@@ -67,6 +70,17 @@ def test_many_images_come_in_batches_in_their_order():
     expected = np.abs(images / 255 - shifted / 255).mean((1, 2, 3))
     np.testing.assert_allclose(l1(data, shifted), expected, rtol=1e-6)
     assert l1(images[:0], shifted[:0]).shape == (0,)
+
+
+def test_parts_of_any_size_stay_in_step():
+    rng = np.random.default_rng(1)
+    images, others = rng.random((2, 600, 12, 12, 1))
+    cut = [0, 1, 256, 257, 500, 600]
+    parts = [images[start:stop] for start, stop in pairwise(cut)]
+    np.testing.assert_array_equal(l1(iter(parts), others), l1(images, others))
+    mixed = [np.zeros((3, 12, 12, 1), np.uint8), np.ones((2, 12, 12, 1))]
+    assert [len(batch) for batch in batches(iter(mixed), 4)] == [3, 2]
+    assert [len(batch) for batch in batches(iter(parts), 256)] == [256, 256, 88]
 
 
 def test_what_cannot_be_compared(two):

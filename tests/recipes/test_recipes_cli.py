@@ -50,11 +50,12 @@ def test_help_has_an_example():
 
 
 def test_a_recipe_that_waits_shows_its_numbers_and_refuses():
-    done = run("ms-vae/table-1")
+    done = run("inductive-biases/table-2")
     assert done.returncode == 2
-    assert "0.163" in done.stdout
+    assert "0.73" in done.stdout
     assert done.stderr.strip() == (
-        "unweave: ms-vae/table-1 cannot be run yet: it waits for MS-VAE and the FID"
+        "unweave: inductive-biases/table-2 cannot be run yet: it waits for the modified images, "
+        "SlowVAE and PCL"
     )
 
 

@@ -107,8 +107,8 @@ def test_smoke_is_small():
 
 
 def test_a_recipe_that_waits_refuses_with_what_it_waits_for():
-    with pytest.raises(RecipeError, match=r"table-1 cannot be run yet: it waits for MS-VAE and"):
-        find("ms-vae/table-1").study("smoke")
+    with pytest.raises(RecipeError, match=r"table-2 cannot be run yet: it waits for the modified"):
+        find("inductive-biases/table-2").study("smoke")
 
 
 def test_unknown_names_and_scales_are_refused_with_the_nearest():

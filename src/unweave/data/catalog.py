@@ -119,6 +119,13 @@ DATASETS: dict[str, Entry] = {
         loader="unweave.data.dsprites_variants:load_scream",
         prepared=("dsprites/bits.npy", "scream_dsprites/scream.jpg"),
     ),
+    "textured_dsprites": Entry(
+        shape=(64, 64, 3),
+        factors={**SPRITES, "material": 16},
+        source="rendered here in seconds",
+        loader="unweave.data.textured_dsprites:load",
+        prepared=("dsprites/bits.npy",),
+    ),
     "rooms3d": Entry(
         shape=(64, 64, 3),
         factors=ROOM,

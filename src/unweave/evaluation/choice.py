@@ -7,15 +7,18 @@ from unweave.metrics import CLASSIC, METRICS, Metric
 
 __all__ = ["choose", "needs_factors"]
 
-FAMILIES = {"classic": CLASSIC, "all": tuple(METRICS)}
+FAMILIES = {
+    "classic": CLASSIC,
+    "all": tuple(name for name, metric in METRICS.items() if metric.cost != "hours"),
+}
 
 
 def choose(metrics: str | Iterable[str]) -> list[Metric]:
     """The metrics of some names, each once.
 
     Args:
-        metrics: `"classic"`, `"all"`, the name of a metric, or several of these; `factor-vae` is
-            `factor_vae`.
+        metrics: `"classic"`, `"all"` (but `fid`, which takes long), the name of a metric, or
+            several of these; `factor-vae` is `factor_vae`.
     """
     words = [metrics] if isinstance(metrics, str) else list(metrics)
     chosen: dict[str, Metric] = {}

@@ -3,7 +3,7 @@
 Shapes: M models, n rows (the images that can be drawn), d latents.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,8 @@ MEMORY = 2**30
 """Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
 ROWS_AT_ONCE = 32_768
 DECODED_ROWS = 5_000
+COMPARED_ROWS = 10_000
+DECODED_AT_ONCE = 500
 NOISE = "evaluate"
 
 
@@ -85,22 +87,45 @@ class Codes(Posteriors):
     @cached_property
     def decoded_rows(self) -> np.ndarray:
         """The rows whose images are decoded: all, or 5,000 drawn once each."""
-        count = len(self.means[0])
-        if count <= DECODED_ROWS:
-            return np.arange(count)
-        return np.random.default_rng(self.seed).choice(count, DECODED_ROWS, replace=False)
+        return self._drawn(DECODED_ROWS)
 
     @cached_property
     def images(self) -> np.ndarray:
         """The images of the decoded rows, bytes `[n, H, W, C]`."""
-        images = self.data.images(self.images_of[self.decoded_rows], self.seed)
-        return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+        return self._images(self.decoded_rows)
 
     def reconstructions(self, place: int, sampled: bool) -> np.ndarray:
         """What the codes of the decoded rows decode to, float32 `[n, H, W, C]`."""
         rows = self.decoded_rows
         codes = self.sampled(place, rows) if sampled else self.means[place][rows]
         return self.fleet[place].decode(codes)
+
+    @cached_property
+    def compared_rows(self) -> np.ndarray:
+        """The rows whose images are compared as a set: all, or 10,000 drawn once each."""
+        return self._drawn(COMPARED_ROWS)
+
+    @cached_property
+    def compared_images(self) -> np.ndarray:
+        """The images of the compared rows, bytes `[n, H, W, C]`."""
+        return self._images(self.compared_rows)
+
+    def compared_reconstructions(self, place: int, sampled: bool) -> Iterator[np.ndarray]:
+        """What the codes of the compared rows decode to, float32, some at a time."""
+        model, rows = self.fleet[place], self.compared_rows
+        for start in range(0, len(rows), DECODED_AT_ONCE):
+            part = rows[start : start + DECODED_AT_ONCE]
+            yield model.decode(self.sampled(place, part) if sampled else self.means[place][part])
+
+    def _drawn(self, most: int) -> np.ndarray:
+        count = len(self.means[0])
+        if count <= most:
+            return np.arange(count)
+        return np.random.default_rng(self.seed).choice(count, most, replace=False)
+
+    def _images(self, rows: np.ndarray) -> np.ndarray:
+        images = self.data.images(self.images_of[rows], self.seed)
+        return images if isinstance(images, np.ndarray) else images.cpu().numpy()
 
 
 def _smallest(classes: np.ndarray) -> np.ndarray:

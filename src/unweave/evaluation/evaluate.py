@@ -13,8 +13,9 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import rebuild, remember
 from unweave.errors import DataError, UnweaveError
+from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose, needs_factors
-from unweave.evaluation.codes import Codes, Posteriors, encode, models_at_once
+from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
 from unweave.fleet.models import join
@@ -45,7 +46,7 @@ def evaluate(
             of these.
         data: A data set, or the name of one; by default what each model was trained on, where
             that can be made again. All images that can be drawn count alike.
-        metrics: `"classic"`, `"all"`, or names of metrics.
+        metrics: `"classic"`, `"all"` (but `fid`, which takes long), or names of metrics.
         seed: Of all that metrics draw, of sampled codes, and of images that are random given their
             factors.
         sampled: Score codes drawn from the posteriors instead of their means.
@@ -61,9 +62,10 @@ def evaluate(
 
     Notes:
         Memory: the codes of as many models as fit into 1 GiB, or of one; and 5,000 reconstructions
-        of one model where metrics ask for images. Metrics that can use the posteriors get them:
-        RMIG and JEMMIG are those of the paper, unless codes are sampled. The ELBO decodes means,
-        or sampled codes if these are asked for.
+        of one model where metrics ask for images. FID and the pixel error compare 10,000 images,
+        drawn with the seed, or all where there are fewer. Metrics that can use the posteriors get
+        them: RMIG and JEMMIG are those of the paper, unless codes are sampled. Images are decoded
+        from means, or from sampled codes if these are asked for.
 
     Example:
         >>> import unweave as uw
@@ -141,7 +143,7 @@ class _Job:
     def note(self, metric: Metric, outcome: Outcome) -> None:
         """Add what a metric said, and keep it where that is possible."""
         self.outcomes[metric.name] = outcome
-        if self.run.folder is not None:
+        if self.run.folder is not None and not outcome.passing:
             # A folder that cannot be written must not cost the scores; see `_complain`.
             with suppress(DataError):
                 keep(self.run.folder, {self.keys[metric.name]: outcome})
@@ -150,7 +152,7 @@ class _Job:
     def forgotten(self) -> bool:
         """Whether some outcomes are not beside the run, where they should be."""
         stored = kept(self.run.folder)
-        expected = {self.keys[name] for name in self.outcomes}
+        expected = {self.keys[name] for name, one in self.outcomes.items() if not one.passing}
         return self.run.folder is not None and not expected <= stored.keys()
 
 
@@ -212,31 +214,6 @@ def _score(
             if metric in job.missing:
                 job.note(metric, apply(metric, codes, place, sampled))
                 advance(metric.name, 1)
-
-
-def apply(metric: Metric, codes: Posteriors, place: int, sampled: bool) -> Outcome:
-    """What a metric says of one model; those that need images need `Codes`."""
-    try:
-        options: dict[str, Any] = {}
-        means, factors = codes.means[place], codes.factors
-        if metric.needs == "images":
-            assert isinstance(codes, Codes)
-            rows = codes.decoded_rows
-            options = {
-                "logvars": codes.logvars[place][rows],
-                "images": codes.images,
-                "reconstructions": codes.reconstructions(place, sampled),
-                "likelihood": codes.fleet.configs[place].likelihood,
-            }
-            means, factors = means[rows], None
-        elif sampled and not metric.of_posteriors:
-            options = {"means": means} if "means" in metric.takes else {}
-            means = codes.sampled(place)
-        elif "logvars" in metric.takes:
-            options = {"logvars": codes.logvars[place]}
-        return Outcome(metric(means, factors, codes.seed, **options))
-    except UnweaveError as error:
-        return Outcome({}, str(error))
 
 
 def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:

@@ -37,10 +37,17 @@ class Key:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a metric said of a model: scores, or why there are none."""
+    """What a metric said of a model: scores, or why there are none.
+
+    Args:
+        scores: By name.
+        error: Why there are none.
+        passing: Whether the reason is not the model's, as a download that failed: not to be kept.
+    """
 
     scores: Mapping[str, float]
     error: str = ""
+    passing: bool = False
 
 
 def origin_text(origin: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import GENERATORS, METHODS, PARTS, SECOND_STAGES, Method
+from unweave.methods import EVERY, PARTS, Method
 from unweave.methods.base import Strength
 from unweave.nets.adam import Adam
 from unweave.nets.network import INITS
@@ -98,6 +98,28 @@ class Config:
         """Latents of a trained model: its own, after those of the stages before."""
         return self.latents + (0 if self.first is None else self.first.code_size)
 
+    @property
+    def stages(self) -> dict[str, range]:
+        """The latents of each stage, by name: `C` of the first, `Z` of the second, then `Z2` …
+
+        Example:
+            >>> from unweave.methods import MSVAE, VAE
+            >>> Config(method=MSVAE(), latents=5, first=Config(method=VAE())).stages
+            {'C': range(0, 10), 'Z': range(10, 15)}
+        """
+        before = {} if self.first is None else self.first.stages
+        name = ("C", "Z")[len(before)] if len(before) < 2 else f"Z{len(before)}"
+        return {**before, name: range(self.code_size - self.latents, self.code_size)}
+
+    @property
+    def latent_names(self) -> list[str]:
+        """What latents are called: `latent 3`, or where there are several stages `C 3`, `Z 0`."""
+        if self.first is None:
+            return [f"latent {latent}" for latent in range(self.latents)]
+        return [
+            f"{stage} {latent - own.start}" for stage, own in self.stages.items() for latent in own
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -118,9 +140,7 @@ class Config:
         method = dict(values.pop("method"))
         name = method.pop("name", "")
         known = {
-            **METHODS,
-            **SECOND_STAGES,
-            **GENERATORS,
+            **EVERY,
             **PARTS,
             **({} if own is None else {own.name: own}),
         }

@@ -186,7 +186,7 @@ class Fleet:
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
-                codes = self.configs[0].method.encode(self._nets(member), batch)
+                codes = self.configs[0].method.encode(self.nets(member), batch)
             means.append(codes.mu.cpu())
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
@@ -205,7 +205,7 @@ class Fleet:
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
         parts = codes.split(self._at_once, 1)
-        nets, decoded = self._nets(member), []
+        nets, decoded = self.nets(member), []
         for part in parts:
             with self._computing():
                 decoded.append(self.configs[0].method.decode(nets, part).float())
@@ -236,7 +236,7 @@ class Fleet:
         """How many members each model has."""
         return self.configs[0].method.copies
 
-    def _nets(self, member: int) -> Nets:
+    def nets(self, member: int = 0) -> Nets:
         """The networks of one member of each model, as their method sees them."""
         if member not in range(self._copies):
             raise UnweaveError(

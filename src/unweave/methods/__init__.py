@@ -23,6 +23,7 @@ __all__ = [
     "CGAN",
     "DIPVAEI",
     "DIPVAEII",
+    "EVERY",
     "GENERATORS",
     "ISATCVAE",
     "ISAVAE",
@@ -77,6 +78,9 @@ SECOND_STAGES: dict[str, type[Method]] = {
 
 GENERATORS: dict[str, type[Method]] = {method.name: method for method in (InfoGAN, FromFactors)}
 """Methods of one stage that generate images and reconstruct none."""
+
+EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
+"""All that can be trained, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.fused import fused
 from unweave.methods.base import Batch, Posterior, Strength
 from unweave.methods.vae import VAE, Elbo
 
@@ -79,12 +80,8 @@ class BetaTCVAE(VAE):
 
 def decompose(posterior: Posterior, z: Tensor, estimator: str, data_size: int) -> Decomposition:
     """Estimate the three parts of the KL divergence from a minibatch of codes z `[M, B, d]`."""
-    wide = Posterior(posterior.mu[:, None], posterior.logvar[:, None])
-    log_q = wide.log_density(z[:, :, None])  # [M, j, i, l]: log q(z_jl | x_i)
-    log_w = log_weights(z.shape[1], estimator, data_size, z)
     log_qz_given_x = posterior.log_density(z).sum(-1)
-    log_qz = (log_q.sum(-1) + log_w).logsumexp(-1)
-    log_qz_product = (log_q + log_w[..., None]).logsumexp(-2).sum(-1)
+    log_qz, log_qz_product = log_mixtures(posterior, z, estimator, data_size)
     log_pz = (-0.5 * (z**2 + math.log(2 * math.pi))).sum(-1)
     return Decomposition(
         (log_qz_given_x - log_qz).mean(-1),
@@ -93,12 +90,33 @@ def decompose(posterior: Posterior, z: Tensor, estimator: str, data_size: int) -
     )
 
 
+def log_mixtures(
+    posterior: Posterior, z: Tensor, estimator: str, data_size: int
+) -> tuple[Tensor, Tensor]:
+    """log q(z_j) = log Σ_i w_ji Π_l q(z_jl|x_i) and Σ_l log q(z_jl), the same of each latent.
+
+    A GPU computes both, `[M, B]` each, without the densities of all latents in memory where the
+    weights are all the same.
+    """
+    log_w = log_weights(z.shape[1], estimator, data_size, z)
+    if fused(z) and log_w.numel() == 1 and z.shape == posterior.mu.shape:
+        from unweave.nets.kernels import gpu_mixtures
+
+        joint, product = gpu_mixtures.log_mixtures(z, posterior.mu, posterior.logvar)
+        return joint + log_w[0], product + z.shape[-1] * log_w[0]
+    wide = Posterior(posterior.mu[:, None], posterior.logvar[:, None])
+    log_q = wide.log_density(z[:, :, None])  # [M, j, i, l]: log q(z_jl | x_i)
+    log_qz = (log_q.sum(-1) + log_w).logsumexp(-1)
+    log_qz_product = (log_q + log_w[..., None]).logsumexp(-2).sum(-1)
+    return log_qz, log_qz_product
+
+
 def log_weights(size: int, estimator: str, data_size: int, like: Tensor) -> Tensor:
-    """log w `[j, i]`: how much posterior i counts in q(z_j)."""
+    """log w `[j, i]`: how much posterior i counts in q(z_j); `[1, 1]` where all count the same."""
     if estimator == "minibatch":
-        return like.new_zeros(size, size)
+        return like.new_zeros(1, 1)
     if estimator == "weighted":
-        return like.new_full((size, size), -math.log(data_size * size))
+        return like.new_full((1, 1), -math.log(data_size * size))
     others = size - 1
     if not 1 < size <= data_size:
         raise UnweaveError(

@@ -39,22 +39,25 @@ class FromFactors(Method):
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 
-    factors: str
+    factors: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for names in each_value(self.factors):
-            if not isinstance(names, str) or not all(one.strip() for one in names.split(",")):
+            separate = names.split(",") if isinstance(names, str) else [""]
+            if names != "" and not all(name.strip() for name in separate):
                 raise UnweaveError(
                     f"from_factors's factors are names with commas, 'posX,posY', not {names!r}"
                 )
 
     @property
     def given_factors(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.factors.split(","))
+        return tuple(name.strip() for name in self.factors.split(",") if name)
 
     def demand_latents(self, latents: int) -> None:
         count = len(self.given_factors)
+        if not count:
+            raise UnweaveError("from_factors draws images from factors; say which: factors='…'")
         if latents != count:
             raise UnweaveError(f"{self.factors} are {count} latents, but got {latents=}")
 

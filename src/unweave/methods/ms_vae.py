@@ -105,10 +105,10 @@ class MSVAE(VAE):
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
             c, kl_of_c = posterior.sample_and_kl(noise_of_images(batch, posterior.mu, self.draws))
-            seen = self._seen(first, c)
-        of_z = self._posterior(nets, batch.images, seen)
+            seen = self.seen(first, c)
+        of_z = self.posterior(nets, batch.images, seen)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
-        decoded = self._generate(nets, seen, c, z)
+        decoded = self.generate(nets, seen, c, z)
         reconstruction = nets.likelihood(decoded, batch.images).mean(-1)
         kl = kl_of_z.mean(-1)
         loss = reconstruction + self.beta * kl
@@ -122,25 +122,25 @@ class MSVAE(VAE):
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         first = first_of(nets)
         of_c = first.encode(images)
-        of_z = self._posterior(nets, images, self._seen(first, of_c.mu))
+        of_z = self.posterior(nets, images, self.seen(first, of_c.mu))
         pairs = zip((of_c.mu, of_c.logvar), (of_z.mu, of_z.logvar), strict=True)
         return Posterior(*(torch.cat(pair, -1) for pair in pairs))
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         first = first_of(nets)
         c, z = codes.tensor_split([first.latents], -1)
-        return self._generate(nets, self._seen(first, c), c, z)
+        return self.generate(nets, self.seen(first, c), c, z)
 
-    def _seen(self, first: Stage, c: Tensor) -> Tensor:
+    def seen(self, first: Stage, c: Tensor) -> Tensor:
         """Y, `[M, B, H, W, C]`, of codes of the first stage."""
         decoded = first.decode(c)
         return decoded.float() if self.condition == "logits" else first.mean(decoded)
 
-    def _posterior(self, nets: Nets, images: Tensor, seen: Tensor) -> Posterior:
+    def posterior(self, nets: Nets, images: Tensor, seen: Tensor) -> Posterior:
         """q(z|x - y)."""
         return nets.encode(unit(images, seen.dtype) - seen)
 
-    def _generate(self, nets: Nets, seen: Tensor, c: Tensor, z: Tensor) -> Tensor:
+    def generate(self, nets: Nets, seen: Tensor, c: Tensor, z: Tensor) -> Tensor:
         """Logits or means of X."""
         given = c if self.condition == "code" else seen
         if self.mixing == "concat":

@@ -16,6 +16,7 @@ from unweave.metrics.downstream import DOWNSTREAM, downstream
 from unweave.metrics.elbo import ELBO, elbo
 from unweave.metrics.factor_vae import FACTOR_VAE, factor_vae, vote_matrix
 from unweave.metrics.fairness import FAIRNESS, fairness
+from unweave.metrics.fid import FID, fid
 from unweave.metrics.gaussian_total_correlation import (
     GAUSSIAN_TOTAL_CORRELATION,
     gaussian_total_correlation,
@@ -34,6 +35,7 @@ from unweave.metrics.mig_density import MIG_DENSITY, mig_density
 from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
+from unweave.metrics.pixel_error import PIXEL_ERROR, pixel_error
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
 from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downstream
 from unweave.metrics.rmig import RMIG, rmig
@@ -58,6 +60,7 @@ __all__ = [
     "elbo",
     "factor_vae",
     "fairness",
+    "fid",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
     "importance_matrix",
@@ -72,6 +75,7 @@ __all__ = [
     "mig_sup",
     "modularity",
     "mutual_info_score",
+    "pixel_error",
     "polarised_regime",
     "reduced_downstream",
     "rmig",
@@ -97,6 +101,8 @@ METRICS: dict[str, Metric] = {
     "active_units": ACTIVE_UNITS,
     "polarised_regime": POLARISED_REGIME,
     "elbo": ELBO,
+    "pixel_error": PIXEL_ERROR,
+    "fid": FID,
     "mig_density": MIG_DENSITY,
     "mig_sup": MIG_SUP,
     "jemmig": JEMMIG,

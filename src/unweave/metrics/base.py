@@ -37,8 +37,9 @@ class Metric:
         needs: `"codes"` alone; `"factors"` beside them; `"pairs"` of rows that share a factor;
             `"posterior"`: codes and their log-variances, as the option `logvars`; `"densities"`:
             factors and the posterior; `"images"`: the posterior, the images and their
-            reconstructions, as options of these names.
-        cost: Rough time for 10,000 rows and ten codes: `"seconds"` or `"minutes"`.
+            reconstructions, as options of these names; `"reconstructions"`: only the last two.
+        cost: Rough time for 10,000 rows and ten codes: `"seconds"`, `"minutes"`, or `"hours"`,
+            without a GPU; those of hours are only computed by name.
         reference: Where it was published.
         failure: Its known failure, in one line.
     """
@@ -47,8 +48,10 @@ class Metric:
     function: Callable[..., dict[str, float]]
     higher_is_better: bool | None
     bounds: tuple[float, float]
-    needs: Literal["codes", "factors", "pairs", "posterior", "densities", "images"]
-    cost: Literal["seconds", "minutes"]
+    needs: Literal[
+        "codes", "factors", "pairs", "posterior", "densities", "images", "reconstructions"
+    ]
+    cost: Literal["seconds", "minutes", "hours"]
     reference: str
     failure: str
 
@@ -59,6 +62,11 @@ class Metric:
     def of_posteriors(self) -> bool:
         """Whether it is of posteriors themselves, so that sampled codes are no other question."""
         return self.needs in ("posterior", "densities")
+
+    @property
+    def of_images(self) -> bool:
+        """Whether it looks at reconstructions, so that the model itself is needed."""
+        return self.needs in ("images", "reconstructions")
 
     @property
     def takes(self) -> frozenset[str]:

@@ -16,7 +16,15 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
 from unweave.nets.network import Network
 
-__all__ = ["ARCHITECTURES", "Architecture", "Shape", "build", "discriminator", "doublings"]
+__all__ = [
+    "ARCHITECTURES",
+    "Architecture",
+    "Shape",
+    "build",
+    "channels_of",
+    "discriminator",
+    "doublings",
+]
 
 Shape = tuple[int, int, int]
 
@@ -71,6 +79,32 @@ def mlp_decoder(shape: Shape, latents: int, width: int = 1200) -> Network:
     return Network((*hidden, Linear(width, pixels, "none"), Reshape(shape)))
 
 
+def big_encoder(shape: Shape, latents: int, width: int = 64, share: float = 0.536) -> Network:
+    """Four layers with 5 × 5 taps, a dense one, two heads.
+
+    The dense one is so wide, by its share of the width of flat 4 × 4 images, that encoder and
+    decoder have as many parameters as both stages of an MS-VAE.
+    """
+    channels = channels_of(shape, width)
+    convolutions = [Conv(a, b, 5) for a, b in pairwise([shape[2], *channels])]
+    flat, hidden = 16 * channels[-1], round(share * 16 * channels[-1])
+    dense = (Reshape((flat,)), Linear(flat, hidden), _heads(latents, hidden))
+    return Network((*convolutions, *dense))
+
+
+def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.536) -> Network:
+    """The same from codes to images."""
+    channels = channels_of(shape, width)[::-1]
+    flat, hidden = 16 * channels[0], round(share * 16 * channels[0])
+    widths = [*channels, shape[2]]
+    convolutions = [
+        ConvTranspose(a, b, 5, relu=place < len(channels) - 1)
+        for place, (a, b) in enumerate(pairwise(widths))
+    ]
+    dense = (Linear(latents, hidden), Linear(hidden, flat), Reshape((4, 4, channels[0])))
+    return Network((*dense, *convolutions))
+
+
 SMALL = 128
 """Width of the dense layers of `small_mlp`, for rows of features and tiny images."""
 
@@ -78,6 +112,10 @@ SMALL = 128
 ARCHITECTURES = {
     "conv": Architecture(conv_encoder, conv_decoder),
     "conv4x4": Architecture(conv4x4_encoder, conv4x4_decoder),
+    "big_conv": Architecture(big_encoder, big_decoder),
+    "small_big_conv": Architecture(
+        partial(big_encoder, width=8, share=0.86), partial(big_decoder, width=8, share=0.86)
+    ),
     "mlp": Architecture(mlp_encoder, mlp_decoder),
     "small_mlp": Architecture(
         partial(mlp_encoder, width=SMALL), partial(mlp_decoder, width=SMALL)
@@ -109,6 +147,15 @@ def doublings(shape: Shape) -> int:
             "choose such a size, or the architecture 'mlp'"
         )
     return int(math.log2(height // 4))
+
+
+def channels_of(shape: Shape, width: int) -> list[int]:
+    """From the image to 4 × 4: 64, 128, 256, 512 for 64 pixels; 32 lack the first, 128 repeat it.
+
+    >>> channels_of((64, 64, 3), 64), channels_of((128, 128, 3), 8)
+    ([64, 128, 256, 512], [8, 8, 16, 32, 64])
+    """
+    return [width, width, 2 * width, 4 * width, 8 * width][-doublings(shape) :]
 
 
 def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:

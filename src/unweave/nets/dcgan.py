@@ -6,7 +6,7 @@ batch (`"batch"`).
 
 from itertools import pairwise
 
-from unweave.nets.architectures import Shape, doublings
+from unweave.nets.architectures import Shape, channels_of
 from unweave.nets.layers import (
     Activation,
     BatchNorm,
@@ -19,7 +19,7 @@ from unweave.nets.layers import (
 )
 from unweave.nets.network import Network
 
-__all__ = ["KERNEL", "SIDE", "WIDTHS", "body", "channels_of", "decoder", "encoder", "flat_size"]
+__all__ = ["KERNEL", "SIDE", "WIDTHS", "body", "decoder", "encoder", "flat_size"]
 
 WIDTHS = {"dcgan": 64, "small_dcgan": 8}
 """Channels of the first layer, by architecture."""
@@ -59,16 +59,6 @@ def decoder(shape: Shape, inputs: int, width: int, norm: str) -> Network:
 def flat_size(shape: Shape, width: int) -> int:
     """How many numbers the body makes of an image."""
     return SIDE**2 * channels_of(shape, width)[-1]
-
-
-def channels_of(shape: Shape, width: int) -> list[int]:
-    """From the image to 4 × 4: 64, 128, 256, 512 for 64 pixels; 32 lack the first, 128 repeat it.
-
-    Example:
-        >>> channels_of((64, 64, 3), 64), channels_of((128, 128, 3), 8)
-        ([64, 128, 256, 512], [8, 8, 16, 32, 64])
-    """
-    return [width, width, 2 * width, 4 * width, 8 * width][-doublings(shape) :]
 
 
 def _norm(kind: str, channels: int, activation: str) -> Layer:

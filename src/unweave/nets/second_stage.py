@@ -6,8 +6,8 @@ code C, and Z joins in one of two ways: it says how every layer is normalised, o
 the input. Both are those of the DCGAN, with 5 × 5 taps.
 """
 
-from unweave.nets.architectures import Shape
-from unweave.nets.dcgan import KERNEL, SIDE, WIDTHS, body, channels_of, flat_size
+from unweave.nets.architectures import Shape, channels_of
+from unweave.nets.dcgan import KERNEL, SIDE, WIDTHS, body, flat_size
 from unweave.nets.layers import (
     Activation,
     AdaptiveNorm,

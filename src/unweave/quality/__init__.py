@@ -12,6 +12,7 @@ from unweave.quality.images import l1, l2, ssim
 from unweave.quality.inception_weights import load_inception
 from unweave.quality.kid import KID, kid, kid_of_features, squared_mmd
 from unweave.quality.random_network import random_network_distance
+from unweave.quality.reconstructions import reconstructions
 
 __all__ = [
     "KID",
@@ -25,6 +26,7 @@ __all__ = [
     "l2",
     "load_inception",
     "random_network_distance",
+    "reconstructions",
     "squared_mmd",
     "ssim",
     "statistics",

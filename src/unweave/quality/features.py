@@ -12,7 +12,7 @@ from unweave.errors import DataError
 from unweave.fleet.train import chosen_device
 from unweave.quality.inception import WIDTHS, Inception, check_width
 from unweave.quality.inception_weights import load_inception
-from unweave.quality.sets import Images, as_bytes, in_colour, watched
+from unweave.quality.sets import Images, as_bytes, batches, in_colour, watched
 
 __all__ = ["Extract", "Weights", "extract_inception", "inception_features", "of_all"]
 
@@ -56,7 +56,10 @@ def inception_features(
 
 
 def extract_inception(
-    features: int, weights: Weights, device: str | torch.device | None
+    features: int,
+    weights: Weights,
+    device: str | torch.device | None,
+    progress: bool = True,
 ) -> Extract:
     """What gives the features of the Inception network."""
     check_width(features)
@@ -67,7 +70,7 @@ def extract_inception(
     size = 8 if place.type == "cpu" else 256
 
     def extract(images: Images) -> Iterator[Tensor]:
-        for batch in watched(images, size):
+        for batch in (watched if progress else batches)(images, size):
             # TensorFloat-32, a GPU's default, is too coarse to compare with published values.
             with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 yield network(in_colour(as_bytes(batch.to(place))), features)

@@ -16,7 +16,13 @@ from unweave.quality.features import Extract, Weights, extract_inception
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images
 
-__all__ = ["Statistics", "fid", "frechet_distance", "statistics"]
+__all__ = [
+    "Statistics",
+    "fid",
+    "frechet_distance",
+    "frechet_distance_of_features",
+    "statistics",
+]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -142,6 +148,26 @@ def frechet_distance(first: Statistics, second: Statistics) -> float:
     spread = float(np.trace(first.covariance) + np.trace(second.covariance))
     common = np.linalg.svd(_root(first).T @ _root(second), compute_uv=False).sum()
     return max(shift + spread - 2 * float(common), 0.0)  # rounding may go below
+
+
+def frechet_distance_of_features(first: Any, second: Any) -> float:
+    """The distance of features `[N, d]` and `[N', d]`, quick where there are fewer than d of each.
+
+    With A the rows less their mean over √(N - 1), Σ = Aᵀ A, and tr (Σ1 Σ2)^½ is the sum of the
+    singular values of A1 A2ᵀ, which has as many rows as there are images.
+
+    Example:
+        >>> x = np.array([[0.0, 0, 1], [2, 0, 1]])
+        >>> round(frechet_distance_of_features(x, 2 * x + [[0, 1, 0]]), 12)
+        5.0
+    """
+    x, y = (np.asarray(side, np.float64) for side in (first, second))
+    if x.shape[1] != y.shape[1] or max(len(x), len(y)) >= x.shape[1] or min(len(x), len(y)) < 2:
+        return frechet_distance(Statistics.of(x), Statistics.of(y))
+    a, b = ((side - side.mean(0)) / np.sqrt(len(side) - 1) for side in (x, y))
+    shift = np.square(x.mean(0) - y.mean(0)).sum()
+    common = np.linalg.svd(a @ b.T, compute_uv=False).sum()
+    return max(float(shift + np.square(a).sum() + np.square(b).sum() - 2 * common), 0.0)
 
 
 def _root(statistics: Statistics) -> np.ndarray:

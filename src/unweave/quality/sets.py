@@ -29,8 +29,27 @@ def batches(images: Images, size: int) -> Iterator[Tensor]:
         for start in range(0, len(images), size):
             yield _checked(torch.as_tensor(images[start : start + size]))
     else:
-        for part in images:
-            yield from batches(part if isinstance(part, Tensor) else np.asarray(part), size)
+        yield from _regrouped(images, size)
+
+
+def _regrouped(parts: Iterable[Any], size: int) -> Iterator[Tensor]:
+    """Batches of `size` images from parts of any size, so that two sets stay in step."""
+    waiting: list[Tensor] = []
+    for part in parts:
+        for batch in batches(part if isinstance(part, Tensor) else np.asarray(part), size):
+            if waiting and (batch.shape[1:], batch.dtype) != (
+                waiting[0].shape[1:],
+                waiting[0].dtype,
+            ):
+                yield torch.cat(waiting)
+                waiting = []
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= size:
+                full, *rest = torch.cat(waiting).split(size)
+                yield full
+                waiting = rest
+    if waiting:
+        yield torch.cat(waiting)
 
 
 def watched(images: Images, size: int) -> Iterator[Tensor]:
@@ -45,9 +64,13 @@ def pairs(images: Images, others: Images, size: int) -> Iterator[tuple[Tensor, T
         if first is None or second is None:
             raise DataError("images are compared one by one, but one set has more than the other")
         if first.shape != second.shape:
+            unlike = first.shape[1:] != second.shape[1:]
+            reason = (
+                "so both need the same shape" if unlike else "but one set has more than the other"
+            )
             raise DataError(
-                "images are compared one by one, so both sets need the same shape, but got "
-                f"{list(first.shape)} and {list(second.shape)}"
+                f"images are compared one by one, {reason}: got {list(first.shape)} and "
+                f"{list(second.shape)}"
             )
         yield as_floats(first), as_floats(second)
 

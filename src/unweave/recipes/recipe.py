@@ -36,13 +36,17 @@ class Recipe:
         waits_for: What has to be written before it can be obtained here; empty if nothing.
         studies: By scale, what to train: the keys of a study file. All recipes of a paper should
             share them, so that the second recipe trains nothing.
+        settings: By scale, the arguments of `make`; `{"device": "cpu"}` among them says that it is
+            not meant for a GPU at any scale.
+        make: Trains and measures what is no study, and returns a table, which is kept.
         adds: Metrics that this recipe needs beyond those of its studies.
         extend: Adds to the study table what only models tell, such as how far they agree, or makes
             rows of it for their parts, such as latents; it is given the study's folder too.
-        obtain: Turns the study table into the published frame with a column `obtained` beside; an
-            empty table comes where nothing is trained. Without it a recipe is for reference.
+        obtain: Turns the study table, or what `make` returned, into the published frame
+            with a column `obtained` beside; an empty table comes where nothing is trained. Without
+            it a recipe is for reference.
         verdict: Says in sentences how far the obtained frame bears out the published one.
-        plot: Draws the figure from the study table into a file, `.svg` or `.png`.
+        plot: Draws the figure from the same table into a file, `.svg` or `.png`.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Recipe:
     published: Callable[[], pd.DataFrame]
     waits_for: str = ""
     studies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    make: Callable[..., pd.DataFrame] | None = None
     adds: tuple[str, ...] = ()
     extend: Callable[[pd.DataFrame, Path], pd.DataFrame] | None = None
     obtain: Callable[[pd.DataFrame], pd.DataFrame] | None = None
@@ -86,11 +92,23 @@ class Recipe:
         Args:
             scale: Of `SCALES`.
         """
-        if scale not in SCALES:
-            raise UnknownNameError("scale", scale, SCALES)
-        if self.waits_for:
-            raise RecipeError(f"{self.name} cannot be run yet: it waits for {self.waits_for}")
+        self._check(scale)
         if not self.studies:
             return None
         keys = dict(self.studies[scale])
         return {**keys, "metrics": [*keys["metrics"], *self.adds]}
+
+    def settings_at(self, scale: str) -> dict[str, Any] | None:
+        """The arguments of `make` at a scale; None where there is none.
+
+        Args:
+            scale: Of `SCALES`.
+        """
+        self._check(scale)
+        return None if self.make is None else dict(self.settings[scale])
+
+    def _check(self, scale: str) -> None:
+        if scale not in SCALES:
+            raise UnknownNameError("scale", scale, SCALES)
+        if self.waits_for:
+            raise RecipeError(f"{self.name} cannot be run yet: it waits for {self.waits_for}")

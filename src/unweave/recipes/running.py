@@ -1,4 +1,4 @@
-"""Running a recipe: its study, then its comparison, both kept in one folder."""
+"""Running a recipe: what it trains, then its comparison, both kept in one folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from unweave.recipes.recipe import Recipe, RecipeError
 if TYPE_CHECKING:
     from unweave.study import Study
 
-__all__ = ["Reproduction", "compare", "default_folder", "study_of", "train"]
+__all__ = ["Reproduction", "compare", "default_folder", "kept_table", "make", "study_of", "train"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,43 @@ def train(study: "Study", folder: Path, on: str = "here", progress: bool = True)
     return run(study, folder, on=on, progress=progress).table
 
 
+def kept_table(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame | None:
+    """What `make` found earlier with these very settings; None where there is nothing."""
+    file = _table_file(recipe, scale, folder)
+    if not file.exists():
+        return None
+    try:
+        table = pd.read_parquet(file)
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"{file} cannot be read; remove it to train again") from error
+    return table if table.attrs.get("settings") == recipe.settings_at(scale) else None
+
+
+def make(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame:
+    """Train what is no study, or read what came of it: `<slug>-<scale>.parquet` in the folder."""
+    from unweave.evaluation.files import write_table
+
+    table, settings = kept_table(recipe, scale, folder), recipe.settings_at(scale)
+    if table is not None:
+        return table
+    if recipe.make is None or settings is None:
+        raise RecipeError(f"{recipe.name} trains nothing of its own; it has a study or none")
+    table = recipe.make(**settings)
+    table.attrs["settings"] = settings
+    write_table(table, _table_file(recipe, scale, folder))
+    return table
+
+
+def _table_file(recipe: Recipe, scale: str, folder: Path) -> Path:
+    return folder / f"{recipe.slug}-{scale}.parquet"
+
+
 def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
-    """Compare a study table with what was published; save the comparison and the plot.
+    """Compare a table with what was published; save the comparison and the plot.
 
     Args:
         recipe: Which.
-        table: The study table; empty where nothing is trained.
+        table: The study table, or what `make` returned; empty where nothing is trained.
         folder: Where `<slug>.csv` and `<slug>.svg` are saved, in place of older ones.
     """
     from unweave.data.cache import whole_file

@@ -18,6 +18,7 @@ from unweave.show.prior_contours import prior_contours
 from unweave.show.reconstructions import reconstructions, samples
 from unweave.show.report import report
 from unweave.show.saving import save_figure
+from unweave.show.stages import stage_traversals, stages, swaps
 from unweave.show.subspaces import subspaces
 from unweave.show.training import kl_over_training, training
 from unweave.show.traversals import traversals
@@ -46,8 +47,11 @@ __all__ = [
     "report",
     "samples",
     "save_figure",
+    "stage_traversals",
+    "stages",
     "study_plots",
     "subspaces",
+    "swaps",
     "trade_off",
     "training",
     "traversals",

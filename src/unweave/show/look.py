@@ -48,6 +48,7 @@ class Seen:
         names: Of the K factors.
         prior: Whether the model has one; without it, the variance of means stands for the KL.
         method: The name of the model's.
+        called: The names of latents; by default their numbers.
     """
 
     means: np.ndarray
@@ -56,6 +57,11 @@ class Seen:
     names: Sequence[str] = ()
     prior: bool = True
     method: str = ""
+    called: Sequence[str] = ()
+
+    def name(self, latent: int) -> str:
+        """What a latent is called."""
+        return self.called[latent] if self.called else f"latent {latent}"
 
     @cached_property
     def amounts(self) -> np.ndarray:
@@ -117,7 +123,15 @@ def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Se
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)
     names = () if known is None else known.names
-    return Seen(means, logvars, factors, names, has_prior(model), model.config.method.name)
+    return Seen(
+        means,
+        logvars,
+        factors,
+        names,
+        has_prior(model),
+        model.config.method.name,
+        model.config.latent_names,
+    )
 
 
 def followed_factors(

@@ -58,7 +58,7 @@ def polarised(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
         panel.plot(ends, [y, y], color=colour, linewidth=1, zorder=1)
         panel.scatter(ends[:1], [y], s=22, facecolor="white", edgecolor=colour, zorder=2)
         panel.scatter(ends[1:], [y], s=22, color=colour, zorder=3)
-    names = [f"latent {latent}, {kinds[latent]}" for latent in seen.order]
+    names = [f"{seen.name(latent)}, {kinds[latent]}" for latent in seen.order]
     panel.set_yticks(range(len(names)), names, fontsize=SMALL)
     panel.invert_yaxis()
     panel.axvline(1, color=GREY, linewidth=0.6, linestyle=":", zorder=0)

@@ -142,7 +142,7 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     for r, (row, latent) in enumerate(zip(axes, latents, strict=True)):
         image = row[0].imshow(maps[latent], SEQUENTIAL, vmin=-limit, vmax=limit)
         row[0].set(xticks=[], yticks=[], aspect="auto", box_aspect=1)
-        label = [f"latent {latent}", *(f"→ {name}" for name in seen.follows[latent][:1])]
+        label = [seen.name(latent), *(f"→ {name}" for name in seen.follows[latent][:1])]
         ink = INK if seen.active[latent] else FAINT
         row[0].set_ylabel("\n".join(label), fontsize=TEXT, color=ink)
         for panel, k in zip(row[1:], layout.others, strict=True):

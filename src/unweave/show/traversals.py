@@ -94,5 +94,5 @@ def _row(model: "Model", seen: Seen, code: np.ndarray, latent: int, values: np.n
     codes[:, latent] = values
     pictures = pictures_of(model.decode(codes))
     if not seen.active[latent]:
-        return Row(pictures, f"latent {latent}", "unused", faint=True)
+        return Row(pictures, seen.name(latent), "unused", faint=True)
     return Row(pictures, *label_of(seen, latent), end=f"{seen.amounts[latent]:.2f}")

@@ -179,4 +179,4 @@ def label_of(seen: Seen, latent: int) -> tuple[str, str]:
     followed = seen.follows[latent]
     words = " + ".join(followed[:2]) + (" …" if len(followed) > 2 else "")
     words = words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
-    return f"latent {latent}", f"→ {words}" if words else ""
+    return seen.name(latent), f"→ {words}" if words else ""

@@ -261,6 +261,12 @@ class Ledger:
                 kinds.setdefault(kind, []).append(run)
         return kinds
 
+    def state(self, run: str) -> str:
+        """What has become of a run; `"unknown"` where it was never planned."""
+        with self._open() as connection:
+            row = connection.execute("SELECT state FROM runs WHERE run = ?", (run,)).fetchone()
+        return "unknown" if row is None else str(row[0])
+
     def busy(self) -> bool:
         """Whether some run has still to be trained or scored."""
         with self._open() as connection:

@@ -8,7 +8,8 @@ import pandas as pd
 
 from unweave.data.cache import whole_file
 from unweave.evaluation.kept import origin_text
-from unweave.methods import METHODS
+from unweave.fleet.config import Config
+from unweave.methods import EVERY
 from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
 from unweave.study.ledger import Ledger, summary
 from unweave.study.remote import open_store
@@ -88,6 +89,7 @@ def table_of(
     varied = _varied([config["method"] for _, _, config, _ in rows])
     several = _several([{n: config[n] for n in SETTINGS} for _, _, config, _ in rows])
     rates = _several([config["optimiser"] for _, _, config, _ in rows])
+    chained = any("first" in config for _, _, config, _ in rows)
     frame = pd.DataFrame(
         [
             {
@@ -98,6 +100,7 @@ def table_of(
                 **_settings(config["method"]),
                 **{n: config[n] for n in several},
                 **{f"optimiser.{n}": config["optimiser"][n] for n in rates},
+                **({"first": _first(config)} if chained else {}),
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
@@ -110,6 +113,11 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _first(config: Mapping[str, Any]) -> str | None:
+    """The run that another builds on."""
+    return Config.from_dict(config["first"]).hash if "first" in config else None
 
 
 def _several(settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -138,7 +146,7 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
                 fields.setdefault(name, set()).add(value)
     chosen = {}
     for method_name, fields in values.items():
-        known = METHODS[method_name].stackable() if method_name in METHODS else tuple(fields)
+        known = EVERY[method_name].stackable() if method_name in EVERY else tuple(fields)
         varying = [name for name in known if len(fields.get(name, ())) > 1]
         chosen[method_name] = next(iter([*varying, *known]), "")
     return chosen

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Self
 import torch
 
 from unweave.errors import UnweaveError
+from unweave.evaluation.apply import apply
 from unweave.evaluation.codes import Posteriors, encode
-from unweave.evaluation.evaluate import apply
 from unweave.evaluation.kept import Outcome, keep
 from unweave.fleet.config import Config
 from unweave.fleet.models import load
@@ -129,7 +129,7 @@ class Scorer:
             model = load(self.store.runs / config.hash, self.device)
             codes = encode(model, data, SEED)
             # Those that compare images need the decoder, which is here.
-            here = [w for w in missing if w.metric.needs == "images"]
+            here = [w for w in missing if w.metric.of_images]
             trouble = self._keep(config, here, _score(_names(here), codes))
             there = [w for w in missing if w not in here]
             spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
@@ -242,7 +242,8 @@ def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> "list[Outcom
     said: list[Outcome | _Trouble] = []
     for name, sampled in names:
         try:
-            said.append(apply(METRICS[name], codes, 0, sampled))
+            outcome = apply(METRICS[name], codes, 0, sampled)
+            said.append(_Trouble(outcome.error) if outcome.passing else outcome)
         except Exception as error:  # one metric's trouble is its own
             said.append(_Trouble(sentence(error)))
     return said

@@ -19,24 +19,20 @@ import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import loading, remember
-from unweave.errors import UnknownNameError, UnweaveError
+from unweave.errors import UnknownNameError
 from unweave.evaluation.choice import choose
 from unweave.fleet.config import Config
-from unweave.methods import METHODS, Method
-from unweave.methods.base import each_value
 from unweave.nets.adam import Adam
+from unweave.study.entries import Entry, StudyFileError, check_settings, read_entries, runs_of
 
 __all__ = ["Source", "Study", "StudyFileError", "read"]
 
-OWN = {"method", "data", "seed", "steps"}
-"""Of a `Config`, what studies say elsewhere than in their settings."""
 CHANGES = {
     "slice": "a mapping of factors to the classes that stay",
     "leave_out": "a mapping of factors to the classes that go",
@@ -47,10 +43,6 @@ FILES = ("factors", "path", "picture")
 """Options of loading that are files."""
 EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 """Numbers that YAML takes for text."""
-
-
-class StudyFileError(UnweaveError):
-    """A study that cannot be understood."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,9 @@ class Study:
     """A grid of runs and what to measure of each.
 
     Args:
-        methods: By name, the grid of each: one value or several for each of its fields.
+        methods: By name, the grid of each: one value or several for each of its fields; several
+            grids as a list. Beside fields a grid may have `settings` and `steps` in place of the
+            study's, and a second stage needs `first`: see `unweave.study.entries`.
         data: Data sets: names, or mappings with `load`, options of loading, `name`, and `slice`,
             `leave_out` or `correlate`.
         name: What the study is called.
@@ -181,8 +175,6 @@ class Study:
             if getattr(self, name):
                 choose(getattr(self, name))
         object.__setattr__(self, "settings", self.settings or {})
-        if not isinstance(self.settings, Mapping):
-            raise StudyFileError(f"settings are a mapping of names, but got {self.settings!r}")
         self._runs_on(())
 
     @cached_property
@@ -192,14 +184,9 @@ class Study:
         return [Source.of(said) for said in cast(list[Any], [self.data] if single else self.data)]
 
     @cached_property
-    def grid(self) -> list[Method]:
+    def entries(self) -> list[Entry]:
         """Every method with every combination of its values."""
-        return [
-            one
-            for name, said in self.methods.items()
-            for values in (said if isinstance(said, list | tuple) else [said or {}])
-            for one in _method(name, values).grid()
-        ]
+        return read_entries(self.methods)
 
     def runs(self) -> list[Config]:
         """All runs: data by data, method by method, seeds fastest."""
@@ -210,30 +197,8 @@ class Study:
         return self._runs_on(source.origin)
 
     def _runs_on(self, origin: tuple[Any, ...]) -> list[Config]:
-        seeds = self._seeds()
-        settings = dict(self.settings)
-        for name in settings:
-            known = {f.name for f in dataclasses.fields(Config)} - OWN
-            if name not in known:
-                raise UnknownNameError("setting", name, sorted(known))
-        each = {name: each_value(value) for name, value in settings.items()}
-        for name, values in each.items():
-            if not values:
-                raise StudyFileError(f"the setting {name} needs at least one value")
-        if "optimiser" in each:
-            each["optimiser"] = [_optimiser(said) for said in each["optimiser"]]
-        configs = [
-            Config(
-                method=method,
-                data=origin,
-                seed=seed,
-                steps=self.steps,
-                **dict(zip(each, values, strict=True)),
-            )
-            for values in product(*each.values())
-            for method in self.grid
-            for seed in seeds
-        ]
+        each = check_settings(self.settings)
+        configs = runs_of(self.entries, each, self._seeds(), self.steps, origin)
         if not configs:
             raise StudyFileError("a study needs at least one seed")
         if len({config.hash for config in configs}) != len(configs):
@@ -332,33 +297,6 @@ def _loader(load: str) -> Any:
     from unweave.data.own import from_path
 
     return partial(from_path, load) if load not in DATASETS else DATASETS[load].function()
-
-
-def _method(name: str, values: Any) -> Method:
-    key = name.replace("-", "_").lower()
-    if key not in METHODS:
-        raise UnknownNameError("method", name, METHODS)
-    if not isinstance(values, Mapping):
-        raise StudyFileError(
-            f"the grid of {name} is a mapping of its settings, but got {values!r}"
-        )
-    known = [f.name for f in dataclasses.fields(METHODS[key])]
-    for setting in values:
-        if setting not in known:
-            raise UnknownNameError(f"setting of {name}", str(setting), known)
-    return METHODS[key](**values)
-
-
-def _optimiser(said: Any) -> Adam:
-    if isinstance(said, Adam):
-        return said
-    if not isinstance(said, Mapping):
-        raise StudyFileError(f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {said!r}")
-    known = {f.name for f in dataclasses.fields(Adam)}
-    for name in said:
-        if name not in known:
-            raise UnknownNameError("setting of the optimiser", name, sorted(known))
-    return Adam(**said)
 
 
 def _plain(said: Any) -> Any:

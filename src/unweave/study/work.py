@@ -36,6 +36,8 @@ BEAT_SECONDS = 10.0
 WAIT_SECONDS = 0.5
 TABLE_SHARE = 0.02
 """How much of the time writing the table may take."""
+LOST = ("diverged", "failed")
+"""States of runs on which no other can build."""
 
 
 class NoRoomError(UnweaveError):
@@ -226,7 +228,7 @@ class Work:
 
     def _claim(self) -> list[Config]:
         """The next fleet: one that was interrupted, or else of what takes longest."""
-        kinds = self.ledger.open_runs()
+        kinds = self._ready(self.ledger.open_runs())
         if not kinds:
             return []
         free = {run for runs in kinds.values() for run in runs}
@@ -246,6 +248,26 @@ class Work:
                 if claimed:
                     return self._configs(claimed)
         return []
+
+    def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Without second stages whose first is not trained; where it never will be, they fail."""
+        ready = {}
+        for kind, runs in kinds.items():
+            firsts = {} if self._configs(runs[:1])[0].first is None else self._firsts(runs)
+            lost = [run for run, first in firsts.items() if self.ledger.state(first) in LOST]
+            if lost:
+                reason = UnweaveError("the model that it builds on has diverged or failed")
+                self._fail(self.ledger.claim(self.worker, lost), reason)
+            waiting = {*lost, *(run for run, first in firsts.items() if not self.store.has(first))}
+            left = [run for run in runs if run not in waiting]
+            if left:
+                ready[kind] = left
+        return ready
+
+    def _firsts(self, runs: Sequence[str]) -> dict[str, str]:
+        """The runs that second stages build on."""
+        firsts = [(config.hash, config.first) for config in self._configs(runs)]
+        return {run: first.hash for run, first in firsts if first is not None}
 
     def _share(self, runs: Sequence[str], size: int, kinds: Any) -> int:
         """How many runs to take: as even fleets as fit, and enough left for other workers."""
@@ -284,7 +306,7 @@ class Work:
         try:
             data = self.sources.open(configs[0])
             self._demand_room(configs, data.shape)
-            self.store.bring(runs)
+            self.store.bring([*runs, *self._firsts(runs).values()])
             self.store.bring_checkpoint(runs)
             self._announce(configs)
             train_runs(

@@ -428,3 +428,34 @@ def test_without_data_it_starts_from_the_prior_and_says_so(page, colours):
         drawn = changed(page, lambda: page.get_by_role("button", name="A: random code").click())
         assert np.abs(drawn).min() > 0
         page.goto("about:blank")  # so that it asks for nothing more when the server ends
+
+
+@pytest.fixture(scope="module")
+def staged(fleet, sprites):
+    """A model of two stages over the first."""
+    quick = {"steps": 2, "batch": 4, "latents": 3, "progress": False}
+    method = uw.methods.MSVAE()
+    return uw.train(method, sprites, first=fleet[0], architecture="small_dcgan", **quick)[0]
+
+
+def test_a_stage_is_taken_from_the_other_picture_as_a_whole(page, staged):
+    with running([staged]) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        page.wait_for_selector("#walk[data-latent]")
+        names = {row.text_content() for row in page.locator("#latents .name").all()}
+        assert names == {*(f"C{k}" for k in range(5)), *(f"Z{k}" for k in range(3))}
+        a, b = codes_of(page)["A"], codes_of(page)["B"]
+        assert a[5:] != b[5:]
+        of_z = page.get_by_role("button", name="Z from B")
+        mixed = changed(page, of_z.click)
+        assert mixed == [*a[:5], *b[5:]]
+        np.testing.assert_array_equal(grey(page), decoded(staged, mixed))
+        of_c = page.get_by_role("button", name="C from B")
+        assert changed(page, of_c.click) == b
+        assert changed(page, of_z.click) == [*b[:5], *a[5:]]
+
+
+def test_models_of_one_stage_have_no_buttons_for_stages(explorer):
+    assert explorer.locator("#stages").is_hidden()
+    assert explorer.locator("#stages button").count() == 0

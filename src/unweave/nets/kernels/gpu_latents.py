@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["gradients", "sample_and_kl"]
+__all__ = ["gradients", "rows_of", "sample_and_kl"]
 
 BLOCK = 512
 
@@ -26,7 +26,7 @@ class _SampleAndKL(torch.autograd.Function):
     def forward(context: Any, mu: Tensor, logvar: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         context.save_for_backward(mu, logvar, noise)
         z, kl = mu.new_empty(mu.shape), mu.new_empty(mu.shape[:-1])
-        tensors = [_rows(mu), _rows(logvar), _rows(noise)]
+        tensors = [rows_of(mu), rows_of(logvar), rows_of(noise)]
         _launch(_forward_kernel, tensors, z, kl)
         return z, kl
 
@@ -46,12 +46,12 @@ def gradients(
 ) -> tuple[Tensor, Tensor]:
     """∂ / ∂μ and ∂ / ∂ log σ² of Σ z of_z + Σ KL of_kl."""
     of_mu, of_logvar = mu.new_empty(mu.shape), logvar.new_empty(mu.shape)
-    tensors = [_rows(mu), _rows(logvar), _rows(noise), _rows(of_z)]
+    tensors = [rows_of(mu), rows_of(logvar), rows_of(noise), rows_of(of_z)]
     _launch(_backward_kernel, tensors, of_kl.contiguous(), of_mu, of_logvar)
     return of_mu, of_logvar
 
 
-def _rows(tensor: Tensor) -> Tensor:
+def rows_of(tensor: Tensor) -> Tensor:
     """`[..., d]` as `[rows, d]`; half of an encoder's output is not copied for it."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     return rows if rows.stride(1) == 1 else rows.contiguous()

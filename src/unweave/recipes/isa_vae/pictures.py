@@ -13,6 +13,7 @@ from unweave.recipes.frames import claims, shown
 from unweave.recipes.isa_vae.studies import SPRITES
 from unweave.recipes.isa_vae.trade_off import MIG, score_of
 from unweave.recipes.recipe import Recipe
+from unweave.recipes.trained import Trained
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -94,18 +95,13 @@ def representative(table: pd.DataFrame) -> str:
 
 def extend_8_16(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Draws traversals and maps of positions of each method's representative; the table itself."""
-    from unweave.fleet.models import load
-    from unweave.study.sources import Sources
-    from unweave.study.store import Store
-
-    store = Store(folder)
-    sources = Sources(store)
+    trained = Trained(folder)
     scored = score_of(table[table["state"] == "scored"])
     for method, rows in scored.groupby("method"):
         nearest = (rows["strength"] - PICTURED).abs()
         run = representative(rows[nearest == nearest.min()])
-        model = load(store.runs / run)
-        _draw(model, sources.open(model.config), folder / PICTURES, str(method))
+        model = trained.model(run)
+        _draw(model, trained.data(model), folder / PICTURES, str(method))
     return table
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
+from unweave.recipes.trained import Trained
 from unweave.recipes.vae_ensemble.alignment import (
     IN_USE,
     LEARNED,
@@ -25,7 +26,6 @@ from unweave.recipes.vae_ensemble.models import (
     ORIGINAL,
     WITHOUT_ALIGNMENT,
     WITHOUT_CROSS,
-    Trained,
     kinds,
     scored,
 )

@@ -12,14 +12,8 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
-from unweave.recipes.vae_ensemble.models import (
-    ENSEMBLE,
-    ORIGINAL,
-    Trained,
-    computed_once,
-    name_of,
-    scored,
-)
+from unweave.recipes.trained import Trained, computed_once
+from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, name_of, scored
 from unweave.recipes.vae_ensemble.studies import LARGEST_GAMMA, SINGLE, STUDIES
 
 if TYPE_CHECKING:

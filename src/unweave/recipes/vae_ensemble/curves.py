@@ -12,6 +12,7 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
+from unweave.recipes.trained import Trained
 from unweave.recipes.vae_ensemble import studies
 from unweave.recipes.vae_ensemble.alignment import (
     LEARNED,
@@ -20,7 +21,7 @@ from unweave.recipes.vae_ensemble.alignment import (
     distances_of,
     zero_distances,
 )
-from unweave.recipes.vae_ensemble.models import APART, ORIGINAL, Trained, scored
+from unweave.recipes.vae_ensemble.models import APART, ORIGINAL, scored
 
 __all__ = ["FIGURE_6", "FIGURE_7"]
 

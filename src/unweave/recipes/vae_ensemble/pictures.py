@@ -11,13 +11,8 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
-from unweave.recipes.vae_ensemble.models import (
-    ENSEMBLE,
-    ORIGINAL,
-    Trained,
-    computed_once,
-    scored,
-)
+from unweave.recipes.trained import Trained, computed_once
+from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, scored
 from unweave.recipes.vae_ensemble.studies import COLOUR, LARGEST_GAMMA, STUDIES
 
 if TYPE_CHECKING:

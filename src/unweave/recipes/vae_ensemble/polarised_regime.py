@@ -12,14 +12,9 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe, RecipeError
+from unweave.recipes.trained import Trained, computed_once
 from unweave.recipes.vae_ensemble import studies
-from unweave.recipes.vae_ensemble.models import (
-    ENSEMBLE,
-    ORIGINAL,
-    Trained,
-    computed_once,
-    scored,
-)
+from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, scored
 
 __all__ = ["FIGURES_9_10", "FIGURE_3"]
 

@@ -6,15 +6,8 @@ import pandas as pd
 
 from unweave.recipes.frames import from_table
 from unweave.recipes.recipe import Recipe, RecipeError
-from unweave.recipes.vae_ensemble.models import (
-    ENSEMBLE,
-    ORIGINAL,
-    STOPPED,
-    Trained,
-    computed_once,
-    kinds,
-    scored,
-)
+from unweave.recipes.trained import Trained, computed_once
+from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, STOPPED, kinds, scored
 from unweave.recipes.vae_ensemble.studies import STUDIES
 from unweave.recipes.words import counted, ordering
 

@@ -101,7 +101,8 @@ def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[
 
 
 # A step of an ensemble takes 0.13, 0.26, 0.44 and 0.65 ms for n = 2 to 5 on an H200, 1.5 for
-# n = 8, 5.9 for n = 16 (benchmarks/results/ensemble_h200.json).
+# n = 8, 5.9 for n = 16 (benchmarks/results/ensemble_h200.json), in large fleets. Minutes below are
+# by that; six ensembles in a fleet, start included, took twice as long.
 STUDIES: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble", "smoke", _scores([2, 3], [1, 10], controls=[2])),
     # 72 models, 36 of them ensembles with γ = 1, 5 and 10: 8 minutes.

@@ -120,6 +120,10 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             "place": place,
             "shape": opened.model.shape,
             "latents": opened.model.config.code_size,
+            "stages": [
+                {"name": name, "latents": list(own)}
+                for name, own in opened.model.config.stages.items()
+            ],
             "activity": activity.values.tolist(),
             "measure": activity.measure,
             "threshold": activity.threshold,

@@ -56,6 +56,7 @@ LABELS = {
     "sap": "SAP",
     "irs": "IRS",
     "elbo": "ELBO",
+    "fid": "FID",
     "mig_density": "MIG (densities)",
     "mig_sup": "MIG-sup",
     "jemmig": "JEMMIG",
@@ -116,6 +117,10 @@ SAYS = {
     "prior. Far below 0 they are used.",
     "elbo": "The lower bound of the log-likelihood, in nats: how well images are reconstructed "
     "less what the codes cost.",
+    "pixel_error": "How far a reconstructed image is from the image: the mean squared difference "
+    "of pixels, whose values are in 0 … 1.",
+    "fid": "How far the reconstructed images are from the images, as sets, seen by a network that "
+    "knows objects. Compare values of equally many images only.",
     "mig_density": "MIG with the densities of codes in place of histograms.",
     "mig_sup": "For each latent: by how much does the factor it knows most about beat the second?",
     "jemmig": "As MIG, but a latent that also knows other things pays for it.",

@@ -1,7 +1,7 @@
 // The page: what is shown, and what happens when something is touched.
 
 import { explain, listen } from "./keys.js";
-import { Latents, number, RANGE } from "./latents.js";
+import { Latents, nameOf, number, RANGE } from "./latents.js";
 import { ModelList, title } from "./models.js";
 import { draw, fromBase64, nth } from "./pictures.js";
 import { saveJson, savePicture, saveTable } from "./saving.js";
@@ -122,6 +122,29 @@ const latents = new Latents($("latents"), $("latent-template"), {
   },
 });
 
+/** One button per stage, where there are several: all of its latents from B, or back from A. */
+function showStages() {
+  const several = model.stages.length > 1;
+  $("stages").hidden = !several;
+  $("stages").replaceChildren(
+    ...(several ? model.stages : []).map(({ name, latents: own }) => {
+      const button = document.createElement("button");
+      button.textContent = `${name} from B`;
+      button.title = `All latents of ${name} from picture B, or back from A`;
+      button.dataset.stage = name;
+      button.addEventListener(
+        "click",
+        byHand(() => {
+          const there = own.every((latent) => code[latent] === slots.B.code[latent]);
+          const source = slots[there ? "A" : "B"].code;
+          show(code.map((value, latent) => (own.includes(latent) ? source[latent] : value)));
+        }),
+      );
+      return button;
+    }),
+  );
+}
+
 const randomCode = (latents = model.latents) =>
   Array.from({ length: latents }, () => {
     const radius = Math.sqrt(-2 * Math.log(1 - Math.random()));
@@ -150,7 +173,7 @@ const walker = new Newest((key) =>
 );
 
 function walkLater() {
-  $("walk-title").textContent = `Latent z${focused}, all else the same`;
+  $("walk-title").textContent = `Latent ${nameOf(model, focused)}, all else the same`;
   let nearest = 0;
   walkValues.forEach((value, k) => {
     if (Math.abs(value - code[focused]) < Math.abs(walkValues[nearest] - code[focused])) nearest = k;
@@ -257,7 +280,7 @@ const fill = byHand((letter, origin) => {
 
 function place(letter, slot) {
   const within = clipped(slot.code);
-  const cut = slot.code.flatMap((value, k) => (value === within[k] ? [] : [`z${k} is ${number(value, 1)}`]));
+  const cut = slot.code.flatMap((value, k) => (value === within[k] ? [] : [`${nameOf(model, k)} is ${number(value, 1)}`]));
   slots[letter] = { ...slot, code: within, encoded: slot.code };
   if (cut.length) slots[letter].far = slot.far = `${cut.join(", ")}: shown at the end of the scale.`;
   const part = $(`slot-${letter.toLowerCase()}`);
@@ -312,6 +335,7 @@ const choose = byHand((wanted) => {
     for (const letter of ["A", "B"]) place(letter, filled[letter]);
     describe();
     latents.show(model, limits.reach);
+    showStages();
     latents.focus((focused = latents.firstLatent));
     hide();
     if (hadFocus) latents.slider(focused).focus();

@@ -4,6 +4,13 @@ export const RANGE = 3;
 const minus = (text) => text.replace("-", "−");
 export const number = (value, digits = 2) => minus(value.toFixed(digits));
 
+/** z3; where a model has several stages C3, or Z0 for the first of the second. */
+export function nameOf(model, latent) {
+  if (model.stages.length < 2) return `z${latent}`;
+  const stage = model.stages.find(({ latents }) => latents.includes(latent));
+  return `${stage.name}${latent - stage.latents[0]}`;
+}
+
 /** Build the rows; calls back with what the user does. */
 export class Latents {
   #list;
@@ -29,13 +36,14 @@ export class Latents {
   }
 
   #row(model, latent, most) {
+    const name = nameOf(model, latent);
     const item = this.#template.content.firstElementChild.cloneNode(true);
     const activity = model.activity[latent];
     const active = activity > model.threshold;
     const unit = model.measure === "KL" ? "nats" : "spread";
     item.dataset.latent = latent;
     item.classList.toggle("inactive", !active);
-    item.querySelector(".name").textContent = `z${latent}`;
+    item.querySelector(".name").textContent = name;
     item.querySelector(".bar").style.setProperty("--part", activity / most);
     const amount = item.querySelector(".amount");
     amount.textContent = active ? activity.toFixed(2) : "inactive";
@@ -49,7 +57,7 @@ export class Latents {
     item.addEventListener("pointerdown", () => this.#on.focus(latent));
     const fromB = item.querySelector(".from-b input");
     fromB.setAttribute("aria-label", `Take latent ${latent} from picture B`);
-    item.querySelector(".from-b").title = `z${latent} from B (b)`;
+    item.querySelector(".from-b").title = `${name} from B (b)`;
     fromB.addEventListener("change", () => this.#on.swap(latent, fromB.checked));
     const parts = { item, slider, fromB, output: item.querySelector("output") };
     parts.marks = { A: item.querySelector(".mark.a"), B: item.querySelector(".mark.b") };

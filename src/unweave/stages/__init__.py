@@ -1,0 +1,1 @@
+"""Models in stages: each adds what the one before leaves out."""

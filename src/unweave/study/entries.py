@@ -1,0 +1,200 @@
+"""What a study says of its methods: their grids, and settings of their own where they have any.
+
+Methods:
+      beta_tc_vae: [{beta: [1, 4]}, {beta: 4, settings: {latents: 15}}]
+      ms_vae: {first: beta_tc_vae, steps: 20000, settings: {latents: 5, batch: 32}}
+
+Besides the fields of the method an entry may have `settings` and `steps`, in place of those of the
+study, and `first`, on whose runs a second stage builds: names of methods of the study, or a grid
+as here, which is trained for it.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.fleet.config import Config
+from unweave.methods import EVERY, Method
+from unweave.methods.base import each_value
+from unweave.nets.adam import Adam
+
+__all__ = ["Entry", "StudyFileError", "check_settings", "read_entries", "runs_of"]
+
+OWN = {"method", "data", "seed", "steps", "first"}
+"""Of a `Config`, what studies say elsewhere than in their settings."""
+BESIDE = ("settings", "steps", "first")
+"""What an entry may have besides the fields of its method."""
+OF_THE_FIRST = ("architecture", "latents", "init")
+"""Settings of a study that a second stage does not share."""
+
+
+class StudyFileError(UnweaveError):
+    """A study that cannot be understood."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method with one combination of its values.
+
+    Args:
+        method: The method.
+        settings: Its own settings, each with one value or several.
+        steps: Its own number of steps; None for that of the study.
+        first: What it builds on: names of methods, or entries of its own.
+    """
+
+    method: Method
+    settings: Mapping[str, list[Any]] = field(default_factory=dict)
+    steps: int | None = None
+    first: Sequence["str | Entry"] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is trained as the study says."""
+        return not self.settings and self.steps is None
+
+
+def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
+    """Every method with every combination of its values."""
+    return [
+        entry
+        for name, said in methods.items()
+        for values in (said if isinstance(said, list | tuple) else [said or {}])
+        for entry in _entries(name, values)
+    ]
+
+
+def _entries(name: str, values: Any) -> Iterator[Entry]:
+    key = name.replace("-", "_").lower()
+    if key not in EVERY:
+        raise UnknownNameError("method", name, EVERY)
+    if not isinstance(values, Mapping):
+        raise StudyFileError(
+            f"the grid of {name} is a mapping of its settings, but got {values!r}"
+        )
+    fields = [f.name for f in dataclasses.fields(EVERY[key])]
+    for setting in values:
+        if setting not in (*fields, *BESIDE):
+            raise UnknownNameError(f"setting of {name}", str(setting), [*fields, *BESIDE])
+    settings = check_settings(values.get("settings") or {})
+    first = _first(name, values.get("first"))
+    if EVERY[key].needs_first and not first:
+        raise StudyFileError(
+            f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
+        )
+    grid = {n: value for n, value in values.items() if n not in BESIDE}
+    for method in EVERY[key](**grid).grid():
+        yield Entry(method, settings, values.get("steps"), first)
+
+
+def _first(name: str, said: Any) -> Sequence[str | Entry]:
+    if said is None:
+        return ()
+    if isinstance(said, Mapping):
+        return read_entries(said)
+    names = each_value(said)
+    for one in names:
+        if not isinstance(one, str):
+            raise StudyFileError(f"what {name} builds on is a method's name, but got {one!r}")
+    return [one.replace("-", "_").lower() for one in names]
+
+
+def check_settings(said: Any) -> dict[str, list[Any]]:
+    """Settings of runs, each with a list of its values."""
+    if not isinstance(said, Mapping):
+        raise StudyFileError(f"settings are a mapping of names, but got {said!r}")
+    known = {f.name for f in dataclasses.fields(Config)} - OWN
+    for name in said:
+        if name not in known:
+            raise UnknownNameError("setting", name, sorted(known))
+    each = {name: each_value(value) for name, value in said.items()}
+    for name, values in each.items():
+        if not values:
+            raise StudyFileError(f"the setting {name} needs at least one value")
+    if "optimiser" in each:
+        each["optimiser"] = [_optimiser(one) for one in each["optimiser"]]
+    return each
+
+
+def _optimiser(said: Any) -> Adam:
+    if isinstance(said, Adam):
+        return said
+    if not isinstance(said, Mapping):
+        raise StudyFileError(f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {said!r}")
+    known = {f.name for f in dataclasses.fields(Adam)}
+    for name in said:
+        if name not in known:
+            raise UnknownNameError("setting of the optimiser", name, sorted(known))
+    return Adam(**said)
+
+
+def runs_of(
+    entries: Sequence[Entry],
+    settings: Mapping[str, Sequence[Any]],
+    seeds: Sequence[int],
+    steps: int,
+    data: tuple[Any, ...],
+) -> list[Config]:
+    """The runs of a study on one data set: settings slowest, then methods, seeds fastest.
+
+    A second stage has a run for each that it builds on, with its seed.
+    """
+    found: list[Config] = []
+    for shared in _combinations(settings):
+        here: list[tuple[Config, bool]] = []
+        for entry in entries:
+            here += _runs_of_entry(entry, shared, seeds, steps, data, here)
+        found += [config for config, _ in here]
+    if any(entry.first or not entry.plain for entry in entries):
+        return list({config.hash: config for config in found}.values())
+    return found
+
+
+def _runs_of_entry(
+    entry: Entry,
+    shared: Mapping[str, Any],
+    seeds: Sequence[int],
+    steps: int,
+    data: tuple[Any, ...],
+    before: Sequence[tuple[Config, bool]],
+) -> list[tuple[Config, bool]]:
+    """The runs of one entry, and whether each is trained as the study says."""
+    found: list[tuple[Config, bool]] = []
+    firsts: list[Config | None] = [None]
+    if entry.first:
+        shared_here = {n: v for n, v in shared.items() if n not in OF_THE_FIRST}
+        own = [one for one in entry.first if isinstance(one, Entry)]
+        names = [one for one in entry.first if isinstance(one, str)]
+        for one in own:
+            found += _runs_of_entry(one, shared, seeds, steps, data, before)
+        named = [config for config, plain in before if plain and config.method.name in names]
+        missing = set(names) - {config.method.name for config in named}
+        if missing:
+            raise StudyFileError(
+                f"{entry.method.name} builds on {sorted(missing)[0]}, which must stand before it "
+                "in the study, without settings of its own"
+            )
+        firsts = [*named, *(config for config, _ in found)]
+    else:
+        shared_here = dict(shared)
+    for own_settings in _combinations(entry.settings):
+        for first in firsts:
+            for seed in seeds if first is None else [first.seed]:
+                config = Config(
+                    method=entry.method,
+                    data=data,
+                    seed=seed,
+                    steps=steps if entry.steps is None else entry.steps,
+                    first=first,
+                    **{**shared_here, **own_settings},
+                )
+                found.append((config, entry.plain or bool(entry.first)))
+    return found
+
+
+def _combinations(settings: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in product(*settings.values()):
+        yield dict(zip(settings, values, strict=True))

@@ -1,0 +1,142 @@
+"""Entries of a study: settings of their own, and second stages over the runs of others."""
+
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.study import Study, load, run
+from unweave.study.ledger import Worker
+from unweave.study.work import Work, prepare
+
+SLICE = {"shape": 0, "scale": 5, "orientation": 0, "posX": [0, 10, 20, 31], "posY": [0, 15, 31]}
+SPRITES = {"load": "dsprites", "slice": SLICE}
+SECOND = {"architecture": "small_dcgan", "latents": 2}
+
+
+def study(methods, **keys):
+    settings = {"batch": 4, **keys.pop("settings", {})}
+    return Study(
+        data=[SPRITES], methods=methods, steps=3, metrics=["mig"], settings=settings, **keys
+    )
+
+
+def go(of, folder, **options):
+    return run(of, folder, progress=False, scorers=0, **options)
+
+
+def test_an_entry_has_settings_and_steps_of_its_own():
+    grids = [{"beta": [1, 4]}, {"beta": 4, "steps": 7, "settings": {"latents": [3, 5]}}]
+    runs = study({"beta_vae": grids}, seeds=2).runs()
+    found = [(r.method.beta, r.latents, r.steps, r.seed) for r in runs]
+    assert found == [
+        *((beta, 10, 3, seed) for beta in (1, 4) for seed in (0, 1)),
+        *((4, latents, 7, seed) for latents in (3, 5) for seed in (0, 1)),
+    ]
+    assert {r.batch for r in runs} == {4}
+
+
+def test_a_second_stage_has_a_run_for_each_that_it_builds_on():
+    grids = {
+        "beta_tc_vae": [{"beta": [1, 4]}, {"beta": 4, "settings": {"latents": 12}}],
+        "ms_vae": {"first": "beta-tc-vae", "beta": [1, 2], "settings": SECOND},
+    }
+    of = study(grids, seeds=2, settings={"architecture": "conv4x4", "latents": 6})
+    second = [r for r in of.runs() if r.method.name == "ms_vae"]
+    found = [(r.method.beta, r.first.method.beta, r.seed, r.first.seed) for r in second]
+    assert found == [(z, c, s, s) for z in (1, 2) for c in (1, 4) for s in (0, 1)]
+    assert {r.first.latents for r in second} == {6}
+    assert {(r.architecture, r.first.architecture) for r in second} == {("small_dcgan", "conv4x4")}
+    assert Study.from_dict(of.to_dict()).runs() == of.runs()
+
+
+def test_what_is_trained_for_a_second_stage_alone_is_trained_once():
+    first = {"beta_vae": {"beta": 4, "settings": {"latents": 5}}}
+    grids = {
+        "ms_vae": [
+            {"first": first, "settings": SECOND},
+            {"first": first, "condition": "code", "settings": SECOND},
+            {"first": {"beta_vae": {"beta": 4, "steps": 0}}, "together": True, "settings": SECOND},
+        ]
+    }
+    runs = study(grids).runs()
+    assert [r.method.name for r in runs].count("beta_vae") == 2
+    assert [r.method.name for r in runs].count("ms_vae") == 3
+    assert len({r.hash for r in runs}) == 5
+
+
+def test_a_study_in_stages_trains_them_in_order(tmp_path):
+    grids = {
+        "ms_vae": {"first": {"beta_tc_vae": {"beta": [1, 4]}}, "settings": SECOND},
+    }
+    table = go(study(grids, seeds=2), tmp_path).table
+    assert table["state"].tolist() == ["scored"] * 8
+    second = table[table["method"] == "ms_vae"]
+    assert set(second["first"]) == set(table.loc[table["method"] == "beta_tc_vae", "run"])
+    for row in second.itertuples():
+        model, below = (uw.load(tmp_path / "runs" / name) for name in (row.run, row.first))
+        assert torch.equal(model.parameters["first/encoder"], below.parameters["encoder"])
+
+
+def test_a_second_stage_waits_for_its_first(tmp_path):
+    grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": [1, 4]}}, "settings": SECOND}}
+    prepare(store := load_store(tmp_path), study(grids))
+    work = Work(store, scorers=0)
+    claimed = work._claim()
+    assert [config.method.name for config in claimed] == ["beta_tc_vae"] * 2
+    assert work._claim() == []
+    work._train(claimed)
+    assert [config.method.name for config in work._claim()] == ["ms_vae"] * 2
+
+
+def load_store(folder):
+    from unweave.study.store import Store
+
+    return Store(folder)
+
+
+def test_a_first_stage_that_diverges_costs_its_own_second_only(tmp_path):
+    worse = {"settings": {"optimiser": {"lr": 1e30}}}
+    grids = {
+        "ms_vae": [
+            {"first": {"beta_vae": {"beta": 4, **worse}}, "settings": SECOND},
+            {"first": {"beta_vae": {"beta": 1}}, "settings": SECOND},
+        ]
+    }
+    results = go(study(grids), tmp_path)
+    assert results.counts["failed"] == 1
+    assert "builds on has diverged or failed" in results.failures["error"].str.cat()
+    found = results.table.set_index(["method", "state"]).index.tolist()
+    assert sorted(found) == [
+        ("beta_vae", "diverged"),
+        ("beta_vae", "scored"),
+        ("ms_vae", "scored"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"ms_vae": {}}, "ms_vae builds on other models; say on those of which method"),
+        ({"ms_vae": {"first": "vae"}}, "ms_vae builds on vae, which must stand before it"),
+        ({"ms_vae": {"first": 3}}, "what ms_vae builds on is a method's name, but got 3"),
+        ({"vae": {}, "beta_vae": {"first": "vae"}}, "beta_vae builds on no other models"),
+        ({"vae": {"settings": {"steps": 3}}}, "no setting is called 'steps'"),
+        ({"vae": {"beta": 3}}, "no setting of vae is called 'beta'"),
+        ({"vae": {"settings": {"latents": []}}}, "the setting latents needs at least one value"),
+    ],
+)
+def test_what_is_said_of_entries_that_cannot_be(methods, message):
+    with pytest.raises(UnweaveError, match=message):
+        study(methods)
+
+
+def test_another_worker_sees_the_same_order(tmp_path):
+    """What a second worker finds while the first stage trains: nothing, but not the end."""
+    grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
+    prepare(store := load_store(tmp_path), study(grids))
+    Work(store, scorers=0, worker=Worker.here())._claim()
+    other = Work(load_store(tmp_path), scorers=0)
+    assert other._claim() == []
+    assert other.ledger.busy()
+    assert load(tmp_path).counts["planned"] >= 1
