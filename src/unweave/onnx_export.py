@@ -72,6 +72,11 @@ def export_onnx(
             f"{model.config.method.name} models are not exported yet, only single stages; export "
             "its first stage: model.first"
         )
+    if "encoder" not in model.parameters:
+        raise UnweaveError(
+            f"{model.config.method.name} models are not exported yet, for they have no encoder of "
+            "their own; export others"
+        )
     model = _on_cpu(model).members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])

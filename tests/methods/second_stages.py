@@ -13,6 +13,7 @@ from torch import Tensor
 
 import unweave as uw
 from unweave.fleet.config import Config
+from unweave.fleet.engine import Engine
 from unweave.methods import Batch, BetaVAE, Nets
 from unweave.methods.base import Stage
 from unweave.nets.adam import Adam
@@ -149,3 +150,26 @@ def second_runs(methods, seeds, latents=3, **settings):
         )
         for method, seed in zip(methods, seeds, strict=True)
     ]
+
+
+def same_alone(runs, data):
+    """Check that real models have the gradients and losses in a fleet that each has alone.
+
+    Weights are not compared: biases before a normalisation have no gradient but that of rounding,
+    which Adam makes as large as any other.
+    """
+    together = Engine(runs, data, "cpu")
+    together.advance(1)
+    gradients = {n: player.moments.first.clone() for n, player in together.players.items()}
+    together.advance(1)
+    losses = together.fetch()
+    for m, run in enumerate(runs):
+        alone = Engine([run], data, "cpu")
+        alone.advance(1)
+        for name, player in alone.players.items():
+            own, expected = player.moments.first[0], gradients[name][m]
+            torch.testing.assert_close(
+                own, expected, rtol=1e-3, atol=1e-5 * float(own.abs().max())
+            )
+        alone.advance(1)
+        torch.testing.assert_close(alone.fetch()[:, 0], losses[:, m], rtol=1e-3, atol=1e-5)

@@ -13,13 +13,13 @@ from second_stages import (
     blobs,
     differences,
     first_stage,
+    same_alone,
     second_runs,
 )
 from small_fleet import DATA_SIZE, IMAGES, mean, random, same, varied
 
 import unweave as uw
 from unweave.errors import UnknownNameError
-from unweave.fleet.engine import Engine
 from unweave.methods import Batch, BetaVAE, JacobianSupervision, Nets
 from unweave.methods.base import Stage
 from unweave.methods.jacobian import covariance_norm
@@ -162,20 +162,7 @@ def test_constant_codes_have_a_gradient():
 
 
 def test_real_models_are_the_same_alone_and_in_a_fleet():
-    data, seeds = blobs(), (3, 0)
-    runs = second_runs(varied(JacobianSupervision)[:2], seeds)
-    together = Engine(runs, data, "cpu")
-    together.advance(2)
-    for m, run in enumerate(runs):
-        alone = Engine([run], data, "cpu")
-        alone.advance(2)
-        for name in ("model", "first"):
-            torch.testing.assert_close(
-                together.players[name].parameters[m],
-                alone.players[name].parameters[0],
-                rtol=1e-4,
-                atol=1e-5,
-            )
+    same_alone(second_runs(varied(JacobianSupervision)[:2], (3, 0)), blobs())
 
 
 def learned(steps):

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from unweave.data.dataset import Dataset
+from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.tally import add_up, stop_lost
@@ -180,6 +181,7 @@ class Engine:
         methods = [config.method for config in configs]
         self.method = type(methods[0]).stack(methods, self.device)
         self.before = self._methods_before()
+        self.factors = self._given_factors()
         self.players = self._players(first or {})
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.alive = torch.ones(len(configs), dtype=torch.bool, device=self.device)
@@ -198,6 +200,13 @@ class Engine:
             found.append(type(methods[0]).stack(methods, self.device))
             runs = [run.first for run in runs if run is not None]
         return found
+
+    def _given_factors(self) -> Tensor | None:
+        """Of all images, where a method is given factors, `[N, K]`."""
+        for method in (self.config.method, *self.before):
+            if method.given_factors:
+                return scaled_factors(self.data, method.given_factors)
+        return None
 
     def _players(self, first: Mapping[str, Tensor]) -> dict[str, Player]:
         optimisers = {
@@ -328,7 +337,8 @@ class Engine:
             first = self.data.draw_indices(size, Stream(seeds, "draw", step))
         images = self.data.inputs(first, seeds, step, places)
         members = self.member_seeds if self.copies > 1 else None
-        return Batch(images, seeds, step, len(self.data), partners, members, first)
+        factors = None if self.factors is None else self.factors[first]
+        return Batch(images, seeds, step, len(self.data), partners, members, first, factors)
 
     def _reported(self, losses: Losses) -> list[Tensor]:
         """What happened, `[M]` each, in the order of the terms."""

@@ -9,6 +9,7 @@ from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.cgan import CGAN
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
+from unweave.methods.from_factors import FromFactors
 from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.jacobian import JacobianSupervision
@@ -18,12 +19,12 @@ from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
 __all__ = [
-    "ADVERSARIAL",
     "AE",
     "CGAN",
     "DIPVAEI",
     "DIPVAEII",
     "EVERY",
+    "GENERATORS",
     "ISATCVAE",
     "ISAVAE",
     "METHODS",
@@ -40,6 +41,7 @@ __all__ = [
     "BetaVAE",
     "EnsembleMember",
     "FactorVAE",
+    "FromFactors",
     "InfoGAN",
     "JacobianSupervision",
     "Losses",
@@ -74,10 +76,10 @@ SECOND_STAGES: dict[str, type[Method]] = {
 }
 """Methods that build on trained models of another."""
 
-ADVERSARIAL: dict[str, type[Method]] = {InfoGAN.name: InfoGAN}
+GENERATORS: dict[str, type[Method]] = {method.name: method for method in (InfoGAN, FromFactors)}
 """Methods of one stage that generate images and reconstruct none."""
 
-EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **ADVERSARIAL}
+EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
 """All that can be trained, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}

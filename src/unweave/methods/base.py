@@ -153,6 +153,7 @@ class Batch:
         data_size: How many images the data set has.
         member_seeds: int64 `[M · n]`, where a model has n members.
         indices: int64 `[M, B]`, which images these are; None where nobody knows.
+        factors: float32 `[M, B, K]`, scaled, those that the method or its first stage is given.
     """
 
     images: Tensor
@@ -162,6 +163,7 @@ class Batch:
     partners: Tensor | None = None
     member_seeds: Tensor | None = None
     indices: Tensor | None = None
+    factors: Tensor | None = None
 
     def of_members(self) -> "Batch":
         """The same for every member of every model, `[M · n, …]`: its images, its own noise."""
@@ -254,6 +256,11 @@ class Method(ABC):
         """Encoder and decoder; see `networks`."""
         del before
         return build(architecture, shape, latents)
+
+    @property
+    def given_factors(self) -> tuple[str, ...]:
+        """The factors of the data, by name, that it is given as codes; for most methods none."""
+        return ()
 
     def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
         """An error where the method's settings do not fit so many latents."""

@@ -5,13 +5,22 @@ from torch import Tensor
 from unweave.methods.base import Batch, Nets, Stage
 from unweave.streams import Stream
 
-__all__ = ["first_of", "noise_of_images"]
+__all__ = ["drawn_code", "first_of", "noise_of_images"]
 
 
 def first_of(nets: Nets) -> Stage:
     """The stage before, which every second stage has."""
     assert nets.first is not None, "a second stage without a first"
     return nets.first
+
+
+def drawn_code(first: Stage, batch: Batch) -> Tensor:
+    """One c of each image, `[M, B, d]`: given with it, or drawn from q(c|x) once and for all."""
+    if first.method.given_factors:
+        assert batch.factors is not None, "factors were not given"
+        return batch.factors
+    posterior = first.encode(batch.images)
+    return posterior.sample(noise_of_images(batch, posterior.mu))
 
 
 def noise_of_images(batch: Batch, like: Tensor, draws: int = 1) -> Tensor:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Strength
+from unweave.methods.ae import AE
+from unweave.methods.base import MODEL, Batch, Losses, Nets, Posterior, Strength
 from unweave.methods.first_stage import first_of
 from unweave.nets import dcgan
 from unweave.nets.kernels import unit
@@ -18,7 +19,7 @@ NOISELESS = -20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class JacobianSupervision(Method):
+class JacobianSupervision(AE):
     """Jacobian supervision: an autoencoder with more latents learns from a disentangled one.
 
         L = MSE(x, x̂_S) + λ_y MSE(y_T, y_S)

@@ -15,7 +15,7 @@ from unweave.methods.adversarial import (
     with_unknown,
 )
 from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Stage
-from unweave.methods.first_stage import first_of, noise_of_images
+from unweave.methods.first_stage import drawn_code, first_of
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit
@@ -38,7 +38,7 @@ class MSGAN(Method):
     all. Codes of a trained model are C and then ε, of which an image tells nothing: encoded, it is
     0 with the variance 1 of its prior. The paper has 100 latents for ε, and Adam with a learning
     rate of 0.0001 and β₁ = 0.5 for both players; here that is the discriminator's, and the
-    generator's is the optimiser of the run.
+    generator's is the optimiser of the run. Over `FromFactors` C is given with the images.
 
     Notes:
         Both players see the same batch and are updated together, as in the authors' code. The
@@ -70,8 +70,7 @@ class MSGAN(Method):
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         first, images = first_of(nets), batch.images
         with torch.no_grad():
-            posterior = first.encode(images)
-            c = posterior.sample(noise_of_images(batch, posterior.mu))
+            c = drawn_code(first, batch)
             given = self.given(first, c)
         noise = batch.stream("generator").normal(images.shape[1], nets.latents).to(c.dtype)
         fakes = self.generate(nets, given, noise).float().sigmoid()

@@ -26,7 +26,7 @@ ROWS = 3_000
 INFORMATIVE_KL = 0.01
 """Nats that an informative latent carries, in the paper of UDR and in its published code."""
 
-OTHER_NOISE = ("vae_ensemble", "vae_ensemble_member", "isa_vae", "isa_tc_vae")
+OTHER_NOISE = ("vae_ensemble", "vae_ensemble_member", "isa_vae", "isa_tc_vae", "jacobian")
 """Methods whose unused latents are not N(0, 1)."""
 
 
@@ -141,7 +141,7 @@ def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) ->
 
     In ensembles and ISA-VAEs, that is, for latents whose mean has a variance of at most 0.01: the
     alignment of an ensemble keeps the noise of unused latents small, and in an ISA-VAE they are
-    like a prior that is not normal.
+    like a prior that is not normal. Students of Jacobian supervision have no noise at all.
 
     Args:
         methods: The name of each model's method, `[M]`.

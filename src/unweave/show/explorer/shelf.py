@@ -14,6 +14,7 @@ from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
+from unweave.methods import AE
 from unweave.select.latents import INFORMATIVE_KL, kl_in_use
 from unweave.show.explorer.listing import Entry
 
@@ -58,7 +59,7 @@ class Activity:
             images = data.draw(SAMPLE, seed=0).images
         mean, logvar = model.encode(images)
         source = "prior" if data is None else "data"
-        if model.config.method.name == "ae":
+        if isinstance(model.config.method, AE):
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
         name = model.config.method.name
         (kl,) = kl_in_use([name], mean[None].astype(float), logvar[None].astype(float))

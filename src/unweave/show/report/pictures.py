@@ -13,6 +13,7 @@ from PIL import Image
 
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
+from unweave.methods import AE
 from unweave.show.contact_sheet import traversal
 from unweave.show.report.findings import Part
 
@@ -66,7 +67,7 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
         return _around_the_prior(model)
     codes, note = part.latents.means[place], "{:.2f} nats"
     amount = part.latents.kl[place]
-    if model.config.method.name == "ae":
+    if isinstance(model.config.method, AE):
         amount, note = codes.std(0), "spread {:.2f}"
     active = np.flatnonzero(part.latents.informative[place])
     active = active[np.argsort(-amount[active], kind="stable")][:MOST_ROWS]

@@ -24,6 +24,12 @@ METHOD_NAMES = {
     "vae_ensemble": "VAE ensemble",
     "isa_vae": "ISA-VAE",
     "isa_tc_vae": "ISA-TCVAE",
+    "ms_vae": "MS-VAE",
+    "jacobian": "Jacobian supervision",
+    "ms_gan": "MS-GAN",
+    "cgan": "CGAN",
+    "infogan": "InfoGAN",
+    "from_factors": "from factors",
 }
 SYMBOLS = {
     "beta": "β",
@@ -32,6 +38,10 @@ SYMBOLS = {
     "lambda_od": "λ_od",
     "lambda_d": "λ_d",
     "c_max": "C",
+    "lambda_y": "λ_y",
+    "lambda_diff": "λ_diff",
+    "lambda_cov": "λ_cov",
+    "lambda_info": "λ",
 }
 LABELS = {
     "udr": "UDR",

@@ -1,0 +1,82 @@
+"""The first stage of a supervised MS-GAN: images from factors that are given."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unweave.errors import UnweaveError
+from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, each_value
+from unweave.nets import dcgan
+from unweave.nets.kernels import unit
+from unweave.nets.network import Network
+
+__all__ = ["FromFactors"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromFactors(Method):
+    """Images from known factors: what of an image follows from them, on average.
+
+    L = E ‖x - y(c)‖² / pixels
+
+    C are factors of the data, scaled to mean 0 and variance 1 (`data.scaled.scaled_factors`), and
+    y is the image that they mean, blurred by all that they do not say. There are as many latents
+    as factors. `MSGAN` and `CGAN` over this are their supervised versions.
+
+    Args:
+        factors: Their names, with commas: `"posX,posY"`.
+
+    Notes:
+        Nothing reads C from an image, so such models decode and do not encode.
+
+    References:
+        Srivastava et al., Improving the Reconstruction of Disentangled Representation Learners via
+        Multi-Stage Modeling, arXiv:2010.13187.
+    """
+
+    name = "from_factors"
+    architectures = dcgan.WIDTHS
+    likelihoods = ("bernoulli",)
+
+    factors: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for names in each_value(self.factors):
+            separate = names.split(",") if isinstance(names, str) else [""]
+            if names != "" and not all(name.strip() for name in separate):
+                raise UnweaveError(
+                    f"from_factors's factors are names with commas, 'posX,posY', not {names!r}"
+                )
+
+    @property
+    def given_factors(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.factors.split(",") if name)
+
+    def demand_latents(self, latents: int) -> None:
+        count = len(self.given_factors)
+        if not count:
+            raise UnweaveError("from_factors draws images from factors; say which: factors='…'")
+        if latents != count:
+            raise UnweaveError(f"{self.factors} are {count} latents, but got {latents=}")
+
+    def networks(
+        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
+    ) -> Mapping[str, Mapping[str, Network]]:
+        del before
+        width = dcgan.WIDTHS[architecture]
+        return {MODEL: {"decoder": dcgan.decoder(shape, latents, width, "instance")}}
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        assert batch.factors is not None, "factors were not given"
+        drawn = nets.decode(batch.factors).float().sigmoid()
+        error = (drawn - unit(batch.images, drawn.dtype)).square().flatten(1).mean(-1)
+        return Losses({MODEL: error}, {"squared_error": error})
+
+    def encode(self, nets: Nets, images: Tensor) -> Posterior:
+        del nets, images
+        raise UnweaveError(
+            "from_factors reads no codes from images: they are the factors of the data, "
+            "unweave.data.scaled.scaled_factors(data, names)"
+        )

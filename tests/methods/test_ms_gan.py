@@ -1,0 +1,93 @@
+"""MS-GAN against the formula, its networks, and what its images keep of C."""
+
+import numpy as np
+import torch
+from adversaries import NETWORKS, judged
+from second_stages import BEFORE, LATENTS, SmallStages, blobs, first_stage
+from small_fleet import IMAGES, MODELS, random, same, sample
+
+import unweave as uw
+from unweave.methods import MSGAN
+from unweave.nets.adam import Adam
+from unweave.streams import Stream
+
+
+def test_losses_are_those_of_the_formula(double):
+    stages, expected = SmallStages.make(NETWORKS[MSGAN]), []
+    for m in range(MODELS):
+        one = stages.alone(m)
+        nets, seed = one.nets(), int(stages.seeds[m])
+        noise = Stream(seed, "generator", int(stages.step)).normal(IMAGES, LATENTS)
+        real, fake = [], []
+        for b in range(IMAGES):
+            image = one.images[:, b : b + 1]
+            q = nets.first.encode(image)
+            own = Stream(seed, "first stage").normal(one.indices[0, b : b + 1], BEFORE)
+            c = sample(q.mu.flatten().tolist(), q.logvar.flatten().tolist(), own[0].tolist())
+            blurry = nets.first.decode(torch.tensor([[c]], dtype=torch.float64)).sigmoid()
+            drawn = nets.apply["decoder"](blurry, noise[None, b : b + 1].double()).sigmoid()
+            for images, logits in ((image, real), (drawn, fake)):
+                seen = torch.cat([images, blurry], -1)
+                logits.append(nets.apply["discriminator"](seen).item())
+        expected.append(judged(real, fake))
+    same(stages.losses(*[MSGAN()] * MODELS), expected, rtol=1e-6)
+
+
+def test_an_image_has_one_blurry_image_for_good_and_noise_that_is_new(double):
+    stages = SmallStages.make(NETWORKS[MSGAN])
+    seen = []
+
+    def watched(step):
+        moved = SmallStages(**{**vars(stages), "step": torch.tensor(step)})
+        nets = moved.nets()
+        generate = nets.apply["decoder"]
+
+        def keep(blurry, noise):
+            seen.append((blurry, noise))
+            return generate(blurry, noise)
+
+        nets.apply["decoder"] = keep
+        MSGAN().losses(nets, moved.batch())
+
+    watched(1)
+    watched(2)
+    (blurry, noise), (again, other) = seen
+    assert torch.equal(blurry, again)
+    assert not torch.equal(noise, other)
+
+
+def test_the_networks_are_the_published_ones():
+    networks = MSGAN().networks("dcgan", (64, 64, 3), 100, 6)
+    shapes = networks["discriminator"]["discriminator"].shapes
+    convolutions = [shape for shape in shapes.values() if len(shape) == 4]
+    assert convolutions == [(5, 5, 6, 64), (5, 5, 64, 128), (5, 5, 128, 256), (5, 5, 256, 512)]
+    assert [shape for name, shape in shapes.items() if "scale" in name] == [(128,), (256,), (512,)]
+    assert list(shapes.values())[-2:] == [(8192, 1), (1,)]
+    assert list(networks["model"]) == ["decoder"]
+    adapted = [s for s in networks["model"]["decoder"].shapes.values() if s[0] == 100]
+    assert len(adapted) == 7
+    assert MSGAN().extra_optimisers() == {"discriminator": Adam(lr=1e-4, beta1=0.5)}
+
+
+def kept(steps):
+    """How far codes of generated images correlate with the C that they were drawn from."""
+    model = uw.train(
+        MSGAN(),
+        blobs(),
+        first=first_stage(),
+        steps=steps,
+        batch=16,
+        latents=4,
+        architecture="small_dcgan",
+        optimiser=Adam(lr=1e-3, beta1=0.5),
+        device="cpu",
+        progress=False,
+    )[0]
+    codes = random(200, 6, seed=1).float().numpy()
+    found = model.first.encode(model.decode(codes))[0]
+    return [np.corrcoef(codes[:, k], found[:, k])[0, 1] for k in range(2)]
+
+
+def test_images_keep_c_once_the_generator_has_learned():
+    assert max(np.abs(kept(0))) < 0.4
+    assert min(kept(100)) > 0.8
