@@ -14,6 +14,8 @@ from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.jacobian import JacobianSupervision
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
+from unweave.methods.pcl import PCL
+from unweave.methods.slow_vae import SlowVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
@@ -30,6 +32,7 @@ __all__ = [
     "MSGAN",
     "MSVAE",
     "PARTS",
+    "PCL",
     "SECOND_STAGES",
     "VAE",
     "AdaGVAE",
@@ -46,6 +49,7 @@ __all__ = [
     "Method",
     "Nets",
     "Posterior",
+    "SlowVAE",
     "Strength",
     "VAEEnsemble",
 ]
@@ -66,6 +70,8 @@ METHODS: dict[str, type[Method]] = {
         VAEEnsemble,
         ISAVAE,
         ISATCVAE,
+        SlowVAE,
+        PCL,
     )
 }
 

@@ -24,6 +24,8 @@ METHOD_NAMES = {
     "vae_ensemble": "VAE ensemble",
     "isa_vae": "ISA-VAE",
     "isa_tc_vae": "ISA-TCVAE",
+    "slow_vae": "SlowVAE",
+    "pcl": "PCL",
 }
 SYMBOLS = {
     "beta": "β",
@@ -32,6 +34,7 @@ SYMBOLS = {
     "lambda_od": "λ_od",
     "lambda_d": "λ_d",
     "c_max": "C",
+    "rate": "λ",
 }
 LABELS = {
     "udr": "UDR",
@@ -184,6 +187,20 @@ OTHERS = {
         "total correlation (training)",
         "The method's own estimate of how dependent the latents are, in its last steps.",
         "Estimated on single batches or by a discriminator, so its level means little.",
+    ),
+    "transition": Meaning(
+        "transition",
+        "How far the codes of a pair are from SlowVAE's prior of slow change, in nats, in the last "
+        "steps of training.",
+        "Codes that carry nothing do not move either.",
+        "lower",
+    ),
+    "accuracy": Meaning(
+        "accuracy",
+        "How often PCL tells true pairs of images from false ones, in the last steps of training. "
+        "Chance is 0.5.",
+        "Where images change little between two moments, pairs are told without finding factors.",
+        "higher",
     ),
 }
 
