@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unweave.methods import Batch, Nets
 from unweave.methods.base import member_seeds
+from unweave.nets.contrast import Contrast
 from unweave.nets.layers import Linear, Maps, Offsets, Reshape
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
@@ -33,6 +34,7 @@ NETWORKS = {
     "discriminator": Network((Linear(LATENTS, 7, "tanh"), Linear(7, 2, activation="none"))),
     "maps": Network((Maps(2, LATENTS),)),
     "exponents": Network((Offsets(LATENTS),)),
+    "contrast": Network((Contrast(LATENTS),)),
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from small_fleet import IMAGES, LATENTS, MODELS, random
 from torch.distributions import Normal, kl_divergence
 
-from unweave.data.pairs import WeakPairs
+from unweave.data.pairs import LaplaceTransitions, WeakPairs
 from unweave.errors import UnweaveError
 from unweave.methods import (
     AE,
@@ -16,6 +16,7 @@ from unweave.methods import (
     DIPVAEII,
     METHODS,
     PARTS,
+    PCL,
     VAE,
     AdaGVAE,
     AnnealedVAE,
@@ -26,6 +27,7 @@ from unweave.methods import (
     Method,
     Nets,
     Posterior,
+    SlowVAE,
     VAEEnsemble,
 )
 from unweave.methods.base import for_members, member_seeds
@@ -186,6 +188,8 @@ def test_numbers_are_stackable_and_all_else_is_shared():
     assert BetaTCVAE.stackable() == ("beta", "alpha", "gamma")
     assert AdaGVAE.stackable() == ("beta",)
     assert VAEEnsemble.stackable() == ("gamma", "strength")
+    assert SlowVAE.stackable() == ("beta", "gamma", "rate")
+    assert PCL.stackable() == ()
 
 
 def test_a_stack_holds_the_values_of_all_models_in_order():
@@ -215,7 +219,7 @@ def test_a_stack_keeps_what_is_shared():
 
 def test_methods_are_found_by_their_names():
     assert list(METHODS) == [method.name for method in METHODS.values()]
-    assert len(METHODS) == 13
+    assert len(METHODS) == 15
     assert all(issubclass(method, Method) for method in METHODS.values())
     assert not set(METHODS) & set(PARTS)
 
@@ -223,7 +227,8 @@ def test_methods_are_found_by_their_names():
 @pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)
 def test_only_methods_on_pairs_have_a_rule_for_pairs(kind):
     if kind.pairs:
-        assert kind().pair_rule() == WeakPairs()
+        weak = kind.name.startswith("ada_")
+        assert kind().pair_rule() == (WeakPairs() if weak else LaplaceTransitions())
     else:
         with pytest.raises(TypeError, match=f"{kind.__name__} takes single images"):
             kind().pair_rule()

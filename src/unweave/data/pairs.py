@@ -5,6 +5,7 @@ the same device, without a round trip to the host.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,10 +13,18 @@ import torch
 from torch import Tensor
 
 from unweave.data.grid import Grid
-from unweave.errors import DataError
+from unweave.errors import DataError, UnknownNameError
 from unweave.streams import Stream
 
-__all__ = ["LaplaceTransitions", "PairRule", "UniformTransitions", "WeakPairs"]
+__all__ = [
+    "TRANSITIONS",
+    "LaplaceTransitions",
+    "Neighbours",
+    "PairRule",
+    "UniformTransitions",
+    "WeakPairs",
+    "transition_rule",
+]
 
 
 class PairRule(Protocol):
@@ -113,6 +122,46 @@ class LaplaceTransitions:
             forced[..., k] = torch.where(forced_factor == place, step, factors[..., k])
         unchanged = (moved == factors).all(-1, keepdim=True)
         return torch.where(unchanged, forced, moved)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Neighbours:
+    """Neighbours in time: the second image is the next one, all other factors stay.
+
+    Time is a factor of the grid; a series by itself is loaded with
+    `factors={"time": range(len(series))}`. The last image has no next one; its partner is the one
+    before.
+
+    Args:
+        factor: The name of the factor that is time.
+    """
+
+    factor: str = "time"
+
+    def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:  # noqa: ARG002 - all is known
+        k = grid.column(self.factor)
+        size = grid.sizes[k]
+        if size < 2:
+            raise DataError(f"neighbours in {self.factor} need at least 2 classes, but got {size}")
+        after = factors[..., k] + 1
+        moved = factors.clone()
+        moved[..., k] = torch.where(after < size, after, size - 2)
+        return moved
+
+
+TRANSITIONS: Mapping[str, PairRule] = {
+    "laplace": LaplaceTransitions(),
+    "uniform": UniformTransitions(),
+    "neighbours": Neighbours(),
+}
+"""How what is seen goes on, for methods that learn from two moments."""
+
+
+def transition_rule(name: str) -> PairRule:
+    """The rule of a name in `TRANSITIONS`."""
+    if name not in TRANSITIONS:
+        raise UnknownNameError("kind of transitions", name, TRANSITIONS)
+    return TRANSITIONS[name]
 
 
 def laplace_law(size: int, rate: float, device: torch.device | str = "cpu") -> Tensor:

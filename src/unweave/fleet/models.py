@@ -103,7 +103,7 @@ class Fleet:
     @property
     def device(self) -> torch.device:
         """Where the models are."""
-        return self.parameters["decoder"].device
+        return next(iter(self.parameters.values())).device
 
     def to(self, device: str | torch.device) -> "Fleet":
         """The same models on another device."""
@@ -198,6 +198,7 @@ class Fleet:
             codes: `[n, d]` for all models alike, or `[M, n, d]`.
             member: Of ensembles, which member decodes.
         """
+        self.configs[0].method.demand_decoder()
         codes = torch.as_tensor(_writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
@@ -443,7 +444,7 @@ def load(
             name: network.packed(_fitting(name, network, weights))
             for name, network in model._networks.items()
         }
-        _check_members(len(parameters["decoder"]), config.method.copies)
+        _check_members(len(parameters[next(iter(model._networks))]), config.method.copies)
     except FileNotFoundError as error:
         raise UnweaveError(
             f"{folder} holds no model: {Path(error.filename).name} is missing"

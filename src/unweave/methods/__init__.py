@@ -15,6 +15,8 @@ from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.jacobian import JacobianSupervision
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
+from unweave.methods.pcl import PCL
+from unweave.methods.slow_vae import SlowVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
@@ -31,6 +33,7 @@ __all__ = [
     "MSGAN",
     "MSVAE",
     "PARTS",
+    "PCL",
     "SECOND_STAGES",
     "VAE",
     "AdaGVAE",
@@ -48,6 +51,7 @@ __all__ = [
     "Method",
     "Nets",
     "Posterior",
+    "SlowVAE",
     "Strength",
     "VAEEnsemble",
 ]
@@ -68,6 +72,8 @@ METHODS: dict[str, type[Method]] = {
         VAEEnsemble,
         ISAVAE,
         ISATCVAE,
+        SlowVAE,
+        PCL,
     )
 }
 

@@ -15,6 +15,7 @@ class AE(Method):
     """
 
     name = "ae"
+    points = True
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         posterior = nets.encode(batch.images)

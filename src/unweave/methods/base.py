@@ -209,6 +209,11 @@ class Method(ABC):
     pairs: ClassVar[bool] = False
     needs_first: ClassVar[bool] = False
     """Whether it is a second stage, which builds on trained models of another method."""
+    points: ClassVar[bool] = False
+    """Whether codes are points, drawn towards no prior and without noise: log-variances say
+    nothing."""
+    decodes: ClassVar[bool] = True
+    """Whether there is a way from codes back to images."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """What its networks may be, the usual ones first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
@@ -232,7 +237,16 @@ class Method(ABC):
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         """What codes `[M, B, d]` say of images: logits or means, `[M, B, H, W, C]`."""
+        self.demand_decoder()
         return nets.decode(codes)
+
+    def demand_decoder(self) -> None:
+        """An error where there is no way from codes back to images."""
+        if not self.decodes:
+            raise UnweaveError(
+                f"{self.name} decodes nothing, it only encodes; for pictures and reconstructions "
+                "train a method that has a decoder"
+            )
 
     def networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
+from unweave.nets.contrast import Contrast
 from unweave.nets.layers import AdaptiveNorm, BatchNorm, Conv, Layer, Offsets
 from unweave.streams import Stream
 
@@ -19,7 +20,15 @@ __all__ = ["INITS", "Network"]
 INITS = ("glorot", "torch", "normal")
 DEVIATION = 0.02
 """Of the weights that `"normal"` draws."""
-BEGINNINGS = {"offset": 0.0, "shift": 0.0, "scale": 1.0}
+BEGINNINGS = {
+    "offset": 0.0,
+    "shift": 0.0,
+    "scale": 1.0,
+    "now": 1.0,
+    "before": -1.0,
+    "root": 1.0,
+    "constant": 0.0,
+}
 """Parameters that begin with the same number in every model."""
 ALIGNMENT = 16
 """In numbers: where a parameter may begin, so that it can be read in wide words."""
@@ -63,7 +72,7 @@ class Network:
     @property
     def precise(self) -> bool:
         """Whether it is computed in float32 where others are in bf16."""
-        return all(isinstance(layer, Offsets) for layer in self.layers)
+        return all(isinstance(layer, Offsets | Contrast) for layer in self.layers)
 
     @property
     def adaptive(self) -> bool:

@@ -190,9 +190,7 @@ def known_shares(rows: Table) -> np.ndarray:
 
 def has_prior(model: "Model") -> bool:
     """Whether codes were drawn towards a prior, so that its scale means something."""
-    from unweave.methods.ae import AE
-
-    return not isinstance(model.config.method, AE)
+    return not model.config.method.points
 
 
 def check_model(model: "Model") -> None:

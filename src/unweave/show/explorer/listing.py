@@ -49,10 +49,12 @@ class Entry:
 
     def open(self) -> Model:
         """The model, loaded."""
+        if self.trouble:
+            raise UnweaveError(self.trouble)
         if self.model is not None:
             return self.model
-        if self.trouble or self.folder is None:
-            raise UnweaveError(self.trouble)
+        if self.folder is None:
+            raise UnweaveError(f"{self.name} has no folder and is not in memory")
         return load(self.folder)
 
 
@@ -102,7 +104,8 @@ def _entries(models: Models) -> Iterable[Entry]:
 
 def _in_memory(model: Model) -> Entry:
     warning = _warning(model.config, int(model.diverged_at[0]))
-    return Entry(model.config.hash, model.config, model=model, warning=warning)
+    trouble = _nothing_to_see(model.config)
+    return Entry(model.config.hash, model.config, model=model, warning=warning, trouble=trouble)
 
 
 def _in_folder(path: str | Path) -> list[Entry]:
@@ -153,7 +156,8 @@ def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
         (folder / CURVE).stat()
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         return replace(entry, trouble=_trouble(folder, error))
-    return replace(entry, warning=_warning(config, diverged_at))
+    warning, trouble = _warning(config, diverged_at), _nothing_to_see(config)
+    return replace(entry, warning=warning, trouble=trouble)
 
 
 def _scores(folder: Path, origin: str) -> dict[str, float]:
@@ -172,6 +176,15 @@ def _trouble(folder: Path, error: Exception) -> str:
         missing = Path(error.filename).name if error.filename else WEIGHTS
         return f"{folder} holds no model: {missing} is missing"
     return f"the model in {folder} is damaged ({error}); train it again"
+
+
+def _nothing_to_see(config: Config) -> str:
+    """Why a model cannot be explored that decodes nothing."""
+    try:
+        config.method.demand_decoder()
+    except UnweaveError as error:
+        return str(error)
+    return ""
 
 
 def _warning(config: Config, diverged_at: int) -> str:

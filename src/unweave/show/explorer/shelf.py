@@ -14,7 +14,6 @@ from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
-from unweave.methods import AE
 from unweave.select.latents import INFORMATIVE_KL, kl_in_use
 from unweave.show.explorer.listing import Entry
 
@@ -34,7 +33,7 @@ class Activity:
 
         KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1)
 
-    Of an autoencoder, whose codes are points, it is the standard deviation of the code; latents
+    Of a method whose codes are points, as an autoencoder's are, it is the standard deviation of the code; latents
     that an ensemble does not use say nothing, see `kl_in_use`.
 
     Args:
@@ -59,7 +58,7 @@ class Activity:
             images = data.draw(SAMPLE, seed=0).images
         mean, logvar = model.encode(images)
         source = "prior" if data is None else "data"
-        if isinstance(model.config.method, AE):
+        if model.config.method.points:
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
         name = model.config.method.name
         (kl,) = kl_in_use([name], mean[None].astype(float), logvar[None].astype(float))

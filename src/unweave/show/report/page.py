@@ -135,11 +135,11 @@ def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
         return None
     strips = traversed(model, part, part.chosen)
     picture, _ = fitted(strips.images, most, HERO_LEVEL)
+    if not picture:
+        return None
     pair = ""
     if part.data is not None:
         pair, _ = fitted(shown_and_rebuilt(model, part.data), most // 4, HERO_LEVEL)
-    if not picture:
-        return None
     return {
         "picture": picture,
         "pair": pair,

@@ -13,7 +13,6 @@ from PIL import Image
 
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
-from unweave.methods import AE
 from unweave.show.contact_sheet import traversal
 from unweave.show.report.findings import Part
 
@@ -60,14 +59,16 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     The range is that of the codes, from the 2nd to the 98th percentile. Latents are sorted by
     their KL divergence; of an autoencoder, which has none, by how far the codes spread. Without
     images it is the range of the prior, around its mean, and latents are sorted by how much they
-    change.
+    change. Of a method that decodes nothing there are no rows.
     """
+    if not model.config.method.decodes:
+        return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
     place = part.compared.index(run) if run in part.compared else -1
     if part.data is None or part.latents is None or place < 0:
         return _around_the_prior(model)
     codes, note = part.latents.means[place], "{:.2f} nats"
     amount = part.latents.kl[place]
-    if isinstance(model.config.method, AE):
+    if model.config.method.points:
         amount, note = codes.std(0), "spread {:.2f}"
     active = np.flatnonzero(part.latents.informative[place])
     active = active[np.argsort(-amount[active], kind="stable")][:MOST_ROWS]

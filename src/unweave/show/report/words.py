@@ -30,6 +30,8 @@ METHOD_NAMES = {
     "cgan": "CGAN",
     "infogan": "InfoGAN",
     "from_factors": "from factors",
+    "slow_vae": "SlowVAE",
+    "pcl": "PCL",
 }
 SYMBOLS = {
     "beta": "β",
@@ -42,6 +44,7 @@ SYMBOLS = {
     "lambda_diff": "λ_diff",
     "lambda_cov": "λ_cov",
     "lambda_info": "λ",
+    "rate": "λ",
 }
 LABELS = {
     "udr": "UDR",
@@ -194,6 +197,20 @@ OTHERS = {
         "total correlation (training)",
         "The method's own estimate of how dependent the latents are, in its last steps.",
         "Estimated on single batches or by a discriminator, so its level means little.",
+    ),
+    "transition": Meaning(
+        "transition",
+        "How far the codes of a pair are from SlowVAE's prior of slow change, in nats, in the last "
+        "steps of training.",
+        "Codes that carry nothing do not move either.",
+        "lower",
+    ),
+    "accuracy": Meaning(
+        "accuracy",
+        "How often PCL tells true pairs of images from false ones, in the last steps of training. "
+        "Chance is 0.5.",
+        "Where images change little between two moments, pairs are told without finding factors.",
+        "higher",
     ),
 }
 

@@ -1,0 +1,104 @@
+"""SlowVAE: factors move rarely and little from one image to the next."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unweave.data.pairs import PairRule, transition_rule
+from unweave.errors import UnweaveError
+from unweave.methods.base import (
+    MODEL,
+    Batch,
+    Losses,
+    Nets,
+    Posterior,
+    Strength,
+    each_value,
+)
+from unweave.methods.vae import VAE
+
+__all__ = ["SlowVAE", "expected_distance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowVAE(VAE):
+    """SlowVAE: a VAE on pairs whose prior of the second code is Laplace's around the first.
+
+        L = 2 r̄ + β KL̄(q(z|x) ‖ N(0, I)) + γ [CE₀₁ + CE₁₀ - H̄]
+
+    for the frames x₀ and x₁ of a pair: r is E_q[-log p(x|z)], H the entropy of q(z|x), bars are
+    means over both frames, and CE is the cross-entropy to a Laplace distribution around the mean
+    of the other frame, of rate λ. CE₀₁ is of frame 1, with m = μ₁ - μ₀ and σ = σ₁, and CE₁₀ of
+    frame 0:
+
+        CE = Σ_l { λ [σ √(2/π) exp(-m² / 2σ²) + m erf(m / σ√2)] - log(λ/2) }
+
+    Args:
+        beta: Weight of the KL divergence to N(0, I).
+        gamma: γ, weight of the pair.
+        rate: λ, the larger, the slower.
+        consistent: Take ½ (CE₀₁ + CE₁₀) - H̄, the mean KL divergence of both directions. The
+            reference sums cross-entropies but averages entropies, which is no divergence.
+        transitions: How the second image follows: `laplace`, `uniform`, or `neighbours` in time.
+
+    Notes:
+        The reference has 32 pairs in a batch; `Config.batch` counts pairs.
+
+    References:
+        Klindt et al., Towards Nonlinear Disentanglement in Natural Data with Temporal Sparse
+        Coding, arXiv:2007.10930.
+    """
+
+    name = "slow_vae"
+    pairs = True
+
+    beta: Strength = 1.0
+    gamma: Strength = 10.0
+    rate: Strength = 6.0
+    consistent: bool = False
+    transitions: str = "laplace"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(isinstance(rate, int | float) and rate == 0 for rate in each_value(self.rate)):
+            raise UnweaveError("slow_vae's rate must be above 0, but got 0")
+        for name in each_value(self.transitions):
+            transition_rule(name)
+
+    def pair_rule(self) -> PairRule:
+        return transition_rule(self.transitions)
+
+    def losses(self, nets: Nets, batch: Batch) -> Losses:
+        if batch.partners is None:
+            raise UnweaveError(
+                f"{self.name} trains on pairs, which need data with a grid of factors"
+            )
+        frames = torch.cat([batch.images, batch.partners], 1)
+        elbo = self.elbo(nets, dataclasses.replace(batch, images=frames, partners=None))
+        transition = self.transition(elbo.posterior)
+        loss = 2 * elbo.reconstruction + self.beta * elbo.kl + self.gamma * transition
+        terms = {"reconstruction": elbo.reconstruction, "kl": elbo.kl, "transition": transition}
+        return Losses({MODEL: loss}, terms)
+
+    def transition(self, frames: Posterior) -> Tensor:
+        """What γ weighs, of first and second frames one after the other, `[M]`."""
+        mu, sigma = frames.mu, (frames.logvar / 2).exp()
+        latents = mu.shape[-1]
+        rate = torch.as_tensor(self.rate, dtype=mu.dtype, device=mu.device)
+        # Both cross-entropies: each frame around the mean of the other of its pair.
+        others = mu.roll(mu.shape[1] // 2, 1)
+        apart = expected_distance(mu - others, sigma).sum(-1).mean(-1)
+        mean_of_both = rate * apart - latents * (rate / 2).log()
+        entropy = 0.5 * (frames.logvar + math.log(2 * math.pi * math.e)).sum(-1).mean(-1)
+        return (1 if self.consistent else 2) * mean_of_both - entropy
+
+
+def expected_distance(m: Tensor, sigma: Tensor) -> Tensor:
+    """E|z| of z ~ N(m, σ²)."""
+    scaled = m / sigma
+    return sigma * math.sqrt(2 / math.pi) * (-(scaled**2) / 2).exp() + m * (
+        scaled / math.sqrt(2)
+    ).erf()
