@@ -67,7 +67,9 @@ class Contest:
     draws: int
     seed: Tensor
 
-    def losses(self, images: Tensor, factors: Tensor, noise: Stream, learner: str = "") -> "Losses":
+    def losses(
+        self, images: Tensor, factors: Tensor, noise: Stream, learner: str = ""
+    ) -> "Losses":
         """L of every pair on a batch, with the parameters by which to differentiate.
 
         Args:

@@ -1,7 +1,7 @@
 """A trained m: what it does to images, and the small file in which it is kept.
 
-    m.safetensors   the parameters of m and, as text beside them, ε, the shape of images and all
-                    that m was trained with; the curve of L_ent - L_dis on held-out images
+The file has the parameters of m and the curve of its training as safetensors and, as text beside
+them, ε, the shape of images and all that m was trained with.
 """
 
 import hashlib
@@ -65,6 +65,12 @@ class Manipulation:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        shapes = {name: tuple(value.shape) for name, value in self.parameters.items()}
+        if shapes != dict(self.network.shapes):
+            raise DataError(
+                f"these are not the parameters of an m for images {list(self.shape)} with "
+                f"{len(self.sizes)} factors; take those of such a one"
+            )
 
     @property
     def network(self) -> Network:
@@ -80,10 +86,10 @@ class Manipulation:
     def along(self, numbers: np.ndarray) -> np.ndarray:
         """The same for values `[n]` of the one number that m makes of factors."""
         rest = Network(self.network.layers[1:])
-        names = {name: f"{int(name.split('.')[0]) + 1}.{name.split('.')[1]}" for name in rest.shapes}
-        parameters = {name: self._exact[whole] for name, whole in names.items()}
+        names = [name for name in self.network.shapes if not name.startswith("0.")]
+        own = {name: self._exact[of_m] for name, of_m in zip(rest.shapes, names, strict=True)}
         parts = torch.as_tensor(numbers, dtype=torch.float64)[None, :, None].split(AT_ONCE, 1)
-        drawn = [self.epsilon * rest(parameters, part).tanh() for part in parts]
+        drawn = [self.epsilon * rest(own, part).tanh() for part in parts]
         return torch.cat(drawn, 1)[0].numpy()
 
     def steps(self, grid: Grid) -> tuple[np.ndarray, float]:
@@ -157,15 +163,12 @@ class Manipulation:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             curve = pd.DataFrame(tensors.pop("curve").numpy(), columns=list(COLUMNS))
             shape, sizes = tuple(facts["shape"]), tuple(facts["sizes"])
-            found = cls(tensors, facts["epsilon"], shape, sizes, facts["settings"], curve)
-            wanted = found.network.shapes
-            if {name: tuple(value.shape) for name, value in tensors.items()} != dict(wanted):
-                raise ValueError("its parameters are not those of such a network")
+            epsilon, settings = float(facts["epsilon"]), facts["settings"]
         except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
             raise DataError(
                 f"{path} is no whole manipulation ({error}); make it with `unweave manipulate`"
             ) from error
-        return found
+        return cls(tensors, epsilon, shape, sizes, settings, curve)
 
     def __repr__(self) -> str:
         fall = self.curve["difference"].iloc[[0, -1]].tolist() if len(self.curve) else []
