@@ -1,7 +1,7 @@
 """The data sets that unweave knows by name: facts only, so that listing them costs nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from math import prod
@@ -194,3 +194,18 @@ DATASETS: dict[str, Entry] = {
         loader="unweave.data.pendulum:load",
     ),
 }
+
+for _base in ("dsprites", "rooms3d", "shapes3d"):
+    _of = DATASETS[_base]
+    DATASETS[f"{_base}_modified"] = replace(
+        _of,
+        source=f"{_base} changed by path=FILE of `unweave manipulate`",
+        loader="unweave.manipulate.images:load_modified",
+        preset={"base": _base},
+    )
+    DATASETS[f"{_base}_noise"] = replace(
+        _of,
+        source=f"{_base} with noise, epsilon=… and seed=…",
+        loader="unweave.manipulate.images:load_noise",
+        preset={"base": _base},
+    )

@@ -1,0 +1,65 @@
+"""The command `unweave manipulate`: what it reads, writes and prints."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unweave.data import load
+from unweave.data.catalog import DATASETS
+from unweave.errors import DataError
+from unweave.evaluation.files import check_out
+from unweave.manipulate import change_sizes, manipulate, show_changes
+
+__all__ = ["manipulate_images"]
+
+ENDING = ".safetensors"
+PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+
+
+def manipulate_images(
+    source: str,
+    disentangled: Sequence[Path],
+    entangled: Sequence[Path],
+    out: Path,
+    picture: Path | None,
+    overwrite: bool,
+    *,
+    loading: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> None:
+    """Train m, write its file, and say how large the change is and how to train on it.
+
+    Args:
+        source: The images.
+        disentangled: Runs.
+        entangled: Runs.
+        out: The file of m.
+        picture: A file for a sheet of changed images.
+        overwrite: Whether files may be there already.
+        loading: Options of loading the images.
+        settings: Of `unweave.manipulate.manipulate`.
+    """
+    if out.suffix != ENDING:
+        raise DataError(f"the file to write ends in {ENDING}, but got {out.name!r}")
+    # A file that this same command wrote before is no mistake: it is found and taken.
+    check_out(out, (ENDING, ENDING), overwrite=True)
+    check_out(picture, PICTURES, overwrite)
+    data = load(source, **loading)
+    m = manipulate(data, disentangled, entangled, out=out, overwrite=overwrite, **settings)
+    modified = m.modified(data)
+    sizes = change_sizes(data, modified)
+    before, after = m.curve["difference"].iloc[[0, -1]]
+    print(f"L_ent - L_dis on held-out images: {before:.4g} at first, {after:.4g} at last")
+    print(
+        f"Pixels move by at most {sizes['linf']:.3g}, in the mean by {sizes['rms']:.3g} (rms); "
+        f"{sizes['changed']:.0%} of them change"
+    )
+    if picture is not None:
+        show_changes(data, {"modified": modified}, scale=m.epsilon).save(picture)
+        print(f"Changes: {picture}")
+    name = f"{data.name}_modified"
+    if name in DATASETS:
+        named = name.replace("_", "-")
+        print(f"Data set: {out}; for example, unweave train {named} beta-vae --path {out}")
+    else:
+        print(f"Data set: {out}; in Python, Manipulation.load({str(out)!r}).modified(data)")

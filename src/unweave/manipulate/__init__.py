@@ -1,0 +1,26 @@
+"""Small changes of images that keep every factor and yet make variational methods entangle."""
+
+from unweave.manipulate.classifier import factor_accuracies
+from unweave.manipulate.images import with_noise
+from unweave.manipulate.manipulation import Manipulation
+from unweave.manipulate.measure import (
+    active_by_noise,
+    change_sizes,
+    factor_gaps,
+    over_pruned,
+    show_changes,
+)
+from unweave.manipulate.training import exemplars, manipulate
+
+__all__ = [
+    "Manipulation",
+    "active_by_noise",
+    "change_sizes",
+    "exemplars",
+    "factor_accuracies",
+    "factor_gaps",
+    "manipulate",
+    "over_pruned",
+    "show_changes",
+    "with_noise",
+]

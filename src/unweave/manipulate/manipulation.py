@@ -1,0 +1,207 @@
+"""A trained m: what it does to images, and the small file in which it is kept.
+
+The file has the parameters of m and the curve of its training as safetensors and, as text beside
+them, ε, the shape of images and all that m was trained with.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import torch
+from safetensors.torch import save as save_bytes
+from torch import Tensor
+
+from unweave.data.cache import cache_folder, whole_file
+from unweave.data.dataset import Dataset
+from unweave.data.grid import Grid
+from unweave.errors import DataError
+from unweave.manipulate.images import (
+    Altered,
+    check_alterable,
+    check_epsilon,
+    mixture,
+    own_origin,
+)
+from unweave.manipulate.network import manipulation_network, standardised
+from unweave.nets.network import Network
+
+__all__ = ["COLUMNS", "Manipulation", "find"]
+
+COLUMNS = ("step", "disentangling", "entangling", "difference")
+"""Of the curve: the losses on held-out images, summed over pixels, and L_ent - L_dis."""
+BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
+"""How the origin of a data set names a file."""
+AT_ONCE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Manipulation:
+    """A network m that changes images as a function of their factors.
+
+    Args:
+        parameters: By name, float32, without a model axis.
+        epsilon: How far a pixel moves, at most.
+        shape: Height, width and channels of the images.
+        sizes: How many classes each factor has.
+        settings: What it was trained with: `data`, the origin of the data set, and more.
+        curve: The losses on held-out images over training, with the columns `COLUMNS`.
+    """
+
+    parameters: Mapping[str, Tensor]
+    epsilon: float
+    shape: tuple[int, int, int]
+    sizes: tuple[int, ...]
+    settings: Mapping[str, Any]
+    curve: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        shapes = {name: tuple(value.shape) for name, value in self.parameters.items()}
+        if shapes != dict(self.network.shapes):
+            raise DataError(
+                f"these are not the parameters of an m for images {list(self.shape)} with "
+                f"{len(self.sizes)} factors; take those of such a one"
+            )
+
+    @property
+    def network(self) -> Network:
+        """The layers of m."""
+        return manipulation_network(len(self.sizes), self.shape)
+
+    def __call__(self, factors: Any) -> np.ndarray:
+        """m(w) for standardised factors `[n, K]`, float64 in [-ε, ε], `[n, H, W, C]`."""
+        weight, bias = (self._exact[f"0.{name}"] for name in ("weight", "bias"))
+        w = torch.as_tensor(np.asarray(factors), dtype=torch.float64)
+        return self.along((w @ weight[0] + bias)[..., 0].numpy())
+
+    def along(self, numbers: np.ndarray) -> np.ndarray:
+        """The same for values `[n]` of the one number that m makes of factors."""
+        rest = Network(self.network.layers[1:])
+        names = [name for name in self.network.shapes if not name.startswith("0.")]
+        own = {name: self._exact[of_m] for name, of_m in zip(rest.shapes, names, strict=True)}
+        parts = torch.as_tensor(numbers, dtype=torch.float64)[None, :, None].split(AT_ONCE, 1)
+        drawn = [self.epsilon * rest(own, part).tanh() for part in parts]
+        return torch.cat(drawn, 1)[0].numpy()
+
+    def steps(self, grid: Grid) -> tuple[np.ndarray, float]:
+        """How the number s grows with classes: what each adds `[K, classes]`, and the lowest s.
+
+        What the class that adds least adds is 0, so that s = lowest + Σ_k steps[k, class of k].
+        """
+        weight = self._exact["0.weight"][0, :, 0].numpy()
+        steps = np.zeros((len(grid.axes), max(grid.sizes)))
+        lowest = float(self._exact["0.bias"][0, 0])
+        for k, values in enumerate(standardised(grid)):
+            parts = weight[k] * values
+            steps[k, : len(parts)] = parts - parts.min()
+            lowest += parts.min()
+        return steps, lowest
+
+    @cached_property
+    def _exact(self) -> dict[str, Tensor]:
+        """The parameters with a model axis, in float64: no rounding of sums reaches a byte."""
+        return {name: value[None].double() for name, value in self.parameters.items()}
+
+    def modified(self, data: Dataset) -> Dataset:
+        """The images r(x + m(w)) of a data set, in its order and with its factors.
+
+        Args:
+            data: What m was trained on, or another with as many classes of each factor.
+        """
+        check_alterable(data)
+        if data.grid is None or data.grid.sizes != self.sizes or data.shape != self.shape:
+            raise DataError(
+                f"m changes images {list(self.shape)} with {list(self.sizes)} classes of factors, "
+                f"which {data.name} has not; give the data that it was trained on"
+            )
+        store = Altered(data.store, mixture(self, data.grid))
+        origin = own_origin(data, ["modified", self.digest])
+        return replace(data, name=f"{data.name}_modified", store=store, origin=origin)
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the content of its file."""
+        return hashlib.sha256(self._content).hexdigest()[:16]
+
+    @cached_property
+    def _content(self) -> bytes:
+        tensors = {name: value.cpu().contiguous() for name, value in self.parameters.items()}
+        tensors["curve"] = torch.as_tensor(self.curve[list(COLUMNS)].to_numpy(np.float64).copy())
+        facts = {
+            "epsilon": self.epsilon,
+            "shape": self.shape,
+            "sizes": self.sizes,
+            "settings": self.settings,
+        }
+        return save_bytes(tensors, {"unweave": json.dumps(facts, sort_keys=True)})
+
+    def save(self, path: str | Path) -> Path:
+        """Write it into a file, whole or not at all."""
+        path = Path(path)
+        with whole_file(path) as temporary:
+            temporary.write_bytes(self._content)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Manipulation":
+        """What `save` wrote."""
+        path = Path(path)
+        if not path.is_file():
+            raise DataError(f"there is no file {path} of a manipulation; check the path")
+        try:
+            with safetensors.safe_open(path, "pt") as file:
+                facts = json.loads(file.metadata()["unweave"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            curve = pd.DataFrame(tensors.pop("curve").numpy(), columns=list(COLUMNS))
+            shape, sizes = tuple(facts["shape"]), tuple(facts["sizes"])
+            epsilon, settings = float(facts["epsilon"]), facts["settings"]
+        except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+            raise DataError(
+                f"{path} is no whole manipulation ({error}); make it with `unweave manipulate`"
+            ) from error
+        return cls(tensors, epsilon, shape, sizes, settings, curve)
+
+    def __repr__(self) -> str:
+        fall = self.curve["difference"].iloc[[0, -1]].tolist() if len(self.curve) else []
+        note = f", L_ent - L_dis from {fall[0]:.4g} to {fall[1]:.4g}" if fall else ""
+        size = " × ".join(map(str, self.shape))
+        return f"manipulation of {size} images, ε = {self.epsilon:g}{note}"
+
+
+def find(path: str | Path) -> Manipulation:
+    """The manipulation in a file; or by its content, where it was loaded here before.
+
+    Args:
+        path: The file; or `"file 0123456789abcdef"`, as the origin of a data set has it. Files
+            that were loaded are kept in the cache, so that the data of a saved model can be made
+            again.
+    """
+    known = BY_CONTENT.fullmatch(str(path))
+    if known is not None:
+        kept = _kept(known[1])
+        if not kept.is_file():
+            raise DataError(
+                f"the images were changed by an m that is not at hand (its file's SHA-256 begins "
+                f"with {known[1]}); load them yourself, with path=FILE"
+            )
+        return Manipulation.load(kept)
+    found = Manipulation.load(path)
+    content = Path(path).read_bytes()
+    kept = _kept(hashlib.sha256(content).hexdigest()[:16])
+    if not kept.is_file():
+        with whole_file(kept) as temporary:
+            temporary.write_bytes(content)
+    return found
+
+
+def _kept(digest: str) -> Path:
+    return cache_folder() / "manipulations" / f"{digest}.safetensors"

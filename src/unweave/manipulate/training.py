@@ -1,0 +1,384 @@
+"""Training of m from beginning to end: exemplars, progress, checkpoints, the result."""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from unweave.data import load as load_data
+from unweave.data.cache import whole_file
+from unweave.data.dataset import Dataset, as_floats
+from unweave.data.grid import Grid
+from unweave.data.origin import remember
+from unweave.encoding import check_trained
+from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
+from unweave.evaluation.runs import Models, runs_of
+from unweave.fleet.engine import Player, keep_memory, matmul_precision, networks_of
+from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.train import chosen_device, interruptible
+from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
+from unweave.manipulate.images import BASES, check_alterable, check_epsilon
+from unweave.manipulate.manipulation import COLUMNS, Manipulation
+from unweave.manipulate.network import manipulation_network, reflect, standardised
+from unweave.methods.base import MODEL, Posterior
+from unweave.nets.adam import Adam, Moments
+from unweave.progress import lines
+from unweave.streams import Stream
+
+__all__ = ["exemplars", "manipulate"]
+
+OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
+LOOKS = 50
+"""How often, at most, the losses on held-out images are computed."""
+JOB = "learning what to change"
+
+
+def exemplars(
+    models: Models, table: pd.DataFrame, count: int = 1, score: str = "mig"
+) -> tuple[list[Model], list[Model]]:
+    """The most and the least disentangled of some models, for `manipulate`.
+
+    Args:
+        models: Restarts of one method on the unchanged images.
+        table: Their scores, as `uw.evaluate` gives them; models without a row are not chosen, so
+            that over-pruned ones can be left out (`over_pruned`).
+        count: How many of each.
+        score: The column to go by.
+
+    Returns:
+        Those of the highest score, best first, and those of the lowest, lowest first.
+    """
+    known = {run.model.config.hash: run.model for run in runs_of(models)}
+    missing = [name for name in ("run", score) if name not in table]
+    if missing:
+        raise DataError(f"the table has no column {missing[0]!r}; give one of uw.evaluate")
+    scores = table.dropna(subset=[score]).set_index("run")[score]
+    ranked = [run for run in scores.sort_values(kind="stable").index if run in known]
+    if count < 1 or len(ranked) < 2 * count:
+        raise DataError(
+            f"{count} of each kind need {2 * max(count, 1)} models with a {score}, but there are "
+            f"{len(ranked)}; train more"
+        )
+    highest, lowest = ranked[::-1][:count], ranked[:count]
+    return [known[run] for run in highest], [known[run] for run in lowest]
+
+
+def manipulate(
+    data: Dataset | str,
+    disentangling: Models,
+    entangling: Models,
+    epsilon: float | None = None,
+    steps: int = 30_000,
+    *,
+    out: str | Path | None = None,
+    batch: int = 64,
+    draws: int = 5,
+    held_out: int = 256,
+    seed: int = 0,
+    optimiser: Adam = OPTIMISER,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    checkpoint_every: float = 60.0,
+    overwrite: bool = False,
+) -> Manipulation:
+    """Learn a small change of images that favours entangled codes; see `unweave.manipulate`.
+
+    Args:
+        data: Images with a grid of factors, or the name of such a data set.
+        disentangling: One or several trained models whose codes are disentangled; only their
+            encoders are used as they are, their decoders are where learning begins.
+        entangling: The same of entangled ones, with networks of the same kind.
+        epsilon: How far a pixel moves, at most; by default 0.1, for rooms 0.175.
+        steps: How often m is moved; decoders are moved three times as often.
+        out: The file to write. Training that was interrupted goes on from a checkpoint beside it.
+        batch: Images per step.
+        draws: Codes drawn per image.
+        held_out: Images on which the losses are followed, and which nothing is learned from.
+        seed: Of initial weights, batches and noise.
+        optimiser: Of the decoders and of m.
+        device: By default a GPU where there is one.
+        progress: Whether to show how far it is.
+        checkpoint_every: Seconds between checkpoints.
+        overwrite: Whether another manipulation in `out` may be replaced.
+
+    Returns:
+        The change, whose `modified(data)` is the new data set.
+    """
+    data = load_data(data) if isinstance(data, str) else data
+    check_alterable(data)
+    epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
+    check_epsilon(epsilon)
+    sides = [_models(side) for side in (disentangling, entangling)]
+    pairs = _pairs([model for side in sides for model in side], data)
+    settings = {
+        "data": list(data.origin or remember(data, None, {}).origin),
+        "disentangling": [_name(model) for model in sides[0]],
+        "entangling": [_name(model) for model in sides[1]],
+        "epsilon": float(epsilon),
+        "steps": steps,
+        "batch": batch,
+        "draws": draws,
+        "held_out": held_out,
+        "seed": seed,
+        "optimiser": asdict(optimiser),
+    }
+    settings = json.loads(json.dumps(settings))
+    path = None if out is None else Path(out)
+    if path is not None and path.exists():
+        there = Manipulation.load(path)
+        if there.settings == settings:
+            return there
+        if not overwrite:
+            raise UnweaveError(f"{path} is already there; choose another file, or overwrite it")
+    place = chosen_device(device)
+    if place.type == "cpu":
+        keep_memory()
+    game = Training(pairs.to(place), len(sides[0]), data, settings, optimiser)
+    with matmul_precision("float32"):
+        rows = _run(game, path, progress, checkpoint_every)
+    found = game.result(rows)
+    if path is not None:
+        found.save(path)
+        _checkpoint_of(path).unlink(missing_ok=True)
+    return found
+
+
+class Training:
+    """All that changes while m is trained, and the images that it is trained on.
+
+    Args:
+        pairs: The models, disentangling ones first, on their device.
+        disentangling: How many these are.
+        data: The images.
+        settings: As `manipulate` collects them.
+        optimiser: Of the decoders and of m.
+    """
+
+    def __init__(
+        self,
+        pairs: Fleet,
+        disentangling: int,
+        data: Dataset,
+        settings: Mapping[str, Any],
+        optimiser: Adam,
+    ) -> None:
+        assert data.grid is not None
+        self.settings = settings
+        self.grid: Grid = data.grid
+        self.device = pairs.device
+        self.seed = torch.tensor(settings["seed"], device=self.device)
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.held = _held_out(data, settings["held_out"], settings["seed"])
+        weights = np.ones(len(data)) if data.weights is None else data.weights.astype(float)
+        weights = np.where(np.isin(np.arange(len(data)), self.held), 0, weights)
+        self.data = replace(data, weights=weights).to(self.device)
+        values = [torch.tensor(w, dtype=torch.float32) for w in standardised(self.grid)]
+        self.values = [w.to(self.device) for w in values]
+        self.contest = self._contest(pairs, disentangling, optimiser)
+
+    def _contest(self, pairs: Fleet, disentangling: int, optimiser: Adam) -> Contest:
+        config, nets = pairs.configs[0], pairs.nets()
+        decoder = networks_of(config, pairs.shape)[MODEL][DECODER]
+        network = manipulation_network(len(self.grid.axes), pairs.shape)
+        epsilon = self.settings["epsilon"]
+
+        def encode(images: Tensor) -> Posterior:
+            return config.method.encode(nets, images.expand(len(pairs), *images.shape))
+
+        def alter(said: Tensor, images: Tensor) -> Tensor:
+            return reflect(as_floats(images) + epsilon * said.tanh())
+
+        starts = pairs.parameters[DECODER].clone()
+        m = network.initial(self.seed[None], "manipulation")
+        return Contest(
+            encode,
+            _player(DECODER, decoder, starts, optimiser),
+            _player(MANIPULATION, network, m, optimiser),
+            alter,
+            LOSSES[config.likelihood],
+            torch.arange(len(pairs), device=self.device) >= disentangling,
+            self.settings["draws"],
+            self.seed,
+        )
+
+    def advance(self) -> None:
+        """Three batches of the decoders and one of m."""
+        self.contest.step(self.batch, self.step)
+        self.step += 1
+
+    def batch(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor]:
+        """Images and their standardised factors."""
+        stream = Stream(self.seed, f"images for {purpose}", number)
+        return self.inputs(self.data.draw_indices(self.settings["batch"], stream))
+
+    def inputs(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of some images."""
+        classes = self.data.factors(indices)
+        w = [values[classes[:, k]] for k, values in enumerate(self.values)]
+        return self.data.inputs(indices), torch.stack(w, -1)
+
+    @torch.no_grad()
+    def look(self) -> list[float]:
+        """A row of the curve: the losses on the held-out images, always with the same noise."""
+        sums = torch.zeros(len(self.contest.entangling), device=self.device)
+        held = torch.as_tensor(self.held, device=self.device)
+        for k, part in enumerate(held.split(self.settings["batch"])):
+            found = self.contest.losses(*self.inputs(part), self.contest.noise("looking", k))
+            sums += found.values * len(part)
+        losses = (sums / len(held)).double()
+        helped = self.contest.entangling
+        sides = losses[~helped].mean(), losses[helped].mean()
+        row = [float(self.step), *map(float, sides), float(sides[1] - sides[0])]
+        if not all(map(math.isfinite, row)):
+            raise UnweaveError(
+                f"the losses are not finite at step {int(self.step):,}; take a smaller lr"
+            )
+        return row
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a step changes, by name."""
+        found = {"step": self.step}
+        for name, player in self.contest.players.items():
+            found[f"{name}/parameters"] = player.parameters
+            found[f"{name}/first"] = player.moments.first
+            found[f"{name}/second"] = player.moments.second
+        return found
+
+    def result(self, rows: list[list[float]]) -> Manipulation:
+        """m as it is now."""
+        player = self.contest.manipulation
+        named = player.named(player.parameters)[MANIPULATION]
+        return Manipulation(
+            {name: value[0].cpu().clone() for name, value in named.items()},
+            self.settings["epsilon"],
+            self.data.shape,
+            self.grid.sizes,
+            self.settings,
+            pd.DataFrame(rows, columns=list(COLUMNS)),
+        )
+
+
+def _run(
+    game: Training, path: Path | None, progress: bool, checkpoint_every: float
+) -> list[list[float]]:
+    """Train to the end; the curve."""
+    total = game.settings["steps"]
+    every = max(1, math.ceil(total / LOOKS))
+    checkpoint = None if path is None else _checkpoint_of(path)
+    rows = [] if checkpoint is None else _restore(game, checkpoint)
+    rows = rows or [game.look()]
+    step, saved = int(game.step), time.monotonic()
+    with interruptible() as stopped, lines({JOB: total}, progress) as advance:
+        advance(JOB, step)
+        while step < total:
+            game.advance()
+            step += 1
+            advance(JOB, 1)
+            if step % every == 0 or step == total:
+                rows.append(game.look())
+            late = time.monotonic() - saved > checkpoint_every
+            if checkpoint is not None and step < total and (late or stopped()):
+                _save(game, rows, checkpoint)
+                saved = time.monotonic()
+            if stopped() and step < total:
+                kept = "nothing was kept, for want of a file" if path is None else "run it again"
+                raise InterruptedTrainingError(f"stopped at step {step:,} of {total:,}; {kept}")
+    return rows
+
+
+def _save(game: Training, rows: list[list[float]], path: Path) -> None:
+    tensors = {name: value.cpu().contiguous() for name, value in game.tensors().items()}
+    curve = torch.tensor(rows, dtype=torch.float64)
+    facts = {"settings": json.dumps(game.settings, sort_keys=True)}
+    with whole_file(path) as temporary:
+        save_file({**tensors, "curve": curve}, temporary, metadata=facts)
+
+
+def _restore(game: Training, path: Path) -> list[list[float]]:
+    """Put a training into the state of its checkpoint, where there is one; the curve so far."""
+    if not path.exists():
+        return []
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            if json.loads(file.metadata()["settings"]) != game.settings:
+                raise UnweaveError(
+                    f"the checkpoint {path} is of other settings; remove it to start anew"
+                )
+            for name, tensor in game.tensors().items():
+                tensor.copy_(file.get_tensor(name))
+            rows: list[list[float]] = file.get_tensor("curve").tolist()
+    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise UnweaveError(
+            f"the checkpoint {path} is damaged ({error}); remove it to start anew"
+        ) from error
+    return rows
+
+
+def _checkpoint_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.checkpoint")
+
+
+def _player(name: str, network: Any, parameters: Tensor, optimiser: Adam) -> Player:
+    adam = Adam.stack([optimiser] * len(parameters), parameters.device)
+    return Player({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
+
+
+def _models(side: Models) -> list[Model]:
+    return [run.model for run in runs_of(side)]
+
+
+def _pairs(models: list[Model], data: Dataset) -> Fleet:
+    """The models as one fleet, checked to be of these images and to have one decoder each."""
+    if data.grid is None:
+        raise DataError(f"{data.name} has no grid of factors, which a change by factors needs")
+    for model in models:
+        check_trained(model)
+        if model.shape != data.shape:
+            raise DataError(
+                f"a model takes images {list(model.shape)}, but those of {data.name} are "
+                f"{list(data.shape)}; give models that were trained on them"
+            )
+        names = networks_of(model.config, model.shape)[MODEL]
+        single = model.config.first is None and model.config.method.copies == 1
+        if not single or DECODER not in names or model.config.likelihood not in LOSSES:
+            raise UnweaveError(
+                f"{model.config.method.name} models have no decoder of their own code alone; "
+                "take beta_vae or another with one encoder and one decoder"
+            )
+    kinds = {(model.config.likelihood, model.config.architecture) for model in models}
+    if len(kinds) > 1:
+        raise UnweaveError(
+            "these models differ in likelihood or architecture; give restarts of one kind"
+        )
+    return join(models)
+
+
+def _name(model: Model) -> str:
+    """The run of a model and a digest of its parameters."""
+    sha = hashlib.sha256()
+    for name in ("encoder", DECODER):
+        sha.update(model.parameters[name].cpu().contiguous().numpy().tobytes())
+    return f"{model.config.hash} {sha.hexdigest()[:16]}"
+
+
+def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
+    """Some images that can be drawn, in the order of their numbers."""
+    support = data.support
+    if not 1 <= count < len(support):
+        raise DataError(
+            f"{data.name} has {len(support):,} images to draw, of which at least one can be held "
+            f"out and not all, but got held_out={count}"
+        )
+    chosen = np.random.default_rng(seed).choice(support, count, replace=False)
+    return np.sort(chosen)
