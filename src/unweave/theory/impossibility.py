@@ -132,15 +132,20 @@ class Entanglement:
         return before, self._log_densities(self._values(turned)) - _log_phi(turned)
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
-        """Y = Φ⁻¹(g(u)); of the two tails the smaller one is read, which has all its digits."""
+        """The scores Φ⁻¹(g(u)); of the two tails the smaller one is read, which has all its digits."""
         below, above = self._each("cdf", rows), self._each("sf", rows)
         tail = special.ndtri(np.clip(np.minimum(below, above), EDGE, 0.5))
         return np.where(below < above, tail, -tail)
 
     def _values(self, scores: np.ndarray) -> np.ndarray:
-        """u = g⁻¹(Φ(y))."""
-        tail = np.maximum(special.ndtr(-np.abs(scores)), EDGE)
-        return np.where(scores < 0, self._each("ppf", tail), self._each("isf", tail))
+        """u = g⁻¹(Φ(y)), from the smaller tail too."""
+        tails, low = np.maximum(special.ndtr(-np.abs(scores)), EDGE), scores < 0
+        values = np.empty_like(scores)
+        for k, prior in enumerate(self.priors):
+            below = low[:, k]
+            values[below, k] = prior.ppf(tails[below, k])
+            values[~below, k] = prior.isf(tails[~below, k])
+        return values
 
     def _log_densities(self, rows: np.ndarray) -> np.ndarray:
         return self._each("logpdf", rows)
