@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 import unweave.cli_reproduce as command
-from unweave.recipes import PAPERS, RECIPES
+from unweave.recipes import PAPERS, RECIPES, RecipeError, find
 from unweave.recipes.common_assumptions.studies import STUDIES
 
 
@@ -49,14 +50,12 @@ def test_help_has_an_example():
     assert "Example: unweave reproduce common-assumptions/variance-explained" in run("-h").stdout
 
 
-def test_a_recipe_that_waits_shows_its_numbers_and_refuses():
-    done = run("inductive-biases/table-2")
-    assert done.returncode == 2
-    assert "0.73" in done.stdout
-    assert done.stderr.strip() == (
-        "unweave: inductive-biases/table-2 cannot be run yet: it waits for the modified images, "
-        "SlowVAE and PCL"
-    )
+def test_a_recipe_that_waits_shows_its_numbers_and_refuses(tmp_path, monkeypatch, capsys):
+    waiting = replace(find("inductive-biases/table-2"), waits_for="a method")
+    monkeypatch.setattr(command, "find", lambda name: waiting)
+    with pytest.raises(RecipeError, match="table-2 cannot be run yet: it waits for a method"):
+        command.reproduce_recipe(waiting.name, "smoke", tmp_path, "here", False, False)
+    assert "0.73" in capsys.readouterr().out
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest():

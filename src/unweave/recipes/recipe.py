@@ -38,7 +38,8 @@ class Recipe:
             share them, so that the second recipe trains nothing.
         settings: By scale, the arguments of `make`; `{"device": "cpu"}` among them says that it is
             not meant for a GPU at any scale.
-        make: Trains and measures what is no study, and returns a table, which is kept.
+        make: Trains and measures what is no study, or more than one, and returns a table, which is
+            kept; it is given the `folder` where it asks for it.
         adds: Metrics that this recipe needs beyond those of its studies.
         extend: Adds to the study table what only models tell, such as how far they agree, or makes
             rows of it for their parts, such as latents; it is given the study's folder too.

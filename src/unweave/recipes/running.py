@@ -1,6 +1,7 @@
 """Running a recipe: what it trains, then its comparison, both kept in one folder."""
 
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,9 @@ def make(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame:
         return table
     if recipe.make is None or settings is None:
         raise RecipeError(f"{recipe.name} trains nothing of its own; it has a study or none")
-    table = recipe.make(**settings)
+    # Some keep models in the folder, and find them there.
+    wants_folder = "folder" in signature(recipe.make).parameters
+    table = recipe.make(**settings, **({"folder": folder} if wants_folder else {}))
     table.attrs["settings"] = settings
     write_table(table, _table_file(recipe, scale, folder))
     return table

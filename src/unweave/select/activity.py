@@ -135,9 +135,7 @@ def member_activity(
         arXiv:1812.06775; Improving the Unsupervised Disentangled Representation Learning with VAE
         Ensemble, under review 2020, figures 3 and 11.
     """
-    from unweave.methods.ae import AE
-
-    if isinstance(model.config.method, AE):
+    if model.config.method.points:
         raise SelectionError("an autoencoder has no noise, so its latents are not active by that")
     chosen = drawn_rows(data, rows, seed)
     images = data.to(model.device).inputs(chosen, seed)

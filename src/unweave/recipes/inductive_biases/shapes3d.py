@@ -1,46 +1,238 @@
 """Figures 2 to 8: a closer look at Shapes3D."""
 
+import io
 from functools import partial
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims, shown
+from unweave.recipes.inductive_biases.scores import VARIATIONAL, kept
+from unweave.recipes.inductive_biases.studies import SCALES, examples, trained
 from unweave.recipes.recipe import Recipe
 
 __all__ = ["FIGURES_4_6", "FIGURES_7_8", "FIGURE_2", "FIGURE_3"]
+
+MEANT = "Shapes3D"
+HISTOGRAM = "a histogram of MIG for each variational method"
+GAPS = "MIG of each factor on original and modified images"
+SEARCHED = {
+    "dci": "DCI by strength",
+    "factor_vae": "FactorVAE score by strength",
+    "sap": "SAP by strength",
+}
+SEPARATE = "disentangled models encode wall hue and orientation separately, hue in the same way"
+POLAR = "entangled models encode hue as the angle and orientation as the radius of two latents"
+seven = partial(claims, SEPARATE, POLAR)
+
+
+def obtain_2(table: pd.DataFrame) -> pd.DataFrame:
+    """How many models there are, and where their MIG lie."""
+    rows = _changed(table)
+    said = [
+        f"{method}: {part['mig'].min():.3f} to {part['mig'].max():.3f}, {len(part)} models"
+        for method, part in rows.groupby("method", sort=False)
+    ]
+    return shown(HISTOGRAM).assign(obtained="; ".join(said))
+
+
+def obtain_3(table: pd.DataFrame) -> pd.DataFrame:
+    """In how many factors β-VAE's gap falls."""
+    means = _gaps(table)
+    falls = means["modified"] < means["original"]
+    words = f"it falls in {int(falls.sum())} of {len(falls)} factors"
+    return shown(GAPS).assign(obtained=words if len(means) else None)
+
+
+def obtain_4_6(table: pd.DataFrame) -> pd.DataFrame:
+    """The best factor of each method, of those that were tried."""
+    rows = _whole(table)
+    tried = ", ".join(f"{factor:g}" for factor in sorted(rows["factor"].unique()))
+    found = []
+    for metric in SEARCHED:
+        means = rows.groupby(["method", "factor"])[metric].mean()
+        best = [f"{name} × {part.idxmax()[1]:g}" for name, part in means.groupby("method")]
+        found.append(f"of × {tried}, best: {', '.join(best)}")
+    return shown(*SEARCHED.values()).assign(obtained=found)
+
+
+def say(frame: pd.DataFrame) -> list[str]:
+    """What was obtained, in a sentence each."""
+    return [f"{row.picture.capitalize()}: {row.obtained}." for row in frame.itertuples()]
+
+
+def obtain_7_8(table: pd.DataFrame) -> pd.DataFrame:
+    """Disentangled against entangled models, by how they encode two factors."""
+    rows = []
+    for base, part in table.groupby("base", sort=False):
+        means = part.groupby("kind")[["separated", "angle", "radius"]].mean()
+        one, other = means.loc["disentangled"], means.loc["entangled"]
+        found = [
+            comparison(
+                SEPARATE,
+                "disentangled against entangled",
+                "rank correlation with a latent each",
+                float(one["separated"]),
+                float(other["separated"]),
+                one["separated"] > other["separated"],
+            )
+        ]
+        found += [
+            comparison(
+                POLAR,
+                "entangled against disentangled",
+                f"share of the {name}",
+                float(other[name]),
+                float(one[name]),
+                other[name] > one[name],
+            )
+            for name in ("angle", "radius")
+        ]
+        rows += [row | {"data": base} for row in found]
+    return compared(seven(), rows)
+
+
+def _whole(table: pd.DataFrame) -> pd.DataFrame:
+    """Variational methods at all strengths, on original images."""
+    rows = table[table["method"].isin(VARIATIONAL) & (table["images"] == "original")]
+    return rows[~rows["over_pruned"].eq(True)]
+
+
+def _changed(table: pd.DataFrame) -> pd.DataFrame:
+    rows = kept(table)
+    return rows[rows["method"].isin(VARIATIONAL) & (rows["images"] == "modified")]
+
+
+def _gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """MIG by factor of β-VAE, a column for each kind of images."""
+    rows = kept(table)
+    rows = rows[rows["method"] == "beta_vae"]
+    names = [name for name in rows if name.startswith("gap_")]
+    return (
+        rows.groupby("images")[names].mean().T.dropna().reindex(columns=["original", "modified"])
+    )
+
+
+def plot_2(table: pd.DataFrame, path: Path) -> None:
+    """A histogram for each method."""
+    from unweave.show.plot import PAGE, TEXT, panels, plain
+    from unweave.show.saving import save_figure
+
+    rows = _changed(table)
+    parts = list(rows.groupby("method", sort=False))
+    figure, axes = panels(1, max(1, len(parts)), (PAGE, 1.9), sharey=True)
+    edges = np.linspace(0, max(0.1, float(rows["mig"].max()) if len(rows) else 0.1), 21)
+    for (method, part), axis in zip(parts, axes[0], strict=False):
+        plain(axis).hist(part["mig"], edges.tolist())
+        axis.set_title(str(method), fontsize=TEXT)
+        axis.set_xlabel("MIG", fontsize=TEXT)
+    save_figure(figure, path)
+
+
+def plot_3(table: pd.DataFrame, path: Path) -> None:
+    """Two bars for each factor."""
+    from unweave.show.colours import palette
+    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.saving import save_figure
+
+    means = _gaps(table)
+    figure, axes = panels(1, 1, (COLUMN, 2.2))
+    panel, places = plain(axes[0, 0]), np.arange(len(means))
+    for k, (images, colour) in enumerate(zip(means, palette(2), strict=True)):
+        panel.bar(places + 0.4 * k - 0.2, means[images], 0.38, color=colour, label=str(images))
+    panel.set_xticks(places, [name.replace("gap_", "factor ") for name in means.index])
+    panel.tick_params(axis="x", labelsize=SMALL, rotation=30)
+    panel.set_ylabel("MIG of β-VAE", fontsize=TEXT)
+    panel.legend(fontsize=SMALL, frameon=False)
+    save_figure(figure, path)
+
+
+def plot_4_6(table: pd.DataFrame, path: Path) -> None:
+    """A panel for each metric, a line for each method."""
+    from unweave.show.colours import palette
+    from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
+    from unweave.show.saving import save_figure
+
+    rows = _whole(table)
+    figure, axes = panels(1, len(SEARCHED), (PAGE, 2.2))
+    for metric, axis in zip(SEARCHED, axes[0], strict=True):
+        panel = plain(axis)
+        for method, colour in zip(VARIATIONAL, palette(len(VARIATIONAL)), strict=True):
+            means = rows[rows["method"] == method].groupby("factor")[metric].mean()
+            panel.plot(means.index, means, "o-", color=colour, label=method, ms=3)
+        panel.set_xlabel("times the published strength", fontsize=TEXT)
+        panel.set_title(metric, fontsize=TEXT)
+    axes[0, 0].legend(fontsize=SMALL, frameon=False)
+    save_figure(figure, path)
+
+
+def plot_7_8(table: pd.DataFrame, path: Path) -> None:
+    """Pictures of all models, disentangled ones in the first row."""
+    from PIL import Image
+
+    from unweave.show.plot import PAGE, TEXT, panels
+    from unweave.show.saving import save_figure
+
+    kinds = list(table.groupby("kind", sort=False))
+    columns = max(len(part) for _, part in kinds)
+    figure, axes = panels(len(kinds), columns, (PAGE, PAGE * len(kinds) / columns))
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for (kind, part), line in zip(kinds, axes, strict=True):
+        for (content, polar), axis in zip(part[["picture", "angle"]].values, line, strict=False):
+            axis.imshow(Image.open(io.BytesIO(content)).convert("RGB"))
+            axis.set_title(f"{kind}, angle {polar:.2f}", fontsize=TEXT)
+    save_figure(figure, path)
+
 
 FIGURE_2 = Recipe(
     name="inductive-biases/figure-2",
     title="Histogram of MIG of the variational methods on modified Shapes3D",
     where="Figure 2",
     claim="The distribution of MIG on modified images, method by method.",
-    published=partial(shown, "a histogram of MIG for each variational method"),
-    waits_for="the modified images and SlowVAE",
+    published=partial(shown, HISTOGRAM),
+    settings=SCALES,
+    make=trained,
+    obtain=obtain_2,
+    verdict=say,
+    plot=plot_2,
 )
 FIGURE_3 = Recipe(
     name="inductive-biases/figure-3",
     title="MIG of each factor, β-VAE on original and modified Shapes3D",
     where="Figure 3",
     claim="What the modification does to each factor.",
-    published=partial(shown, "MIG of each factor on original and modified images"),
-    waits_for="the modified images",
+    published=partial(shown, GAPS),
+    settings=SCALES,
+    make=trained,
+    obtain=obtain_3,
+    verdict=say,
+    plot=plot_3,
 )
 FIGURES_4_6 = Recipe(
     name="inductive-biases/figures-4-6",
     title="DCI, FactorVAE and SAP scores over scaled strengths, 10 restarts each, on Shapes3D",
     where="Figures 4 to 6",
     claim="A line search over strengths; runs with fewer active units than factors are left out.",
-    published=partial(shown, "DCI by strength", "FactorVAE score by strength", "SAP by strength"),
-    waits_for="the modified images, SlowVAE and PCL",
+    published=partial(shown, *SEARCHED.values()),
+    settings=SCALES,
+    make=trained,
+    obtain=obtain_4_6,
+    verdict=say,
+    plot=plot_4_6,
 )
 FIGURES_7_8 = Recipe(
     name="inductive-biases/figures-7-8",
-    title="Two-dimensional traversals of four disentangled and four entangled β-VAEs",
+    title="Two-dimensional traversals of disentangled and entangled β-VAEs",
     where="Figures 7 and 8",
     claim="Disentangled models encode hue alike; entangled ones all mix it with orientation in "
     "the same way.",
-    published=partial(
-        claims,
-        "disentangled models encode wall hue and orientation separately, hue in the same way",
-        "entangled models encode hue as the angle and orientation as the radius of two latents",
-    ),
-    waits_for="traversals along two latents at once",
+    published=seven,
+    settings=SCALES,
+    make=examples,
+    obtain=obtain_7_8,
+    verdict=partial(sentences, meant=MEANT),
+    plot=plot_7_8,
 )

@@ -1,0 +1,248 @@
+"""What the recipes of this paper train, at each scale: restarts, a change of images, all methods.
+
+Restarts of β-VAE on the original images give disentangled and entangled examples, from which the
+change of images is learned; then every method is trained on original, modified and noisy images.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from unweave.recipes.trained import Trained, computed_once
+
+if TYPE_CHECKING:
+    from unweave.fleet.models import Model
+
+__all__ = ["FILE", "IMAGES", "SCALES", "STRENGTHS", "examples", "trained"]
+
+IMAGES = ("original", "modified", "noise")
+STRENGTHS: dict[str, dict[str, Any]] = {
+    "dsprites": {"beta_vae": 8, "beta_tc_vae": 6, "factor_vae": 35, "slow_vae": 1, "latents": 5},
+    "rooms3d": {"beta_vae": 32, "beta_tc_vae": 32, "factor_vae": 7, "slow_vae": 1, "latents": 6},
+    "shapes3d": {"beta_vae": 32, "beta_tc_vae": 32, "factor_vae": 7, "slow_vae": 1, "latents": 6},
+}
+"""Table 1 of the supplement, and the number of factors."""
+METRICS = ["mig", "dci", "factor_vae", "sap"]
+FIELDS = {"beta_vae": "beta", "beta_tc_vae": "beta", "factor_vae": "gamma", "slow_vae": "beta"}
+FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5)
+"""By which strengths are multiplied in the line search; the paper does not say which it took."""
+FILE, DETAILS = "modified-{base}.safetensors", "details.parquet"
+HELD_OUT = 256
+"""Images on which the change is followed, and which it is not learned from."""
+FEW = {"shape": [0, 1, 2], "scale": [2, 5], "orientation": [0, 10], "posX": [0, 10, 20, 31]}
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "bases": {"dsprites": {**FEW, "posY": [0, 10, 20, 31]}},
+        "seeds": 1,
+        "steps": 60,
+        "restarts": 2,
+        "pairs": 1,
+        "change_steps": 20,
+        "search": [1.0],
+        "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
+    },
+    # 10 restarts, then 5 methods × 3 kinds of images × 5 seeds of 60,000 steps.
+    "hour": {
+        "bases": {"rooms3d": {}},
+        "seeds": 5,
+        "steps": 60_000,
+        "restarts": 10,
+        "pairs": 4,
+        "change_steps": 10_000,
+        "search": [1.0],
+        "settings": {"precision": "bf16"},
+    },
+    "paper": {
+        "bases": {"dsprites": {}, "shapes3d": {}},
+        "seeds": 10,
+        "steps": 300_000,
+        "restarts": 10,
+        "pairs": 4,
+        "change_steps": 60_000,
+        "search": list(FACTORS),
+        "settings": {"precision": "bf16"},
+    },
+}
+
+
+def trained(
+    folder: Path,
+    bases: Mapping[str, Mapping[str, Any]],
+    seeds: int,
+    steps: int,
+    restarts: int,
+    pairs: int,
+    change_steps: int,
+    search: list[float],
+    settings: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Train everything, or read what is there.
+
+    Args:
+        folder: Where it is kept.
+        bases: Data sets, and how each is sliced.
+        seeds: Of every method on every kind of images.
+        steps: Of all models.
+        restarts: Of β-VAE on the original images.
+        pairs: How many disentangled and entangled ones the change is learned from.
+        change_steps: Of learning the change.
+        search: By which factors the published strengths are multiplied.
+        settings: Of all models.
+
+    Returns:
+        The study table with `base`, the data set, and `images`, one of `IMAGES`; `factor`, by
+        which the strength is multiplied; `active`, how many latents are; `over_pruned`; and
+        `gap_0` …, MIG by factor.
+    """
+    parts = []
+    for base, classes in bases.items():
+        own = {**settings, "latents": STRENGTHS[base]["latents"]}
+        _change(
+            base, classes, restarts, pairs, change_steps, folder=folder, steps=steps, settings=own
+        )
+        table = _scores(base, classes, seeds, search, folder=folder, steps=steps, settings=own)
+        parts.append(_detailed(table, folder).assign(base=base))
+    return pd.concat(parts, ignore_index=True)
+
+
+def examples(
+    folder: Path,
+    bases: Mapping[str, Mapping[str, Any]],
+    steps: int,
+    restarts: int,
+    pairs: int,
+    change_steps: int,
+    settings: Mapping[str, Any],
+    **others: Any,
+) -> pd.DataFrame:
+    """The models from which the change was learned: how they encode two factors together.
+
+    Args:
+        folder: As of `trained`, and so for all that follows.
+        bases: …
+        steps: …
+        restarts: …
+        pairs: …
+        change_steps: …
+        settings: …
+        others: Not used.
+
+    Returns:
+        A row per model: `base`, `kind` (`disentangled` or `entangled`), what
+        `unweave.recipes.inductive_biases.polar.encoding_of` says of it, and `picture`, its
+        traversals of two latents as the bytes of a PNG.
+    """
+    from unweave.recipes.inductive_biases.polar import encoding_of, picture_of
+
+    del others
+    rows = []
+    for base, classes in bases.items():
+        own = {**settings, "latents": STRENGTHS[base]["latents"]}
+        chosen = _change(
+            base, classes, restarts, pairs, change_steps, folder=folder, steps=steps, settings=own
+        )
+        data = Trained(folder).data(chosen[0][0])
+        for kind, models in zip(("disentangled", "entangled"), chosen, strict=True):
+            for model in models:
+                found = encoding_of(model, data, base)
+                said = {"base": base, "kind": kind, "run": model.config.hash}
+                rows.append({**said, **found, "picture": picture_of(model, data, found)})
+    return pd.DataFrame(rows)
+
+
+def _data(base: str, images: str, classes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What a study says of one kind of images; the modified ones are sliced already."""
+    if images == "modified":
+        file = folder / FILE.format(base=base)
+        return {"name": images, "load": f"{base}_modified", "path": str(file)}
+    load = base if images == "original" else f"{base}_{images}"
+    return {"name": images, "load": load, **({"slice": dict(classes)} if classes else {})}
+
+
+def _change(
+    base: str,
+    classes: Mapping[str, Any],
+    restarts: int,
+    pairs: int,
+    change_steps: int,
+    *,
+    folder: Path,
+    steps: int,
+    settings: Mapping[str, Any],
+) -> "tuple[list[Model], list[Model]]":
+    """Restarts of β-VAE, and the change of images that is learned from them; these models."""
+    from unweave.manipulate import exemplars, manipulate, over_pruned
+    from unweave.study import Study, run
+
+    study = Study(
+        name=f"{base}-restarts",
+        data=[_data(base, "original", classes, folder)],
+        methods={"beta_vae": {"beta": STRENGTHS[base]["beta_vae"]}},
+        seeds=restarts,
+        steps=steps,
+        metrics=["mig"],
+        settings=settings,
+    )
+    table = run(study, folder).table
+    known = Trained(folder)
+    models = [known.model(name) for name in table.loc[table["state"] == "scored", "run"]]
+    data = known.data(models[0])
+    pruned = over_pruned(models, data)
+    whole = table[~table["run"].isin(pruned.loc[pruned["over_pruned"], "run"])]
+    best, worst = exemplars(models, whole if len(whole) >= 2 * pairs else table, pairs)
+    file = folder / FILE.format(base=base)
+    held = min(HELD_OUT, len(data) // 4)
+    manipulate(data, best, worst, steps=change_steps, out=file, held_out=held, overwrite=True)
+    return best, worst
+
+
+def _scores(
+    base: str,
+    classes: Mapping[str, Any],
+    seeds: int,
+    search: list[float],
+    *,
+    folder: Path,
+    steps: int,
+    settings: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Every method on every kind of images."""
+    from unweave.study import Study, run
+
+    said = STRENGTHS[base]
+    methods: dict[str, Any] = {
+        name: {field: [factor * said[name] for factor in search]} for name, field in FIELDS.items()
+    }
+    study = Study(
+        name=f"{base}-images",
+        data=[_data(base, images, classes, folder) for images in IMAGES],
+        methods={**methods, "pcl": {}, "ae": {}},
+        seeds=seeds,
+        steps=steps,
+        metrics=METRICS,
+        settings=settings,
+    )
+    table = run(study, folder).table
+    usual = table["method"].map({name: float(said[name]) for name in FIELDS})
+    factor = (table["strength"] / usual).where(table["method"].isin(FIELDS), 1.0)
+    return table.rename(columns={"data": "images"}).assign(factor=factor)
+
+
+def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The table with active latents and MIG by factor, computed once for each model."""
+    from unweave.manipulate import factor_gaps, over_pruned
+
+    known = Trained(folder)
+    rows = table[table["state"] == "scored"]
+
+    def of_run(name: str) -> pd.DataFrame:
+        model = known.model(name)
+        data = known.data(model)
+        gaps = factor_gaps([model], data)["gap"].tolist()
+        found = over_pruned([model], data)[["active", "over_pruned"]]
+        return found.assign(**{f"gap_{k}": gap for k, gap in enumerate(gaps)})
+
+    found = computed_once(folder / DETAILS, rows["run"].tolist(), of_run, "looking at models")
+    return rows.merge(found, on="run")
