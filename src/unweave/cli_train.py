@@ -131,13 +131,18 @@ def run(args: Sequence[str]) -> None:
 
 def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
     """The models that a second stage builds on, in one fleet."""
-    if folder is None:
-        if kind.needs_first:
-            raise UnweaveError(
-                f"{kind.name} builds on trained models; say where they are: --first runs"
-            )
+    if not kind.needs_first:
+        if folder is not None:
+            raise UnweaveError(f"{kind.name} builds on no other models; leave out --first")
         return None
-    return join([run.model for run in runs_of(folder)])
+    if folder is None:
+        raise UnweaveError(
+            f"{kind.name} builds on trained models; say where they are: --first runs"
+        )
+    models = [run.model for run in runs_of(folder)]
+    below = [model for model in models if not model.config.method.needs_first]
+    # A folder may hold what was trained over others of its models before.
+    return join(below or models)
 
 
 def _options_of(kind: type[Method]) -> type:

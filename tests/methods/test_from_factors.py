@@ -33,11 +33,11 @@ def test_the_loss_is_the_mean_square(double):
             squares += [float(x - y) ** 2 for x, y in pairs]
         expected.append({"model": mean(squares), "squared_error": mean(squares)})
     batch = Batch(stages.images, stages.seeds, stages.step, 11, factors=factors)
-    same(FromFactors(factors="a,b,c").losses(nets, batch), expected)
+    same(FromFactors(told="a,b,c").losses(nets, batch), expected)
 
 
 def config(seed=0):
-    method, shared = FromFactors(factors=PLACES), {"architecture": "small_dcgan", "batch": 4}
+    method, shared = FromFactors(told=PLACES), {"architecture": "small_dcgan", "batch": 4}
     return Config(method=method, seed=seed, latents=2, **shared)
 
 
@@ -60,7 +60,7 @@ def test_other_methods_are_given_no_factors():
 
 @pytest.fixture(scope="module")
 def first():
-    method = FromFactors(factors=PLACES)
+    method = FromFactors(told=PLACES)
     return uw.train(method, blobs(), steps=80, batch=16, latents=2, optimiser=ADAM, **SMALL)
 
 
@@ -106,9 +106,9 @@ def test_what_was_never_read_cannot_be_encoded(first):
 
 def test_latents_are_as_many_as_factors():
     with pytest.raises(UnweaveError, match="are 2 latents, but got latents=3"):
-        Config(method=FromFactors(factors=PLACES), latents=3)
+        Config(method=FromFactors(told=PLACES), latents=3)
     with pytest.raises(UnweaveError, match="say which: factors="):
         Config(method=FromFactors(), latents=3)
     for wrong in ("posX,,posY", None, 3):
         with pytest.raises(UnweaveError, match="names with commas"):
-            FromFactors(factors=wrong)
+            FromFactors(told=wrong)

@@ -1,6 +1,7 @@
 """Second stages: the objective, what stays as it was, chains, and what can go wrong."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from unweave.fleet.train import train_runs
 from unweave.methods import MSVAE
 from unweave.methods.base import Batch
 from unweave.methods.first_stage import noise_of_images
+from unweave.nets.adam import Adam
 from unweave.streams import Stream
 
 SMALL = {"batch": 8, "latents": 3, "architecture": "small_dcgan", "progress": False}
@@ -199,10 +201,60 @@ def test_trained_together_the_first_stage_moves_by_its_own_penalty(sprites):
     assert not torch.equal(two.first.parameters["encoder"], start.parameters["encoder"])
     curve = two.curve.groupby("run", sort=False)["kl_of_c"].last().tolist()
     assert curve[1] < 0.8 * curve[0]
-    engine = engine_of(MSVAE(together=True), start, sprites)
+    engine = engine_of(MSVAE(together=True), start, sprites, optimiser=Adam(lr=3e-3))
+    assert engine.players["first"].optimiser.lr.tolist() == pytest.approx([3e-3] * 2)
     engine.advance(1)
     loss, reconstruction, kl, kl_of_c = engine.fetch()[:4]
     torch.testing.assert_close(loss, reconstruction + kl + torch.tensor([1.0, 50.0]) * kl_of_c)
+
+
+def test_a_first_stage_trained_along_is_no_longer_the_run_that_it_began_from(sprites):
+    quick = {"steps": 0, "batch": 8, "latents": 6, "progress": False}
+    (start,) = uw.train(uw.methods.BetaVAE(beta=4), sprites, **quick)
+    (along,) = uw.train(MSVAE(together=True), sprites, first=start, steps=2, **SMALL)
+    assert along.first.configs[0].hash != start.config.hash
+    (apart,) = uw.train(MSVAE(), sprites, first=start, steps=2, **SMALL)
+    assert apart.first.configs[0].hash == start.config.hash
+    factor = uw.train(uw.methods.FactorVAE(), sprites, **quick)
+    with pytest.raises(UnweaveError, match="factor_vae has no penalty that could be trained"):
+        uw.train(MSVAE(together=True), sprites, first=factor, steps=1, **SMALL)
+
+
+def test_noise_of_a_first_stage_that_is_trained_is_new_at_every_step():
+    def noise(method, step):
+        indices = torch.tensor([[4, 5]])
+        batch = Batch(torch.zeros(1, 2, 1), torch.tensor([1]), torch.tensor(step), 9)
+        return method._noise(replace(batch, indices=indices), torch.zeros(1, 2, 3))
+
+    assert torch.equal(noise(MSVAE(), 0), noise(MSVAE(), 7))
+    assert not torch.equal(noise(MSVAE(together=True), 0), noise(MSVAE(together=True), 7))
+
+
+def test_frozen_networks_have_no_moments(first, sprites):
+    engine = engine_of(MSVAE(), first, sprites)
+    assert engine.players["first"].moments.first.numel() == 0
+    assert engine.players["model"].moments.first.numel() > 0
+
+
+def test_first_stages_are_models_or_a_folder_of_them(first, sprites, tmp_path):
+    first.save(tmp_path)
+    by_folder = uw.train(MSVAE(), sprites, first=tmp_path, steps=1, **SMALL)
+    listed = uw.train(MSVAE(), sprites, first=list(first), steps=1, **SMALL)
+    assert {c.first.hash for c in by_folder.configs} == {c.hash for c in first.configs}
+    assert listed.configs == uw.train(MSVAE(), sprites, first=first, steps=1, **SMALL).configs
+    large = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+    with pytest.raises(UnweaveError, match=r"take images \[32, 32, 1\], but those of dsprites"):
+        uw.train(MSVAE(), large, first=first, steps=1, **SMALL)
+
+
+def test_a_report_tells_of_models_in_stages(first, sprites, tmp_path):
+    first.save(tmp_path / "runs")
+    two = uw.train(MSVAE(), sprites, first=first, steps=2, out=tmp_path / "runs", **SMALL)
+    uw.show.report(tmp_path / "runs", sprites).save(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "MS-VAE" in page
+    assert "damaged" not in page
+    assert len(two) == 2
 
 
 def test_what_second_stages_say_of_wrong_settings(first, sprites, tmp_path):

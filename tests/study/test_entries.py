@@ -1,5 +1,7 @@
 """Entries of a study: settings of their own, and second stages over the runs of others."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from unweave.study.work import Work, prepare
 
 SLICE = {"shape": 0, "scale": 5, "orientation": 0, "posX": [0, 10, 20, 31], "posY": [0, 15, 31]}
 SPRITES = {"load": "dsprites", "slice": SLICE}
+SMALL = {"architecture": "small_dcgan"}
 SECOND = {"architecture": "small_dcgan", "latents": 2}
 
 
@@ -87,6 +90,26 @@ def test_a_second_stage_waits_for_its_first(tmp_path):
     assert work._claim() == []
     work._train(claimed)
     assert [config.method.name for config in work._claim()] == ["ms_vae"] * 2
+
+
+def test_a_first_stage_whose_folder_is_gone_is_trained_again(tmp_path):
+    grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
+    prepare(store := load_store(tmp_path), study(grids))
+    work = Work(store, scorers=0)
+    (first,) = claimed = work._claim()
+    work._train(claimed)
+    shutil.rmtree(tmp_path / "runs" / first.hash)
+    again = Work(store, scorers=0)
+    assert again._claim() == []
+    assert [config.hash for config in again._claim()] == [first.hash]
+
+
+def test_a_first_stage_that_cannot_be_scored_can_be_built_on(tmp_path):
+    told = {"from_factors": {"told": "posX", "settings": {"latents": 1, **SMALL}}}
+    grids = {"ms_gan": {"first": told, "settings": SECOND}}
+    results = go(study(grids), tmp_path)
+    assert sorted(results.store.ledger.states().values()) == ["failed", "failed"]
+    assert len(list((tmp_path / "runs").glob("[!.]*"))) == 2
 
 
 def load_store(folder):

@@ -215,7 +215,10 @@ class Engine:
         extra = self.config.method.extra_optimisers()
         variant = self.config.optimiser.variant
         for name, adam in extra.items():
-            optimisers[name] = [replace(adam, variant=variant)] * len(self.configs)
+            same = [replace(adam, variant=variant)] * len(self.configs)
+            # A first stage that is trained along is trained as the second is.
+            along = [config.optimiser for config in self.configs]
+            optimisers[name] = along if name == FIRST else same
         players = {}
         for player, networks in networks_of(self.config, self.data.shape).items():
             copies = self.copies if player == MODEL else 1
@@ -231,7 +234,7 @@ class Engine:
             adam = None if own is None else Adam.stack(own, self.device)
             precise = all(network.precise for network in networks.values())
             working = parameters if precise else parameters.to(self.dtype)
-            moments = Moments.zeros_like(parameters)
+            moments = Moments.zeros_like(parameters if adam else parameters[:, :0])
             players[player] = Player(networks, parameters, working, moments, adam, copies)
         return players
 

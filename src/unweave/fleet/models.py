@@ -33,7 +33,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.engine import BELOW, applied, matmul_precision, nets_of, networks_of
 from unweave.methods import Method
-from unweave.methods.base import Nets, member_seeds
+from unweave.methods.base import FIRST, Nets, member_seeds
 from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
@@ -160,8 +160,12 @@ class Fleet:
 
     @property
     def first(self) -> "Fleet":
-        """The models of the stage before, on which these build; their curves are not kept."""
-        configs = [config.first for config in self.configs if config.first is not None]
+        """The models of the stage before, on which these build; their curves are not kept.
+
+        Of models that were trained along with it (`together`), they have other seeds than the runs
+        they began from, since they are no longer these.
+        """
+        configs = [_first_of(config) for config in self.configs if config.first is not None]
         if not configs:
             raise UnweaveError(f"{self.configs[0].method.name} models build on no others")
         below = {
@@ -346,6 +350,15 @@ class Model(Fleet):
             self.curve.to_parquet(temporary / CURVE, index=False)
             (temporary / SUMS).write_text(_sums(temporary))
         return folder
+
+
+def _first_of(config: Config) -> Config:
+    """The run of the stage before, or what it has become."""
+    assert config.first is not None
+    if not config.method.extra_optimisers().get(FIRST):
+        return config.first
+    (seed,) = member_seeds(torch.tensor([config.seed]), 2).tolist()[1:]
+    return replace(config.first, seed=seed)
 
 
 def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:

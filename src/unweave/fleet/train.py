@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.fleet.watch import Watch
 from unweave.methods import Method
+
+if TYPE_CHECKING:
+    from unweave.evaluation.runs import Models
 
 __all__ = [
     "all_runs",
@@ -59,7 +62,7 @@ def train(
     progress: bool = True,
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
-    first: Fleet | None = None,
+    first: "Models | None" = None,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -76,8 +79,8 @@ def train(
         progress: Whether to show how far training is.
         checkpoint_every: Seconds between checkpoints in `out`.
         fleet_size: How many models to train at once; by default as many as fit, which is measured.
-        first: For a method that builds on trained models, such as `MSVAE`, these models, which
-            stay as they are: every combination is trained over each of them.
+        first: For a method that builds on trained models, such as `MSVAE`, these models or their
+            folder; they stay as they are: every combination is trained over each of them.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision.
 
@@ -94,10 +97,11 @@ def train(
         (4, [1, 1, 4, 4])
     """
     data = load_data(data) if isinstance(data, str) else data
+    below = None if first is None else _together(first)
     return train_runs(
-        all_runs(method, data, seeds, steps, first, **settings),
+        all_runs(method, data, seeds, steps, below, **settings),
         data,
-        first=first,
+        first=below,
         out=out,
         device=device,
         progress=progress,
@@ -132,6 +136,12 @@ def all_runs(
     if len({config.hash for config in configs}) != len(configs):
         raise UnweaveError("two of these runs are the same; give each seed and value once")
     return configs
+
+
+def _together(models: "Models") -> Fleet:
+    from unweave.evaluation.runs import runs_of
+
+    return models if isinstance(models, Fleet) else join([run.model for run in runs_of(models)])
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
@@ -183,7 +193,8 @@ def train_runs(
             kinds.setdefault(config.fleet, []).append(config)
     for kind in kinds.values():
         for fleet in _fleets(kind, data, folder, device, fleet_size):
-            make = partial(Engine, fleet, data, device, _before(fleet, given, folder))
+            before = _before(fleet, given, folder, data)
+            make = partial(Engine, fleet, data, device, before)
             try:
                 trained = _train_fleet(make, folder, progress, checkpoint_every, meanwhile)
             except torch.cuda.OutOfMemoryError as error:
@@ -213,7 +224,7 @@ def _fleets(
 
 
 def _before(
-    configs: Sequence[Config], given: Mapping[str, Model], folder: Path | None
+    configs: Sequence[Config], given: Mapping[str, Model], folder: Path | None, data: Dataset
 ) -> dict[str, Tensor] | None:
     """The parameters of the models that runs build on, by network, `[M, P]`."""
     runs = [config.first for config in configs if config.first is not None]
@@ -223,6 +234,11 @@ def _before(
     lost = [model.config.hash for model in models if model.diverged_at[0] >= 0]
     if lost:
         raise UnweaveError(f"the model {lost[0]} has diverged; build on others")
+    if models[0].shape != data.shape:
+        raise UnweaveError(
+            f"the models to build on take images {list(models[0].shape)}, but those of "
+            f"{data.name} are {list(data.shape)}; train both on the same"
+        )
     return {
         name: torch.cat([model.parameters[name].cpu() for model in models])
         for name in models[0].parameters

@@ -25,7 +25,7 @@ class FromFactors(Method):
     as factors. `MSGAN` and `CGAN` over this are their supervised versions.
 
     Args:
-        factors: Their names, with commas: `"posX,posY"`.
+        told: Their names, with commas: `"posX,posY"`.
 
     Notes:
         Nothing reads C from an image, so such models decode and do not encode.
@@ -39,27 +39,27 @@ class FromFactors(Method):
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 
-    factors: str = ""
+    told: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for names in each_value(self.factors):
+        for names in each_value(self.told):
             separate = names.split(",") if isinstance(names, str) else [""]
             if names != "" and not all(name.strip() for name in separate):
                 raise UnweaveError(
-                    f"from_factors's factors are names with commas, 'posX,posY', not {names!r}"
+                    f"from_factors's told are names with commas, 'posX,posY', not {names!r}"
                 )
 
     @property
     def given_factors(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.factors.split(",") if name)
+        return tuple(name.strip() for name in self.told.split(",") if name)
 
     def demand_latents(self, latents: int) -> None:
         count = len(self.given_factors)
         if not count:
-            raise UnweaveError("from_factors draws images from factors; say which: factors='…'")
+            raise UnweaveError("from_factors draws images from factors; say which: told='…'")
         if latents != count:
-            raise UnweaveError(f"{self.factors} are {count} latents, but got {latents=}")
+            raise UnweaveError(f"{self.told} are {count} latents, but got {latents=}")
 
     def networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int

@@ -104,7 +104,7 @@ class MSVAE(VAE):
         first = first_of(nets)
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
-            c, kl_of_c = posterior.sample_and_kl(noise_of_images(batch, posterior.mu, self.draws))
+            c, kl_of_c = posterior.sample_and_kl(self._noise(batch, posterior.mu))
             seen = self.seen(first, c)
         of_z = self.posterior(nets, batch.images, seen)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
@@ -131,6 +131,12 @@ class MSVAE(VAE):
         c, z = codes.tensor_split([first.latents], -1)
         return self.generate(nets, self.seen(first, c), c, z)
 
+    def _noise(self, batch: Batch, like: Tensor) -> Tensor:
+        """Of c: always the same for an image, unless the first stage could learn to undo it."""
+        if self.together:
+            return batch.noise("first stage", like)
+        return noise_of_images(batch, like, self.draws)
+
     def seen(self, first: Stage, c: Tensor) -> Tensor:
         """Y, `[M, B, H, W, C]`, of codes of the first stage."""
         decoded = first.decode(c)
@@ -151,7 +157,7 @@ class MSVAE(VAE):
 
 def penalty(first: Stage, elbo: Elbo, batch: Batch) -> Tensor:
     """What the method of the first stage adds to the likelihood, `[M]`."""
-    if not isinstance(first.method, VAE):
+    if not isinstance(first.method, VAE) or type(first.method).losses is not VAE.losses:
         raise UnweaveError(
             f"{first.method.name} has no penalty that could be trained along; take beta_vae"
         )

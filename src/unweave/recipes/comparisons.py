@@ -1,6 +1,6 @@
 """Claims whose numbers a paper does not print, judged one comparison at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pandas as pd
@@ -58,15 +58,17 @@ def compared(published: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.Data
     return frame.iloc[order].reset_index(drop=True)
 
 
-def sentences(frame: pd.DataFrame, meant: str = "") -> list[str]:
+def sentences(frame: pd.DataFrame, meant: str = "", known: Collection[str] = ()) -> list[str]:
     """For each claim, in how many comparisons it holds, controls apart, or that there are none.
 
     Args:
         frame: Comparisons.
-        meant: The data set of the paper, where another may stand in for it in the column `data`.
+        meant: The data of the paper, in words, where others may stand in for them in the column
+            `data`.
+        known: What these are called there, where that is another name.
     """
     others = [str(name) for name in frame["data"].dropna().unique()] if meant else []
-    said = [f"{name} stands in for {meant}." for name in others if name != meant]
+    said = [f"{name} stands in for {meant}." for name in others if name not in (meant, *known)]
     for claim, every in frame.groupby("claim", sort=False):
         rows = every.dropna(subset="obtained")
         if rows.empty:

@@ -261,11 +261,10 @@ class Ledger:
                 kinds.setdefault(kind, []).append(run)
         return kinds
 
-    def state(self, run: str) -> str:
-        """What has become of a run; `"unknown"` where it was never planned."""
+    def states(self) -> dict[str, str]:
+        """What has become of each run."""
         with self._open() as connection:
-            row = connection.execute("SELECT state FROM runs WHERE run = ?", (run,)).fetchone()
-        return "unknown" if row is None else str(row[0])
+            return dict(connection.execute("SELECT run, state FROM runs").fetchall())
 
     def busy(self) -> bool:
         """Whether some run has still to be trained or scored."""

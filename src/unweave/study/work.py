@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ BEAT_SECONDS = 10.0
 WAIT_SECONDS = 0.5
 TABLE_SHARE = 0.02
 """How much of the time writing the table may take."""
-LOST = ("diverged", "failed")
-"""States of runs on which no other can build."""
+DONE = ("trained", "scored")
+"""States of runs on which others can build."""
 
 
 class NoRoomError(UnweaveError):
@@ -184,6 +184,8 @@ class Work:
             max(1, free) if scorers is None else scorers,
         )
         self.sizes: dict[str, int] = {}
+        self.first_of: dict[str, str] = {}
+        self.there: set[str] = set()
         self.doing = self.mentioned = ""
         self.table_due = 0.0
 
@@ -251,23 +253,42 @@ class Work:
 
     def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
         """Without second stages whose first is not trained; where it never will be, they fail."""
-        ready = {}
+        ready, states = {}, None
         for kind, runs in kinds.items():
-            firsts = {} if self._configs(runs[:1])[0].first is None else self._firsts(runs)
-            lost = [run for run, first in firsts.items() if self.ledger.state(first) in LOST]
+            firsts = self._firsts(runs)
+            if not firsts:
+                ready[kind] = runs
+                continue
+            states = self.ledger.states() if states is None else states
+            fates = {first: self._fate(first, states) for first in set(firsts.values())}
+            lost = [run for run in runs if fates[firsts[run]] == "lost"]
             if lost:
                 reason = UnweaveError("the model that it builds on has diverged or failed")
                 self._fail(self.ledger.claim(self.worker, lost), reason)
-            waiting = {*lost, *(run for run, first in firsts.items() if not self.store.has(first))}
-            left = [run for run in runs if run not in waiting]
-            if left:
-                ready[kind] = left
+            there = [run for run in runs if fates[firsts[run]] == "there"]
+            if there:
+                ready[kind] = there
         return ready
 
+    def _fate(self, first: str, states: Mapping[str, str]) -> str:
+        """Whether a model to build on is there, lost, or yet to come."""
+        state = states.get(first, "failed")
+        if state == "diverged":
+            return "lost"
+        if first in self.there or self.store.has(first):
+            self.there.add(first)
+            return "there"
+        if state in DONE:  # somebody has removed it
+            self.ledger.reopen([first], "planned")
+        return "lost" if state == "failed" else "to come"
+
     def _firsts(self, runs: Sequence[str]) -> dict[str, str]:
-        """The runs that second stages build on."""
-        firsts = [(config.hash, config.first) for config in self._configs(runs)]
-        return {run: first.hash for run, first in firsts if first is not None}
+        """The runs that second stages build on, by theirs; nothing for first stages."""
+        new = [run for run in runs if run not in self.first_of]
+        if new and self._configs(new[:1])[0].first is not None:
+            known = [(config.hash, config.first) for config in self._configs(new)]
+            self.first_of |= {run: first.hash for run, first in known if first is not None}
+        return {run: self.first_of[run] for run in runs if run in self.first_of}
 
     def _share(self, runs: Sequence[str], size: int, kinds: Any) -> int:
         """How many runs to take: as even fleets as fit, and enough left for other workers."""

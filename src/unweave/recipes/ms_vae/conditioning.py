@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.recipes.comparisons import compared, comparison, sentences
+from unweave.recipes.comparisons import compared, comparison
 from unweave.recipes.frames import claims
 from unweave.recipes.ms_vae.plots import lines
-from unweave.recipes.ms_vae.stages import measured, predicted
-from unweave.recipes.ms_vae.studies import MEANT, STUDIES
+from unweave.recipes.ms_vae.stages import measured, predicted, verdict
+from unweave.recipes.ms_vae.studies import STUDIES
 from unweave.recipes.recipe import Recipe
 
 __all__ = ["FIGURE_5", "FIGURE_6"]
@@ -99,7 +99,7 @@ FIGURE_5 = Recipe(
     studies=STUDIES,
     extend=measured,
     obtain=obtain_5,
-    verdict=partial(sentences, meant=MEANT),
+    verdict=verdict,
     plot=plot_5,
 )
 FIGURE_6 = Recipe(
@@ -111,6 +111,6 @@ FIGURE_6 = Recipe(
     studies=STUDIES,
     extend=predicted,
     obtain=obtain_6,
-    verdict=partial(sentences, meant=MEANT),
+    verdict=verdict,
     plot=plot_6,
 )

@@ -8,8 +8,8 @@ import pandas as pd
 from unweave.recipes.comparisons import compared, comparison, sentences
 from unweave.recipes.frames import claims, shown
 from unweave.recipes.ms_vae.plots import bars, pictures
-from unweave.recipes.ms_vae.stages import MS_VAE, arranged, measured
-from unweave.recipes.ms_vae.studies import FACES, MEANT, STUDIES
+from unweave.recipes.ms_vae.stages import MS_VAE, arranged, measured, verdict
+from unweave.recipes.ms_vae.studies import FACES, STUDIES
 from unweave.recipes.recipe import Recipe
 from unweave.recipes.trained import IMAGES, Trained, computed_once
 
@@ -158,7 +158,7 @@ FIGURES_1_AND_3 = Recipe(
     studies=STUDIES,
     extend=extend_1_and_3,
     obtain=obtain_1_and_3,
-    verdict=partial(sentences, meant=MEANT),
+    verdict=verdict,
     plot=plot_1_and_3,
 )
 FIGURES_13_14 = Recipe(
@@ -182,7 +182,7 @@ FIGURES_32_33 = Recipe(
     studies=FACES,
     extend=extend_32_33,
     obtain=obtain_32_33,
-    verdict=partial(sentences, meant="CelebA"),
+    verdict=partial(sentences, meant="CelebA", known=("celeba",)),
     plot=plot_32_33,
 )
 DRAWINGS = Recipe(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from unweave.recipes.comparisons import compared, comparison, sentences
+from unweave.recipes.comparisons import compared, comparison
 from unweave.recipes.frames import claims, from_table
 from unweave.recipes.ms_vae.plots import lines
 from unweave.recipes.ms_vae.stages import (
@@ -19,8 +19,9 @@ from unweave.recipes.ms_vae.stages import (
     STUDENT,
     TC,
     arranged,
+    verdict,
 )
-from unweave.recipes.ms_vae.studies import MEANT, STUDIES
+from unweave.recipes.ms_vae.studies import STUDIES
 from unweave.recipes.recipe import Recipe
 
 __all__ = ["FIGURES_34_35", "FIGURE_4", "TABLE_1"]
@@ -63,6 +64,8 @@ four = partial(
 SLIGHTLY = "on SmallNORB the L1 and L2 errors of MS-VAE are slightly lower"
 LESS_THAN_FID = "the FID falls by a larger share than the errors do"
 errors = partial(claims, SLIGHTLY)
+SLIGHT = 0.5
+"""An error is slightly lower that is not less than this share."""
 ABOUT = 0.05
 """How far two MIG may be apart that are about the same."""
 LARGEST = 10.0
@@ -154,7 +157,7 @@ def _gaps(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for beta, own in by_beta.items():
         large = means.get((LARGE_TC, beta), np.nan)
         yield comparison(ABOVE_LARGE, f"β = {beta:g}", "MIG", float(own), large, own > large)
-    students = rows[rows["kind"] == STUDENT]
+    students = rows[rows["kind"] == STUDENT] if "mig" in rows else rows[:0]
     for beta, part in students.groupby("beta"):
         one, other = float(part["mig"].mean()), float(part["c_mig"].mean())
         holds = abs(one - other) < ABOUT
@@ -173,7 +176,15 @@ def obtain_34_35(table: pd.DataFrame) -> pd.DataFrame:
             for name in ERRORS:
                 one, other = float(means.loc[MS_VAE, name]), float(means.loc[TC, name])
                 by = name.split(".")[1].upper()
-                row = comparison(SLIGHTLY, f"β = {beta:g}", by, one, other, one < other)
+                row = comparison(
+                    SLIGHTLY,
+                    f"β = {beta:g}",
+                    by,
+                    one,
+                    other,
+                    SLIGHT * other < one < other,
+                    control=data != "smallnorb",
+                )
                 found.append({**row, "data": data})
                 if FID in shares:
                     fid, error = float(shares[FID]), float(shares[name])
@@ -225,7 +236,7 @@ FIGURE_4 = Recipe(
     studies=STUDIES,
     adds=(FID,),
     obtain=obtain_4,
-    verdict=partial(sentences, meant=MEANT),
+    verdict=verdict,
     plot=plot_4,
 )
 FIGURES_34_35 = Recipe(
@@ -238,6 +249,6 @@ FIGURES_34_35 = Recipe(
     studies=STUDIES,
     adds=(FID,),
     obtain=obtain_34_35,
-    verdict=partial(sentences, meant=MEANT),
+    verdict=verdict,
     plot=plot_34_35,
 )

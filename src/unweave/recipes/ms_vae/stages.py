@@ -1,17 +1,31 @@
 """Rows of a study table with their stages: what each is called, its β, and what its models say."""
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from unweave.recipes.ms_vae.studies import C
+from unweave.recipes.comparisons import sentences
+from unweave.recipes.ms_vae.studies import CARS, NORB, C
 from unweave.recipes.recipe import RecipeError
 from unweave.recipes.trained import IMAGES, Trained, computed_once
 
-__all__ = ["BIG_TC", "BIG_VAE", "LARGE_TC", "MS_VAE", "STUDENT", "TC", "arranged", "measured"]
+__all__ = [
+    "BIG_TC",
+    "BIG_VAE",
+    "LARGE_TC",
+    "MS_VAE",
+    "STUDENT",
+    "TC",
+    "arranged",
+    "measured",
+    "predicted",
+    "verdict",
+]
 
 MS_VAE, STUDENT = "ms_vae", "jacobian"
 TC, LARGE_TC, BIG_TC, BIG_VAE = "beta_tc_vae", "beta_tc_vae_l", "big_beta_tc_vae", "big_vae"
+verdict = partial(sentences, meant="Cars3D and SmallNORB", known=(CARS, NORB))
 TERMS_FILE, TASKS_FILE = "terms.parquet", "predictions.parquet"
 COLUMNS = {"architecture": "conv", "latents": C, "first": None}
 """What a table lacks where all its models have the same."""
@@ -27,13 +41,13 @@ def arranged(table: pd.DataFrame) -> pd.DataFrame:
     large = rows["architecture"].astype(str).str.contains("big")
     kind = rows["method"].where(~large, "big_" + rows["method"])
     kind = kind.mask((kind == TC) & (rows["latents"] > C), LARGE_TC)
-    own = rows.set_index("run")
-    below = rows["first"].map(own["strength"])
-    mig = rows["mig"] if "mig" in rows else pd.Series(float("nan"), rows.index)
+    own = table.set_index("run")
+    mig = own["mig"] if "mig" in own else pd.Series(float("nan"), own.index)
+    alone = rows["first"].isna()
     return rows.assign(
         kind=kind,
-        beta=below.fillna(rows["strength"]).fillna(1.0),
-        c_mig=rows["first"].map(mig.set_axis(rows["run"])).fillna(mig),
+        beta=rows["strength"].fillna(1.0).where(alone, rows["first"].map(own["strength"])),
+        c_mig=rows["run"].map(mig).where(alone, rows["first"].map(mig)),
     )
 
 

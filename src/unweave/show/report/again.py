@@ -9,13 +9,13 @@ from typing import Any
 import yaml
 
 from unweave.fleet.config import Config
-from unweave.methods import METHODS, Method
+from unweave.methods import EVERY, Method
 from unweave.nets.adam import Adam
 from unweave.show.report.sources import Given
 
 __all__ = ["load_code", "train_code"]
 
-DEFAULT = Config(method=METHODS["vae"]())
+DEFAULT = Config(method=EVERY["vae"]())
 OTHERS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 
 
@@ -31,8 +31,10 @@ def train_code(given: Given) -> list[tuple[str, str]]:
             ("Then run it; what is done is not done again:", command),
         ]
     configs = [given.configs[run] for run in given.table["run"]]
-    if any(config["method"]["name"] not in METHODS for config in configs):
+    if any(config["method"]["name"] not in EVERY for config in configs):
         return [("One of the methods is your own, so train it with your own code.", "")]
+    if any("first" in config for config in configs):
+        return [("Some models build on others: train these first, then those with first=….", "")]
     out = given.place or "runs"
     commands = [_command(group, out) for group in _groups(configs)]
     if all(commands):
@@ -120,7 +122,7 @@ def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
 
 def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     first, seeds = configs[0], _seeds(configs)
-    kind: type[Method] = METHODS[first["method"]["name"]]
+    kind: type[Method] = EVERY[first["method"]["name"]]
     values = {n: v for n, v in _values(configs).items() if v != [_default(first, n)]}
     said = ", ".join(f"{n}={(v[0] if len(v) == 1 else v)!r}" for n, v in values.items())
     settings = {n: first[n] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
@@ -155,7 +157,7 @@ def _data_code(origin: Sequence[Any]) -> str:
 
 
 def _default(config: Mapping[str, Any], name: str) -> Any:
-    return getattr(METHODS[config["method"]["name"]](), name)
+    return getattr(EVERY[config["method"]["name"]](), name)
 
 
 def _word(value: Any) -> str:

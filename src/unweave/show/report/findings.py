@@ -4,7 +4,7 @@ Models that learned from the same data, with equally many latents, can be compar
 part of the report. Shapes: M models of a part, n images, d latents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -162,13 +162,19 @@ def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
     return [str(run) for run in kept]
 
 
+def code_size(config: Mapping[str, Any]) -> int:
+    """Latents of a model, with those of the stages before it."""
+    before = code_size(config["first"]) if "first" in config else 0
+    return int(config["latents"]) + before
+
+
 def _parts(given: Given) -> list[Part]:
     """Models by data and number of latents, in the order of the table."""
     parts: dict[tuple[str, int], Part] = {}
     sizes: dict[str, set[int]] = {}
     for run, name in zip(given.table["run"], given.table["data"], strict=True):
         config = given.configs[run]
-        key = origin_text(config["data"]), int(config["latents"])
+        key = origin_text(config["data"]), code_size(config)
         parts.setdefault(key, Part(str(name), config["data"], [])).runs.append(run)
         sizes.setdefault(key[0], set()).add(key[1])
     for (text, latents), part in parts.items():
@@ -230,7 +236,7 @@ def _encode(
     assert part.data is not None
     chosen = drawn_rows(part.data, count, seed)
     images = part.data.to("cpu").inputs(chosen, seed)
-    size = int(given.configs[part.compared[0]]["latents"])
+    size = code_size(given.configs[part.compared[0]])
     shape = (len(part.compared), len(chosen), size)
     means, logvars = np.full(shape, np.nan), np.zeros(shape)
     for place, run in enumerate(part.compared):

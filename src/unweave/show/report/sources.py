@@ -16,7 +16,7 @@ from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
 from unweave.fleet.models import BESIDE, CONFIG, CURVE, WEIGHTS, Fleet, Model, load
-from unweave.methods import METHODS
+from unweave.methods import EVERY
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
 from unweave.study.results import load as load_study
@@ -253,7 +253,7 @@ def _config(folder: Path) -> dict[str, Any]:
     if any(not isinstance(step, list) or len(step) < 2 for step in plain.get("data", [])):
         raise ValueError(f"{CONFIG} does not say how the data were made")
     method = plain["method"]
-    known = method["name"] in METHODS
+    known = method["name"] in EVERY
     # Of a method of one's own nothing is known but what the file says.
     whole = Config.from_dict(plain if known else {**plain, "method": {"name": "vae"}}).to_dict()
     return whole if known else {**whole, "method": dict(method)}
