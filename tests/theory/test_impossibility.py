@@ -27,7 +27,7 @@ def same(name, dimensions):
 
 
 def by_torch(name, dimensions, alpha):
-    """f of one row once more, in torch alone and with its distributions; A by its entries."""
+    """f of one row once more, in torch alone and with its distributions."""
     law = TORCH[name]
     others = [(1 - alpha) / (dimensions - 1)] * (dimensions - 1)
     v = torch.tensor([alpha, *others], dtype=torch.float64).sqrt()
@@ -42,8 +42,8 @@ def by_torch(name, dimensions, alpha):
     return f
 
 
-@pytest.mark.parametrize("dimensions", [2, 3, 5])
-@pytest.mark.parametrize("name", list(TORCH))
+@pytest.mark.parametrize("dimensions", [2, 3, 10])
+@pytest.mark.parametrize("name", ["normal", "uniform", "laplace"])
 def test_the_law_stays_and_coordinates_stay_independent(name, dimensions):
     found = imp.check(imp.entangle(same(name, dimensions)), count=100_000)
     assert found["ks"].min() > 1e-3
@@ -224,7 +224,7 @@ def test_a_matrix_that_does_not_entangle_is_refused(matrix, message):
 
 
 def test_what_is_no_density_is_refused():
-    with pytest.raises(TheoryError, match="as scipy.stats.norm"):
+    with pytest.raises(TheoryError, match=r"as scipy\.stats\.norm"):
         imp.entangle([Normal(0, 1), Normal(0, 1)])
     with pytest.raises(TheoryError, match=r"\[rows, 2\]"):
         imp.entangle(same("normal", 2))(np.zeros((4, 3)))
