@@ -141,31 +141,6 @@ def test_drawn_codes_are_turned_draws(model, twin, sprites):
         assert abs(table.loc[name, "twin"] - means.loc[name, "twin"]) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["normal", "uniform", "laplace"])
-def test_a_perfect_code_collapses(name):
-    metrics = ["beta_vae", "factor_vae", "mig", "modularity", "sap", "mcc"]
-    f = imp.entangle([imp.PRIORS[name]] * 2)
-    table = twins.collapse(f, metrics, count=4000).set_index("metric")
-    best = {"beta_vae": 0.95, "factor_vae": 0.95, "mig": 0.6, "modularity": 0.95, "mcc": 0.95}
-    for metric, least in best.items():
-        assert table.loc[metric, "code"] > least, metric
-    worst = {"beta_vae": 0.7, "factor_vae": 0.7, "mig": 0.05, "modularity": 0.3, "mcc": 0.75}
-    for metric, most in worst.items():
-        assert table.loc[metric, "entangled"] < most, metric
-    assert table.loc["sap", "entangled"] < 0.1 * table.loc["sap", "code"]
-
-
-def test_of_ten_coordinates_the_cosine_matrix_is_seen_by_all_metrics_and_the_proofs_by_few():
-    priors = [imp.PRIORS["uniform"]] * 10
-    metrics = ["beta_vae", "factor_vae", "mig"]
-    proofs, stronger = (
-        twins.collapse(f, metrics, count=6000).set_index("metric").loc[metrics, "entangled"]
-        for f in (imp.entangle(priors), imp.entangle_with(priors, imp.cosine(10)))
-    )
-    assert proofs.tolist() == pytest.approx([1, 1, 0.25], abs=0.03)
-    assert (stronger < [0.6, 0.35, 0.02]).all()
-
-
 @pytest.mark.parametrize("method", [uw.methods.AE(), uw.methods.ISAVAE()])
 def test_models_without_a_normal_prior_are_refused(method, sprites):
     other = uw.train(method, sprites, steps=1, batch=4, progress=False)[0]
