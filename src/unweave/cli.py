@@ -54,7 +54,11 @@ app.command(data_app, name="data", help="The data sets: list, prepare, show, exp
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
 theory_app = SubcommandApp()
-app.command(theory_app, name="theory", help="Small exact experiments: vi-bias, d-separation.")
+app.command(
+    theory_app,
+    name="theory",
+    help="Small exact experiments: vi-bias, d-separation, impossibility.",
+)
 
 
 @data_app.command(name="list")
@@ -824,7 +828,7 @@ def manipulate(
     Stopped or killed, the same command goes on. The result is a data set: unweave train
     dsprites-modified beta-vae --path FILE; its control with noise is dsprites-noise.
 
-    Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1… -o m.safetensors
+    Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1…
 
     Args:
         epsilon: How far a pixel moves, at most, in [0, 1]; by default 0.1, for rooms 0.175.
@@ -855,6 +859,55 @@ def manipulate(
             "device": device,
         },
     )
+
+
+@theory_app.command(name="impossibility")
+def theory_impossibility(
+    model: Annotated[
+        Positional[Path | None],
+        arg(metavar="[RUN]", help="The folder of a saved run, to score it and its twin."),
+    ] = None,
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where figures and tables go.")
+    ] = Path("impossibility"),
+    dimensions: Annotated[int | None, arg(aliases=["-d"], metavar="N")] = None,
+    prior: Annotated[str | None, arg(metavar="NAME")] = None,
+    alpha: float | None = None,
+    cosine: bool = False,
+    data: Annotated[
+        str | None, arg(metavar="SOURCE", help="Of a run; by default what it was trained on.")
+    ] = None,
+    metrics: MetricsOption = ("classic",),
+    seed: int = 0,
+    ending: Literal["png", "svg"] = "png",
+    overwrite: bool = False,
+) -> None:
+    """Entangle a code without changing its law: why data alone do not disentangle.
+
+    Example: unweave theory impossibility --dimensions 5 --prior laplace
+
+    Args:
+        dimensions: How many factors; by default 2.
+        prior: Their law: uniform (by default), normal, laplace, exponential or beta.
+        alpha: Of the proof, between 0 and 1/2; by default 1/N, and 0.15 for two.
+        cosine: Mix by a cosine matrix in place of the proof's, which mixes many factors more.
+        seed: Of all that is drawn.
+        ending: Of the figures.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_impossibility, show_twin
+
+    if model is not None:
+        if dimensions is not None or prior is not None:
+            raise DataError(
+                "a model has its own latents and a normal prior; leave out --dimensions, --prior"
+            )
+        show_twin(model, data, out, alpha, cosine, metrics, seed, ending, overwrite)
+        return
+    if data is not None:
+        raise DataError("--data is for a saved run; name the folder of one")
+    size, law = 2 if dimensions is None else dimensions, prior or "uniform"
+    show_impossibility(out, size, law, alpha, cosine, metrics, seed, ending, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

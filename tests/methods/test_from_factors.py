@@ -107,7 +107,7 @@ def test_what_was_never_read_cannot_be_encoded(first):
 def test_latents_are_as_many_as_factors():
     with pytest.raises(UnweaveError, match="are 2 latents, but got latents=3"):
         Config(method=FromFactors(told=PLACES), latents=3)
-    with pytest.raises(UnweaveError, match="say which: factors="):
+    with pytest.raises(UnweaveError, match="say which: told="):
         Config(method=FromFactors(), latents=3)
     for wrong in ("posX,,posY", None, 3):
         with pytest.raises(UnweaveError, match="names with commas"):

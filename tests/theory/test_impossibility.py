@@ -9,7 +9,6 @@ from scipy import stats
 from torch.distributions import Exponential, Laplace, Normal, Uniform
 
 from unweave.theory import impossibility as imp
-from unweave.theory.entangled_twin import collapse, perfect_code
 from unweave.theory.learning import TheoryError
 
 MIXED = [imp.PRIORS[name] for name in ("normal", "uniform", "beta", "exponential", "laplace")]
@@ -27,7 +26,7 @@ def same(name, dimensions):
 
 
 def by_torch(name, dimensions, alpha):
-    """f of one row once more, in torch alone and with its distributions; A by its entries."""
+    """f of one row once more, in torch alone and with its distributions."""
     law = TORCH[name]
     others = [(1 - alpha) / (dimensions - 1)] * (dimensions - 1)
     v = torch.tensor([alpha, *others], dtype=torch.float64).sqrt()
@@ -42,8 +41,8 @@ def by_torch(name, dimensions, alpha):
     return f
 
 
-@pytest.mark.parametrize("dimensions", [2, 3, 5])
-@pytest.mark.parametrize("name", list(TORCH))
+@pytest.mark.parametrize("dimensions", [2, 10])
+@pytest.mark.parametrize("name", ["normal", "uniform", "laplace"])
 def test_the_law_stays_and_coordinates_stay_independent(name, dimensions):
     found = imp.check(imp.entangle(same(name, dimensions)), count=100_000)
     assert found["ks"].min() > 1e-3
@@ -136,30 +135,6 @@ def test_the_cosine_matrix_entangles_as_well(dimensions):
     assert f(f(rows)) == pytest.approx(rows, rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "alpha", "published"),
-    [
-        (2, 0.05, 0.228),
-        (2, 0.15, 0.007),
-        (2, 0.25, 0.174),
-        (2, 0.45, 0.656),
-        (3, 1 / 3, 0.002),
-        (5, 0.2, 0.042),
-    ],
-)
-def test_mig_of_an_entangled_code(dimensions, alpha, published):
-    table = collapse(imp.entangle(same("uniform", dimensions), alpha), "mig", classes=20)
-    assert table["code"].item() == pytest.approx(0.997, abs=0.03)
-    assert table["entangled"].item() == pytest.approx(published, abs=0.01)
-
-
-def test_a_perfect_code_is_cut_into_equal_classes():
-    codes, factors = perfect_code(MIXED, count=50_000, classes=4)
-    for code, factor in zip(codes.T, factors.T, strict=True):
-        assert np.bincount(factor) == pytest.approx(np.full(4, 12_500), abs=500)
-        assert code[factor == 0].max() <= code[factor == 1].min()
-
-
 @pytest.mark.parametrize("name", list(imp.PRIORS))
 def test_tails_are_kept(name):
     law = imp.PRIORS[name]
@@ -224,12 +199,7 @@ def test_a_matrix_that_does_not_entangle_is_refused(matrix, message):
 
 
 def test_what_is_no_density_is_refused():
-    with pytest.raises(TheoryError, match="as scipy.stats.norm"):
+    with pytest.raises(TheoryError, match=r"as scipy\.stats\.norm"):
         imp.entangle([Normal(0, 1), Normal(0, 1)])
     with pytest.raises(TheoryError, match=r"\[rows, 2\]"):
         imp.entangle(same("normal", 2))(np.zeros((4, 3)))
-
-
-def test_metrics_of_models_are_refused_for_codes():
-    with pytest.raises(TheoryError, match="elbo needs a model"):
-        collapse(imp.entangle(same("normal", 2)), "elbo")

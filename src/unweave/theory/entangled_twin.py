@@ -24,6 +24,8 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
+from unweave.data.origin import rebuild
+from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose
 from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, encode
@@ -40,10 +42,8 @@ from unweave.theory import impossibility
 from unweave.theory.impossibility import Entanglement, Marginal
 from unweave.theory.learning import TheoryError
 
-__all__ = ["CLASSES", "EntangledTwin", "collapse", "compare", "entangled_twin", "perfect_code"]
+__all__ = ["EntangledTwin", "compare", "entangled_twin"]
 
-CLASSES = 5
-"""Equally probable classes of a factor, of which metrics ask."""
 NOISE = "entangled twin"
 
 
@@ -154,7 +154,7 @@ def entangled_twin(
 
 def compare(
     model: Model,
-    data: Dataset | str,
+    data: Dataset | str | None = None,
     metrics: str | Iterable[str] = ("classic", "elbo", "pixel_error"),
     alpha: float | None = None,
     matrix: np.ndarray | None = None,
@@ -165,7 +165,8 @@ def compare(
 
     Args:
         model: A trained model.
-        data: A data set, or the name of one.
+        data: A data set, or the name of one; by default what the model was trained on, where that
+            can be made again.
         metrics: As for `unweave.evaluate`.
         alpha: See `entangled_twin`.
         matrix: See `entangled_twin`.
@@ -177,65 +178,17 @@ def compare(
         own posterior, with covariances.
     """
     twin = entangled_twin(model, alpha, matrix)
+    chosen = choose(metrics)
+    data = _own_data(model) if data is None else data
     data = load_data(data) if isinstance(data, str) else data
     codes = encode(model, data, seed)
     means, logvars = twin.turned(codes.means, codes.logvars)
     turned = _TwinCodes(
         means, logvars, codes.factors, codes.images_of, seed, codes.fleet, data, codes, twin
     )
-    chosen = choose(metrics)
     both = {
         "model": {name: score for m in chosen for name, score in _scores(m, codes, sampled)},
         "twin": {name: score for m in chosen for name, score in _scores(m, turned, sampled)},
-    }
-    return pd.DataFrame(both).rename_axis("metric").reset_index()
-
-
-def perfect_code(
-    priors: Sequence[Marginal], count: int = 20_000, seed: int = 0, classes: int = CLASSES
-) -> tuple[np.ndarray, np.ndarray]:
-    """A code as disentangled as can be: codes and factors, `[n, d]` each.
-
-    Codes are draws of the priors; each factor is its code cut into equally probable classes.
-    """
-    codes = impossibility.draw(priors, count, seed)
-    shares = [prior.cdf(column) for prior, column in zip(priors, codes.T, strict=True)]
-    return codes, np.minimum(np.stack(shares, 1) * classes, classes - 1).astype(np.int64)
-
-
-def collapse(
-    entanglement: Entanglement,
-    metrics: str | Iterable[str] = "classic",
-    count: int = 20_000,
-    seed: int = 0,
-    classes: int = CLASSES,
-) -> pd.DataFrame:
-    """What metrics say of a perfect code z, and of f(z).
-
-    Args:
-        entanglement: f.
-        metrics: Names of such as need no images and no posteriors.
-        count: How many draws of z.
-        seed: Of the draws, and of metrics.
-        classes: Of each factor.
-
-    Returns:
-        A row per score: `metric`, `code`, `entangled`.
-    """
-    codes, factors = perfect_code(entanglement.priors, count, seed, classes)
-    chosen = choose(metrics)
-    for metric in chosen:
-        if metric.of_images or metric.of_posteriors:
-            raise TheoryError(
-                f"{metric.name} needs a model; take metrics of codes and factors, such as mig"
-            )
-    both = {
-        name: {
-            column(metric, part): score
-            for metric in chosen
-            for part, score in metric(seen, factors, seed).items()
-        }
-        for name, seen in (("code", codes), ("entangled", entanglement(codes)))
     }
     return pd.DataFrame(both).rename_axis("metric").reset_index()
 
@@ -266,6 +219,15 @@ class _TwinCodes(Codes):
 
     def _seen(self, place: int, rows: np.ndarray, sampled: bool) -> np.ndarray:
         return self.sampled(place, rows) if sampled else self.means[place][rows]
+
+
+def _own_data(model: Model) -> Dataset:
+    try:
+        return rebuild(model.config.data)
+    except UnweaveError as error:
+        raise DataError(
+            f"the model's own data cannot be had, so name the data: {error}"
+        ) from error
 
 
 def _map(

@@ -132,7 +132,7 @@ class Entanglement:
         return before, self._log_densities(self._values(turned)) - _log_phi(turned)
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
-        """The scores Φ⁻¹(g(u)); of the two tails the smaller one is read, which has all its digits."""
+        """Scores Φ⁻¹(g(u)), from the smaller of both tails, which has all its digits."""
         below, above = self._each("cdf", rows), self._each("sf", rows)
         tail = special.ndtri(np.clip(np.minimum(below, above), EDGE, 0.5))
         return np.where(below < above, tail, -tail)

@@ -227,6 +227,8 @@ def method_name(name: str) -> str:
 
 def setting(name: str, value: Any) -> str:
     """A setting and its value: `β=4`, `steps=900`."""
+    if name.startswith("first."):
+        return f"first {setting(name.removeprefix('first.'), value)}"
     short = name.removeprefix("method.").removeprefix("optimiser.")
     return f"{SYMBOLS.get(short, short.replace('_', ' '))}={value_text(value)}"
 
@@ -244,11 +246,14 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     Example:
         >>> flat({"method": {"name": "vae", "beta": 4.0}, "data": [], "seed": 0})
         {'method.name': 'vae', 'method.beta': 4.0, 'seed': 0}
+        >>> flat({"first": {"method": {"name": "vae"}, "seed": 0}, "seed": 0})
+        {'first.method.name': 'vae', 'first.seed': 0, 'seed': 0}
     """
     settings: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, Mapping):
-            settings |= {f"{name}.{inner}": one for inner, one in value.items()}
+            inside = flat(value) if name == "first" else value
+            settings |= {f"{name}.{inner}": one for inner, one in inside.items()}
         elif name != "data":
             settings[name] = value
     return settings
