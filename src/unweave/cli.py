@@ -54,7 +54,7 @@ app.command(data_app, name="data", help="The data sets: list, prepare, show, exp
 study_app = SubcommandApp()
 app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
 theory_app = SubcommandApp()
-app.command(theory_app, name="theory", help="Small exact experiments: vi-bias, d-separation.")
+app.command(theory_app, name="theory", help="Small exact experiments, such as vi-bias.")
 
 
 @data_app.command(name="list")
@@ -788,6 +788,31 @@ def theory_d_separation(
     from unweave.cli_theory import show_d_separation
 
     show_d_separation(out, ending, overwrite)
+
+
+@theory_app.command(name="pca-alignment")
+def theory_pca_alignment(
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the figure and the tables go.")
+    ] = Path("pca-alignment"),
+    seeds: int = 3,
+    moments: int = 40_000,
+    ending: Literal["png", "svg"] = "png",
+    overwrite: bool = False,
+) -> None:
+    """Show that linear VAEs find principal axes, and contrastive learning factors.
+
+    Example: unweave theory pca-alignment -o linear
+
+    Args:
+        seeds: Runs of each experiment.
+        moments: Of the sources in time.
+        ending: Of the figure.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_theory import show_pca_alignment
+
+    show_pca_alignment(out, seeds, moments, ending, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

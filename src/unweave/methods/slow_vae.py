@@ -99,6 +99,7 @@ class SlowVAE(VAE):
 def expected_distance(m: Tensor, sigma: Tensor) -> Tensor:
     """E|z| of z ~ N(m, σ²)."""
     scaled = m / sigma
-    return sigma * math.sqrt(2 / math.pi) * (-(scaled**2) / 2).exp() + m * (
-        scaled / math.sqrt(2)
-    ).erf()
+    return (
+        sigma * math.sqrt(2 / math.pi) * (-(scaled**2) / 2).exp()
+        + m * (scaled / math.sqrt(2)).erf()
+    )

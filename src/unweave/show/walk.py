@@ -91,9 +91,7 @@ def _prior_mean(model: "Model", prior: str) -> np.ndarray:
 def _check_prior(model: "Model") -> None:
     check_model(model)
     if not has_prior(model):
-        raise UnweaveError(
-            f"{model.config.method.name} has no prior; start from images instead"
-        )
+        raise UnweaveError(f"{model.config.method.name} has no prior; start from images instead")
 
 
 def _image_of(data: "Dataset", index: int | None, seed: int) -> np.ndarray:

@@ -82,9 +82,7 @@ def scale_loss(c: float, x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(c**2 * x**2 - np.log(c**2 * y**2)))
 
 
-def rotations(
-    seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = False
-) -> pd.DataFrame:
+def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = False) -> pd.DataFrame:
     """Theorem 1: the best rotation of reconstructions aligns latents with principal axes.
 
         min_{U, σ} Σ_k σ_k² (U S Uᵀ)_kk ≥ d det(S)^{1/d},    S = X̂ᵀ X̂,  U Uᵀ = I,  Π σ_k² = 1

@@ -33,8 +33,8 @@ class Activity:
 
         KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1)
 
-    Of a method whose codes are points, as an autoencoder's are, it is the standard deviation of the code; latents
-    that an ensemble does not use say nothing, see `kl_in_use`.
+    Of a method whose codes are points, as an autoencoder's are, it is the standard deviation of
+    the code; latents that an ensemble does not use say nothing, see `kl_in_use`.
 
     Args:
         values: `[d]`

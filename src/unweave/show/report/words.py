@@ -190,8 +190,8 @@ OTHERS = {
     ),
     "transition": Meaning(
         "transition",
-        "How far the codes of a pair are from SlowVAE's prior of slow change, in nats, in the last "
-        "steps of training.",
+        "How far the codes of a pair are from SlowVAE's prior of slow change, in nats, in the "
+        "last steps of training.",
         "Codes that carry nothing do not move either.",
         "lower",
     ),
