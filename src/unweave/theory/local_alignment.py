@@ -90,8 +90,7 @@ def distance_of_axes(J: np.ndarray) -> float:
         >>> distance_of_axes(np.array([[2.0, 0.0], [0.0, -3.0], [0.0, 0.0]]))
         0.0
     """
-    V = np.linalg.svd(J, full_matrices=False)[2].T
-    return distance_to_orthogonality(V)["frobenius"] / float(np.sqrt(len(V)))
+    return _distance(np.linalg.svd(J, full_matrices=False)[2].T)
 
 
 def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
@@ -119,4 +118,8 @@ def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
 def _chance(size: int, draws: int = 100) -> float:
     generator = np.random.default_rng(0)
     turns = [np.linalg.qr(generator.normal(size=(size, size)))[0] for _ in range(draws)]
-    return float(np.mean([distance_of_axes(turn) for turn in turns]))
+    return float(np.mean([_distance(turn) for turn in turns]))
+
+
+def _distance(V: np.ndarray) -> float:
+    return distance_to_orthogonality(V)["frobenius"] / float(np.sqrt(len(V)))
