@@ -53,4 +53,4 @@ def test_the_figure_shows_the_numbers():
     ]
     assert middle.lines[0].get_ydata()[[0, -1]] == pytest.approx([1, 0.8256], abs=1e-4)
     assert middle.collections[0].get_offsets().tolist() == [[0, 1], [0.5, 0.83]]
-    assert right.collections[1].get_offsets().tolist() == [[0, 1], [0.5, 0.81]]
+    assert right.collections[0].get_offsets().tolist() == [[0, 1], [0.5, 0.81]]

@@ -45,8 +45,8 @@ def draw_alignment(
     _dots(middle, modified["delta"], modified["principal"], 0, "with principal axes")
     middle.set_title("linear VAE, modified data", fontsize=TEXT)
 
+    _dots(right, contrasted["delta"], contrasted["pca"], 3, "principal components", size=40)
     _dots(right, contrasted["delta"], contrasted["pcl"], 2, "linear PCL")
-    _dots(right, contrasted["delta"], contrasted["pca"], 3, "principal components")
     right.set_title("with factors, sources in time", fontsize=TEXT)
     for panel in (middle, right):
         panel.set_xlabel("size δ of the modification", fontsize=TEXT)
@@ -55,9 +55,11 @@ def draw_alignment(
     return figure
 
 
-def _dots(panel: Any, x: Any, y: Any, kind: int, label: str | None = None) -> None:
+def _dots(
+    panel: Any, x: Any, y: Any, kind: int, label: str | None = None, size: float = 14
+) -> None:
     style = {"color": PALETTE[kind], "marker": MARKERS[kind], "label": label}
-    panel.scatter(x, y, s=14, zorder=3, **style)
+    panel.scatter(x, y, s=size, zorder=3, **style)
 
 
 def _legend(panel: Any) -> None:
