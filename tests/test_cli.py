@@ -23,7 +23,7 @@ COMMANDS = [
     *("fit", "train", "evaluate", "score", "show", "encode", "export", "report", "explore"),
     "reproduce",
     *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
-    *("theory vi-bias", "theory d-separation", "theory impossibility"),
+    *("theory vi-bias", "theory d-separation", "theory impossibility", "theory pca-alignment"),
 ]
 
 

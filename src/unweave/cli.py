@@ -57,7 +57,7 @@ theory_app = SubcommandApp()
 app.command(
     theory_app,
     name="theory",
-    help="Small exact experiments: vi-bias, d-separation, impossibility.",
+    help="Small exact experiments: vi-bias, d-separation, impossibility, pca-alignment.",
 )
 
 
@@ -908,6 +908,31 @@ def theory_impossibility(
         raise DataError("--data is for a saved run; name the folder of one")
     size, law = 2 if dimensions is None else dimensions, prior or "uniform"
     show_impossibility(out, size, law, alpha, cosine, metrics, seed, ending, overwrite)
+
+
+@theory_app.command(name="pca-alignment")
+def theory_pca_alignment(
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the figure and the tables go.")
+    ] = Path("pca-alignment"),
+    seeds: int = 3,
+    moments: int = 40_000,
+    ending: Literal["png", "svg"] = "png",
+    overwrite: bool = False,
+) -> None:
+    """Show that linear VAEs find principal axes, and contrastive learning factors.
+
+    Example: unweave theory pca-alignment -o linear
+
+    Args:
+        seeds: Runs of each experiment.
+        moments: Of the sources in time.
+        ending: Of the figure.
+        overwrite: Replace files that are already there.
+    """
+    from unweave.cli_pca_alignment import show_pca_alignment
+
+    show_pca_alignment(out, seeds, moments, ending, overwrite)
 
 
 def main(args: list[str] | None = None) -> None:

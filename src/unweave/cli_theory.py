@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from unweave.show.animation import Animation
     from unweave.show.plot import Plot
 
-__all__ = ["EXPERIMENTS", "show_d_separation", "show_impossibility", "show_twin", "show_vi_bias"]
+__all__ = [
+    "EXPERIMENTS",
+    "check_free",
+    "show_d_separation",
+    "show_impossibility",
+    "show_twin",
+    "show_vi_bias",
+]
 
 ICA_BETAS = (1.0, 5.0)
 
@@ -74,7 +81,7 @@ def show_vi_bias(
     files = {name: [out / f"{name}.{ending}", out / f"{name}.csv"] for name in chosen}
     if animate:
         files["ica"].append(out / "ica.gif")
-    _check_free([file for group in files.values() for file in group], overwrite)
+    check_free([file for group in files.values() for file in group], overwrite)
     options = {"betas": betas, "steps": steps, "seed": seed, "animate": animate}
     outcomes = {name: EXPERIMENTS[name](**options) for name in chosen}
     for name, found in outcomes.items():
@@ -105,7 +112,7 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
     from unweave.theory.d_separation_figures import draw_example
 
     files = [out / f"example.{ending}", out / "example.csv"]
-    _check_free(files, overwrite)
+    check_free(files, overwrite)
     draw_example().save(files[0])
     write_table(all_tables(), files[1])
     found = obtained()
@@ -161,7 +168,7 @@ def show_impossibility(
     found = impossibility.entangle_with(priors, matrix)
     files = [out / name for name in (f"grid.{ending}", f"metrics.{ending}", "metrics.csv")]
     files.append(out / "check.csv")
-    _check_free(files, overwrite)
+    check_free(files, overwrite)
     scores = collapse(found, metrics, seed=seed)
     measured = impossibility.check(found, seed=seed)
     draw_grid(found, seed).save(files[0])
@@ -209,7 +216,7 @@ def show_twin(
     from unweave.theory.impossibility_figures import draw_collapse
 
     files = [out / f"twin.{ending}", out / "twin.csv"]
-    _check_free(files, overwrite)
+    check_free(files, overwrite)
     trained = load(model)
     matrix = _matrix(trained.config.code_size, alpha, cosine)
     chosen = list(dict.fromkeys([*metrics, "elbo", "pixel_error"]))
@@ -313,7 +320,7 @@ def _claims(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.rename(columns={"claim": "what"})
 
 
-def _check_free(files: Sequence[Path], overwrite: bool) -> None:
+def check_free(files: Sequence[Path], overwrite: bool) -> None:
     for file in files:
         if file.exists() and not overwrite:
             raise DataError(

@@ -121,7 +121,7 @@ def run(args: Sequence[str]) -> None:
     )
     for model in fleet:
         line = f"{chosen.out / model.config.hash}  {model!r}"
-        if chosen.pictures and model.diverged_at[0] < 0:
+        if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
             traversals(model, data).save(picture)
             line += f"  {picture.name}"

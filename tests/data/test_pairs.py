@@ -6,8 +6,14 @@ import torch
 from scipy import stats
 
 from unweave.data.grid import Factor, Grid
-from unweave.data.pairs import LaplaceTransitions, UniformTransitions, WeakPairs
-from unweave.errors import DataError
+from unweave.data.pairs import (
+    LaplaceTransitions,
+    Neighbours,
+    UniformTransitions,
+    WeakPairs,
+    transition_rule,
+)
+from unweave.errors import DataError, UnweaveError
 from unweave.streams import Stream
 
 GRID = Grid(
@@ -102,3 +108,28 @@ def test_a_rule_that_cannot_be_is_an_error():
         pairs(WeakPairs(changed=5))
     with pytest.raises(DataError, match="no category"):
         pairs(LaplaceTransitions(), Grid((Factor("kind", "ab", categorical=True),)))
+
+
+def test_neighbours_are_the_next_in_time_and_all_else_stays():
+    grid = Grid((Factor("film", "ab", categorical=True), Factor("time", range(5))))
+    first, second = pairs(Neighbours(), grid, 2_000)
+    assert (first[:, 0] == second[:, 0]).all()
+    last = first[:, 1] == 4
+    assert (second[~last, 1] == first[~last, 1] + 1).all()
+    assert (second[last, 1] == 3).all()
+    assert last.any()
+
+
+def test_neighbours_need_time():
+    with pytest.raises(UnweaveError, match="no factor is called 'time'"):
+        pairs(Neighbours())
+    one, other = pairs(Neighbours(factor="turn"))
+    assert (changes(one, other) == 1).all()
+    with pytest.raises(DataError, match="at least 2 classes, but got 1"):
+        pairs(Neighbours(), Grid((Factor("time", [0]),)))
+
+
+def test_kinds_of_transitions_are_found_by_their_names():
+    assert transition_rule("laplace") == LaplaceTransitions()
+    with pytest.raises(UnweaveError, match="did you mean 'neighbours'"):
+        transition_rule("neighbors")

@@ -12,7 +12,7 @@ from unweave.errors import DataError, UnknownNameError
 if TYPE_CHECKING:
     from unweave.data.dataset import Batch, Dataset
     from unweave.data.grid import Factor, Grid, Labels
-    from unweave.data.pairs import LaplaceTransitions, UniformTransitions, WeakPairs
+    from unweave.data.pairs import LaplaceTransitions, Neighbours, UniformTransitions, WeakPairs
 
 __all__ = [
     "DATASETS",
@@ -22,6 +22,7 @@ __all__ = [
     "Grid",
     "Labels",
     "LaplaceTransitions",
+    "Neighbours",
     "UniformTransitions",
     "WeakPairs",
     "load",
@@ -34,6 +35,7 @@ _HOMES = {
     "Grid": "grid",
     "Labels": "grid",
     "LaplaceTransitions": "pairs",
+    "Neighbours": "pairs",
     "UniformTransitions": "pairs",
     "WeakPairs": "pairs",
 }

@@ -1,0 +1,91 @@
+"""The command `unweave theory pca-alignment`: four linear experiments, computed and printed."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from unweave.cli_theory import check_free
+from unweave.theory.learning import TheoryError
+
+__all__ = ["show_pca_alignment"]
+
+
+def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwrite: bool) -> None:
+    """Run the four linear experiments, write figure and tables, print prediction and outcome.
+
+    Args:
+        out: The folder for `alignment.<ending>` and a CSV file per experiment.
+        seeds: How many runs of each.
+        moments: Of the sources of linear PCL.
+        ending: `png` or `svg`.
+        overwrite: Whether files may be there already.
+    """
+    from unweave.cli_reproduce import print_table
+    from unweave.evaluation.files import write_table
+    from unweave.theory import linear_pcl, pca_alignment
+    from unweave.theory.pca_alignment_figures import draw_alignment
+
+    if seeds < 1:
+        raise TheoryError(f"each experiment is run at least once, but got {seeds} seeds")
+    names = ("rotations", "autoencoders", "modified-data", "contrastive")
+    files = [out / f"alignment.{ending}", *(out / f"{name}.csv" for name in names)]
+    check_free(files, overwrite)
+    runs = range(seeds)
+    turned = [
+        pca_alignment.rotations(runs, fixed=fixed).assign(fixed=fixed) for fixed in (False, True)
+    ]
+    tables = [
+        pd.concat(turned, ignore_index=True),
+        pca_alignment.linear_autoencoders(runs),
+        pca_alignment.modified_data(seeds=runs),
+        linear_pcl.contrastive(seeds=runs, count=moments),
+    ]
+    draw_alignment(*tables[1:]).save(files[0])
+    for table, file in zip(tables, files[1:], strict=True):
+        write_table(table, file)
+    print_table(pd.DataFrame(_alignments(*tables)))
+    print("Saved: " + ", ".join(map(str, files)))
+
+
+def _alignments(
+    turned: pd.DataFrame,
+    autoencoders: pd.DataFrame,
+    modified: pd.DataFrame,
+    contrasted: pd.DataFrame,
+) -> list[dict[str, str]]:
+    """What theory says and what came out: the smallest match of each run, as a range."""
+    from math import cos
+
+    from unweave.theory.pca_alignment import predicted_rotation
+
+    rows = [
+        ("best rotation, with principal axes", "1", turned["alignment"]),
+        ("its loss, as a share of the bound", "1", turned["loss"] / turned["bound"]),
+    ]
+    words = {
+        "vae": ("linear VAE, with principal axes", "1"),
+        "equal": ("linear VAE, equal variances, with factors", "below 1: no axes"),
+        "autoencoder": ("linear autoencoder, with principal axes", "below 1: any basis"),
+    }
+    for kind, (what, theory) in words.items():
+        own = autoencoders[autoencoders["kind"] == kind]
+        rows.append((what, theory, own["factors" if kind == "equal" else "principal"]))
+    for delta, own in modified.groupby("delta"):
+        theory = f"cos θ = {own['predicted'].iloc[0]:.3f}"
+        rows.append(
+            (f"linear VAE, modified by δ = {delta:g}, with factors", theory, own["factors"])
+        )
+    for delta, own in contrasted.groupby("delta"):
+        rows.append((f"linear PCL, δ = {delta:g}, with factors", "1", own["pcl"]))
+        cosine = cos(predicted_rotation(delta))
+        what = f"principal components, δ = {delta:g}, with factors"
+        rows.append((what, f"cos θ = {cosine:.3f}", own["pca"]))
+    return [
+        {"what": what, "theory": theory, "obtained": _range(values)}
+        for what, theory, values in rows
+    ]
+
+
+def _range(values: pd.Series) -> str:
+    low, high = f"{values.min():.4f}", f"{values.max():.4f}"
+    return low if low == high else f"{low} – {high}"
