@@ -801,7 +801,7 @@ def manipulate(
         arg(metavar="RUN…", help="Saved runs on these images whose codes are disentangled."),
     ],
     entangled: Annotated[
-        tuple[Path, ...], arg(metavar="RUN…", help="As many or more whose codes are entangled.")
+        tuple[Path, ...], arg(metavar="RUN…", help="The same of runs whose codes are entangled.")
     ],
     out: Annotated[
         Path, arg(aliases=["-o"], metavar="FILE", help="The .safetensors file to write.")
@@ -824,7 +824,7 @@ def manipulate(
     Stopped or killed, the same command goes on. The result is a data set: unweave train
     dsprites-modified beta-vae --path FILE; its control with noise is dsprites-noise.
 
-    Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1… -o m.safetensors
+    Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1…
 
     Args:
         epsilon: How far a pixel moves, at most, in [0, 1]; by default 0.1, for rooms 0.175.

@@ -41,6 +41,7 @@ __all__ = ["exemplars", "manipulate"]
 OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
 LOOKS = 50
 """How often, at most, the losses on held-out images are computed."""
+HELD_OUT = 256
 JOB = "learning what to change"
 
 
@@ -84,7 +85,7 @@ def manipulate(
     out: str | Path | None = None,
     batch: int = 64,
     draws: int = 5,
-    held_out: int = 256,
+    held_out: int | None = None,
     seed: int = 0,
     optimiser: Adam = OPTIMISER,
     device: str | torch.device | None = None,
@@ -104,7 +105,8 @@ def manipulate(
         out: The file to write. Training that was interrupted goes on from a checkpoint beside it.
         batch: Images per step.
         draws: Codes drawn per image.
-        held_out: Images on which the losses are followed, and which nothing is learned from.
+        held_out: Images on which the losses are followed, and which nothing is learned from; by
+            default 256, at most a quarter of all.
         seed: Of initial weights, batches and noise.
         optimiser: Of the decoders and of m.
         device: By default a GPU where there is one.
@@ -129,7 +131,7 @@ def manipulate(
         "steps": steps,
         "batch": batch,
         "draws": draws,
-        "held_out": held_out,
+        "held_out": min(HELD_OUT, len(data.support) // 4) if held_out is None else held_out,
         "seed": seed,
         "optimiser": asdict(optimiser),
     }
