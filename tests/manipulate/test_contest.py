@@ -142,6 +142,17 @@ def test_decoders_see_three_batches_for_each_of_m():
     assert seen == [*numbers[:3], (MANIPULATION, 0), *numbers[3:], (MANIPULATION, 1)]
 
 
+def test_encoders_see_the_original_images():
+    contest, seen = linear_contest(), []
+    encode = contest.encode
+    object.__setattr__(contest, "encode", lambda images: seen.append(images) or encode(images))
+    images, w = white("a", 0, 4)
+    contest.learn(DECODER, images, w, torch.tensor(0))
+    contest.learn(MANIPULATION, images, w, torch.tensor(0))
+    assert len(seen) == 2
+    assert all(torch.equal(one, images) for one in seen)
+
+
 def test_each_player_moves_on_its_own_batches_only():
     contest = linear_contest()
     before = {name: player.parameters.clone() for name, player in contest.players.items()}

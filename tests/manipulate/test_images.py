@@ -56,6 +56,13 @@ def test_no_pixel_moves_by_more_than_epsilon(sprites, modified):
     assert 20 < np.abs(change).max() <= 0.1 * 255
 
 
+def test_rounding_to_bytes_does_not_go_beyond_epsilon(panes, make_up):
+    m = make_up(panes.shape, panes.grid.sizes, 0.175, times=6.0)
+    rows = np.arange(len(panes))
+    change = m.modified(panes).images(rows).astype(int) - panes.images(rows)
+    assert np.abs(change).max() == 44  # 0.175 · 255 = 44.6
+
+
 def test_order_and_labels_stay(sprites, modified):
     rows = some(sprites)
     assert len(modified) == len(sprites)
