@@ -7,10 +7,12 @@ import pytest
 import torch
 
 import unweave as uw
+from unweave.data.grid import Factor, Grid
 from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnknownNameError
 from unweave.fleet.config import Config
 from unweave.manipulate import Manipulation, with_noise
+from unweave.manipulate.images import PARTS, Mixture
 from unweave.manipulate.network import reflect, standardised
 from unweave.study.study import Source, Study
 
@@ -50,6 +52,14 @@ def test_bytes_are_those_of_the_formula(sprites, modified, file):
     assert np.std(modified.images(rows).astype(float) - sprites.images(rows)) > 3
 
 
+def test_the_nearest_row_of_the_table_counts():
+    grid = Grid((Factor("a", range(3)), Factor("b", range(2))))
+    steps = (np.array([[0, 0.4, 1.6], [0, 0.3, 0]]) * (1 << PARTS)).astype(np.int64)
+    rule = Mixture(grid, steps, np.array([0, 10, 20], np.int8)[:, None, None, None])
+    found = rule(np.arange(6), (1, 1, 1)).ravel()
+    assert found.tolist() == [0, 0, 0, 10, 20, 20]
+
+
 def test_no_pixel_moves_by_more_than_epsilon(sprites, modified):
     rows = some(sprites, 200)
     change = modified.images(rows).astype(int) - sprites.images(rows)
@@ -57,7 +67,9 @@ def test_no_pixel_moves_by_more_than_epsilon(sprites, modified):
 
 
 def test_rounding_to_bytes_does_not_go_beyond_epsilon(panes, make_up):
-    m = make_up(panes.shape, panes.grid.sizes, 0.175, times=6.0)
+    m = make_up(panes.shape, panes.grid.sizes, 0.175)
+    last = list(m.parameters)[-1]
+    m = replace(m, parameters={**m.parameters, last: torch.full_like(m.parameters[last], 20.0)})
     rows = np.arange(len(panes))
     change = m.modified(panes).images(rows).astype(int) - panes.images(rows)
     assert np.abs(change).max() == 44  # 0.175 · 255 = 44.6
@@ -191,6 +203,10 @@ def test_fleets_train_on_it(panes, make_up):
     assert not torch.equal(one.parameters["encoder"], two.parameters["encoder"])
     assert one.configs[0].hash != two.configs[0].hash
     assert two.configs[0].data[0][0] == "own"
+    other = make_up(panes.shape, panes.grid.sizes, 0.1, seed=1).modified(panes)
+    assert len({panes.origin[0][2], changed.origin[0][2], other.origin[0][2]}) == 3
+    noisy = [with_noise(panes, *size).origin[0][2] for size in ((0.1, 0), (0.1, 1), (0.2, 0))]
+    assert len(set(noisy)) == 3
 
 
 def test_what_cannot_be_is_said(file, tmp_path, sprites, panes, make_up):

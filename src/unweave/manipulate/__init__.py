@@ -1,6 +1,7 @@
 """Small changes of images that keep every factor and yet make variational methods entangle."""
 
 from unweave.manipulate.classifier import factor_accuracies
+from unweave.manipulate.exemplars import exemplars
 from unweave.manipulate.figures import (
     line_search,
     show_gaps,
@@ -16,7 +17,7 @@ from unweave.manipulate.measure import (
     over_pruned,
     show_changes,
 )
-from unweave.manipulate.training import exemplars, manipulate
+from unweave.manipulate.training import manipulate
 
 __all__ = [
     "Manipulation",
