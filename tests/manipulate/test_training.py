@@ -11,6 +11,7 @@ import unweave as uw
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.manipulate import exemplars, manipulate
 from unweave.manipulate import training as room
+from unweave.manipulate.exemplars import joined
 
 QUICK = {"batch": 16, "draws": 2, "held_out": 36, "device": "cpu", "progress": False}
 FAST = uw.Adam(lr=1e-3, eps=1e-7)
@@ -104,7 +105,7 @@ def test_several_pairs_at_once(panes, pair):
 
 
 def test_held_out_images_are_never_drawn(panes, pair):
-    fleet = room._pairs(list(pair), panes)
+    fleet = joined(pair, panes)
     settings = {"epsilon": 0.1, "seed": 0, "held_out": 36, "batch": 64, "draws": 2}
     game = room.Training(fleet, 1, panes, settings, FAST)
     drawn = {

@@ -1,6 +1,5 @@
 """Training of m from beginning to end: progress, checkpoints, interruption, the result."""
 
-import hashlib
 import json
 import math
 import time
@@ -18,14 +17,14 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import remember
-from unweave.encoding import check_trained
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.engine import Player, keep_memory, matmul_precision, networks_of
-from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.models import Fleet
 from unweave.fleet.train import chosen_device, interruptible
 from unweave.manipulate import checkpoint
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
+from unweave.manipulate.exemplars import joined, name_of
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
@@ -89,12 +88,12 @@ def manipulate(
     check_alterable(data)
     epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
     check_epsilon(epsilon)
-    sides = [_models(side) for side in (disentangling, entangling)]
-    pairs = _pairs([model for side in sides for model in side], data)
+    sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
+    pairs = joined([model for side in sides for model in side], data)
     settings = {
         "data": list(data.origin or remember(data, None, {}).origin),
-        "disentangling": [_name(model) for model in sides[0]],
-        "entangling": [_name(model) for model in sides[1]],
+        "disentangling": [name_of(model) for model in sides[0]],
+        "entangling": [name_of(model) for model in sides[1]],
         "epsilon": float(epsilon),
         "steps": steps,
         "batch": batch,
@@ -270,44 +269,6 @@ def _run(
 def _player(name: str, network: Any, parameters: Tensor, optimiser: Adam) -> Player:
     adam = Adam.stack([optimiser] * len(parameters), parameters.device)
     return Player({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
-
-
-def _models(side: Models) -> list[Model]:
-    return [run.model for run in runs_of(side)]
-
-
-def _pairs(models: list[Model], data: Dataset) -> Fleet:
-    """The models as one fleet, checked to be of these images and to have one decoder each."""
-    if data.grid is None:
-        raise DataError(f"{data.name} has no grid of factors, which a change by factors needs")
-    for model in models:
-        check_trained(model)
-        if model.shape != data.shape:
-            raise DataError(
-                f"a model takes images {list(model.shape)}, but those of {data.name} are "
-                f"{list(data.shape)}; give models that were trained on them"
-            )
-        names = networks_of(model.config, model.shape)[MODEL]
-        single = model.config.first is None and model.config.method.copies == 1
-        if not single or DECODER not in names or model.config.likelihood not in LOSSES:
-            raise UnweaveError(
-                f"{model.config.method.name} models have no decoder of their own code alone; "
-                "take beta_vae or another with one encoder and one decoder"
-            )
-    kinds = {(model.config.likelihood, model.config.architecture) for model in models}
-    if len(kinds) > 1:
-        raise UnweaveError(
-            "these models differ in likelihood or architecture; give restarts of one kind"
-        )
-    return join(models)
-
-
-def _name(model: Model) -> str:
-    """The run of a model and a digest of its parameters."""
-    sha = hashlib.sha256()
-    for name in ("encoder", DECODER):
-        sha.update(model.parameters[name].cpu().contiguous().numpy().tobytes())
-    return f"{model.config.hash} {sha.hexdigest()[:16]}"
 
 
 def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
