@@ -30,6 +30,7 @@ from unweave.streams import Stream
 
 STEPS = 50
 VARIANTS = ("color_dsprites", "noisy_dsprites", "scream_dsprites")
+NOISY = ("dsprites_noise", "rooms3d_noise")
 
 
 def same_random_numbers() -> dict[str, float]:
@@ -42,7 +43,7 @@ def same_random_numbers() -> dict[str, float]:
 
 def same_data() -> dict[str, float]:
     results = {}
-    for name in ("dsprites", *VARIANTS, "textured_dsprites", "rooms3d"):
+    for name in ("dsprites", *VARIANTS, "textured_dsprites", "rooms3d", *NOISY):
         host = load_data(name)
         device = host.to("cuda")
         one, other = host.draw(256, seed=9), device.draw(256, seed=9)

@@ -805,7 +805,7 @@ def manipulate(
         arg(metavar="RUN…", help="Saved runs on these images whose codes are disentangled."),
     ],
     entangled: Annotated[
-        tuple[Path, ...], arg(metavar="RUN…", help="As many or more whose codes are entangled.")
+        tuple[Path, ...], arg(metavar="RUN…", help="The same of runs whose codes are entangled.")
     ],
     out: Annotated[
         Path, arg(aliases=["-o"], metavar="FILE", help="The .safetensors file to write.")

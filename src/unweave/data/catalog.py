@@ -194,18 +194,20 @@ DATASETS: dict[str, Entry] = {
         loader="unweave.data.pendulum:load",
     ),
 }
+ALTERED = ("dsprites", "rooms3d", "shapes3d")
+"""Of these there are images changed by a learned m, and with noise of the same size."""
 
-for _base in ("dsprites", "rooms3d", "shapes3d"):
-    _of = DATASETS[_base]
-    DATASETS[f"{_base}_modified"] = replace(
-        _of,
-        source=f"{_base} changed by path=FILE of `unweave manipulate`",
-        loader="unweave.manipulate.images:load_modified",
-        preset={"base": _base},
-    )
-    DATASETS[f"{_base}_noise"] = replace(
-        _of,
-        source=f"{_base} with noise, epsilon=… and seed=…",
-        loader="unweave.manipulate.images:load_noise",
-        preset={"base": _base},
-    )
+
+def _modified(base: str) -> Entry:
+    source = f"{base} changed by path=FILE of `unweave manipulate`"
+    loader = "unweave.manipulate.images:load_modified"
+    return replace(DATASETS[base], source=source, loader=loader, preset={"base": base})
+
+
+def _noise(base: str) -> Entry:
+    source, loader = f"{base} with noise", "unweave.manipulate.images:load_noise"
+    return replace(DATASETS[base], source=source, loader=loader, preset={"base": base})
+
+
+DATASETS |= {f"{base}_modified": _modified(base) for base in ALTERED}
+DATASETS |= {f"{base}_noise": _noise(base) for base in ALTERED}

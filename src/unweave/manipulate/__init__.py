@@ -1,6 +1,13 @@
 """Small changes of images that keep every factor and yet make variational methods entangle."""
 
 from unweave.manipulate.classifier import factor_accuracies
+from unweave.manipulate.exemplars import exemplars
+from unweave.manipulate.figures import (
+    line_search,
+    show_gaps,
+    show_histogram,
+    show_line_search,
+)
 from unweave.manipulate.images import with_noise
 from unweave.manipulate.manipulation import Manipulation
 from unweave.manipulate.measure import (
@@ -10,7 +17,7 @@ from unweave.manipulate.measure import (
     over_pruned,
     show_changes,
 )
-from unweave.manipulate.training import exemplars, manipulate
+from unweave.manipulate.training import manipulate
 
 __all__ = [
     "Manipulation",
@@ -19,8 +26,12 @@ __all__ = [
     "exemplars",
     "factor_accuracies",
     "factor_gaps",
+    "line_search",
     "manipulate",
     "over_pruned",
     "show_changes",
+    "show_gaps",
+    "show_histogram",
+    "show_line_search",
     "with_noise",
 ]

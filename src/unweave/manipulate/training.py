@@ -1,6 +1,5 @@
-"""Training of m from beginning to end: exemplars, progress, checkpoints, the result."""
+"""Training of m from beginning to end: progress, checkpoints, interruption, the result."""
 
-import hashlib
 import json
 import math
 import time
@@ -11,23 +10,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import safetensors
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from unweave.data import load as load_data
-from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import remember
-from unweave.encoding import check_trained
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.engine import Player, keep_memory, matmul_precision, networks_of
-from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.models import Fleet
 from unweave.fleet.train import chosen_device, interruptible
+from unweave.manipulate import checkpoint
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
+from unweave.manipulate.exemplars import joined, name_of
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
@@ -36,42 +33,13 @@ from unweave.nets.adam import Adam, Moments
 from unweave.progress import lines
 from unweave.streams import Stream
 
-__all__ = ["exemplars", "manipulate"]
+__all__ = ["Training", "manipulate"]
 
 OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
 LOOKS = 50
 """How often, at most, the losses on held-out images are computed."""
+HELD_OUT = 256
 JOB = "learning what to change"
-
-
-def exemplars(
-    models: Models, table: pd.DataFrame, count: int = 1, score: str = "mig"
-) -> tuple[list[Model], list[Model]]:
-    """The most and the least disentangled of some models, for `manipulate`.
-
-    Args:
-        models: Restarts of one method on the unchanged images.
-        table: Their scores, as `uw.evaluate` gives them; models without a row are not chosen, so
-            that over-pruned ones can be left out (`over_pruned`).
-        count: How many of each.
-        score: The column to go by.
-
-    Returns:
-        Those of the highest score, best first, and those of the lowest, lowest first.
-    """
-    known = {run.model.config.hash: run.model for run in runs_of(models)}
-    missing = [name for name in ("run", score) if name not in table]
-    if missing:
-        raise DataError(f"the table has no column {missing[0]!r}; give one of uw.evaluate")
-    scores = table.dropna(subset=[score]).set_index("run")[score]
-    ranked = [run for run in scores.sort_values(kind="stable").index if run in known]
-    if count < 1 or len(ranked) < 2 * count:
-        raise DataError(
-            f"{count} of each kind need {2 * max(count, 1)} models with a {score}, but there are "
-            f"{len(ranked)}; train more"
-        )
-    highest, lowest = ranked[::-1][:count], ranked[:count]
-    return [known[run] for run in highest], [known[run] for run in lowest]
 
 
 def manipulate(
@@ -84,7 +52,7 @@ def manipulate(
     out: str | Path | None = None,
     batch: int = 64,
     draws: int = 5,
-    held_out: int = 256,
+    held_out: int | None = None,
     seed: int = 0,
     optimiser: Adam = OPTIMISER,
     device: str | torch.device | None = None,
@@ -104,7 +72,8 @@ def manipulate(
         out: The file to write. Training that was interrupted goes on from a checkpoint beside it.
         batch: Images per step.
         draws: Codes drawn per image.
-        held_out: Images on which the losses are followed, and which nothing is learned from.
+        held_out: Images on which the losses are followed, and which nothing is learned from; by
+            default 256, at most a quarter of all.
         seed: Of initial weights, batches and noise.
         optimiser: Of the decoders and of m.
         device: By default a GPU where there is one.
@@ -119,17 +88,17 @@ def manipulate(
     check_alterable(data)
     epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
     check_epsilon(epsilon)
-    sides = [_models(side) for side in (disentangling, entangling)]
-    pairs = _pairs([model for side in sides for model in side], data)
+    sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
+    pairs = joined([model for side in sides for model in side], data)
     settings = {
         "data": list(data.origin or remember(data, None, {}).origin),
-        "disentangling": [_name(model) for model in sides[0]],
-        "entangling": [_name(model) for model in sides[1]],
+        "disentangling": [name_of(model) for model in sides[0]],
+        "entangling": [name_of(model) for model in sides[1]],
         "epsilon": float(epsilon),
         "steps": steps,
         "batch": batch,
         "draws": draws,
-        "held_out": held_out,
+        "held_out": min(HELD_OUT, len(data.support) // 4) if held_out is None else held_out,
         "seed": seed,
         "optimiser": asdict(optimiser),
     }
@@ -150,7 +119,7 @@ def manipulate(
     found = game.result(rows)
     if path is not None:
         found.save(path)
-        _checkpoint_of(path).unlink(missing_ok=True)
+        checkpoint.beside(path).unlink(missing_ok=True)
     return found
 
 
@@ -275,8 +244,8 @@ def _run(
     """Train to the end; the curve."""
     total = game.settings["steps"]
     every = max(1, math.ceil(total / LOOKS))
-    checkpoint = None if path is None else _checkpoint_of(path)
-    rows = [] if checkpoint is None else _restore(game, checkpoint)
+    place = None if path is None else checkpoint.beside(path)
+    rows = [] if place is None else checkpoint.restore(game.tensors(), game.settings, place)
     rows = rows or [game.look()]
     step, saved = int(game.step), time.monotonic()
     with interruptible() as stopped, lines({JOB: total}, progress) as advance:
@@ -288,8 +257,8 @@ def _run(
             if step % every == 0 or step == total:
                 rows.append(game.look())
             late = time.monotonic() - saved > checkpoint_every
-            if checkpoint is not None and step < total and (late or stopped()):
-                _save(game, rows, checkpoint)
+            if place is not None and step < total and (late or stopped()):
+                checkpoint.save(game.tensors(), game.settings, rows, place)
                 saved = time.monotonic()
             if stopped() and step < total:
                 kept = "nothing was kept, for want of a file" if path is None else "run it again"
@@ -297,79 +266,9 @@ def _run(
     return rows
 
 
-def _save(game: Training, rows: list[list[float]], path: Path) -> None:
-    tensors = {name: value.cpu().contiguous() for name, value in game.tensors().items()}
-    curve = torch.tensor(rows, dtype=torch.float64)
-    facts = {"settings": json.dumps(game.settings, sort_keys=True)}
-    with whole_file(path) as temporary:
-        save_file({**tensors, "curve": curve}, temporary, metadata=facts)
-
-
-def _restore(game: Training, path: Path) -> list[list[float]]:
-    """Put a training into the state of its checkpoint, where there is one; the curve so far."""
-    if not path.exists():
-        return []
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            if json.loads(file.metadata()["settings"]) != game.settings:
-                raise UnweaveError(
-                    f"the checkpoint {path} is of other settings; remove it to start anew"
-                )
-            for name, tensor in game.tensors().items():
-                tensor.copy_(file.get_tensor(name))
-            rows: list[list[float]] = file.get_tensor("curve").tolist()
-    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise UnweaveError(
-            f"the checkpoint {path} is damaged ({error}); remove it to start anew"
-        ) from error
-    return rows
-
-
-def _checkpoint_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.checkpoint")
-
-
 def _player(name: str, network: Any, parameters: Tensor, optimiser: Adam) -> Player:
     adam = Adam.stack([optimiser] * len(parameters), parameters.device)
     return Player({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
-
-
-def _models(side: Models) -> list[Model]:
-    return [run.model for run in runs_of(side)]
-
-
-def _pairs(models: list[Model], data: Dataset) -> Fleet:
-    """The models as one fleet, checked to be of these images and to have one decoder each."""
-    if data.grid is None:
-        raise DataError(f"{data.name} has no grid of factors, which a change by factors needs")
-    for model in models:
-        check_trained(model)
-        if model.shape != data.shape:
-            raise DataError(
-                f"a model takes images {list(model.shape)}, but those of {data.name} are "
-                f"{list(data.shape)}; give models that were trained on them"
-            )
-        names = networks_of(model.config, model.shape)[MODEL]
-        single = model.config.first is None and model.config.method.copies == 1
-        if not single or DECODER not in names or model.config.likelihood not in LOSSES:
-            raise UnweaveError(
-                f"{model.config.method.name} models have no decoder of their own code alone; "
-                "take beta_vae or another with one encoder and one decoder"
-            )
-    kinds = {(model.config.likelihood, model.config.architecture) for model in models}
-    if len(kinds) > 1:
-        raise UnweaveError(
-            "these models differ in likelihood or architecture; give restarts of one kind"
-        )
-    return join(models)
-
-
-def _name(model: Model) -> str:
-    """The run of a model and a digest of its parameters."""
-    sha = hashlib.sha256()
-    for name in ("encoder", DECODER):
-        sha.update(model.parameters[name].cpu().contiguous().numpy().tobytes())
-    return f"{model.config.hash} {sha.hexdigest()[:16]}"
 
 
 def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
