@@ -321,6 +321,7 @@ def _claims(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_free(files: Sequence[Path], overwrite: bool) -> None:
+    """Refuse to write over files, better before than after the work."""
     for file in files:
         if file.exists() and not overwrite:
             raise DataError(
