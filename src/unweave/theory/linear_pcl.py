@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.theory.learning import TheoryError
-from unweave.theory.pca_alignment import NEAR_SCALES, matched, minimise, mixing
+from unweave.theory.minimising import minimise
+from unweave.theory.pca_alignment import NEAR_SCALES, matched, mixing
 
 __all__ = ["MOMENTS", "contrastive", "fit_linear_pcl", "sources", "whitened"]
 

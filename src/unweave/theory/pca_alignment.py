@@ -10,10 +10,9 @@ learned by d = F latents.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unweave.theory.learning import TheoryError
+from unweave.theory.minimising import minimise
 
 __all__ = [
     "DELTAS",
@@ -48,8 +48,6 @@ NEAR_SCALES = (1.0, 0.95, 0.5, 0.35)
 EQUAL_SCALES = (0.7,) * 4
 DELTAS = (0.0, 0.2, 0.3, 0.5)
 """How large the modification is."""
-MOST_STEPS = 5_000
-"""Of L-BFGS, which needs some hundred."""
 
 
 def best_scale(x: Sequence[float] | np.ndarray) -> float:
@@ -316,26 +314,3 @@ def _identity(images: np.ndarray, generator: np.random.Generator) -> float:
     codes = images @ U.T
     scales = np.diag(np.linalg.norm(codes, axis=0))
     return abs(float(np.trace(E @ scales**2 @ E) - np.trace(E @ U @ images.T @ images @ U.T @ E)))
-
-
-def minimise(loss: Callable[..., Tensor], start: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What minimises a loss of several arrays, from a start on, by L-BFGS."""
-    from scipy.optimize import minimize
-
-    shapes = [np.shape(value) for value in start]
-    sizes = [math.prod(shape) for shape in shapes]
-
-    def unpacked(flat: Any) -> list[Any]:
-        parts = torch.as_tensor(flat).split(sizes)
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        point = torch.tensor(flat, requires_grad=True)
-        value = loss(*unpacked(point))
-        (gradient,) = torch.autograd.grad(value, point)
-        return value.item(), gradient.numpy()
-
-    flat = np.concatenate([np.ravel(value) for value in start])
-    options = {"maxiter": MOST_STEPS, "maxfun": 2 * MOST_STEPS, "ftol": 1e-15, "gtol": 1e-9}
-    found = minimize(value_and_gradient, flat, jac=True, method="L-BFGS-B", options=options)
-    return [part.numpy() for part in unpacked(found.x)]
