@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import unweave as uw
+from unweave.data.export import export
 from unweave.data.grid import Factor, Grid
 from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnknownNameError
@@ -207,6 +208,13 @@ def test_fleets_train_on_it(panes, make_up):
     assert len({panes.origin[0][2], changed.origin[0][2], other.origin[0][2]}) == 3
     noisy = [with_noise(panes, *size).origin[0][2] for size in ((0.1, 0), (0.1, 1), (0.2, 0))]
     assert len(set(noisy)) == 3
+
+
+@pytest.mark.parametrize("ending", [".npz", ".h5"])
+def test_exports_keep_every_grey_level(ending, tmp_path):
+    data = uw.data.load("dsprites-noise").slice(scale=5, orientation=0, posX=3, posY=[1, 9])
+    written = export(data, tmp_path / f"noisy{ending}")
+    assert np.array_equal(uw.data.load(written)[:], data[:])
 
 
 def test_what_cannot_be_is_said(file, tmp_path, sprites, panes, make_up):

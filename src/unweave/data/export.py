@@ -17,6 +17,7 @@ import numpy as np
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
+from unweave.data.stores import Bits
 from unweave.errors import DataError
 from unweave.progress import track
 
@@ -92,7 +93,9 @@ def _images(data: Dataset, seed: int) -> Iterator[np.ndarray]:
 
 def _is_dsprites(data: Dataset) -> bool:
     names = ("shape", "scale", "orientation", "posX", "posY")
-    return data.grid is not None and data.grid.names == names and not data.random
+    named = data.grid is not None and data.grid.names == names
+    # Its published layout has one bit per pixel, which changed images do not fit.
+    return named and isinstance(data.store, Bits) and not data.random
 
 
 def _members(data: Dataset) -> dict[str, Any]:
