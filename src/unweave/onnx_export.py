@@ -204,7 +204,8 @@ def _dense(graph: _Graph, weight: np.ndarray, bias: np.ndarray, activation: str)
 
 def _convolve(graph: _Graph, layer: Conv, weights: Mapping[str, np.ndarray]) -> None:
     """A convolution or its transpose; ONNX has channels first, runtimes cancel the transposes."""
-    margin = (layer.kernel - 2) // 2
+    before = (layer.kernel - 2) // 2
+    after = layer.kernel - 2 - before
     graph.add("Transpose", perm=[0, 3, 1, 2])
     graph.add(
         "ConvTranspose" if isinstance(layer, ConvTranspose) else "Conv",
@@ -212,7 +213,7 @@ def _convolve(graph: _Graph, layer: Conv, weights: Mapping[str, np.ndarray]) -> 
         graph.constant(weights["weight"].transpose(3, 2, 0, 1)),
         graph.constant(weights["bias"]),
         strides=[2, 2],
-        pads=[margin] * 4,
+        pads=[before, before, after, after],
         kernel_shape=[layer.kernel] * 2,
     )
     if layer.relu:
