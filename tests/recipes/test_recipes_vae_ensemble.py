@@ -242,7 +242,7 @@ def test_each_study_of_the_hour_trains_in_less_than_25_minutes_without_downloads
         minutes[name] = sum(microseconds(run) * run.steps for run in new) / 60e6
         known |= names(new)
     assert max(minutes.values()) < 25
-    assert 50 < sum(minutes.values()) < 70
+    assert 15 < sum(minutes.values()) < 25  # of benchmarks; small fleets take twice as long
     sources = {source for keys in EVERY.values() for source in keys["hour"]["data"]}
     assert all("rendered here in seconds" in DATASETS[name].source for name in sources)
 

@@ -9,6 +9,7 @@ import pytest
 import unweave as uw
 from unweave.metrics.polarised_regime import polarised_regime
 from unweave.recipes import RecipeError, find
+from unweave.recipes.trained import Trained, computed_once
 from unweave.recipes.vae_ensemble import (
     ablations,
     alignment,
@@ -111,11 +112,11 @@ def test_what_is_computed_is_kept_run_by_run(tmp_path):
 
     file = tmp_path / "some.parquet"
     with pytest.raises(KeyboardInterrupt):
-        models.computed_once(file, ["a", "b", "c"], compute, "computing")
-    found = models.computed_once(file, ["b", "d"], compute, "computing")
+        computed_once(file, ["a", "b", "c"], compute, "computing")
+    found = computed_once(file, ["b", "d"], compute, "computing")
     assert asked == ["a", "b", "d"]
     assert found.values.tolist() == [[2, "b"], [0, "b"], [3, "d"], [0, "d"]]
-    assert models.computed_once(file, [], compute, "computing").empty
+    assert computed_once(file, [], compute, "computing").empty
 
 
 def test_a_study_without_the_models_of_a_figure_is_refused(study, tmp_path):
@@ -219,9 +220,7 @@ def test_figure_6_reads_curves(study):
     assert set(found["latents"]) == {3}
     run = run_of(models.scored(table), members=2, kind="original")
     maps = (
-        alignment.distances_of(
-            models.scored(table).query("run == @run"), folder, models.Trained(folder)
-        )
+        alignment.distances_of(models.scored(table).query("run == @run"), folder, Trained(folder))
         .groupby("maps")[["frobenius", "mean_l1"]]
         .mean()
     )
@@ -236,7 +235,7 @@ def test_figure_6_reads_curves(study):
 def test_figure_6_refuses_curves_without_distances(study, tmp_path):
     folder, table = study
     run = run_of(models.scored(table), members=2, kind="original")
-    trained = models.Trained(folder)
+    trained = Trained(folder)
     trained.store.runs = tmp_path
     (tmp_path / run).mkdir()
     pd.DataFrame({"step": [1], "kl": [2.0]}).to_parquet(tmp_path / run / "curve.parquet")

@@ -44,10 +44,19 @@ def learned(sprites, tmp_path_factory):
     return model.save(tmp_path_factory.mktemp("show") / "isa")
 
 
+@pytest.fixture(scope="module")
+def staged(model, sprites, tmp_path_factory):
+    """The folder of a second stage over the model."""
+    quick = {"steps": 1, "batch": 8, "latents": 2, "architecture": "small_dcgan"}
+    (two,) = uw.train(uw.methods.MSVAE(), sprites, first=model, progress=False, **quick)
+    return two.save(tmp_path_factory.mktemp("show") / "staged")
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind(folder, together, learned, tmp_path, monkeypatch, capsys, kind):
+def test_every_kind(folder, together, learned, staged, tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
     own = {"members": together, "subspaces": learned, "exponents": learned}
+    own |= dict.fromkeys(("stages", "swaps", "stage-traversals"), staged)
     code, said = call(capsys, own.get(kind, folder), "--kind", kind)
     assert code == 0, said
     (path,) = tmp_path.iterdir()

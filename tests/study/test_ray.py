@@ -449,7 +449,7 @@ def said_by(ledger, worker):
 def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
     calls = {"beat", "busy", "claim", "claim_trained", "configs", "counts", "held", "mark"}
     calls |= {"note_speed", "open_runs", "plan", "reasons", "release", "reopen", "rows"}
-    calls |= {"reopen_scored", "speeds"}
+    calls |= {"reopen_scored", "speeds", "states"}
     assert calls | {"table", "workers"} == CALLS
     worker = Worker.here()
     near = said_by(Ledger(tmp_path / "near.sqlite"), worker)

@@ -23,7 +23,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import AffineTransform, Normal, Transform, constraints
+from torch.distributions import (
+    AffineTransform,
+    Distribution,
+    Normal,
+    Transform,
+    constraints,
+)
 from zuko.distributions import NormalizingFlow
 from zuko.nn import MLP
 from zuko.transforms import ComposedTransform, CouplingTransform, DependentTransform
@@ -32,6 +38,9 @@ from unweave.stages.mixture import in_parts
 from unweave.streams import Stream
 
 __all__ = ["ConditionalFlow", "Coupling", "Normalisation"]
+
+# Importing zuko stops all distributions of torch from checking their arguments; this is as it was.
+Distribution.set_default_validate_args(__debug__)
 
 EPSILON = 1e-5
 """Added to variances, so that a constant dimension can be normalised."""
