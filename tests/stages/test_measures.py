@@ -9,7 +9,7 @@ from unweave.nets.adam import Adam
 from unweave.stages.conditioning import shared_information
 from unweave.stages.measures import look_at
 
-pytestmark = pytest.mark.xdist_group("measures")  # what is trained here is trained once
+pytestmark = pytest.mark.xdist_group("measures")
 
 FAST = {"optimiser": Adam(lr=1e-3), "progress": False}
 
