@@ -27,7 +27,7 @@ def range_of(low, high):
 
 def row(metric):
     cells = [
-        f"`{metric.name}`",
+        f"[`{metric.name}`](metrics/{metric.name}.md)",
         BETTER[metric.higher_is_better],
         range_of(*metric.bounds),
         metric.needs,
@@ -44,5 +44,5 @@ def test_every_metric_has_its_row(name):
 
 
 def test_no_row_is_left_over():
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| [`")]
     assert len(rows) == len(METRICS)

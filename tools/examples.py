@@ -1,0 +1,14 @@
+"""Tells the reader of docstrings, griffe, that our `Example:` is what it calls `Examples:`."""
+
+from typing import Any
+
+import griffe
+
+
+class Examples(griffe.Extension):  # type: ignore[misc] # griffe may not be installed where mypy runs
+    """Code under `Example:` is then shown as code."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        del kwargs
+        if obj.docstring is not None:
+            obj.docstring.value = obj.docstring.value.replace("\nExample:\n", "\nExamples:\n")
