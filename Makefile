@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CHROMIUM := chromium
 
-.PHONY: setup demo test lint browser inception clean
+.PHONY: setup demo docs test lint browser inception clean
 
 setup: $(READY)
 
@@ -16,6 +16,11 @@ $(READY): pyproject.toml constraints.txt
 
 demo: setup
 	@$(BIN)/python examples/demo.py --out demo
+
+docs: setup
+	@$(BIN)/python -m tools.pages --check || { echo "bring them up to date: $(BIN)/python -m tools.pages"; exit 1; }
+	@$(BIN)/python -m tools.site
+	@echo "Read them: $(BIN)/python -m http.server --directory site"
 
 lint: setup
 	$(BIN)/ruff check .
@@ -35,4 +40,4 @@ test: lint browser inception
 	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
 
 clean:
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv demo site .cache .mypy_cache .pytest_cache .ruff_cache

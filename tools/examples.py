@@ -5,7 +5,7 @@ from typing import Any
 import griffe
 
 
-class Examples(griffe.Extension):  # type: ignore[misc] # griffe may not be installed where mypy runs
+class Examples(griffe.Extension):
     """Code under `Example:` is then shown as code."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:

@@ -1,0 +1,101 @@
+"""Pages of methods and metrics: there is one for each, it runs, and says what the code says."""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import unweave as uw
+from tools import pages
+from unweave.methods import EVERY
+from unweave.metrics import METRICS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+OF_METHODS = [DOCS / "methods" / f"{name}.md" for name in EVERY]
+OF_METRICS = [DOCS / "metrics" / f"{name}.md" for name in METRICS]
+GENERATED = {path: (thing, parts) for path, thing, parts in pages.pages()}
+ROOMS = ["data", "methods", "metrics", "quality", "select", "show", "study"]
+
+
+def short(path):
+    return f"{path.parent.name}-{path.stem}"
+
+
+def in_nav(entry):
+    """All pages of a piece of the navigation."""
+    if isinstance(entry, str):
+        return [entry]
+    return [
+        page
+        for part in (entry.values() if isinstance(entry, dict) else entry)
+        for page in in_nav(part)
+    ]
+
+
+@pytest.mark.parametrize("page", [*OF_METHODS, *OF_METRICS], ids=short)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(code, page, "exec"), {"__name__": page.stem})
+    thing = METRICS[page.stem].name if page in OF_METRICS else EVERY[page.stem].__name__
+    assert re.search(rf"uw\.\w+\.{thing}\(", code)
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=short)
+def test_what_a_page_says_of_the_code_is_true(path):
+    assert pages.brought_up_to_date(path.read_text(), *GENERATED[path]) == path.read_text()
+
+
+def test_pages_name_the_fields_and_defaults_of_their_methods():
+    """Of one method by hand, so that the others are not only as their generator has them."""
+    page = (DOCS / "methods" / "annealed_vae.md").read_text()
+    settings = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", page, re.MULTILINE)
+    assert settings == [("c_max", "25.0"), ("gamma", "1000.0"), ("threshold", "100000.0")]
+    assert "L = E_q[-log p(x|z)] + γ |KL(q(z|x) ‖ N(0, I)) - C(t)|" in page
+
+
+def test_a_changed_default_is_noticed():
+    path = DOCS / "methods" / "beta_vae.md"
+    other = path.read_text().replace("`4.0`", "`5.0`")
+    assert other != path.read_text()
+    assert pages.brought_up_to_date(other, *GENERATED[path]) == path.read_text()
+
+
+def test_a_page_that_lacks_a_part_is_refused():
+    path = DOCS / "methods" / "beta_vae.md"
+    without = path.read_text().replace("settings: from", "settings from")
+    with pytest.raises(SystemExit, match="settings"):
+        pages.brought_up_to_date(without, *GENERATED[path])
+
+
+def test_there_is_no_page_of_something_that_is_not_there():
+    assert set((DOCS / "methods").glob("*.md")) == {*OF_METHODS, DOCS / "methods" / "index.md"}
+    assert set((DOCS / "metrics").glob("*.md")) == set(OF_METRICS)
+
+
+def test_every_page_is_in_the_navigation_once():
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    there = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    assert sorted(in_nav(nav)) == there
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_everything_public_is_in_the_reference_or_has_a_page(room):
+    module = getattr(uw, room)
+    listed = re.findall(r"^::: ([\w.]+)$", (DOCS / "api" / f"{room}.md").read_text(), re.MULTILINE)
+    have_pages = {method.__name__ for method in EVERY.values()} | set(METRICS)
+    for name in set(module.__all__) - have_pages:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing) or (inspect.isclass(thing) and name != "Strength"):
+            assert f"{thing.__module__}.{thing.__qualname__}" in listed
+
+
+def test_the_library_itself_is_in_the_reference():
+    listed = re.findall(r"^::: ([\w.]+)$", (DOCS / "api" / "index.md").read_text(), re.MULTILINE)
+    things = [getattr(uw, name) for name in uw.__all__ if name != "__version__"]
+    names = [f"{t.__module__}.{t.__qualname__}" for t in things if not inspect.ismodule(t)]
+    assert names
+    assert set(names) <= set(listed)
