@@ -101,7 +101,7 @@ LEARNED: dict[str, dict[str, Any]] = {
     # 2,048 colour images are 32 batches of 64, about 3 ms: 18 models take a minute.
     "hour": _learned(
         "hour",
-        [1, 2, 4],
+        [0.5, 1, 4],
         data=["rooms3d"],
         seeds=2,
         steps=1_200,
