@@ -11,8 +11,6 @@ from unweave.recipes.recipe import RecipeError
 from unweave.recipes.running import study_of
 from unweave.study import Study, run
 
-pytestmark = pytest.mark.xdist_group("recipes_ms_vae")
-
 BETAS = (1.0, 4.0, 10.0)
 DISTANCES = {"beta_tc_vae": 100, "large": 90, "big": 80, "vae": 60, "ms_vae": 50, "jacobian": 70}
 
