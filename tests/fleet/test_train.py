@@ -183,6 +183,7 @@ def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
 
 def test_killed_while_saving_the_rest_is_not_trained_again(sprites, tmp_path, monkeypatch):
     settings = {"seeds": 3, "steps": 4, "batch": 4, "out": tmp_path, "progress": False}
+    settings["checkpoint_every"] = 0.0
     whole = uw.train(BetaVAE(), sprites, **{**settings, "out": None})
     save, saved = uw.Model.save, []
 
@@ -202,6 +203,16 @@ def test_killed_while_saving_the_rest_is_not_trained_again(sprites, tmp_path, mo
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         c.hash for c in again.configs
     )
+
+
+def test_what_trains_sooner_than_checkpoints_come_is_saved_without_one(
+    sprites, tmp_path, monkeypatch
+):
+    settings = {"steps": 4, "batch": 4, "out": tmp_path, "progress": False}
+    monkeypatch.setattr(checkpoint, "save", None)  # no checkpoint may be written
+    uw.train(BetaVAE(), sprites, **settings, checkpoint_every=1_000.0)
+    with pytest.raises(TypeError):
+        uw.train(BetaVAE(), sprites, seeds=[1], **settings, checkpoint_every=0.0)
 
 
 def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):

@@ -10,8 +10,6 @@ from unweave.errors import DataError, DownloadError
 from unweave.quality import inception_weights
 from unweave.quality.inception_weights import NAMES, PACKAGED, READERS, RELEASED, load_inception
 
-pytestmark = pytest.mark.xdist_group("inception")
-
 
 class Trap:
     """A pickle of this creates a file when it is executed."""

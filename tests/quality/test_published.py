@@ -10,9 +10,6 @@ import torch
 import unweave as uw
 from unweave.quality.inception import WIDTHS
 
-# One worker reads the weights, and fetches them where no package has them.
-pytestmark = pytest.mark.xdist_group("inception")
-
 
 def test_fid_at_64_features_is_the_documented_one(documented, network):
     (real, generated), _, _ = documented

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-import unweave.cli_reproduce as command
+import unweave.cli.reproduce as command
 from unweave.recipes import PAPERS, RECIPES, RecipeError, find
 from unweave.recipes.common_assumptions.studies import STUDIES
 
@@ -32,7 +32,7 @@ def test_every_recipe_is_listed_and_torch_is_not_needed_for_it(capsys):
     for citation in PAPERS.values():
         assert citation in done.stdout
     code = (
-        "import sys, unweave.cli_reproduce as c; c.list_recipes(); print('torch' in sys.modules)"
+        "import sys, unweave.cli.reproduce as c; c.list_recipes(); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"

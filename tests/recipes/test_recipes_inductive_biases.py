@@ -10,8 +10,6 @@ from unweave.recipes.inductive_biases.polar import in_polar, separated
 from unweave.recipes.inductive_biases.studies import IMAGES, SCALES, STRENGTHS
 from unweave.recipes.running import make
 
-pytestmark = pytest.mark.xdist_group("recipes_inductive_biases")
-
 VARIATIONAL = ("beta_vae", "factor_vae", "beta_tc_vae", "slow_vae")
 
 

@@ -4,14 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unweave.data.dataset import Dataset
 from unweave.recipes import find
-from unweave.recipes.ms_vae import ablations, conditioning, gan, pictures, quality, sizes, studies
+from unweave.recipes.ms_vae import (
+    ablations,
+    conditioning,
+    gan,
+    pictures,
+    quality,
+    sizes,
+    stages,
+    studies,
+)
 from unweave.recipes.ms_vae.stages import arranged, measured, predicted
 from unweave.recipes.recipe import RecipeError
 from unweave.recipes.running import study_of
 from unweave.study import Study, run
-
-pytestmark = pytest.mark.xdist_group("recipes_ms_vae")
+from unweave.study.sources import Sources
 
 BETAS = (1.0, 4.0, 10.0)
 DISTANCES = {"beta_tc_vae": 100, "large": 90, "big": 80, "vae": 60, "ms_vae": 50, "jacobian": 70}
@@ -239,6 +248,9 @@ def test_studies_compare_what_the_paper_compares(scale):
     assert {r.first.method.beta for r in runs if r.method.name == "ms_vae"} == {
         r.method.beta for r in runs if r.method.name == "beta_tc_vae"
     }
+    sizes_of = {run.hash for run in study_of(find("ms-vae/figure-8"), scale).runs()}
+    # Where sizes are compared at a β of the first study, what both ask for is trained once.
+    assert len(sizes_of & {run.hash for run in runs}) == (2 if scale == "hour" else 0)
     versions = study_of(find("ms-vae/figures-37-40"), scale).runs()
     assert len({r.method for r in versions if r.method.name == "ms_vae"}) == 5
 
@@ -273,6 +285,25 @@ def test_models_are_measured_once_and_kept(trained):
     tasks = predicted(table, folder)
     assert set(tasks["factor"]) == {"shape", "posX", "posY"}
     assert tasks[["c", "z", "both"]].apply(lambda column: column.between(0, 1)).all(axis=None)
+
+
+def test_factors_are_those_in_host_memory(trained, monkeypatch):
+    """Also where data and models are on a GPU."""
+    table, folder = trained
+    rows = measured(table, folder)
+    monkeypatch.setattr(Sources, "near", lambda self, config, _: self.open(config).to("cpu"))
+    factors = Dataset.factors
+
+    def in_host_memory(data, indices):
+        assert data.device is None
+        return factors(data, indices)
+
+    monkeypatch.setattr(Dataset, "factors", in_host_memory)
+    for name in (stages.TASKS_FILE, ablations.NATS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    assert set(predicted(table, folder)["run"]) == set(rows["run"])
+    whole = table.assign(condition="image", mixing="adain", together=False)
+    assert set(ablations.extend(whole, folder)["run"]) == set(rows["run"])
 
 
 def test_pictures_are_drawn_of_one_model(trained):

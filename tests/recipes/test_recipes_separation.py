@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-import unweave.cli_reproduce as command
+import unweave.cli.reproduce as command
 from unweave.recipes import find
 
 NOTHING = pd.DataFrame()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import unweave.cli_reproduce as command
+import unweave.cli.reproduce as command
 from unweave.errors import UnknownNameError
 from unweave.recipes import RecipeError, find
 from unweave.recipes.ms_vae import flow, pendulum

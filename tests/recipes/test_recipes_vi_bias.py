@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import unweave.cli_reproduce as command
+import unweave.cli.reproduce as command
 from unweave.recipes import find
 from unweave.recipes.isa_vae import biases
 from unweave.theory.learning import Ascent

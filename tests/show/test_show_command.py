@@ -10,7 +10,7 @@ from PIL import Image
 
 import unweave as uw
 from unweave.cli import main
-from unweave.cli_show import KINDS
+from unweave.cli.show import KINDS
 
 
 @pytest.fixture(scope="module")

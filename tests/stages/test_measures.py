@@ -9,8 +9,6 @@ from unweave.nets.adam import Adam
 from unweave.stages.conditioning import shared_information
 from unweave.stages.measures import look_at
 
-pytestmark = pytest.mark.xdist_group("measures")
-
 FAST = {"optimiser": Adam(lr=1e-3), "progress": False}
 
 

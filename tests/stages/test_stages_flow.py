@@ -11,8 +11,6 @@ from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.stages import flow
 from unweave.stages.flow import FlowConfig, from_logits, to_logits, train
 
-pytestmark = pytest.mark.xdist_group("stages_flow")
-
 SMALL = FlowConfig(width=48, batch=100, epochs=8)
 
 

@@ -12,8 +12,6 @@ from unweave.errors import DataError
 from unweave.stages.pendulum import FLOOR, PUBLISHED, ResidualVAE, draw, through, train
 from unweave.stages.pendulum_scores import codes, evaluate, followed, traversals, z_of_mass
 
-pytestmark = pytest.mark.xdist_group("stages_pendulum")
-
 FACTORS = ("length", "damping", "mass")
 
 

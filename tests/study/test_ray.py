@@ -42,7 +42,6 @@ from unweave.study.store import Store
 from unweave.study.watch import StudyWatch, details, summary
 from unweave.study.work import prepare
 
-pytestmark = pytest.mark.xdist_group("ray")
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
 STEPS = 45

@@ -36,6 +36,8 @@ from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets, member_seeds
 from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
+from unweave.nets.kernels import FAST
+from unweave.nets.layers import Conv
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
@@ -47,6 +49,8 @@ CACHED_IMAGES = 512
 """The same on a CPU, which is several times faster where a batch fits its caches."""
 LARGEST = 2**30
 """Numbers in the largest image of one model's batch; kernels count in 32 bits."""
+NEIGHBOURHOODS = 100
+"""Numbers per pixel of an image where convolutions with 5 × 5 taps write neighbourhoods down."""
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 SUMS = "SHA256SUMS"
 BESIDE = re.compile(r"run|step|kl_\d+")
@@ -282,7 +286,14 @@ class Fleet:
         if self.device.type == "cpu":
             return max(64, CACHED_IMAGES // len(self))
         height, width, _ = self.shape
-        return max(1, min(IMAGES_AT_ONCE // len(self), LARGEST // (8 * height * width)))
+        each = NEIGHBOURHOODS if self._with_neighbourhoods else 8
+        return max(1, min(IMAGES_AT_ONCE // len(self), LARGEST // (each * height * width)))
+
+    @property
+    def _with_neighbourhoods(self) -> bool:
+        """Whether some convolution writes the neighbourhood of every pixel into memory."""
+        layers = [layer for network in self._networks.values() for layer in network.layers]
+        return any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in layers)
 
     def _for_all(self, pixels: Tensor) -> Tensor:
         return pixels.expand(len(self), *pixels.shape)

@@ -262,11 +262,14 @@ def _train_fleet(
     meanwhile: Callable[[str], bool | None] | None,
 ) -> Fleet:
     engine: Engine = make()
+    begun = time.monotonic()
     rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
     trained = _collect(engine, rows)
     if folder is not None:
-        # Killed while saving, the models that are not saved yet come from here.
-        checkpoint.save(engine, rows, _checkpoint_path(engine.configs, folder))
+        if time.monotonic() - begun > checkpoint_every:
+            # Killed while saving, the models that are not saved yet come from here. What took no
+            # longer than may be lost at any time is sooner trained again.
+            checkpoint.save(engine, rows, _checkpoint_path(engine.configs, folder))
         trained.save(folder)
         _tidy(folder)
     return trained

@@ -1,6 +1,7 @@
 """FID of reconstructions: how far they are from the data, as a set of images."""
 
 import hashlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def fid(
         Heusel et al., GANs Trained by a Two Time-Scale Update Rule, arXiv:1706.08500; Bińkowski
         et al., Demystifying MMD GANs, arXiv:1801.01401.
     """
+    from unweave.fleet.train import chosen_device
     from unweave.quality.features import extract_inception, of_all
     from unweave.quality.fid import frechet_distance_of_features
     from unweave.quality.kid import kid_of_features
@@ -63,7 +65,9 @@ def fid(
     rows = len(check_codes(codes))
     if images is None or reconstructions is None:
         raise MetricError("FID needs images and reconstructions beside the codes")
-    extract = extract_inception(features, weights, device, progress=False)
+    place = chosen_device(device)
+    network = weights if weights is not None else _published_network()
+    extract = extract_inception(features, network, place, progress=False)
     key = _key(images, features, device)
     real = _LAST_SEEN.get(key)
     if real is None:
@@ -76,10 +80,19 @@ def fid(
             f"there must be as many images and reconstructions as codes, but got {len(real):,}, "
             f"{len(generated):,} and {rows:,}"
         )
-    distance = frechet_distance_of_features(real, generated)
-    kernel = kid_of_features(real, generated, subset_size=min(SUBSET, rows), seed=seed)
+    distance = frechet_distance_of_features(real, generated, place)
+    subset = min(SUBSET, rows)
+    kernel = kid_of_features(real, generated, subset_size=subset, seed=seed, device=place)
     scores = {"fid": distance, "kid": kernel.mean, "kid_std": kernel.std}
     return {**scores, "images": float(rows)}
+
+
+@cache
+def _published_network() -> Any:
+    """The network, read once for all models of a process."""
+    from unweave.quality.inception_weights import load_inception
+
+    return load_inception()
 
 
 def _key(images: Any, *settings: Any) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from unweave.data.archives import reading
 from unweave.data.cache import whole_file
 from unweave.errors import DataError
+from unweave.fleet.train import chosen_device
 from unweave.quality.features import Extract, Weights, extract_inception
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images
@@ -110,9 +111,8 @@ def fid(
     sides = (real, generated)
     if any(not isinstance(side, Statistics) for side in sides):
         extract = extract_inception(features, weights, device)
-    return frechet_distance(
-        *(side if isinstance(side, Statistics) else _seen(extract, side) for side in sides)
-    )
+    one, other = (side if isinstance(side, Statistics) else _seen(extract, side) for side in sides)
+    return frechet_distance(one, other, chosen_device(device))
 
 
 def statistics(
@@ -126,13 +126,20 @@ def statistics(
     return _seen(extract_inception(features, weights, device), images)
 
 
-def frechet_distance(first: Statistics, second: Statistics) -> float:
+def frechet_distance(
+    first: Statistics, second: Statistics, device: str | torch.device = "cpu"
+) -> float:
     """Squared Fréchet (2-Wasserstein) distance of two Gaussians.
 
         d² = ‖μ1 - μ2‖² + tr(Σ1 + Σ2 - 2 (Σ1 Σ2)^½)
 
     With Σ1 = A Aᵀ and Σ2 = B Bᵀ the trace of the root is the sum of the singular values of AᵀB, so
     that no root of a product is taken: singular covariances do no harm.
+
+    Args:
+        first: One Gaussian.
+        second: The other.
+        device: Where roots of covariances are taken, most of the work.
 
     Example:
         >>> one = Statistics(np.zeros(2), np.eye(2))
@@ -146,11 +153,13 @@ def frechet_distance(first: Statistics, second: Statistics) -> float:
         )
     shift = float(np.square(first.mean - second.mean).sum())
     spread = float(np.trace(first.covariance) + np.trace(second.covariance))
-    common = np.linalg.svd(_root(first).T @ _root(second), compute_uv=False).sum()
+    common = np.linalg.svd(_root(first, device).T @ _root(second, device), compute_uv=False).sum()
     return max(shift + spread - 2 * float(common), 0.0)  # rounding may go below
 
 
-def frechet_distance_of_features(first: Any, second: Any) -> float:
+def frechet_distance_of_features(
+    first: Any, second: Any, device: str | torch.device = "cpu"
+) -> float:
     """The distance of features `[N, d]` and `[N', d]`, quick where there are fewer than d of each.
 
     With A the rows less their mean over √(N - 1), Σ = Aᵀ A, and tr (Σ1 Σ2)^½ is the sum of the
@@ -163,16 +172,20 @@ def frechet_distance_of_features(first: Any, second: Any) -> float:
     """
     x, y = (np.asarray(side, np.float64) for side in (first, second))
     if x.shape[1] != y.shape[1] or max(len(x), len(y)) >= x.shape[1] or min(len(x), len(y)) < 2:
-        return frechet_distance(Statistics.of(x), Statistics.of(y))
+        one, other = (
+            Statistics.of_batches([torch.as_tensor(side, device=device)]) for side in (x, y)
+        )
+        return frechet_distance(one, other, device)
     a, b = ((side - side.mean(0)) / np.sqrt(len(side) - 1) for side in (x, y))
     shift = np.square(x.mean(0) - y.mean(0)).sum()
     common = np.linalg.svd(a @ b.T, compute_uv=False).sum()
     return max(float(shift + np.square(a).sum() + np.square(b).sum() - 2 * common), 0.0)
 
 
-def _root(statistics: Statistics) -> np.ndarray:
+def _root(statistics: Statistics, device: str | torch.device) -> np.ndarray:
     """A, with A Aᵀ the covariance, without the directions in which only rounding varies."""
-    values, vectors = np.linalg.eigh(statistics.covariance)
+    covariance = torch.as_tensor(statistics.covariance, device=device)
+    values, vectors = (part.cpu().numpy() for part in torch.linalg.eigh(covariance))
     kept = values > values[-1] * len(values) * np.finfo(np.float64).eps
     return vectors[:, kept] * np.sqrt(values[kept])
 

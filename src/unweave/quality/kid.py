@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from unweave.data.grid import Array
 from unweave.errors import DataError
+from unweave.fleet.train import chosen_device
 from unweave.quality.features import Weights, extract_inception, of_all
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images
@@ -58,11 +60,18 @@ def kid(
         subsets=subsets,
         subset_size=subset_size,
         seed=seed,
+        device=device,
     )
 
 
 def kid_of_features(
-    real: Any, generated: Any, *, subsets: int = 100, subset_size: int = 1_000, seed: int = 0
+    real: Any,
+    generated: Any,
+    *,
+    subsets: int = 100,
+    subset_size: int = 1_000,
+    seed: int = 0,
+    device: str | torch.device | None = None,
 ) -> KID:
     """KID from features `[N, d]` and `[N', d]`; see `kid`.
 
@@ -74,7 +83,10 @@ def kid_of_features(
         >>> kid_of_features(x, y, subsets=20, subset_size=40).mean > 2
         True
     """
-    x, y = (np.asarray(side, np.float64) for side in (real, generated))
+    place = chosen_device(device)
+    x, y = (
+        torch.as_tensor(np.asarray(side, np.float64), device=place) for side in (real, generated)
+    )
     fewest = min(len(x), len(y))
     if not 2 <= subset_size <= fewest:
         raise DataError(
@@ -84,15 +96,15 @@ def kid_of_features(
     rng = np.random.default_rng(seed)
     values = [
         squared_mmd(
-            x[rng.choice(len(x), subset_size, replace=False)],
-            y[rng.choice(len(y), subset_size, replace=False)],
+            x[torch.as_tensor(rng.choice(len(x), subset_size, replace=False), device=place)],
+            y[torch.as_tensor(rng.choice(len(y), subset_size, replace=False), device=place)],
         )
         for _ in range(subsets)
     ]
     return KID(float(np.mean(values)), float(np.std(values)))
 
 
-def squared_mmd(x: np.ndarray, y: np.ndarray) -> float:
+def squared_mmd(x: Array, y: Array) -> float:
     """The squared maximum mean discrepancy of features `[n, d]` and `[n, d]`, without bias.
 
         MMD² = Σ_{i≠j} [k(x_i, x_j) + k(y_i, y_j)] / (n (n - 1)) - 2 Σ_ij k(x_i, y_j) / n²
@@ -101,7 +113,7 @@ def squared_mmd(x: np.ndarray, y: np.ndarray) -> float:
     """
     n, d = x.shape
     within = sum(
-        kernel.sum() - np.trace(kernel)
+        kernel.sum() - kernel.diagonal().sum()
         for kernel in ((x @ x.T / d + 1) ** 3, (y @ y.T / d + 1) ** 3)
     )
     return float(within / (n * (n - 1)) - 2 * ((x @ y.T / d + 1) ** 3).mean())

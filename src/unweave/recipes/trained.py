@@ -10,6 +10,8 @@ import pandas as pd
 from unweave.recipes.recipe import RecipeError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from unweave.data.dataset import Dataset
     from unweave.fleet.models import Model
     from unweave.select.latents import Latents
@@ -50,6 +52,10 @@ class Trained:
     def data(self, model: "Model") -> "Dataset":
         """What a model learned from."""
         return self.sources.near(model.config, model.device)
+
+    def factors(self, model: "Model", rows: "np.ndarray") -> "np.ndarray":
+        """The factor classes `[n, K]` of some images of what a model learned from."""
+        return self.sources.open(model.config).factors(rows)
 
     def latents(self, models: "Iterable[Model]") -> "Latents":
         """The codes that models of one data set have for 10,000 of its images."""

@@ -16,7 +16,7 @@ from unweave.fused import fused
 from unweave.nets.kernels import cpu, reference
 from unweave.nets.kernels.reference import unit
 
-__all__ = ["bernoulli", "conv", "conv_transpose", "linear", "unit"]
+__all__ = ["FAST", "bernoulli", "conv", "conv_transpose", "linear", "unit"]
 
 
 SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}

@@ -86,9 +86,18 @@ def update(
         PLACES=tuple(places),
         SIZES=sizes,
         STARTS=starts,
+        WIDE=tuple(
+            int(_wide(gradient) and place % 16 == 0)
+            for gradient, place in zip(dense, places, strict=True)
+        ),
         COPY=working.data_ptr() != parameters.data_ptr(),
         BLOCK=BLOCK,
     )
+
+
+def _wide(gradient: Tensor) -> bool:
+    """Whether its rows can be read in wide words."""
+    return gradient.data_ptr() % 16 == 0 and gradient.stride(0) % 16 == 0
 
 
 @triton.jit
@@ -136,32 +145,67 @@ def _adam_kernel(
     PLACES: tl.constexpr,
     SIZES: tl.constexpr,
     STARTS: tl.constexpr,
+    WIDE: tl.constexpr,
     COPY: tl.constexpr,
     BLOCK: tl.constexpr,
     TOO_LARGE: tl.constexpr = 1e18,
 ):
     block = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
+    # The part is found first and moved once: a body for each part takes far longer to compile.
+    own, own_stride = gradients[0], gradient_strides[0].to(tl.int64)
+    start, size, begin, wide = STARTS[0], SIZES[0], PLACES[0], WIDE[0]
+    for part in tl.static_range(1, PARTS):
+        if block >= STARTS[part]:
+            own, own_stride = gradients[part], gradient_strides[part].to(tl.int64)
+            start, size, begin, wide = STARTS[part], SIZES[part], PLACES[part], WIDE[part]
     if tl.load(alive + model):
-        for part in tl.static_range(PARTS):
-            if (block >= STARTS[part]) & (block < STARTS[part + 1]):
-                item = (block - STARTS[part]) * BLOCK + tl.arange(0, BLOCK)
-                known = item < SIZES[part]
-                place = model * stride + PLACES[part] + item
-                own = gradients[part] + model * gradient_strides[part] + item
-                g = tl.load(own, mask=known, other=0.0).to(tl.float32)
-                if tl.sum((tl.abs(g) < TOO_LARGE).to(tl.int32), 0) < BLOCK:
-                    tl.store(finite + model, False)
-                else:
-                    _move(
-                        parameters, first, second, working, rates + model * 5, place, known, g,
-                        COPY,
-                    )  # fmt: skip
+        item = (block - start) * BLOCK + tl.arange(0, BLOCK)
+        own += model * own_stride
+        at = model * stride + begin
+        if (wide > 0) & ((block - start + 1) * BLOCK <= size):
+            every = tl.full((BLOCK,), True, tl.int1)
+            g = tl.load(tl.multiple_of(own, 16) + item).to(tl.float32)
+            place = tl.multiple_of(at, 16) + item
+            _checked_move(
+                parameters, first, second, working, rates, finite, model, place, every, g,
+                COPY, BLOCK, TOO_LARGE,
+            )  # fmt: skip
+        else:
+            known = item < size
+            g = tl.load(own + item, mask=known, other=0.0).to(tl.float32)
+            _checked_move(
+                parameters, first, second, working, rates, finite, model, at + item, known, g,
+                COPY, BLOCK, TOO_LARGE,
+            )  # fmt: skip
+
+
+@triton.jit
+def _checked_move(
+    parameters,
+    first,
+    second,
+    working,
+    rates,
+    finite,
+    model,
+    place,
+    known,
+    g,
+    COPY: tl.constexpr,
+    BLOCK: tl.constexpr,
+    TOO_LARGE: tl.constexpr,
+):
+    """One block of one part, where its gradient is finite."""
+    if tl.sum((tl.abs(g) < TOO_LARGE).to(tl.int32), 0) < BLOCK:
+        tl.store(finite + model, False)
+    else:
+        _move(parameters, first, second, working, rates + model * 5, place, known, g, COPY)
 
 
 @triton.jit
 def _move(parameters, first, second, working, rates, place, known, g, COPY: tl.constexpr):
-    """One block of one part."""
+    """The same where it is."""
     m = tl.load(first + place, mask=known, other=0.0)
     v = tl.load(second + place, mask=known, other=0.0)
     p = tl.load(parameters + place, mask=known, other=0.0)

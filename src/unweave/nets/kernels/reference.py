@@ -147,7 +147,7 @@ def _finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None)
     if bias is not None:
         image = image + bias[:, None, None, None]
     image = image.relu() if relu else image
-    return image if mask is None else torch.where(mask > 0, image, 0)
+    return image if mask is None else torch.ops.aten.threshold_backward(image, mask, 0)
 
 
 def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:

@@ -68,14 +68,14 @@ SPRITES: dict[str, dict[str, Any]] = {
             "optimiser": {"lr": 1e-3},
         },
     ),
-    # A step of a dense network on 2,048 images is 0.18 TFLOP, about 0.4 ms: 576 models take half
-    # an hour, and cores score meanwhile.
+    # A step of a dense network on 2,048 images takes 0.46 ms on an H200, or 0.66 with total
+    # correlation (benchmarks/results/isa_2048_h200.json): 48 models take three minutes and a half.
     "hour": _sprites(
         "hour",
-        BETAS,
+        [1, 2, 4, 6],
         [],
         data=["dsprites"],
-        seeds=16,
+        seeds=3,
         steps=7_200,
         settings={**PUBLISHED, "latents": 20, "architecture": "mlp"},
     ),
@@ -98,14 +98,13 @@ LEARNED: dict[str, dict[str, Any]] = {
         steps=60,
         settings={"batch": 64, "architecture": "small_mlp", "optimiser": {"lr": 1e-3}},
     ),
-    # 2,048 colour images are 32 batches of 64, about 2 ms: 180 models of 2,400 steps take a
-    # quarter of an hour.
+    # 2,048 colour images are 32 batches of 64, about 3 ms: 18 models take a minute.
     "hour": _learned(
         "hour",
-        LEARNED_BETAS,
+        [0.5, 1, 4],
         data=["rooms3d"],
-        seeds=10,
-        steps=2_400,
+        seeds=2,
+        steps=1_200,
         settings={**PUBLISHED, "architecture": "conv4x4"},
     ),
     # 1,500 epochs of 17,568 images.

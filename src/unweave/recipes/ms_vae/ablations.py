@@ -53,11 +53,11 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
         model = trained.model(run)
         data = trained.data(model)
-        some = data.images(drawn_rows(data, min(IMAGES, len(data)), seed=0))
-        mean, logvar = model.encode(some)
+        rows = drawn_rows(data, min(IMAGES, len(data)), seed=0)
+        mean, logvar = model.encode(data.images(rows))
         nats = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
-        size = model.first.configs[0].code_size
-        own = _mig(model, data, slice(0, size)), _mig(model, data, slice(size, None))
+        size, factors = model.first.configs[0].code_size, trained.factors(model, rows)
+        own = _mig(mean[:, :size], factors), _mig(mean[:, size:], factors)
         return pd.DataFrame(
             [
                 {
@@ -74,14 +74,11 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return rows.assign(version=version_of(rows))
 
 
-def _mig(model: Any, data: Any, part: slice) -> float:
+def _mig(codes: np.ndarray, factors: np.ndarray) -> float:
     """MIG of some latents of a model."""
     from unweave.metrics import METRICS
-    from unweave.select.latents import drawn_rows
 
-    rows = drawn_rows(data, min(IMAGES, len(data)), seed=0)
-    codes = model.encode(data.images(rows))[0][:, part]
-    return float(METRICS["mig"].function(codes, data.factors(rows))["mig"])
+    return float(METRICS["mig"].function(codes, factors)["mig"])
 
 
 def obtain(table: pd.DataFrame) -> pd.DataFrame:

@@ -80,7 +80,8 @@ def predicted(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         model = trained.model(run)
         data = trained.data(model)
         seen = look_at(model, data, IMAGES)
-        factors = data.factors(seen.rows)
+        assert seen.rows is not None, "images that are not of a data set"
+        factors = trained.factors(model, seen.rows)
         names = data.grid.names if data.grid is not None else range(factors.shape[1])
         found = seen.predictions(factors)
         return found.assign(factor=[list(names)[k] for k in found["factor"]])

@@ -48,7 +48,7 @@ def _scores(members: list[int], gammas: list[int], controls: list[int]) -> dict[
         "beta_vae": {"beta": [4, *(1 / n for n in members)]},
         "vae_ensemble": [
             {"members": members, "gamma": gammas},
-            {"members": controls, "gamma": LARGEST_GAMMA, "stop_grad_target": True},
+            {"members": controls, "gamma": 1, "stop_grad_target": True},
         ],
     }
 
@@ -88,7 +88,7 @@ def _beyond(members: list[int], partly: list[int], neighbours: list[int]) -> dic
 def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[str, Any]:
     sizes: dict[str, dict[str, Any]] = {
         "smoke": {"data": [SPRITES], "seeds": 2, "steps": 100, "settings": QUICK},
-        "hour": {"data": ["dsprites"], "seeds": 3, "steps": 30_000, "settings": FULL},
+        "hour": {"data": ["dsprites"], "seeds": 2, "steps": 15_000, "settings": FULL},
         "paper": {"data": ["dsprites"], "seeds": 10, "steps": 300_000, "settings": FULL},
     }
     return {
@@ -101,24 +101,24 @@ def _study(kind: str, scale: str, methods: dict[str, Any], **keys: Any) -> dict[
 
 
 # A step of an ensemble takes 0.13, 0.26, 0.44 and 0.65 ms for n = 2 to 5 on an H200, 1.5 for
-# n = 8, 5.9 for n = 16 (benchmarks/results/ensemble_h200.json), in large fleets. Minutes below are
-# by that; six ensembles in a fleet, start included, took twice as long.
+# n = 8, 5.9 for n = 16 (benchmarks/results/ensemble_h200.json), in large fleets; six ensembles in
+# a fleet take 1.4 times as long. Minutes below are by the former.
 STUDIES: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble", "smoke", _scores([2, 3], [1, 10], controls=[2])),
-    # 72 models, 36 of them ensembles with γ = 1, 5 and 10: 8 minutes.
+    # 46 models, 24 of them ensembles with γ = 1, 5 and 10: 3 minutes.
     "hour": _study("vae-ensemble", "hour", _scores(MEMBERS, GAMMAS, controls=[2, 3])),
     "paper": _study("vae-ensemble", "paper", _scores(MEMBERS, GAMMAS, controls=MEMBERS)),
 }
 """Single models and ensembles, which most recipes share."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble-ablations", "smoke", _ablations([2, 3], [1, 10])),
-    # 5 minutes beyond the ensembles above.
-    "hour": _study("vae-ensemble-ablations", "hour", _ablations(MEMBERS, GAMMAS)),
+    # 1.5 minutes beyond the ensembles above.
+    "hour": _study("vae-ensemble-ablations", "hour", _ablations(MEMBERS, [1, 10])),
     "paper": _study("vae-ensemble-ablations", "paper", _ablations(MEMBERS, GAMMAS)),
 }
 APART: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble-apart", "smoke", _apart([2, 3])),
-    # 1 minute beyond the ensembles above.
+    # Half a minute beyond the ensembles above.
     "hour": _study("vae-ensemble-apart", "hour", _apart(MEMBERS)),
     "paper": _study("vae-ensemble-apart", "paper", _apart(MEMBERS)),
 }
@@ -136,14 +136,14 @@ def _colour(
 COLOUR: dict[str, dict[str, Any]] = {
     # Curves look at maps every 100 steps, so that 200 is the least that shows a change.
     "smoke": _colour("smoke", [1, 10], [10, 16], {**QUICK, "batch": 4}, data=[ROOMS], steps=200),
-    # 0.27 and 0.43 ms a step: 4 minutes.
-    "hour": _colour("hour", GAMMAS, LATENTS, FULL, data=["rooms3d"], seeds=1),
+    # 0.27 and 0.43 ms a step: 1 minute.
+    "hour": _colour("hour", [1, 10], LATENTS, FULL, data=["rooms3d"], seeds=1, steps=8_000),
     "paper": _colour("paper", GAMMAS, LATENTS, FULL, data=["celeba"], seeds=5),
 }
 """What the paper shows of CelebA, where nothing is downloaded on coloured rooms."""
 BEYOND: dict[str, dict[str, Any]] = {
     "smoke": _study("vae-ensemble-beyond", "smoke", _beyond([2, 8], [8], [1]), seeds=1),
-    # 3 minutes for 8 members and for 8 and 16 with fewer maps; 16 with all would add as much.
+    # 1.5 minutes for 8 members and for 8 and 16 with fewer maps; 16 with all would add as much.
     "hour": _study(
         "vae-ensemble-beyond", "hour", _beyond([*MEMBERS, 8], [8, 16], [1, 2]), seeds=1
     ),

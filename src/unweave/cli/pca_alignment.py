@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from unweave.cli_theory import check_free
+from unweave.cli.theory import check_free
 from unweave.theory.learning import TheoryError
 
 __all__ = ["show_pca_alignment"]
@@ -20,7 +20,7 @@ def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwri
         ending: `png` or `svg`.
         overwrite: Whether files may be there already.
     """
-    from unweave.cli_reproduce import print_table
+    from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.theory import linear_pcl, pca_alignment
     from unweave.theory.pca_alignment_figures import draw_alignment

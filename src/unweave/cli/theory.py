@@ -69,7 +69,7 @@ def show_vi_bias(
         animate: Whether to write `ica.gif` too.
         overwrite: Whether files may be there already.
     """
-    from unweave.cli_reproduce import print_table
+    from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
 
     chosen = list(dict.fromkeys(experiments or EXPERIMENTS))
@@ -105,7 +105,7 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
         ending: `png` or `svg`.
         overwrite: Whether files may be there already.
     """
-    from unweave.cli_reproduce import print_table
+    from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.recipes.ms_vae.separation import obtained, verdict
     from unweave.theory.d_separation import all_tables
@@ -155,7 +155,7 @@ def show_impossibility(
         ending: `png` or `svg`.
         overwrite: Whether files may be there already.
     """
-    from unweave.cli_reproduce import print_table
+    from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.theory import impossibility
     from unweave.theory.collapse import collapse
@@ -209,7 +209,7 @@ def show_twin(
         ending: `png` or `svg`.
         overwrite: Whether files may be there already.
     """
-    from unweave.cli_reproduce import print_table
+    from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.fleet.models import load
     from unweave.theory.entangled_twin import compare

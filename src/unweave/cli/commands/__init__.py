@@ -1,0 +1,1 @@
+"""What a user types, by what it is about."""

@@ -1,0 +1,128 @@
+"""Data sets: list, prepare, show, export."""
+
+from pathlib import Path
+from typing import Any
+
+from unweave.cli.apps import data_app
+from unweave.cli.options import OutOption, PathOption, PictureOption, Source
+from unweave.errors import DataError
+
+
+@data_app.command(name="list")
+def data_list() -> None:
+    """List the data sets: what they are, where they come from, whether they are ready.
+
+    Example: unweave data list
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from unweave.data import DATASETS
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("name", "images", "pixels", "factors", "on disk", "where from", "ready"):
+        table.add_column(heading, justify="right" if heading in ("images", "on disk") else "left")
+    for name, entry in DATASETS.items():
+        table.add_row(
+            name.replace("_", "-"),
+            f"{len(entry):,}",
+            " × ".join(map(str, entry.shape)),
+            ", ".join(f"{factor} {size}" for factor, size in entry.factors.items()) or "–",
+            f"{entry.disk / 1e6:,.0f} MB" if entry.disk else "–",
+            entry.source,
+            "yes" if entry.ready else "no",
+        )
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
+    print("Your own images: give a folder, or a .npy, .npz or .h5 file, in place of a name.")
+
+
+@data_app.command(name="prepare")
+def data_prepare(source: Source, path: PathOption = None, picture: PictureOption = None) -> None:
+    """Render or download a data set into the cache, so that it loads at once from then on.
+
+    Example: unweave data prepare dsprites
+    """
+    print(_load(source, path=path, picture=picture))
+
+
+@data_app.command(name="show")
+def data_show(
+    source: Source,
+    out: OutOption = None,
+    columns: int = 10,
+    seed: int = 0,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Path | None = None,
+    path: PathOption = None,
+    picture: PictureOption = None,
+    overwrite: bool = False,
+) -> None:
+    """Draw a contact sheet: one row per factor, or random images where factors are unknown.
+
+    Example: unweave data show dsprites -o dsprites.png
+
+    Args:
+        columns: Images per row.
+        seed: For what is random in the images.
+        size: For your own images: the side to which they are resized, 32, 64 or 128.
+        channels: For your own images: 1 makes all grey, 3 makes all coloured.
+        factors: For your own images: a CSV file of what made them.
+        overwrite: Replace the file if it is already there.
+    """
+    from unweave.show import contact_sheet
+
+    if columns < 1:
+        raise DataError(f"a row needs at least one image, but got --columns {columns}")
+    own = {"size": size, "channels": channels, "factors": factors}
+    data = _load(source, path=path, picture=picture, **own)
+    out = _free(out or Path(f"{data.name}.png"), overwrite)
+    contact_sheet(data, columns, seed).save(out)
+    print(data)
+    print(f"Contact sheet: {out}")
+
+
+@data_app.command(name="export")
+def data_export(
+    source: Source,
+    out: OutOption = None,
+    seed: int = 0,
+    path: PathOption = None,
+    picture: PictureOption = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a data set into one .npz or .h5 file that other libraries read.
+
+    Example: unweave data export dsprites -o dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz
+
+    Args:
+        seed: For what is random in the images.
+        overwrite: Replace the file if it is already there.
+    """
+    from unweave.data.export import export
+
+    data = _load(source, path=path, picture=picture)
+    written = export(data, out or Path(f"{data.name}.npz"), seed, overwrite)
+    print(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
+
+
+def _load(source: str, **options: object) -> Any:
+    from unweave.data import load
+
+    return load(source, **{name: value for name, value in options.items() if value is not None})
+
+
+def _free(path: Path, overwrite: bool) -> Path:
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise DataError(f"a picture is a .png, .jpg or .webp file, but got {path.name!r}")
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent}; make it first")
+    if path.exists() and not overwrite:
+        raise DataError(
+            f"{path} is already there; choose another name with -o, or add --overwrite"
+        )
+    return path
