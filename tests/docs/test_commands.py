@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import tyro
 
-from unweave import cli, cli_train
+from unweave.cli import app
+from unweave.cli.train import _options_of
 from unweave.methods import EVERY
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +30,8 @@ def understood(words):
     """Read a command without doing anything."""
     if words[0] == "train":
         kind = EVERY[words[2].replace("-", "_")]
-        return tyro.cli(cli_train._options_of(kind), args=words[3:])
-    entry = cli.app._subcommands[words[0]].target
+        return tyro.cli(_options_of(kind), args=words[3:])
+    entry = app._subcommands[words[0]].target
     words = words[1:]
     while hasattr(entry, "_subcommands"):
         entry, words = entry._subcommands[words[0]].target, words[1:]

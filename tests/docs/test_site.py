@@ -12,12 +12,10 @@ def built():
     return folder
 
 
-@pytest.mark.xdist_group("site")
 def test_every_link_leads_somewhere(built):
     assert list(site.broken_links(built)) == []
 
 
-@pytest.mark.xdist_group("site")
 def test_pages_of_methods_and_the_reference_are_there(built):
     page = (built / "docs" / "methods" / "beta_vae.html").read_text()
     assert "β KL(q(z|x) ‖ N(0, I))" in page
