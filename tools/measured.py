@@ -140,9 +140,10 @@ def known_codes(name: str) -> str:
         return "Not measured: known codes have no images."
     scores, about = found["metrics"][name], found["about"]
     lines = [f"| {kind} | {about[kind]} | {scores[kind]:.3f} |" for kind in KINDS]
+    seconds = format(scores["seconds"], ".0f" if scores["seconds"] > 1 else ".2f")
     return "\n".join(["| codes | | score |", "|---|---|---|", *lines]) + (
         "\n\nOf all 737,280 combinations of the factors of dSprites, ten latents; "
-        f"{scores['seconds']:.1f} s each on one core ([known_codes.json]({LINKS}/known_codes.json)"
+        f"{seconds} s each on one core ([known_codes.json]({LINKS}/known_codes.json)"
         f", `python benchmarks/known_codes.py --metrics {name}`)."
     )
 

@@ -78,11 +78,16 @@ def sources(docstring: str) -> str:
     return "\n\n".join(part for part in parts if part) or "There is nothing to cite."
 
 
+def said(default: object) -> str:
+    """A default, as one would type it."""
+    return f"`{default!r}`".replace("'", '"')
+
+
 def settings(method: type[Method]) -> str:
     """The fields of a method, with their defaults."""
     about = arguments(method.__doc__ or "")
     rows = [
-        [f"`{field.name}`", f"`{field.default!r}`", about[field.name]]
+        [f"`{field.name}`", said(field.default), about[field.name]]
         for field in dataclasses.fields(method)
     ]
     return table(["setting", "default", "what it is"], rows) if rows else "It has none of its own."
@@ -107,7 +112,7 @@ def options(metric: Metric) -> str:
     rows = []
     for name, given in inspect.signature(metric.function).parameters.items():
         required = given.default is inspect.Parameter.empty
-        default = "" if required else f"`{given.default!r}`"
+        default = "" if required else said(given.default)
         rows.append([f"`{name}`", default, about.get(name, about.get(f"**{name}", ""))])
     return table(["argument", "default", "what it is"], rows)
 
@@ -118,9 +123,8 @@ def list_of_methods(methods: Mapping[str, type[Method]]) -> str:
     for name, method in methods.items():
         sentence = inspect.cleandoc(method.__doc__ or "").split("\n\n")[0]
         title = (DOCS / "methods" / f"{name}.md").read_text().partition("\n")[0].removeprefix("# ")
-        rows.append(
-            [f"[{title}]({name}.md)", f"`{name}`", " ".join(sentence.split()), taught(method)]
-        )
+        about = " ".join(sentence.split()).removeprefix(f"{title}: ")
+        rows.append([f"[{title}]({name}.md)", f"`{name}`", about, taught(method)])
     return table(["method", "name", "in a sentence", "trains on"], rows)
 
 
