@@ -124,7 +124,9 @@ def list_of_methods(methods: Mapping[str, type[Method]]) -> str:
         sentence = inspect.cleandoc(method.__doc__ or "").split("\n\n")[0]
         title = (DOCS / "methods" / f"{name}.md").read_text().partition("\n")[0].removeprefix("# ")
         about = " ".join(sentence.split()).removeprefix(f"{title}: ")
-        rows.append([f"[{title}]({name}.md)", f"`{name}`", about, taught(method)])
+        rows.append(
+            [f"[{title}]({name}.md)", f"`{name}`", about[0].upper() + about[1:], taught(method)]
+        )
     return table(["method", "name", "in a sentence", "trains on"], rows)
 
 
