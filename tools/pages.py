@@ -70,12 +70,14 @@ def arguments(docstring: str) -> dict[str, str]:
     return {item.arg_name: " ".join((item.description or "").split()) for item in parsed}
 
 
-def sources(docstring: str) -> str:
-    """Where it differs from what was published, and where that was."""
+def sources(thing: Any) -> str:
+    """Where it differs from what was published, where that was, and the file that does it."""
+    docstring = thing.__doc__ or ""
     cited = section(docstring, "References:")
     linked = re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", cited)
-    parts = [section(docstring, "Notes:"), linked]
-    return "\n\n".join(part for part in parts if part) or "There is nothing to cite."
+    file = f"src/{thing.__module__.replace('.', '/')}.py"
+    parts = [section(docstring, "Notes:"), linked, f"The code: [{file}](../../{file})."]
+    return "\n\n".join(part for part in parts if part)
 
 
 def said(default: object) -> str:
@@ -142,7 +144,7 @@ METHOD_PARTS: dict[str, Callable[[type[Method]], str]] = {
     "settings": settings,
     "cost": lambda method: measured.cost_of_method(method.name),
     "scores": lambda method: measured.scores_of_method(method.name),
-    "sources": lambda method: sources(method.__doc__ or ""),
+    "sources": sources,
 }
 METRIC_PARTS: dict[str, Callable[[Metric], str]] = {
     "equation": lambda metric: body(metric.function.__doc__ or ""),
@@ -151,7 +153,7 @@ METRIC_PARTS: dict[str, Callable[[Metric], str]] = {
     "returns": lambda metric: section(metric.function.__doc__ or "", "Returns:"),
     "known": lambda metric: measured.known_codes(metric.name),
     "scores": lambda metric: measured.scores_by_metric(metric.name),
-    "sources": lambda metric: sources(metric.function.__doc__ or ""),
+    "sources": lambda metric: sources(metric.function),
 }
 
 

@@ -19,6 +19,13 @@ from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)")
+START = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">
+<title>unweave</title>
+<a href="docs/index.html">unweave</a>
+</html>
+"""
 FOREIGN = re.compile(r"^(?:https?:)?//")
 
 
@@ -54,8 +61,7 @@ def build(folder: Path) -> None:
         copy = folder / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    start = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
-    (folder / "index.html").write_text(start)
+    (folder / "index.html").write_text(START)
 
 
 def linked_files() -> set[Path]:
