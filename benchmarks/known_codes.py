@@ -4,7 +4,8 @@
 
 Codes are those of 737,280 images with the factors of dSprites, ten latents each, as a model might
 give them: means, and log-variances of -4 where a latent is in use and 0 where it is not. Latents
-that are not in use have a mean of 0.01 times noise. Metrics of images are left out.
+that are not in use have a mean of 0.01 times noise. Metrics of images are left out. What a file
+has of other metrics stays in it.
 """
 
 import argparse
@@ -72,14 +73,16 @@ def main() -> None:
     warnings.simplefilter("ignore")  # logistic regressions that stop at 100 iterations
     factors = grid()
     kinds = known_codes(factors)
-    found: dict[str, dict[str, float]] = {}
+    known = options.out is not None and options.out.exists()
+    found: dict[str, dict[str, float]] = (
+        json.loads(options.out.read_text())["metrics"] if known else {}
+    )
     print(f"{'':<34}" + "".join(f"{kind:>12}" for kind in kinds) + f"{'seconds':>12}")
     for name in options.metrics:
         start = time.perf_counter()
         found[name] = {kind: score(METRICS[name], codes, factors) for kind, codes in kinds.items()}
         seconds = (time.perf_counter() - start) / len(kinds)
         print(f"{name:<34}" + "".join(f"{s:>12.3f}" for s in (*found[name].values(), seconds)))
-        found[name]["seconds"] = seconds
         if options.out:
             about = {"machine": platform.machine(), **{kind: kinds[kind].about for kind in kinds}}
             text = json.dumps({"about": about, "metrics": found}, indent=1)

@@ -140,11 +140,10 @@ def known_codes(name: str) -> str:
         return "Not measured: known codes have no images."
     scores, about = found["metrics"][name], found["about"]
     lines = [f"| {kind} | {about[kind]} | {scores[kind]:.3f} |" for kind in KINDS]
-    seconds = format(scores["seconds"], ".0f" if scores["seconds"] > 1 else ".2f")
     return "\n".join(["| codes | | score |", "|---|---|---|", *lines]) + (
-        "\n\nOf all 737,280 combinations of the factors of dSprites, ten latents; "
-        f"{seconds} s each on one core ([known_codes.json]({LINKS}/known_codes.json)"
-        f", `python benchmarks/known_codes.py --metrics {name}`)."
+        "\n\nOf all 737,280 combinations of the factors of dSprites, ten latents "
+        f"([known_codes.json]({LINKS}/known_codes.json), "
+        f"`python benchmarks/known_codes.py --metrics {name}`)."
     )
 
 
@@ -161,5 +160,7 @@ def scores_by_metric(name: str) -> str:
         ["| β-VAE, β | models | lowest | median | highest |", "|---|---|---|---|---|", *lines]
     ) + (
         f"\n\ndSprites, 60,000 steps, one H200 ([udr_h200.csv]({LINKS}/udr_h200.csv), "
-        "`unweave reproduce udr/ranking --scale hour`)."
+        "`unweave reproduce udr/ranking --scale hour`). One model took "
+        f"{read('metrics_cpu.json')['metrics'][name]['seconds']:.2g} s of two cores "
+        f"([metrics_cpu.json]({LINKS}/metrics_cpu.json), `python benchmarks/metrics.py`)."
     )
