@@ -139,7 +139,8 @@ def known_codes(name: str) -> str:
     if name not in found["metrics"]:
         return "Not measured: known codes have no images."
     scores, about = found["metrics"][name], found["about"]
-    lines = [f"| {kind} | {about[kind]} | {scores[kind]:.3f} |" for kind in KINDS]
+    shown = {kind: f"{scores[kind]:.3f}".replace("inf", "∞") for kind in KINDS}
+    lines = [f"| {kind} | {about[kind]} | {shown[kind]} |" for kind in KINDS]
     return "\n".join(["| codes | | score |", "|---|---|---|", *lines]) + (
         "\n\nOf all 737,280 combinations of the factors of dSprites, ten latents "
         f"([known_codes.json]({LINKS}/known_codes.json), "
