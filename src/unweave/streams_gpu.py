@@ -33,7 +33,8 @@ def draw(
     keys = seeds.reshape(-1).contiguous()
     items = items.expand(*seeds.shape, count).reshape(len(keys), count)
     out = torch.empty(len(keys), count, width, dtype=DTYPES[kind], device=seeds.device)
-    steps = torch.as_tensor(step, device=seeds.device)
+    # A number from the host is filled in, not copied, which a graph could not record.
+    steps = step if isinstance(step, Tensor) else torch.full((), step, device=seeds.device)
     blocks = math.ceil(width / 4)
     grid = (triton.cdiv(count * blocks, BLOCK), len(keys))
     _kernel[grid](
