@@ -143,6 +143,8 @@ def test_everything_is_trained_on_three_kinds_of_images(everything):
     assert table[["mig", "dci", "factor_vae", "sap", "active"]].notna().all(axis=None)
     gaps = table[[name for name in table if name.startswith("gap_")]]
     assert gaps.shape[1] == 5
+    assert gaps[table["method"] == "beta_vae"].notna().all(axis=None)
+    assert gaps[table["method"] != "beta_vae"].isna().all(axis=None)
     for slug in ("table-2", "figure-2", "figure-3", "figures-4-6"):
         recipe = find(f"inductive-biases/{slug}")
         recipe.plot(table, folder / f"{slug}.svg")

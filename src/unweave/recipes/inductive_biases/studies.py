@@ -106,7 +106,7 @@ def trained(
     Returns:
         The study table with `base`, the data set, and `images`, one of `IMAGES`; `factor`, by
         which the strength is multiplied; `active`, how many latents are; `over_pruned`; and
-        `gap_0` …, MIG by factor.
+        `gap_0` …, MIG by factor, of β-VAE.
     """
     parts = []
     for base, classes in bases.items():
@@ -255,7 +255,7 @@ def _scores(
 
 
 def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The table with active latents and MIG by factor, computed once for each model."""
+    """The table with active latents, and β-VAE's MIG by factor, computed once for each model."""
     from unweave.manipulate import factor_gaps, over_pruned
 
     known = Trained(folder)
@@ -264,8 +264,10 @@ def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     def of_run(name: str) -> pd.DataFrame:
         model = known.model(name)
         data = known.data(model)
-        gaps = factor_gaps([model], data)["gap"].tolist()
         found = over_pruned([model], data)[["active", "over_pruned"]]
+        if model.config.method.name != "beta_vae":
+            return found
+        gaps = factor_gaps([model], data)["gap"].tolist()
         return found.assign(**{f"gap_{k}": gap for k, gap in enumerate(gaps)})
 
     found = computed_once(folder / DETAILS, rows["run"].tolist(), of_run, "looking at models")
