@@ -45,19 +45,17 @@ SCALES: dict[str, dict[str, Any]] = {
         "search": [1.0],
         "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
     },
-    # Minutes of an H200. dSprites, since one channel takes 45 µs per model and step where three
-    # take 80, and since β-VAE with β = 8 has found position and scale by 30,000 steps, which is
-    # all of its published MIG of 0.23. 8 restarts × 30,000 steps × 45 µs = 11 s. A step of m moves
-    # 4 decoders thrice with 5 draws in float32, about 6 ms: 6,000 of them are 36 s; at three times
-    # the published rate they go as far as 18,000. 3 kinds of images × 4 seeds × (3 methods at 45
-    # µs + 3 at 90) × 30,000 steps are 146 s, and half as much again in fleets of 4. 72 models are
-    # scored meanwhile by the cores.
+    # Minutes of an H200. Rooms, since Shapes3D is where the paper's effect is clear. 10 restarts ×
+    # 25,000 steps × 80 µs = 20 s. A step of m moves 6 decoders thrice with 5 draws in float32,
+    # about 10 ms: 6,000 of them are a minute; at three times the published rate they go as far as
+    # 18,000. 3 kinds of images × 3 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are
+    # 162 s, and half as much again in fleets of 3. 54 models are scored meanwhile by the cores.
     "hour": {
-        "bases": {"dsprites": {}},
-        "seeds": 4,
-        "steps": 30_000,
-        "restarts": 8,
-        "pairs": 2,
+        "bases": {"rooms3d": {}},
+        "seeds": 3,
+        "steps": 25_000,
+        "restarts": 10,
+        "pairs": 3,
         "change_steps": 6_000,
         "change_rate": 3e-4,
         "search": [1.0],
