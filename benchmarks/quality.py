@@ -44,7 +44,8 @@ def main() -> None:
     print(f"KID {np.mean(values):.4f} ± {np.std(values):.4f} with torchmetrics' subsets")
     own = uw.quality.kid_of_features(x, y, subset_size=50)
     print(f"KID {own.mean:.4f} ± {own.std:.4f} with our own")
-    print(f"FID {uw.quality.frechet_distance_of_features(x, y):.4f}")
+    one, other = uw.quality.Statistics.of(x), uw.quality.Statistics.of(y)
+    print(f"FID {uw.quality.frechet_distance(one, other):.4f}")
     if arguments.features:
         np.savez_compressed(
             arguments.features, real=x.astype(np.float16), generated=y.astype(np.float16)

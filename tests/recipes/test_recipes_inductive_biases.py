@@ -61,14 +61,21 @@ def test_the_verdict_counts_methods_below_original_and_noise():
     assert recipe.verdict(recipe.obtain(planted()[:0])) == ["Nothing of this was scored."]
 
 
-def test_over_pruned_runs_and_other_strengths_do_not_count():
+def test_over_pruned_runs_count_in_tables_and_not_in_the_line_search():
     table = planted(seeds=2)
-    pruned = table["run"].eq("beta_vae-modified-0") | table["run"].eq("pcl-modified-0")
-    table["over_pruned"] = pruned
+    names = ["beta_vae-modified-0", "pcl-modified-0", "slow_vae-original-1"]
+    table["over_pruned"] = table["run"].isin(names)
     table.loc[table["run"] == "slow_vae-noise-1", "factor"] = 1.5
-    rows = scores.kept(table)
-    lost = set(table["run"]) - set(rows["run"])
-    assert lost == {"beta_vae-modified-0", "slow_vae-noise-1"}  # PCL has no noise to prune by
+    assert set(table["run"]) - set(scores.kept(table)["run"]) == {"slow_vae-noise-1"}
+    recipe = find("inductive-biases/table-2")
+    frame = recipe.obtain(table)
+    cells = frame[frame["seeds"] > 0].set_index(["method", "images"])
+    assert cells.loc[("beta_vae", "modified"), ["seeds", "pruned"]].tolist() == [2, 1]
+    assert cells["pruned"].sum() == 2  # PCL has no noise to prune by
+    assert "2 of 23 variational models use fewer latents than factors." in recipe.verdict(frame)
+    lost = set(table["run"]) - set(shapes3d._whole(table)["run"])
+    assert "slow_vae-original-1" in lost
+    assert "slow_vae-original-0" not in lost
 
 
 def test_figures_say_where_scores_lie():
@@ -134,6 +141,8 @@ def test_everything_is_trained_on_three_kinds_of_images(everything):
     assert table[["mig", "dci", "factor_vae", "sap", "active"]].notna().all(axis=None)
     gaps = table[[name for name in table if name.startswith("gap_")]]
     assert gaps.shape[1] == 5
+    assert gaps[table["method"] == "beta_vae"].notna().all(axis=None)
+    assert gaps[table["method"] != "beta_vae"].isna().all(axis=None)
     for slug in ("table-2", "figure-2", "figure-3", "figures-4-6"):
         recipe = find(f"inductive-biases/{slug}")
         recipe.plot(table, folder / f"{slug}.svg")

@@ -25,6 +25,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.graphs import AT_ONCE, WARM_UP, Replayed
 from unweave.fleet.tally import add_up, stop_lost
 from unweave.methods import Method
 from unweave.methods.base import (
@@ -46,9 +47,6 @@ __all__ = ["BELOW", "Engine", "Player", "applied", "matmul_precision", "nets_of"
 
 BELOW = "first/"
 """What the names of the networks of the stage before begin with."""
-WARM_UP = 3
-AT_ONCE = 10
-"""Steps in the longer of the two graphs: fewer pauses between replays."""
 WATCHED = 128
 """Images on whose codes the latents are followed."""
 WATCHED_AT_ONCE = 4_096
@@ -145,8 +143,7 @@ def keep_memory() -> None:
 class Engine:
     """M runs of one fleet, in training.
 
-    On a GPU the first steps are taken one by one, then a step is recorded as a CUDA graph, and
-    several steps as another, which are replayed from then on.
+    On a GPU steps are recorded and replayed, see `unweave.fleet.graphs`.
 
     Args:
         configs: The runs; they must share `Config.fleet`.
@@ -189,8 +186,7 @@ class Engine:
         self.terms = self._term_names()
         self.sums = torch.zeros(len(self.terms), len(configs), device=self.device)
         self.count = torch.zeros((), device=self.device)
-        self._warm = 0
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._replayed = Replayed(self.device)
 
     def _methods_before(self) -> list[Method]:
         """Those of the stages before, the last of them first."""
@@ -255,45 +251,11 @@ class Engine:
 
     def advance(self, steps: int) -> None:
         """Take some steps."""
-        with matmul_precision(self.config.precision), self._on_device():
-            while steps > 0:
-                steps -= self._some_steps(steps)
-
-    def _some_steps(self, most: int) -> int:
-        """Take at least one step and at most so many; how many."""
-        if self.device.type != "cuda":
-            self._step()
-            return 1
-        if self._warm < WARM_UP:
-            self._aside()
-            return 1
-        count = AT_ONCE if most >= AT_ONCE else 1
-        if count not in self._graphs:
-            self._graphs[count] = self._record(count)
-        self._graphs[count].replay()
-        return count
+        with matmul_precision(self.config.precision):
+            self._replayed.take(self._step, steps)
 
     def _on_device(self) -> AbstractContextManager[Any]:
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-
-    def _aside(self) -> None:
-        """Take a step on another stream, as recording wants it done a few times before."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-        self._warm += 1
-
-    def _record(self, steps: int) -> torch.cuda.CUDAGraph:
-        """Some steps as a graph; recording does not take them."""
-        torch.cuda.empty_cache()
-        graph = torch.cuda.CUDAGraph()
-        pool = next((other.pool() for other in self._graphs.values()), None)
-        with torch.cuda.graph(graph, pool=pool):
-            for _ in range(steps):
-                self._step()
-        return graph
 
     def _step(self) -> None:
         leaves = {name: player.leaves() for name, player in self.players.items()}

@@ -14,6 +14,7 @@ Shapes: P pairs of encoder and decoder, B images, S draws of each code, d latent
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -101,7 +102,13 @@ class Contest:
 
     def difference(self, losses: Tensor) -> Tensor:
         """L_ent - L_dis, each the mean over its pairs."""
-        return losses[self.entangling].mean() - losses[~self.entangling].mean()
+        helped, hindered = (losses.index_select(0, side) for side in self._sides)
+        return helped.mean() - hindered.mean()
+
+    @cached_property
+    def _sides(self) -> tuple[Tensor, Tensor]:
+        """Which pairs are entangling, which not: a mask would ask the host in every step."""
+        return self.entangling.nonzero()[:, 0], (~self.entangling).nonzero()[:, 0]
 
     def learn(self, learner: str, images: Tensor, factors: Tensor, step: Tensor) -> Tensor:
         """Move the decoders, or m, by one batch; L of every pair before that.

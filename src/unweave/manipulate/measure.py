@@ -135,7 +135,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.metrics.mig import mig_of_factors
 
     rows, names = _rows_and_names(data, seed)
-    classes = data.factors(rows)
+    classes = _on_host(data.factors(rows))
     found = []
     for run in runs_of(models):
         means, _ = run.model.encode(_images(data, rows))
@@ -162,5 +162,9 @@ def _compared(
 
 
 def _images(data: "Dataset", rows: np.ndarray) -> np.ndarray:
-    images = data.images(rows)
-    return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    return _on_host(data.images(rows))
+
+
+def _on_host(array: Any) -> np.ndarray:
+    """What a data set says, whether it is on a device or not."""
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()

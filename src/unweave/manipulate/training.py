@@ -20,6 +20,7 @@ from unweave.data.origin import remember
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.engine import Player, keep_memory, matmul_precision, networks_of
+from unweave.fleet.graphs import Replayed
 from unweave.fleet.models import Fleet
 from unweave.fleet.train import chosen_device, interruptible
 from unweave.manipulate import checkpoint
@@ -155,6 +156,7 @@ class Training:
         values = [torch.tensor(w, dtype=torch.float32) for w in standardised(self.grid)]
         self.values = [w.to(self.device) for w in values]
         self.contest = self._contest(pairs, disentangling, optimiser)
+        self._replayed = Replayed(self.device)
 
     def _contest(self, pairs: Fleet, disentangling: int, optimiser: Adam) -> Contest:
         config, nets = pairs.configs[0], pairs.nets()
@@ -181,8 +183,12 @@ class Training:
             self.seed,
         )
 
-    def advance(self) -> None:
-        """Three batches of the decoders and one of m."""
+    def advance(self, most: int = 1) -> int:
+        """Move m at least once and at most so often; how often. A GPU replays what it recorded."""
+        return self._replayed.some(self._step, most)
+
+    def _step(self) -> None:
+        """Three batches of the decoders and one of m, without a word to the host."""
         self.contest.step(self.batch, self.step)
         self.step += 1
 
@@ -251,9 +257,9 @@ def _run(
     with interruptible() as stopped, lines({JOB: total}, progress) as advance:
         advance(JOB, step)
         while step < total:
-            game.advance()
-            step += 1
-            advance(JOB, 1)
+            taken = game.advance(min(every - step % every, total - step))
+            step += taken
+            advance(JOB, taken)
             if step % every == 0 or step == total:
                 rows.append(game.look())
             late = time.monotonic() - saved > checkpoint_every

@@ -87,7 +87,12 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
 
 def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:
     """The module whose kernels serve k × k taps; by default those of a weight `[M, k, k, …]`."""
-    if (kernel or tensor.shape[1]) not in FAST:
+    own = (kernel or tensor.shape[1]) in FAST
+    if fused(tensor) and not own:
+        from unweave.nets.kernels import gpu_odd
+
+        return gpu_odd
+    if not own:
         return reference
     if fused(tensor):
         from unweave.nets.kernels import gpu

@@ -33,7 +33,9 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_backward",
     "conv_weight_grad",
+    "finish",
     "linear",
+    "margins",
     "unit",
 ]
 
@@ -69,7 +71,7 @@ def conv(
     models, batch, height, width, _ = large.shape
     columns = _columns(unit(large, weight.dtype), weight.shape[1])
     small = torch.bmm(columns, weight.flatten(1, 3))
-    return _finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu, mask)
+    return finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu, mask)
 
 
 def conv_transpose(
@@ -81,9 +83,9 @@ def conv_transpose(
 ) -> Tensor:
     """`[M, B, h, w, O]` to `[M, B, H, W, C]`: the adjoint of `conv` with the same weights."""
     if weight.shape[1] == 4 and weight.shape[3] > 1:
-        return _finish(_transpose_by_phases(small, weight), bias, relu, mask)
+        return finish(_transpose_by_phases(small, weight), bias, relu, mask)
     columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
-    return _finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu, mask)
+    return finish(_uncolumns(columns, small.shape[:4], weight.shape[1]), bias, relu, mask)
 
 
 def conv_weight_grad(
@@ -142,7 +144,7 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     return losses.flatten(2).sum(-1)
 
 
-def _finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) -> Tensor:
+def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) -> Tensor:
     """Add the bias `[M, channels]`, cut off what is negative, and mask, where asked."""
     if bias is not None:
         image = image + bias[:, None, None, None]
@@ -153,7 +155,7 @@ def _finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None)
 def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
     """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
     models = len(large)
-    before, after = _margins(kernel, stride)
+    before, after = margins(kernel, stride)
     wide = _wide(large)
     padded = F.pad(wide, (0, 0, before, after, before, after)) if after else wide
     windows = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)
@@ -161,7 +163,7 @@ def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
     return columns.view(large.dtype).view(models, -1, kernel * kernel * large.shape[-1])
 
 
-def _margins(kernel: int, stride: int = 2) -> tuple[int, int]:
+def margins(kernel: int, stride: int = 2) -> tuple[int, int]:
     """How far the first window reaches out of the image, and the last."""
     before = (kernel - stride) // 2
     return before, kernel - stride - before
@@ -198,7 +200,7 @@ def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:
     """The adjoint of `_columns`: add every neighbourhood back where it came from."""
     models, batch, height, width = small
     taps = columns.view(models, batch, height, width, kernel, kernel, -1)
-    before, after = _margins(kernel)
+    before, after = margins(kernel)
     padded = (2 * height + before + after, 2 * width + before + after)
     large = columns.new_zeros(models, batch, *padded, taps.shape[-1])
     for row in range(kernel):
