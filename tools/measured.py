@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from unweave.methods import EVERY
-from unweave.metrics import CLASSIC
+from unweave.metrics import CLASSIC, METRICS
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 LINKS = "../../benchmarks/results"
@@ -137,7 +137,11 @@ def known_codes(name: str) -> str:
     """What a metric says of codes that are known."""
     found = read("known_codes.json")
     if name not in found["metrics"]:
-        return "Not measured: known codes have no images."
+        return (
+            "Not measured: known codes have no images."
+            if METRICS[name].of_images
+            else "Not measured yet."
+        )
     scores, about = found["metrics"][name], found["about"]
     shown = {kind: f"{scores[kind]:.3f}".replace("inf", "∞") for kind in KINDS}
     lines = [f"| {kind} | {about[kind]} | {shown[kind]} |" for kind in KINDS]
