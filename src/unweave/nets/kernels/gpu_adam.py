@@ -153,15 +153,15 @@ def _adam_kernel(
     block = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
     # The part is found first and moved once: a body for each part takes far longer to compile.
-    own, own_stride = gradients[0], gradient_strides[0].to(tl.int64)
+    own, row = gradients[0], model * gradient_strides[0]
     start, size, begin, wide = STARTS[0], SIZES[0], PLACES[0], WIDE[0]
     for part in tl.static_range(1, PARTS):
         if block >= STARTS[part]:
-            own, own_stride = gradients[part], gradient_strides[part].to(tl.int64)
+            own, row = gradients[part], model * gradient_strides[part]
             start, size, begin, wide = STARTS[part], SIZES[part], PLACES[part], WIDE[part]
     if tl.load(alive + model):
         item = (block - start) * BLOCK + tl.arange(0, BLOCK)
-        own += model * own_stride
+        own += row
         at = model * stride + begin
         if (wide > 0) & ((block - start + 1) * BLOCK <= size):
             every = tl.full((BLOCK,), True, tl.int1)

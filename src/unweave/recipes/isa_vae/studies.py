@@ -69,13 +69,13 @@ SPRITES: dict[str, dict[str, Any]] = {
         },
     ),
     # A step of a dense network on 2,048 images takes 0.46 ms on an H200, or 0.66 with total
-    # correlation (benchmarks/results/isa_2048_h200.json): 48 models take three minutes and a half.
+    # correlation (benchmarks/results/isa_2048_h200.json): 32 models take two minutes and a half.
     "hour": _sprites(
         "hour",
         [1, 2, 4, 6],
         [],
         data=["dsprites"],
-        seeds=3,
+        seeds=2,
         steps=7_200,
         settings={**PUBLISHED, "latents": 20, "architecture": "mlp"},
     ),
