@@ -81,6 +81,8 @@ def _row(heading: str, label: str, found: dict[int, float]) -> str:
 
 def scores_of_method(name: str) -> str:
     """FactorVAE score and DCI of trained models, and what else was measured."""
+    if name in ("isa_vae", "isa_tc_vae"):
+        return _scores_of_isa(name)
     study = read("vae_ensemble_hour/study.csv")
     study = study[study["method"] == name]
     if not len(study):
@@ -95,12 +97,29 @@ def scores_of_method(name: str) -> str:
     text = "\n".join(
         ["| setting | models | FactorVAE score | DCI |", "|---|---|---|---|", *lines]
     ) + (
-        "\n\ndSprites, 30,000 steps, `conv4x4`, bf16, one H200; mean ± standard deviation over "
-        f"seeds ([study.csv]({LINKS}/vae_ensemble_hour/study.csv), "
+        f"\n\ndSprites, {study['steps'].max():,} steps, `conv4x4`, bf16, one H200; mean ± standard "
+        f"deviation over seeds ([study.csv]({LINKS}/vae_ensemble_hour/study.csv), "
         "`unweave reproduce vae-ensemble/table-1 --scale hour`); "
         "[beside the published ones](../ensembles.md#what-came-of-it)."
     )
     return f"{text}\n\n{_six_by_strength()}" if name == "beta_vae" else text
+
+
+def _scores_of_isa(name: str) -> str:
+    study = read("isa_vae_hour/study.csv")
+    lines = [
+        f"| `beta={beta:g}` | {len(models)} | "
+        + " | ".join(_mean(models[metric]) for metric in ("mig_density", "mig"))
+        + f" | {models['reconstruction'].mean():.1f} |"
+        for beta, models in study[study["method"] == name].groupby("beta")
+    ]
+    heads = "| setting | models | MIG by densities | MIG | reconstruction error |"
+    return "\n".join([heads, "|---|---|---|---|---|", *lines]) + (
+        f"\n\ndSprites, {study['steps'].max():,} steps of 2,048 images, `mlp`, 20 latents, bf16, one "
+        f"H200; mean ± standard deviation over seeds ([study.csv]({LINKS}/isa_vae_hour/study.csv), "
+        "`unweave reproduce isa-vae/figure-5b --scale hour`); "
+        "[beside other methods](../isa-vae.md#what-came-of-it)."
+    )
 
 
 def _mean(scores: pd.Series) -> str:

@@ -68,8 +68,8 @@ SPRITES: dict[str, dict[str, Any]] = {
             "optimiser": {"lr": 1e-3},
         },
     ),
-    # A step of a dense network on 2,048 images takes 0.46 ms on an H200, or 0.66 with total
-    # correlation (benchmarks/results/isa_2048_h200.json): 32 models take two minutes and a half.
+    # A step of a dense network on 2,048 images takes about 0.46 ms on an H200, or 0.66 with total
+    # correlation: 32 models take two minutes and a half.
     "hour": _sprites(
         "hour",
         [1, 2, 4, 6],
