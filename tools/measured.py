@@ -97,8 +97,8 @@ def scores_of_method(name: str) -> str:
     text = "\n".join(
         ["| setting | models | FactorVAE score | DCI |", "|---|---|---|---|", *lines]
     ) + (
-        f"\n\ndSprites, {study['steps'].max():,} steps, `conv4x4`, bf16, one H200; mean ± standard "
-        f"deviation over seeds ([study.csv]({LINKS}/vae_ensemble_hour/study.csv), "
+        f"\n\ndSprites, {study['steps'].max():,} steps, `conv4x4`, bf16, one H200; mean ± "
+        f"standard deviation over seeds ([study.csv]({LINKS}/vae_ensemble_hour/study.csv), "
         "`unweave reproduce vae-ensemble/table-1 --scale hour`); "
         "[beside the published ones](../ensembles.md#what-came-of-it)."
     )
@@ -115,8 +115,9 @@ def _scores_of_isa(name: str) -> str:
     ]
     heads = "| setting | models | MIG by densities | MIG | reconstruction error |"
     return "\n".join([heads, "|---|---|---|---|---|", *lines]) + (
-        f"\n\ndSprites, {study['steps'].max():,} steps of 2,048 images, `mlp`, 20 latents, bf16, one "
-        f"H200; mean ± standard deviation over seeds ([study.csv]({LINKS}/isa_vae_hour/study.csv), "
+        f"\n\ndSprites, {study['steps'].max():,} steps of 2,048 images, `mlp`, 20 latents, bf16, "
+        "one H200; mean ± standard deviation over seeds "
+        f"([study.csv]({LINKS}/isa_vae_hour/study.csv), "
         "`unweave reproduce isa-vae/figure-5b --scale hour`); "
         "[beside other methods](../isa-vae.md#what-came-of-it)."
     )
