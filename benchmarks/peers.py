@@ -114,7 +114,7 @@ def make_env(folder: Path, pins: Iterable[str]) -> Path:
     if (folder / "ready").exists():
         return python
     venv.create(folder, with_pip=True, clear=True)
-    # What this machine prefers, such as CPU builds of torch, does not fit PyPI's torchvision.
+    # Without what this machine prefers, so that torch and torchvision are PyPI's pair.
     preferences = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL")
     plain = {name: value for name, value in os.environ.items() if name not in preferences}
     command = [str(python), "-m", "pip", "install", "--quiet", *pins]
@@ -212,7 +212,7 @@ def row(worker: Worker, factors: np.ndarray) -> dict[str, Any]:
         "name": entry.name,
         "seconds_per_1000_model_steps": spread(wall),
         "cpu_seconds_per_1000_model_steps": spread(cpu),
-        "turns": len(worker.turns),
+        "seconds_by_turn": [round(seconds, 1) for seconds in wall],
         "lines": lines_written((SCRIPTS / entry.script).read_text()),
     }
     if entry.timed_turns is None:
