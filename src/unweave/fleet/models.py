@@ -31,7 +31,8 @@ from unweave.data.cache import whole_folder
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.engine import BELOW, applied, matmul_precision, nets_of, networks_of
+from unweave.fleet.device import matmul_precision
+from unweave.fleet.networks import BELOW, applied, nets_of, networks_of
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets, member_seeds
 from unweave.methods.isa_vae import ISAVAE

@@ -24,6 +24,7 @@ from unweave.data.origin import remember
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
+from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet, Model, check_alike, join
 from unweave.fleet.models import load as load_model
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "all_runs",
     "checkpoints",
-    "chosen_device",
     "damaged_checkpoints",
     "interruptible",
     "train",
@@ -142,14 +142,6 @@ def _together(models: "Models") -> Fleet:
     from unweave.evaluation.runs import runs_of
 
     return models if isinstance(models, Fleet) else join([run.model for run in runs_of(models)])
-
-
-def chosen_device(device: str | torch.device | None) -> torch.device:
-    """Where to train: as asked for, or else a GPU where there is one."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
-    return place
 
 
 def train_runs(
