@@ -15,7 +15,8 @@ from unweave.data.dataset import Dataset
 from unweave.data.own import SIZES
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.device import chosen_device
-from unweave.fleet.models import CONFIG, Model
+from unweave.fleet.model_files import CONFIG
+from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.progress import lines
 from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations

@@ -291,7 +291,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_p
 def test_large_fleets_encode_in_small_batches(sprites, monkeypatch):
     fleet = uw.train(BetaVAE(), sprites, seeds=3, steps=1, batch=4, progress=False)
     whole = fleet.encode(sprites)[0]
-    monkeypatch.setattr("unweave.fleet.models.IMAGES_AT_ONCE", 30)
+    monkeypatch.setattr("unweave.fleet.batches.IMAGES_AT_ONCE", 30)
     np.testing.assert_allclose(fleet.encode(sprites)[0], whole, atol=1e-6)
 
 

@@ -12,7 +12,7 @@ from unweave.methods.base import FIRST, Nets, Stage
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image
 from unweave.nets.network import Network
 
-__all__ = ["BELOW", "applied", "nets_of", "networks_of"]
+__all__ = ["BELOW", "applied", "nets_of", "networks_by_name", "networks_of", "parameters_by_name"]
 
 BELOW = "first/"
 """What the names of the networks of the stage before begin with."""
@@ -30,6 +30,26 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
             for name, network in networks.items()
         }
     return players
+
+
+def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, Network]:
+    """All networks of a run by name, whoever's they are."""
+    players = networks_of(config, shape).values()
+    return {name: network for player in players for name, network in player.items()}
+
+
+def parameters_by_name(
+    networks: Mapping[str, Network], parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Every parameter of one model by name (`"encoder/0.weight"`), without the model axis.
+
+    Those of an ensemble begin with the axis of its members.
+    """
+    return {
+        f"{network}/{name}": (value[0] if len(value) == 1 else value).contiguous()
+        for network, buffer in parameters.items()
+        for name, value in networks[network].named(buffer)
+    }
 
 
 def nets_of(

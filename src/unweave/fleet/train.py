@@ -18,8 +18,9 @@ from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
 from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
+from unweave.fleet.join import check_alike, join
 from unweave.fleet.loop import train_fleet
-from unweave.fleet.models import Fleet, Model, check_alike, join
+from unweave.fleet.models import Fleet, Model
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.methods import Method

@@ -15,7 +15,7 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
 from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.models import CONFIG, intact
+from unweave.fleet.model_files import CONFIG, intact
 from unweave.study.ledger import Ledger
 from unweave.study.store import DAMAGED, LEDGER, STUDY, TABLE, Store
 
