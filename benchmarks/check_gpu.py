@@ -22,7 +22,9 @@ from torch import Tensor
 import unweave as uw
 from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, Player, networks_of
+from unweave.fleet.engine import Engine
+from unweave.fleet.networks import networks_of
+from unweave.fleet.player import Player
 from unweave.manipulate import manipulate, with_noise
 from unweave.manipulate.exemplars import joined
 from unweave.manipulate.training import OPTIMISER as ADAM

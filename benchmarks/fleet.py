@@ -32,7 +32,8 @@ from torch.nn import functional as F
 
 import unweave as uw
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, keep_memory
+from unweave.fleet.device import keep_memory
+from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet
 
 BATCH, LATENTS, BETA = 64, 10, 4.0

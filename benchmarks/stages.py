@@ -28,7 +28,8 @@ from torch.nn import functional as F
 
 import unweave as uw
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, networks_of
+from unweave.fleet.engine import Engine
+from unweave.fleet.networks import networks_of
 from unweave.methods import MSVAE, BetaTCVAE
 from unweave.methods.base import MODEL
 from unweave.nets.dcgan import WIDTHS

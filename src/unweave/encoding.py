@@ -14,9 +14,10 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.own import SIZES
 from unweave.errors import DataError, UnweaveError
-from unweave.fleet.models import CONFIG, Model
+from unweave.fleet.device import chosen_device
+from unweave.fleet.model_files import CONFIG
+from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
-from unweave.fleet.train import chosen_device
 from unweave.progress import lines
 from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations
 

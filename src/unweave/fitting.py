@@ -16,10 +16,11 @@ from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet, Model
 from unweave.fleet.size import fits, shares
-from unweave.fleet.train import all_runs, chosen_device, train_runs
+from unweave.fleet.train import all_runs, train_runs
 from unweave.methods import BetaVAE, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say

@@ -18,11 +18,12 @@ from unweave import __version__
 from unweave.data.cache import whole_file
 from unweave.encoding import check_trained, open_model
 from unweave.errors import UnweaveError
-from unweave.fleet.engine import networks_of
 from unweave.fleet.models import Model
+from unweave.fleet.networks import networks_of
 from unweave.methods.base import MODEL
-from unweave.nets.layers import AdaptiveNorm, Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
 from unweave.nets.network import Network
+from unweave.nets.norms import AdaptiveNorm
 
 __all__ = ["FILES", "TOLERANCE", "export_onnx"]
 

@@ -23,9 +23,9 @@ from unweave.encoding import MEAN, Member, check_member
 from unweave.errors import DataError, UnknownNameError
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
+from unweave.fleet.device import chosen_device
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
-from unweave.fleet.train import chosen_device
 from unweave.methods import METHODS, Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from unweave.data import arrays, own
+from unweave.data import arrays, own, pictures
 from unweave.data.own import from_array, from_path
 from unweave.data.stores import Bits, Bytes
 from unweave.errors import DataError
@@ -110,9 +110,9 @@ class TestFolder:
         for name in "ab":
             image.save(tmp_path / f"{name}.jpg", quality=95)
         seen = []
-        square = own._square
+        square = pictures.square
         monkeypatch.setattr(
-            own, "_square", lambda i, *args: seen.append(i.size) or square(i, *args)
+            pictures, "square", lambda i, *args: seen.append(i.size) or square(i, *args)
         )
         found = from_path(tmp_path)[0]
         expected = image.crop((100, 0, 900, 800)).resize((64, 64), Image.Resampling.LANCZOS)

@@ -14,7 +14,7 @@ from unweave.fleet import checkpoint
 from unweave.fleet import train as training
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import join
+from unweave.fleet.join import join
 from unweave.fleet.size import room
 from unweave.methods import EnsembleMember, VAEEnsemble
 from unweave.methods.base import member_seeds

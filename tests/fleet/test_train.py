@@ -15,7 +15,7 @@ import torch
 
 import unweave as uw
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet import checkpoint
+from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
@@ -44,8 +44,8 @@ def test_a_vae_and_a_beta_vae_learn(sprites):
 
 
 def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
-    monkeypatch.setattr(training, "WINDOW", 2)
-    monkeypatch.setattr(training, "GLANCES", 3)
+    monkeypatch.setattr(loop, "WINDOW", 2)
+    monkeypatch.setattr(loop, "GLANCES", 3)
     fleet = uw.train(BetaVAE(beta=[1, 4]), sprites, steps=11, batch=8, progress=False)
     latents = [f"kl_{latent}" for latent in range(10)]
     curve = fleet.curve[fleet.curve["run"] == fleet.configs[1].hash]
@@ -146,7 +146,7 @@ def test_bytes_floats_and_tensors_encode_alike(sprites):
 def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
     sprites, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(training, "WINDOW", 7)
+    monkeypatch.setattr(loop, "WINDOW", 7)
     configs = [
         Config(method=FactorVAE(gamma=gamma), seed=seed, steps=30, batch=4)
         for gamma, seed in [(10.0, 1), (40.0, 2)]
@@ -291,7 +291,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_p
 def test_large_fleets_encode_in_small_batches(sprites, monkeypatch):
     fleet = uw.train(BetaVAE(), sprites, seeds=3, steps=1, batch=4, progress=False)
     whole = fleet.encode(sprites)[0]
-    monkeypatch.setattr("unweave.fleet.models.IMAGES_AT_ONCE", 30)
+    monkeypatch.setattr("unweave.fleet.batches.IMAGES_AT_ONCE", 30)
     np.testing.assert_allclose(fleet.encode(sprites)[0], whole, atol=1e-6)
 
 

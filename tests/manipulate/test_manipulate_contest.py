@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.fleet.engine import Player
+from unweave.fleet.player import Player
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
 from unweave.methods.base import Posterior
 from unweave.nets.adam import Adam, Moments

@@ -6,8 +6,9 @@ from second_stages import BEFORE, LATENTS
 from small_fleet import mean
 
 from unweave.methods import CGAN, MSGAN, InfoGAN
-from unweave.nets.layers import AdaptiveNorm, Conv, ConvTranspose, Linear, Reshape, Spreads
+from unweave.nets.layers import Conv, ConvTranspose, Linear, Reshape, Spreads
 from unweave.nets.network import Network
+from unweave.nets.norms import AdaptiveNorm
 
 CODES = 2
 """Of InfoGAN's latents, those that can be read."""

@@ -11,7 +11,8 @@ from small_fleet import LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, networks_of
+from unweave.fleet.engine import Engine
+from unweave.fleet.networks import networks_of
 from unweave.methods import ISATCVAE, ISAVAE, Batch, BetaVAE, Nets, Posterior
 from unweave.priors.lp_nested import unit_scale, variance
 from unweave.priors.trees import tree_of

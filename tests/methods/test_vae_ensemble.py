@@ -24,7 +24,8 @@ from small_fleet import (
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.engine import Engine, networks_of
+from unweave.fleet.engine import Engine
+from unweave.fleet.networks import networks_of
 from unweave.methods import (
     VAE,
     Batch,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from unweave.nets import dcgan
-from unweave.nets.layers import BatchNorm
 from unweave.nets.network import Network
+from unweave.nets.norms import BatchNorm
 from unweave.streams import Stream
 
 SEEDS = torch.tensor([3, 8])

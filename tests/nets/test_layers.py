@@ -5,18 +5,8 @@ import torch
 from torch import nn
 
 from unweave.nets.kernels.reference import ACTIVATIONS
-from unweave.nets.layers import (
-    AdaptiveNorm,
-    BatchNorm,
-    Conv,
-    ConvTranspose,
-    Expand,
-    InstanceNorm,
-    Linear,
-    Maps,
-    Reshape,
-    Spreads,
-)
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Maps, Reshape, Spreads
+from unweave.nets.norms import AdaptiveNorm, BatchNorm, InstanceNorm
 
 MODELS, BATCH = 3, 5
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from unweave.nets.architectures import build
-from unweave.nets.layers import AdaptiveNorm, Conv, ConvTranspose, InstanceNorm
+from unweave.nets.layers import Conv, ConvTranspose
 from unweave.nets.network import Network
+from unweave.nets.norms import AdaptiveNorm, InstanceNorm
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
 from unweave.streams import Stream
 

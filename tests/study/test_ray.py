@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 import unweave
 from unweave.data.cache import whole_file
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.train import checkpoints
+from unweave.fleet.checkpoint_files import checkpoints
 from unweave.study import Study, far, load, on_ray, run
 from unweave.study.far import CALLS, FarLedger, Mailbox, answer
 from unweave.study.ledger import Ledger, Worker

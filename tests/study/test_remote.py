@@ -8,9 +8,11 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
+from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import SUMS, load
-from unweave.fleet.train import checkpoints, train_runs
+from unweave.fleet.model_files import SUMS
+from unweave.fleet.models import load
+from unweave.fleet.train import train_runs
 from unweave.study import Study, run
 from unweave.study.remote import RemoteStore, is_url, open_store
 from unweave.study.work import prepare

@@ -14,7 +14,7 @@ import unweave as uw
 from unweave.cli import main
 from unweave.data import cache
 from unweave.errors import UnweaveError
-from unweave.fleet.models import intact
+from unweave.fleet.model_files import intact
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study import Study, load, plan, run
 from unweave.study.ledger import Ledger, Worker

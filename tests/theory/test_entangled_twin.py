@@ -8,7 +8,8 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 import unweave as uw
-from unweave.fleet.models import Model, join
+from unweave.fleet.join import join
+from unweave.fleet.models import Model
 from unweave.metrics.elbo import elbo
 from unweave.streams import Stream
 from unweave.theory import entangled_twin as twins

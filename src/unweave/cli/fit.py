@@ -15,7 +15,8 @@ from unweave.encoding import BEST, encode
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
-from unweave.fleet.models import Model, intact
+from unweave.fleet.model_files import intact
+from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.methods import METHODS, Method
 from unweave.nets.adam import Adam

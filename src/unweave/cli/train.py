@@ -17,7 +17,8 @@ from tyro.conf import arg
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
-from unweave.fleet.models import Fleet, join
+from unweave.fleet.join import join
+from unweave.fleet.models import Fleet
 from unweave.fleet.train import train
 from unweave.methods import EVERY, Method
 from unweave.methods.base import OfModel, Strength

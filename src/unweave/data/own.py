@@ -3,32 +3,27 @@
 import logging
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
+from unweave.data.array_files import READERS
 from unweave.data.arrays import as_images, as_store
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
+from unweave.data.pictures import SUFFIXES, read_square, square
 from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
 from unweave.progress import track
 
-__all__ = ["FORMATS", "SIZES", "from_array", "from_path", "read_square"]
+__all__ = ["SIZES", "from_array", "from_path"]
 
 SIZES = (32, 64, 128)
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-# Named, so that a file merely called .png cannot reach other readers of Pillow's (EPS runs code).
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
-ARRAY_NAMES = ("images", "imgs", "data", "x")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -75,13 +70,12 @@ def from_path(
         return _from_folder(path, size or 64, channels, factors, name, fewest)
     if not path.exists():
         raise DataError(f"there is no file or folder {str(path)!r}; check the path")
-    readers = {".npy": _read_numpy, ".npz": _read_numpy, ".h5": _read_hdf5, ".hdf5": _read_hdf5}
-    if path.suffix.lower() not in readers:
+    if path.suffix.lower() not in READERS:
         raise DataError(
-            f"{path} is neither a folder of images nor a file ending in {', '.join(readers)}; "
+            f"{path} is neither a folder of images nor a file ending in {', '.join(READERS)}; "
             "give one of these"
         )
-    array = readers[path.suffix.lower()](path)
+    array = READERS[path.suffix.lower()](path)
     return from_array(array, size, channels, factors, name or path.stem, fewest)
 
 
@@ -194,91 +188,10 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
         return " ".join(reason.split())
 
 
-def read_square(file: Path | BinaryIO, size: int, channels: int | None) -> np.ndarray:
-    """The centre square of an image file, upright and resized, in bytes `[size, size, C]`."""
-    with Image.open(file, formats=FORMATS) as image:
-        # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
-        image.draft(None, (2 * size, 2 * size))
-        ImageOps.exif_transpose(image, in_place=True)
-        return _square(image, size, channels)
-
-
-def _square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
-    """The centre square, resized, in bytes `[size, size, C]`."""
-    channels = channels or (1 if image.mode in GREY_MODES else 3)
-    if image.mode[0] in "IF":
-        image = Image.fromarray(_eight_bits(np.asarray(image)))
-    if image.has_transparency_data:
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
-    mode = "L" if channels == 1 else "RGB"
-    image = image if image.mode == mode else image.convert(mode)
-    side = min(image.size)
-    left, top = (image.width - side) // 2, (image.height - side) // 2
-    box = (left, top, left + side, top + side)
-    # The box comes to the same as cropping last, but a long thin image never grows.
-    small = image.resize((size, size), Image.Resampling.LANCZOS, box)
-    return np.asarray(small).reshape(size, size, channels)
-
-
-def _eight_bits(levels: np.ndarray) -> np.ndarray:
-    """Bytes from the whole numbers of 16 bits or the floats in [0, 1] of an unusual grey image."""
-    top = 1 if levels.dtype.kind == "f" else 65_535
-    low, high = levels.min(), levels.max()
-    if not (low >= 0 and high <= top):
-        raise ValueError(f"grey values from {low} to {high}, expected 0 to {top}")
-    return np.rint(levels / (top / 255)).astype(np.uint8)
-
-
-def _read_numpy(path: Path) -> np.ndarray:
-    try:
-        # Copy-on-write: nothing reaches the file, and torch may share the memory.
-        found = np.load(path, mmap_mode="c", allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return found[_array_name(path, found.files, found.files)]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"cannot read numbers from {path} ({error}); save a plain array of numbers, "
-            "not of Python objects, with numpy.save or numpy.savez"
-        ) from error
-
-
-def _read_hdf5(path: Path) -> np.ndarray:
-    import h5py
-
-    found: dict[str, int] = {}
-
-    def note(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item.ndim
-
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(note)
-            images = [name for name, ndim in found.items() if ndim in (3, 4)]
-            return file[_array_name(path, list(found), images)][...]
-    except OSError as error:
-        raise DataError(f"cannot read {path} ({error}); give a whole HDF5 file") from error
-
-
-def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:
-    for name in ARRAY_NAMES:
-        if name in names:
-            return name
-    if len(candidates) == 1:
-        return candidates[0]
-    raise DataError(
-        f"{path} has the arrays {', '.join(names) or '(none)'}, and it is not clear which are the "
-        f"images; call them {ARRAY_NAMES[0]!r}"
-    )
-
-
 def _resized(images: np.ndarray, size: int, channels: int) -> np.ndarray:
     def read(place: int) -> np.ndarray:
         image = images[place]
-        return _square(
+        return square(
             Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image), size, channels
         )
 

@@ -18,7 +18,7 @@ from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
-from unweave.fleet.models import join
+from unweave.fleet.join import join
 from unweave.metrics import Metric
 from unweave.progress import lines, say
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from unweave.errors import UnweaveError
-from unweave.fleet.models import CONFIG, Fleet, Model, load
+from unweave.fleet.model_files import CONFIG
+from unweave.fleet.models import Fleet, Model, load
 
 __all__ = ["Models", "Run", "runs_of"]
 

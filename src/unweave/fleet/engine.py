@@ -9,12 +9,10 @@ members, whose parameters are n rows of the player `MODEL`, one below the other:
 and Adam see M · n models.
 """
 
-import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,119 +23,22 @@ from unweave.data.dataset import Dataset
 from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.device import keep_memory, matmul_precision
 from unweave.fleet.graphs import AT_ONCE, WARM_UP, Replayed
+from unweave.fleet.networks import BELOW, applied, nets_of, networks_of
+from unweave.fleet.player import Player
 from unweave.fleet.tally import add_up, stop_lost
 from unweave.methods import Method
-from unweave.methods.base import (
-    FIRST,
-    MODEL,
-    Batch,
-    Losses,
-    Nets,
-    Stage,
-    for_members,
-    member_seeds,
-)
-from unweave.nets.adam import Adam, Moments, update
-from unweave.nets.likelihoods import LIKELIHOODS, mean_image
-from unweave.nets.network import Network
+from unweave.methods.base import FIRST, MODEL, Batch, Losses, member_seeds
+from unweave.nets.adam import Adam, Moments
 from unweave.streams import Stream
 
-__all__ = ["BELOW", "Engine", "Player", "applied", "matmul_precision", "nets_of", "networks_of"]
+__all__ = ["Engine"]
 
-BELOW = "first/"
-"""What the names of the networks of the stage before begin with."""
 WATCHED = 128
 """Images on whose codes the latents are followed."""
 WATCHED_AT_ONCE = 4_096
 """Of them, over all models together, so that a large fleet needs no memory to speak of."""
-
-
-@dataclass(frozen=True, eq=False)
-class Player:
-    """Networks that are trained together, by one optimiser, towards one loss.
-
-    Args:
-        networks: By name, in the order in which their parameters lie in the buffer.
-        parameters: float32 `[M · n, P]`
-        working: The same in the precision to multiply with; in float32 it is the same tensor.
-        moments: Of the optimiser.
-        optimiser: With the rates of all rows; None where the networks are frozen.
-        copies: n, how many rows a model has.
-    """
-
-    networks: Mapping[str, Network]
-    parameters: Tensor
-    working: Tensor
-    moments: Moments
-    optimiser: Adam | None
-    copies: int = 1
-
-    def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """The part of the parameters that is each network's."""
-        sizes = [network.width for network in self.networks.values()]
-        yield from zip(self.networks, parameters.split(sizes, 1), strict=True)
-
-    def named(self, buffer: Tensor) -> dict[str, dict[str, Tensor]]:
-        """Views `[M · n, *shape]` of all parameters in a buffer, by network and name."""
-        return {name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)}
-
-    @property
-    def places(self) -> list[int]:
-        """Where each parameter begins in a row of the buffer."""
-        networks = self.networks.values()
-        starts = accumulate((network.width for network in networks), initial=0)
-        return [
-            start + place
-            for start, network in zip(starts, networks, strict=False)
-            for place in network.places.values()
-        ]
-
-    def leaves(self) -> dict[str, dict[str, Tensor]]:
-        """The working parameters, to be differentiated by."""
-        return {
-            network: {name: value.detach().requires_grad_() for name, value in named.items()}
-            for network, named in self.named(self.working).items()
-        }
-
-    def refresh(self) -> None:
-        """Bring the working copy up to date with the parameters."""
-        if self.working is not self.parameters:
-            self.working.copy_(self.parameters)
-
-    def update(
-        self, gradients: Sequence[Tensor], step: Tensor, alive: Tensor, finite: Tensor
-    ) -> None:
-        """Move the parameters of the models that are alive; note whose gradients are finite."""
-        assert self.optimiser is not None, "a loss for networks without an optimiser"
-        one = self.copies == 1
-        rows_alive = alive if one else for_members(alive, self.copies)
-        rows_finite = finite if one else rows_alive.clone()
-        update(
-            self.parameters,
-            self.moments,
-            [gradient.flatten(1) for gradient in gradients],
-            self.places,
-            self.optimiser.rates(step),
-            rows_alive,
-            rows_finite,
-            None if self.working is self.parameters else self.working,
-        )
-        if not one:
-            finite &= rows_finite.unflatten(0, (-1, self.copies)).all(1)
-
-
-def keep_memory() -> None:
-    """Let the C library keep what tensors have freed.
-
-    By default it hands large blocks back at once, and a fleet on a CPU then spends a third of its
-    time on the page faults of asking for them again.
-    """
-    mmap_threshold, trim_threshold, largest = -3, -1, 2**31 - 1
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's
-    if mallopt is not None:
-        mallopt(mmap_threshold, 1 << 30)
-        mallopt(trim_threshold, largest)
 
 
 class Engine:
@@ -384,72 +285,3 @@ class Engine:
         self.sums.zero_()
         self.count.zero_()
         return means
-
-
-def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
-    """All networks of a run, by player and name."""
-    before = 0 if config.first is None else config.first.code_size
-    own = config.method.networks(config.architecture, shape, config.latents, before)
-    players = {player: dict(networks) for player, networks in own.items()}
-    if config.first is not None:
-        players[FIRST] = {
-            BELOW + name: network
-            for networks in networks_of(config.first, shape).values()
-            for name, network in networks.items()
-        }
-    return players
-
-
-def nets_of(
-    config: Config,
-    apply: Mapping[str, Callable[..., Tensor]],
-    before: Sequence[Method] | None = None,
-) -> Nets:
-    """The networks of a run as its method sees them, with those of the stage before.
-
-    Args:
-        config: The run.
-        apply: What each network does, by name.
-        before: The methods of the stages before, the last of them first, where they are not those
-            of the run alone.
-    """
-    own = {name: network for name, network in apply.items() if not name.startswith(BELOW)}
-    first = None
-    if config.first is not None:
-        below = {
-            name.removeprefix(BELOW): network
-            for name, network in apply.items()
-            if name.startswith(BELOW)
-        }
-        method, *others = before or [config.first.method]
-        first = Stage(
-            method,
-            nets_of(config.first, below, others),
-            config.first.code_size,
-            partial(mean_image, config.first.likelihood),
-        )
-    return Nets(own, LIKELIHOODS[config.likelihood], first, config.latents)
-
-
-def applied(
-    network: Network,
-    parameters: Tensor | Mapping[str, Tensor],
-    dtype: torch.dtype,
-    x: Tensor,
-    code: Tensor | None = None,
-    reference: int | None = None,
-) -> Tensor:
-    """The output of a network that multiplies numbers of some kind."""
-    as_it_is = network.precise or x.dtype == torch.uint8
-    return network(parameters, x if as_it_is else x.to(dtype), code, reference)
-
-
-@contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
-    """TF32 where asked for, and only there."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

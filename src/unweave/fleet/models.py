@@ -1,60 +1,36 @@
 """Trained models: encode, decode, save and load, one at a time or a fleet at once.
 
-A saved model is a folder, written whole or not at all:
-
-    config.json          what it was trained with
-    weights.safetensors  its parameters by name
-    curve.parquet        what the losses did while training
-    SHA256SUMS           checksums of these, as `sha256sum --check` reads them
-
-A model of an ensemble has n members: its parameters are n rows, in its file `[n, …]`.
+A model of an ensemble has n members: its parameters are n rows. How a model is saved is in
+`unweave.fleet.model_files`.
 """
 
-import hashlib
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import safetensors
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from unweave.data.cache import whole_folder
-from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
+from unweave.fleet.batches import at_once, batches, writable
 from unweave.fleet.config import Config
-from unweave.fleet.engine import BELOW, applied, matmul_precision, nets_of, networks_of
+from unweave.fleet.device import matmul_precision
+from unweave.fleet.inner_runs import first_of, members_of
+from unweave.fleet.model_files import Saved, read, write
+from unweave.fleet.networks import BELOW, applied, nets_of, networks_by_name, parameters_by_name
 from unweave.methods import Method
-from unweave.methods.base import FIRST, Nets, member_seeds
+from unweave.methods.base import Nets
 from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
-from unweave.nets.kernels import FAST
-from unweave.nets.layers import Conv
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
-__all__ = ["BESIDE", "Fleet", "Model", "check_alike", "intact", "join", "load"]
-
-IMAGES_AT_ONCE = 65_536
-"""On a GPU, over all models together, so that a large fleet takes no more memory than one."""
-CACHED_IMAGES = 512
-"""The same on a CPU, which is several times faster where a batch fits its caches."""
-LARGEST = 2**30
-"""Numbers in the largest image of one model's batch; kernels count in 32 bits."""
-NEIGHBOURHOODS = 100
-"""Numbers per pixel of an image where convolutions with 5 × 5 taps write neighbourhoods down."""
-CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
-SUMS = "SHA256SUMS"
-BESIDE = re.compile(r"run|step|kl_\d+")
-"""Columns of a curve that are no losses."""
+__all__ = ["Fleet", "Model", "load"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +101,7 @@ class Fleet:
         count = self._copies
         if count == 1:
             return self
-        seeds = member_seeds(torch.tensor([config.seed for config in self.configs]), count)
-        configs = [
-            replace(config, method=config.method.of_a_member(), seed=seed)
-            for config, own in zip(self.configs, seeds.view(-1, count).tolist(), strict=True)
-            for seed in own
-        ]
+        configs = [member for config in self.configs for member in members_of(config)]
         curves = [_curve_of_member(model.curve, k) for model in self for k in range(count)]
         named = [
             curve.assign(run=config.hash) for curve, config in zip(curves, configs, strict=True)
@@ -169,7 +140,7 @@ class Fleet:
         Of models that were trained along with it (`together`), they have other seeds than the runs
         they began from, since they are no longer these.
         """
-        configs = [_first_of(config) for config in self.configs if config.first is not None]
+        configs = [first_of(config) for config in self.configs if config.first is not None]
         if not configs:
             raise UnweaveError(f"{self.configs[0].method.name} models build on no others")
         below = {
@@ -207,7 +178,7 @@ class Fleet:
             member: Of ensembles, which member decodes.
         """
         self.configs[0].method.demand_decoder()
-        codes = torch.as_tensor(_writable(codes), dtype=torch.float32, device=self.device)
+        codes = torch.as_tensor(writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
                 f"codes have {self.configs[0].code_size} latents, but got {list(codes.shape)}"
@@ -230,8 +201,7 @@ class Fleet:
 
     @cached_property
     def _networks(self) -> dict[str, Network]:
-        players = networks_of(self.configs[0], self.shape)
-        return {name: network for player in players.values() for name, network in player.items()}
+        return networks_by_name(self.configs[0], self.shape)
 
     @cached_property
     def _working(self) -> dict[str, Tensor]:
@@ -265,38 +235,12 @@ class Fleet:
 
     def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
         """Batches `[M, n, H, W, C]` on the models' device, the same for every model."""
-        if isinstance(images, Dataset):
-            data = images.to(self.device)
-            for indices in torch.arange(len(data), device=self.device).split(self._at_once):
-                yield self._for_all(data.inputs(indices, seed))
-            return
-        images = torch.as_tensor(_writable(images))
-        images = images[None] if images.ndim == 3 else images
-        if images.ndim != 4 or tuple(images.shape[1:]) != self.shape:
-            raise UnweaveError(
-                f"these models take images {list(self.shape)}, but got {list(images.shape)}"
-            )
-        for part in images.split(self._at_once):
-            pixels = part.to(self.device)
-            bytes_ = not (part.is_floating_point() or part.dtype == torch.bool)
-            yield self._for_all(pixels.byte() if bytes_ else pixels.float())
+        for pixels in batches(images, seed, self.shape, self._at_once, self.device):
+            yield pixels.expand(len(self), *pixels.shape)
 
     @property
     def _at_once(self) -> int:
-        if self.device.type == "cpu":
-            return max(64, CACHED_IMAGES // len(self))
-        height, width, _ = self.shape
-        each = NEIGHBOURHOODS if self._with_neighbourhoods else 8
-        return max(1, min(IMAGES_AT_ONCE // len(self), LARGEST // (each * height * width)))
-
-    @property
-    def _with_neighbourhoods(self) -> bool:
-        """Whether some convolution writes the neighbourhood of every pixel into memory."""
-        layers = [layer for network in self._networks.values() for layer in network.layers]
-        return any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in layers)
-
-    def _for_all(self, pixels: Tensor) -> Tensor:
-        return pixels.expand(len(self), *pixels.shape)
+        return at_once(self._networks.values(), self.shape, len(self), self.device)
 
 
 class Model(Fleet):
@@ -341,106 +285,21 @@ class Model(Fleet):
 
         Those of an ensemble begin with the axis of its members.
         """
-        return {
-            f"{network}/{name}": (value[0] if len(value) == 1 else value).contiguous()
-            for network, buffer in self.parameters.items()
-            for name, value in self._networks[network].named(buffer)
-        }
+        return parameters_by_name(self._networks, self.parameters)
 
     def save(self, folder: str | Path) -> Path:  # type: ignore[override] # one model, one folder
         """Write the model into `folder`, which must not exist yet."""
         folder = Path(folder)
         if folder.exists():
             raise UnweaveError(f"{folder} is already there; choose another folder")
-        facts = {"shape": json.dumps(self.shape), "diverged_at": str(int(self.diverged_at[0]))}
-        with whole_folder(folder) as temporary:
-            text = json.dumps(self.config.to_dict(), indent=1)
-            (temporary / CONFIG).write_text(text + "\n")
-            weights = {name: value.cpu() for name, value in self.named_parameters().items()}
-            save_file(weights, temporary / WEIGHTS, metadata=facts)
-            self.curve.to_parquet(temporary / CURVE, index=False)
-            (temporary / SUMS).write_text(_sums(temporary))
+        lost = int(self.diverged_at[0])
+        write(Saved(self.config, self.shape, self.parameters, self.curve, lost), folder)
         return folder
-
-
-def _first_of(config: Config) -> Config:
-    """The run of the stage before, or what it has become."""
-    assert config.first is not None
-    if not config.method.extra_optimisers().get(FIRST):
-        return config.first
-    (seed,) = member_seeds(torch.tensor([config.seed]), 2).tolist()[1:]
-    return replace(config.first, seed=seed)
 
 
 def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:
     latents = [] if member == 0 else [name for name in curve if name.startswith("kl_")]
     return curve.assign(**dict.fromkeys(latents, np.nan))
-
-
-def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A parameter of one model with an axis for its members, even of one."""
-    return value if value.ndim > len(shape) else value[None]
-
-
-def _check_members(found: int, expected: int) -> None:
-    if found != expected:
-        raise ValueError(f"{found} members in place of {expected}")
-
-
-def _writable(array: Any) -> Any:
-    """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
-    locked = isinstance(array, np.ndarray) and not array.flags.writeable
-    return array.copy() if locked else array
-
-
-def intact(folder: Path) -> bool:
-    """Whether the files of a saved model are those that were written."""
-    try:
-        return (folder / SUMS).read_text() == _sums(folder)
-    except OSError:
-        return False
-
-
-def _sums(folder: Path) -> str:
-    lines = []
-    for name in (CONFIG, WEIGHTS, CURVE):
-        with (folder / name).open("rb") as file:
-            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
-    return "".join(lines)
-
-
-def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
-    """Refuse runs without the networks of the first, or with more or fewer members."""
-    first, *others = {config.fleet: config for config in configs}.values()
-    needed = _sizes(first, shape)
-    if any(not needed.items() <= _sizes(other, shape).items() for other in others):
-        raise UnweaveError(
-            "models of one fleet have the same networks and equally many members, but these "
-            "differ; train each kind by itself"
-        )
-
-
-def _sizes(config: Config, shape: tuple[int, int, int]) -> dict[str, int]:
-    """How large each network is, and how many members there are."""
-    players = networks_of(config, shape).values()
-    sizes = {name: len(network) for player in players for name, network in player.items()}
-    return {**sizes, "members": config.method.copies}
-
-
-def join(models: Sequence[Fleet]) -> Fleet:
-    """Models with the same networks, as one fleet."""
-    first = models[0]
-    check_alike([config for model in models for config in model.configs], first.shape)
-    parameters = {
-        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
-    }
-    return Fleet(
-        [config for model in models for config in model.configs],
-        first.shape,
-        parameters,
-        pd.concat([model.curve for model in models], ignore_index=True),
-        np.concatenate([model.diverged_at for model in models]),
-    )
 
 
 def load(
@@ -455,36 +314,6 @@ def load(
         device: Where it should be.
         method: The class of its method, where that is your own and not one of `METHODS`.
     """
-    folder = Path(folder)
-    try:
-        config = Config.from_dict(json.loads((folder / CONFIG).read_text()), method)
-        with safetensors.safe_open(folder / WEIGHTS, "pt", device=str(device)) as file:
-            facts = file.metadata()
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        curve = pd.read_parquet(folder / CURVE)
-        shape = tuple(json.loads(facts["shape"]))
-        model = Model([config], shape, {}, curve, np.array([int(facts["diverged_at"])]))
-        parameters = {
-            name: network.packed(_fitting(name, network, weights))
-            for name, network in model._networks.items()
-        }
-        _check_members(len(parameters[next(iter(model._networks))]), config.method.copies)
-    except FileNotFoundError as error:
-        raise UnweaveError(
-            f"{folder} holds no model: {Path(error.filename).name} is missing"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise UnweaveError(
-            f"the model in {folder} is damaged ({error}); train it again"
-        ) from error
-    return Model([config], shape, parameters, curve, model.diverged_at)
-
-
-def _fitting(name: str, network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a network, an axis for members first, checked to be those of such a one."""
-    rows = {key: _rows(weights[f"{name}/{key}"], shape) for key, shape in network.shapes.items()}
-    for key, shape in network.shapes.items():
-        got = rows[key].shape[1:]
-        if got != shape:
-            raise ValueError(f"{name}/{key} is {list(got)}, but its settings want {list(shape)}")
-    return rows
+    saved = read(Path(folder), device, method)
+    lost = np.array([saved.diverged_at])
+    return Model([saved.config], saved.shape, saved.parameters, saved.curve, lost)

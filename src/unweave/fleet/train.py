@@ -1,54 +1,34 @@
-"""Training a fleet from beginning to end: progress, checkpoints, interruption, results."""
+"""Training runs: every combination of a grid, in fleets that fit, those that are done left out."""
 
-import hashlib
-import math
-import signal
-import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import remember
-from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet import checkpoint
+from unweave.errors import UnweaveError
+from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
+from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet, Model, check_alike, join
+from unweave.fleet.join import check_alike, join
+from unweave.fleet.loop import train_fleet
+from unweave.fleet.models import Fleet, Model
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
-from unweave.fleet.watch import Watch
 from unweave.methods import Method
 
 if TYPE_CHECKING:
     from unweave.evaluation.runs import Models
 
-__all__ = [
-    "all_runs",
-    "checkpoints",
-    "chosen_device",
-    "damaged_checkpoints",
-    "interruptible",
-    "train",
-    "train_runs",
-]
-
-WINDOW = 100
-GLANCES = 30
-"""How often, at most, latents are looked at, and what methods add."""
-CHECKPOINT = ".fleet-"
-GLANCE_SECONDS = 0.3
+__all__ = ["all_runs", "train", "train_runs"]
 
 
 def train(
@@ -144,14 +124,6 @@ def _together(models: "Models") -> Fleet:
     return models if isinstance(models, Fleet) else join([run.model for run in runs_of(models)])
 
 
-def chosen_device(device: str | torch.device | None) -> torch.device:
-    """Where to train: as asked for, or else a GPU where there is one."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
-    return place
-
-
 def train_runs(
     configs: Sequence[Config],
     data: Dataset,
@@ -196,7 +168,7 @@ def train_runs(
             before = _before(fleet, given, folder, data)
             make = partial(Engine, fleet, data, device, before)
             try:
-                trained = _train_fleet(make, folder, progress, checkpoint_every, meanwhile)
+                trained = train_fleet(make, folder, progress, checkpoint_every, meanwhile)
             except torch.cuda.OutOfMemoryError as error:
                 raise UnweaveError(_too_large(len(fleet), device)) from error
             done |= {model.config.hash: model for model in trained}
@@ -254,27 +226,6 @@ def _kept(config: Config, folder: Path | None) -> Model:
     return load_model(folder / config.hash)
 
 
-def _train_fleet(
-    make: Callable[[], Engine],
-    folder: Path | None,
-    progress: bool,
-    checkpoint_every: float,
-    meanwhile: Callable[[str], bool | None] | None,
-) -> Fleet:
-    engine: Engine = make()
-    begun = time.monotonic()
-    rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
-    trained = _collect(engine, rows)
-    if folder is not None:
-        if time.monotonic() - begun > checkpoint_every:
-            # Killed while saving, the models that are not saved yet come from here. What took no
-            # longer than may be lost at any time is sooner trained again.
-            checkpoint.save(engine, rows, _checkpoint_path(engine.configs, folder))
-        trained.save(folder)
-        _tidy(folder)
-    return trained
-
-
 def _too_large(models: int, device: torch.device) -> str:
     free = torch.cuda.mem_get_info(device)[0] / 1e9
     if models == 1:
@@ -307,161 +258,3 @@ def _finished(configs: Sequence[Config], folder: Path) -> dict[str, Model]:
         for config in configs
         if (folder / config.hash).exists()
     }
-
-
-def _checkpoint_path(configs: Sequence[Config], folder: Path) -> Path:
-    names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
-    return folder / f"{CHECKPOINT}{names}.safetensors"
-
-
-def checkpoints(folder: Path) -> dict[Path, list[str]]:
-    """All checkpoints and the runs in each, those that are furthest behind last."""
-    found = {}
-    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
-        # Another process may remove one that is done with at any moment.
-        with suppress(FileNotFoundError):
-            found[path] = (-path.stat().st_mtime, checkpoint.runs_of(path))
-    return {path: found[path][1] for path in sorted(found, key=lambda path: found[path][0])}
-
-
-def damaged_checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints that cannot be read."""
-    damaged = []
-    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
-        try:
-            checkpoint.runs_of(path)
-        except FileNotFoundError:
-            continue
-        except UnweaveError:
-            damaged.append(path)
-    return damaged
-
-
-def _tidy(folder: Path) -> None:
-    """Remove checkpoints all of whose runs are saved."""
-    for path, runs in checkpoints(folder).items():
-        if all((folder / run).exists() for run in runs):
-            path.unlink(missing_ok=True)
-
-
-def _run(
-    engine: Engine,
-    folder: Path | None,
-    progress: bool,
-    checkpoint_every: float,
-    meanwhile: Callable[[str], bool | None] | None,
-) -> Tensor:
-    """Train to the end; the curve `[windows, columns, M]`, each row led by its step."""
-    total, models = engine.config.steps, len(engine.configs)
-    path = None if folder is None else _checkpoint_path(engine.configs, folder)
-    rows = torch.empty(0, len(engine.columns), models)
-    wanted = {config.hash for config in engine.configs}
-    for earlier, runs in ({} if folder is None else checkpoints(folder)).items():
-        if wanted <= set(runs):
-            rows = checkpoint.restore(engine, earlier)
-            break
-    start = int(engine.step)
-    saved = time.monotonic()
-    with interruptible() as stopped, Watch(engine, start, progress) as watch:
-        for step in _strides(engine, start, total):
-            if step % WINDOW == 0 or step == total:
-                means = engine.fetch()
-                row = [torch.full((1, models), step), means, _glance(engine, step, total)]
-                rows = torch.cat([rows, torch.cat(row)[None]])
-                watch.show(step, means)
-            else:
-                watch.show(step)
-            asked = meanwhile is not None and meanwhile(
-                f"{models} models at step {step:,} of {total:,}"
-            )
-            if (stopped() or asked) and step < total:
-                _stop(engine, rows, path, step, total)
-            if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
-                checkpoint.save(engine, rows, path)
-                saved = time.monotonic()
-    return rows
-
-
-def _glance(engine: Engine, step: int, total: int) -> Tensor:
-    """What is looked at now and then, `[glances, M]`; NaN at other times."""
-    every = math.ceil(total / GLANCES / WINDOW) * WINDOW
-    if step % every == 0 or step == total:
-        return engine.glance()
-    return torch.full((len(engine.glances), len(engine.configs)), torch.nan)
-
-
-def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
-    """Advance to the end, pausing at every window and a few times a second; yields the step."""
-    stride = 1
-    while step < total:
-        window_end = (step // WINDOW + 1) * WINDOW
-        count = min(stride, window_end - step, total - step)
-        start = time.monotonic()
-        engine.advance(count)
-        if engine.device.type == "cuda":
-            torch.cuda.synchronize(engine.device)
-        if time.monotonic() - start < GLANCE_SECONDS:
-            stride = min(2 * stride, WINDOW)
-        elif stride > 1:
-            stride //= 2
-        step += count
-        yield step
-
-
-def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int) -> None:
-    if path is None:
-        raise InterruptedTrainingError(
-            f"stopped at step {step:,} of {total:,}; nothing was kept, for want of an out folder"
-        )
-    checkpoint.save(engine, rows, path)
-    raise InterruptedTrainingError(
-        f"stopped at step {step:,} of {total:,}; run the same again to go on from there"
-    )
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """While this holds, Ctrl-C is noted and not thrown; a second one is thrown."""
-    noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted.is_set
-        return
-
-    def note(number: int, frame: Any) -> None:  # noqa: ARG001 - as signal calls it
-        if noted.is_set():
-            raise KeyboardInterrupt
-        noted.set()
-        print("finishing this step …", file=sys.stderr)  # noqa: T201
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield noted.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _collect(engine: Engine, rows: Tensor) -> Fleet:
-    parameters = {
-        name: buffer.to("cpu", copy=True)
-        for player in engine.players.values()
-        for name, buffer in player.buffers(player.parameters)
-    }
-    return Fleet(
-        engine.configs,
-        engine.data.shape,
-        parameters,
-        _table(engine, rows),
-        engine.diverged_at.cpu().numpy(),
-    )
-
-
-def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
-    """The curve as a tidy table: run, step, every term, and what is looked at now and then."""
-    parts = []
-    for place, config in enumerate(engine.configs):
-        part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=engine.columns[1:])
-        part.insert(0, "run", config.hash)
-        part.insert(1, "step", rows[:, 0, place].long().numpy())
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)

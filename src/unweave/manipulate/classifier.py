@@ -18,8 +18,8 @@ from torch.nn.functional import cross_entropy
 
 from unweave.data.grid import Grid
 from unweave.errors import DataError
-from unweave.fleet.engine import Player, matmul_precision
-from unweave.fleet.train import chosen_device
+from unweave.fleet.device import chosen_device, matmul_precision
+from unweave.fleet.player import Player
 from unweave.nets.adam import Adam, Moments
 from unweave.nets.architectures import Shape, conv_encoder
 from unweave.nets.layers import Linear

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from unweave.fleet.engine import Player
+from unweave.fleet.player import Player
 from unweave.methods.base import Posterior
 from unweave.streams import Stream
 

@@ -9,8 +9,9 @@ from unweave.data.dataset import Dataset
 from unweave.encoding import check_trained
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
-from unweave.fleet.engine import networks_of
-from unweave.fleet.models import Fleet, Model, join
+from unweave.fleet.join import join
+from unweave.fleet.models import Fleet, Model
+from unweave.fleet.networks import networks_of
 from unweave.manipulate.contest import DECODER, LOSSES
 from unweave.methods.base import MODEL
 

@@ -19,10 +19,12 @@ from unweave.data.grid import Grid
 from unweave.data.origin import remember
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
-from unweave.fleet.engine import Player, keep_memory, matmul_precision, networks_of
+from unweave.fleet.device import chosen_device, keep_memory, matmul_precision
 from unweave.fleet.graphs import Replayed
+from unweave.fleet.interruption import interruptible
 from unweave.fleet.models import Fleet
-from unweave.fleet.train import chosen_device, interruptible
+from unweave.fleet.networks import networks_of
+from unweave.fleet.player import Player
 from unweave.manipulate import checkpoint
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
 from unweave.manipulate.exemplars import joined, name_of

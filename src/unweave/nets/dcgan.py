@@ -7,17 +7,9 @@ batch (`"batch"`).
 from itertools import pairwise
 
 from unweave.nets.architectures import Shape, channels_of
-from unweave.nets.layers import (
-    Activation,
-    BatchNorm,
-    Conv,
-    ConvTranspose,
-    InstanceNorm,
-    Layer,
-    Linear,
-    Reshape,
-)
+from unweave.nets.layers import Activation, Conv, ConvTranspose, Layer, Linear, Reshape
 from unweave.nets.network import Network
+from unweave.nets.norms import BatchNorm, InstanceNorm
 
 __all__ = ["KERNEL", "SIDE", "WIDTHS", "body", "decoder", "encoder", "flat_size"]
 

@@ -18,12 +18,9 @@ from unweave.nets.kernels.reference import ACTIVATIONS
 
 __all__ = [
     "Activation",
-    "AdaptiveNorm",
-    "BatchNorm",
     "Conv",
     "ConvTranspose",
     "Expand",
-    "InstanceNorm",
     "Layer",
     "Linear",
     "Maps",
@@ -32,8 +29,8 @@ __all__ = [
     "Spreads",
 ]
 
-EPSILON = 1e-5
-"""Added to variances by which images are normalised."""
+NARROWEST = 1e-5
+"""Smaller deviations count as this one."""
 
 
 class Layer(Protocol):
@@ -253,94 +250,6 @@ class Activation:
 
 
 @dataclass(frozen=True)
-class InstanceNorm(Activation):
-    """Every channel of every image with mean 0 and variance 1, then an activation."""
-
-    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        return super().__call__(parameters, _normalised(x, (2, 3)).to(x.dtype))
-
-
-@dataclass(frozen=True)
-class BatchNorm:
-    """Every channel with a learned mean and deviation over the batch, then an activation.
-
-    There are no running statistics: it is for networks that only ever see batches, as
-    discriminators do. Where what becomes of an input must not depend on the others, the batch can
-    begin with some for reference, which are always the same, and mean and deviation are theirs.
-    """
-
-    channels: int
-    activation: str
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {"scale": (self.channels,), "shift": (self.channels,)}
-
-    @property
-    def fans(self) -> tuple[int, int]:
-        return 1, 1
-
-    def __call__(
-        self, parameters: Mapping[str, Tensor], x: Tensor, reference: int | None = None
-    ) -> Tensor:
-        axes = tuple(range(1, x.ndim - 1))
-        scale, shift = (
-            parameters[name].unflatten(0, (-1, *(1 for _ in axes))) for name in ("scale", "shift")
-        )
-        normalised = torch.addcmul(shift.float(), _normalised(x, axes, reference), scale.float())
-        return ACTIVATIONS[self.activation](normalised.to(x.dtype))
-
-
-@dataclass(frozen=True)
-class AdaptiveNorm:
-    """Normalisation of every channel of every image with a mean and deviation that a code says.
-
-        h ← γ(z) (h - μ(h)) / √(σ²(h) + ε) + β(z),     γ(z) = 1 + W_γ z,     β(z) = W_β z
-
-    with μ and σ² over the pixels; both linear maps have a learned constant, of which 1 and 0 are
-    where they begin. Then an activation.
-
-    Args:
-        channels: C, of the images.
-        latents: Of the code.
-        activation: Of `kernels.reference.ACTIVATIONS`.
-        pixels: Height and width, where γ and β should be another for every pixel, and are
-            rectified, as in the authors' code; None for the formula of the paper, one for every
-            channel.
-    """
-
-    channels: int
-    latents: int
-    activation: str
-    pixels: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        """How many numbers γ has, and β."""
-        return math.prod((*(self.pixels or (1, 1)), self.channels))
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {
-            "weight": (self.latents, 2 * self.size),
-            "scale": (self.size,),
-            "shift": (self.size,),
-        }
-
-    @property
-    def fans(self) -> tuple[int, int]:
-        return self.latents, self.size
-
-    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor, code: Tensor) -> Tensor:
-        start = torch.cat([parameters["scale"], parameters["shift"]], -1)
-        both = torch.baddbmm(start[:, None], code.to(start.dtype), parameters["weight"])
-        both = both.unflatten(-1, (2, *(self.pixels or (1, 1)), self.channels)).float()
-        scale, shift = (both if self.pixels is None else both.relu()).unbind(2)
-        adapted = torch.addcmul(shift, _normalised(x, (2, 3)), scale)
-        return ACTIVATIONS[self.activation](adapted.to(x.dtype))
-
-
-@dataclass(frozen=True)
 class Spreads:
     """Mean and deviation to mean and log-variance, `[M, B, 2 d]`: log σ² = 2 log softplus(s)."""
 
@@ -354,14 +263,4 @@ class Spreads:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         mean, spread = x.float().chunk(2, -1)
-        return torch.cat([mean, 2 * F.softplus(spread).clamp_min(EPSILON).log()], -1)
-
-
-def _normalised(x: Tensor, axes: tuple[int, ...], reference: int | None = None) -> Tensor:
-    """(x - mean) / √(variance + ε) over some axes, in float32 or better.
-
-    Mean and variance are those of the first inputs for `reference`, or of all.
-    """
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    variance, mean = torch.var_mean(x[:, :reference], axes, correction=0, keepdim=True)
-    return (x - mean) * (variance + EPSILON).rsqrt()
+        return torch.cat([mean, 2 * F.softplus(spread).clamp_min(NARROWEST).log()], -1)

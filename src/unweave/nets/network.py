@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
 from unweave.nets.contrast import Contrast
-from unweave.nets.layers import AdaptiveNorm, BatchNorm, Conv, Layer, Offsets
+from unweave.nets.layers import Conv, Layer, Offsets
+from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.streams import Stream
 
 __all__ = ["INITS", "Network"]

@@ -8,17 +8,9 @@ the input. Both are those of the DCGAN, with 5 × 5 taps.
 
 from unweave.nets.architectures import Shape, channels_of
 from unweave.nets.dcgan import KERNEL, SIDE, WIDTHS, body, flat_size
-from unweave.nets.layers import (
-    Activation,
-    AdaptiveNorm,
-    Conv,
-    ConvTranspose,
-    Layer,
-    Linear,
-    Reshape,
-    Spreads,
-)
+from unweave.nets.layers import Activation, Conv, ConvTranspose, Layer, Linear, Reshape, Spreads
 from unweave.nets.network import Network
+from unweave.nets.norms import AdaptiveNorm
 
 __all__ = ["WIDTHS", "generator", "residual_encoder"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from unweave.data.archives import reading
 from unweave.data.cache import whole_file
 from unweave.errors import DataError
-from unweave.fleet.train import chosen_device
+from unweave.fleet.device import chosen_device
 from unweave.quality.features import Extract, Weights, extract_inception
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images

@@ -7,7 +7,7 @@ import torch
 
 from unweave.data.grid import Array
 from unweave.errors import DataError
-from unweave.fleet.train import chosen_device
+from unweave.fleet.device import chosen_device
 from unweave.quality.features import Weights, extract_inception, of_all
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images

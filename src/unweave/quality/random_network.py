@@ -10,7 +10,7 @@ from torch.nn.functional import conv2d
 
 from unweave.data.dataset import as_floats
 from unweave.errors import DataError
-from unweave.fleet.train import chosen_device
+from unweave.fleet.device import chosen_device
 from unweave.quality.features import Extract
 from unweave.quality.fid import Statistics, frechet_distance
 from unweave.quality.sets import Images, in_colour, watched

@@ -244,7 +244,7 @@ def _fleets(models: "Sequence[Model]") -> list[list[int]]:
 def _encode(
     models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    from unweave.fleet.models import join
+    from unweave.fleet.join import join
 
     fleet = join(models)
     if fleet.shape != data.shape:

@@ -42,7 +42,7 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
         A matplotlib figure, to be saved with `.save("training.svg")`.
     """
     from unweave.evaluation.runs import runs_of
-    from unweave.fleet.models import BESIDE
+    from unweave.fleet.model_files import BESIDE
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
 
     trained = [run.model for run in runs_of(models)]

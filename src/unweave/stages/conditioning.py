@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unweave.fleet.train import chosen_device
+from unweave.fleet.device import chosen_device
 from unweave.metrics.base import MetricError, Table, check_codes, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 from unweave.streams import Stream

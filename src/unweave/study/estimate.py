@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 
 from unweave.fleet.config import Config
-from unweave.fleet.engine import networks_of
+from unweave.fleet.networks import networks_of
 from unweave.methods.base import MODEL
 from unweave.study.ledger import Ledger
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.train import interruptible
+from unweave.fleet.interruption import interruptible
 from unweave.progress import say
 from unweave.study.far import Answer, FarLedger, Mailbox, Request, answer
 from unweave.study.ledger import Ledger, Worker

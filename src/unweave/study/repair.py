@@ -13,9 +13,9 @@ from pathlib import Path
 from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
+from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.models import CONFIG, intact
-from unweave.fleet.train import CHECKPOINT, checkpoints, damaged_checkpoints
+from unweave.fleet.model_files import CONFIG, intact
 from unweave.study.ledger import Ledger
 from unweave.study.store import DAMAGED, LEDGER, STUDY, TABLE, Store
 

@@ -25,9 +25,9 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.models import BESIDE, CURVE, WEIGHTS
-from unweave.fleet.train import checkpoints
+from unweave.fleet.model_files import BESIDE, CURVE, WEIGHTS
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.ledger import Ledger

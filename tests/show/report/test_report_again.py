@@ -59,7 +59,7 @@ def test_a_command_names_every_run(tmp_path):
 
 
 def test_runs_that_are_no_grid_are_trained_one_by_one(fleet, data):
-    from unweave.fleet.models import join
+    from unweave.fleet.join import join
 
     part = join([fleet[0], fleet[1], fleet[5]])
     ((_, code),) = train_code(opened(part, data))

@@ -12,7 +12,8 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.kept import PROTOCOL, kept, origin_text
 from unweave.evaluation.runs import Models
 from unweave.fleet.config import Config
-from unweave.fleet.models import CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.fleet.model_files import CONFIG, CURVE, WEIGHTS
+from unweave.fleet.models import Fleet, Model, load
 from unweave.study.store import RUNS, STUDY, Store
 from unweave.study.study import Source
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from unweave.data.own import FORMATS, SUFFIXES, read_square
+from unweave.data.pictures import FORMATS, SUFFIXES, read_square
 from unweave.errors import UnweaveError
 
 if TYPE_CHECKING:

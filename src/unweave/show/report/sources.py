@@ -15,7 +15,8 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.models import BESIDE, CONFIG, CURVE, WEIGHTS, Fleet, Model, load
+from unweave.fleet.model_files import BESIDE, CONFIG, CURVE, WEIGHTS
+from unweave.fleet.models import Fleet, Model, load
 from unweave.methods import EVERY
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
