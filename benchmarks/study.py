@@ -31,12 +31,13 @@ from unweave.methods import BetaVAE
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study.estimate import disk_bytes
 from unweave.study.far import PAUSE_SECONDS
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
 from unweave.study.repair import check
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.study import Study
 from unweave.study.work import BEAT_SECONDS, prepare
+from unweave.study.workers import Worker
 
 RESULTS = Path(__file__).parent / "results"
 METHODS = STUDIES["paper"]["methods"]

@@ -8,8 +8,8 @@ import torch
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.study import Study, load, run
-from unweave.study.ledger import Worker
 from unweave.study.work import Work, prepare
+from unweave.study.workers import Worker
 
 SLICE = {"shape": 0, "scale": 5, "orientation": 0, "posX": [0, 10, 20, 31], "posY": [0, 15, 31]}
 SPRITES = {"load": "dsprites", "slice": SLICE}

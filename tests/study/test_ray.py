@@ -27,7 +27,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import checkpoints
 from unweave.study import Study, far, load, on_ray, run
 from unweave.study.far import CALLS, FarLedger, Mailbox, answer
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
 from unweave.study.on_ray import (
     Crew,
     Hand,
@@ -41,6 +41,7 @@ from unweave.study.remote import open_store
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch, details, summary
 from unweave.study.work import prepare
+from unweave.study.workers import Worker
 
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}

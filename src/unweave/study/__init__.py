@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unweave.study import analysis
     from unweave.study.columns import StudyTableError
+    from unweave.study.entries import StudyFileError
     from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
-    from unweave.study.study import Study, StudyFileError, read
+    from unweave.study.study import Study
+    from unweave.study.study_file import read
     from unweave.study.work import run
 
 __all__ = [
@@ -28,11 +30,11 @@ _HOMES = {
     "Plan": "planning",
     "Results": "results",
     "Study": "study",
-    "StudyFileError": "study",
+    "StudyFileError": "entries",
     "StudyTableError": "columns",
     "load": "results",
     "plan": "planning",
-    "read": "study",
+    "read": "study_file",
     "run": "work",
 }
 

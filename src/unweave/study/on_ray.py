@@ -26,13 +26,14 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.train import interruptible
 from unweave.progress import say
 from unweave.study.far import Answer, FarLedger, Mailbox, Request, answer
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
 from unweave.study.remote import RemoteStore, is_url
 from unweave.study.repair import tidy
 from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch
 from unweave.study.work import BEAT_SECONDS, TABLE_SHARE, Work
+from unweave.study.workers import Worker
 
 __all__ = ["Place", "places", "run_on_ray"]
 

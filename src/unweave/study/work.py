@@ -21,14 +21,16 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.train import train_runs
 from unweave.progress import say
 from unweave.study.estimate import device_name, disk_bytes, seconds_per_step
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
 from unweave.study.remote import open_store
 from unweave.study.repair import put_checkpoints_aside, tidy
 from unweave.study.results import Results
 from unweave.study.scoring import Scorer, sentence
 from unweave.study.sources import Sources
 from unweave.study.store import Store
-from unweave.study.study import Study, read
+from unweave.study.study import Study
+from unweave.study.study_file import read
+from unweave.study.workers import Worker
 
 __all__ = ["Work", "run"]
 
