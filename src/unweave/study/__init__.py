@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from unweave.study.entries import StudyFileError
     from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
+    from unweave.study.running import run
     from unweave.study.study import Study
     from unweave.study.study_file import read
-    from unweave.study.work import run
 
 __all__ = [
     "Plan",
@@ -35,7 +35,7 @@ _HOMES = {
     "load": "results",
     "plan": "planning",
     "read": "study_file",
-    "run": "work",
+    "run": "running",
 }
 
 
