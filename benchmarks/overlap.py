@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 import unweave as uw
+from unweave.study.running import prepare
 from unweave.study.store import Store
-from unweave.study.work import Work, prepare
+from unweave.study.work import Work
 
 PAPER_STEPS = 300_000
 

@@ -30,13 +30,15 @@ from unweave.fleet.models import Fleet
 from unweave.methods import BetaVAE
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study.estimate import disk_bytes
-from unweave.study.far import PAUSE_SECONDS
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
+from unweave.study.on_ray.far_ledger import PAUSE_SECONDS
 from unweave.study.repair import check
 from unweave.study.results import Results
+from unweave.study.running import prepare
 from unweave.study.store import Store
 from unweave.study.study import Study
-from unweave.study.work import BEAT_SECONDS, prepare
+from unweave.study.work import BEAT_SECONDS
+from unweave.study.workers import Worker
 
 RESULTS = Path(__file__).parent / "results"
 METHODS = STUDIES["paper"]["methods"]
@@ -134,8 +136,8 @@ def ray_row(folder: Path) -> dict[str, float]:
     """Seconds to start Ray and a worker, and what a question to the ledger takes."""
     import ray
 
-    from unweave.study.far import FarLedger, Mailbox, answer
-    from unweave.study.on_ray import _actor, _connected
+    from unweave.study.on_ray.cluster import connected, start_actor
+    from unweave.study.on_ray.far_ledger import FarLedger, Mailbox, answer
 
     ledger, worker = Ledger(folder / "ray.sqlite"), Worker.here()
     ledger.plan({"run": {}}, {"run": "kind"})
@@ -161,13 +163,13 @@ def ray_row(folder: Path) -> dict[str, float]:
             return time.perf_counter() - start
 
     start = time.perf_counter()
-    with _connected("ray"):
+    with connected("ray"):
         row = {"start_ray": time.perf_counter() - start}
         here = ray.get_runtime_context().get_node_id()
-        mailbox = _actor(Mailbox, here, num_cpus=0, max_concurrency=1000)
+        mailbox = start_actor(Mailbox, here, num_cpus=0, max_concurrency=1000)
         ray.get(mailbox.exchange.remote({}, 0.0))
         start = time.perf_counter()
-        asker = _actor(Asker, here, num_cpus=1)
+        asker = start_actor(Asker, here, num_cpus=1)
         ray.get(asker.ready.remote())
         row["start_worker"] = time.perf_counter() - start
         over = threading.Event()

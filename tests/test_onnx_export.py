@@ -13,7 +13,8 @@ import torch
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.nets.architectures import ARCHITECTURES
-from unweave.onnx_export import FILES, decoder_graph, encoder_graph, largest_difference
+from unweave.onnx_export import FILES, largest_difference
+from unweave.onnx_graphs import decoder_graph, encoder_graph
 
 
 def model_of(architecture="conv", size=32, channels=1, likelihood="bernoulli", seed=0, **settings):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unweave.fleet.train import train
     from unweave.nets.adam import Adam
     from unweave.onnx_export import export_onnx
-    from unweave.unweaver import Unweaver
+    from unweave.unweaver.estimator import Unweaver
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -50,7 +50,7 @@ _HOMES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.fleet.models",
     "Model": "unweave.fleet.models",
-    "Unweaver": "unweave.unweaver",
+    "Unweaver": "unweave.unweaver.estimator",
     "encode": "unweave.encoding",
     "evaluate": "unweave.evaluation.evaluate",
     "export_onnx": "unweave.onnx_export",

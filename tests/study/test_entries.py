@@ -8,8 +8,9 @@ import torch
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.study import Study, load, run
-from unweave.study.ledger import Worker
-from unweave.study.work import Work, prepare
+from unweave.study.running import prepare
+from unweave.study.work import Work
+from unweave.study.workers import Worker
 
 SLICE = {"shape": 0, "scale": 5, "orientation": 0, "posX": [0, 10, 20, 31], "posY": [0, 15, 31]}
 SPRITES = {"load": "dsprites", "slice": SLICE}
@@ -85,23 +86,23 @@ def test_a_second_stage_waits_for_its_first(tmp_path):
     grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": [1, 4]}}, "settings": SECOND}}
     prepare(store := load_store(tmp_path), study(grids))
     work = Work(store, scorers=0)
-    claimed = work._claim()
+    claimed = work.claims.next_fleet()
     assert [config.method.name for config in claimed] == ["beta_tc_vae"] * 2
-    assert work._claim() == []
+    assert work.claims.next_fleet() == []
     work._train(claimed)
-    assert [config.method.name for config in work._claim()] == ["ms_vae"] * 2
+    assert [config.method.name for config in work.claims.next_fleet()] == ["ms_vae"] * 2
 
 
 def test_a_first_stage_whose_folder_is_gone_is_trained_again(tmp_path):
     grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
     prepare(store := load_store(tmp_path), study(grids))
     work = Work(store, scorers=0)
-    (first,) = claimed = work._claim()
+    (first,) = claimed = work.claims.next_fleet()
     work._train(claimed)
     shutil.rmtree(tmp_path / "runs" / first.hash)
     again = Work(store, scorers=0)
-    assert again._claim() == []
-    assert [config.hash for config in again._claim()] == [first.hash]
+    assert again.claims.next_fleet() == []
+    assert [config.hash for config in again.claims.next_fleet()] == [first.hash]
 
 
 def test_a_first_stage_that_cannot_be_scored_can_be_built_on(tmp_path):
@@ -158,8 +159,8 @@ def test_another_worker_sees_the_same_order(tmp_path):
     """What a second worker finds while the first stage trains: nothing, but not the end."""
     grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
     prepare(store := load_store(tmp_path), study(grids))
-    Work(store, scorers=0, worker=Worker.here())._claim()
+    Work(store, scorers=0, worker=Worker.here()).claims.next_fleet()
     other = Work(load_store(tmp_path), scorers=0)
-    assert other._claim() == []
+    assert other.claims.next_fleet() == []
     assert other.ledger.busy()
     assert load(tmp_path).counts["planned"] >= 1

@@ -11,8 +11,9 @@ import time
 import pytest
 
 from unweave.errors import UnweaveError
-from unweave.study import ledger as module
-from unweave.study.ledger import STATES, Ledger, Worker
+from unweave.study import workers as module
+from unweave.study.ledger import STATES, Ledger
+from unweave.study.workers import Worker
 
 ELSEWHERE = Worker("away", "another-host", 1)
 
@@ -120,7 +121,8 @@ def test_a_broken_file_says_how_to_mend_it(tmp_path):
 CLAIMER = """
 import sys
 from pathlib import Path
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
+from unweave.study.workers import Worker
 book, worker = Ledger(Path(sys.argv[1])), Worker.here()
 names = [f"run{place:05}" for place in range(int(sys.argv[2]))]
 for start in range(0, len(names), 5):

@@ -25,22 +25,19 @@ import unweave
 from unweave.data.cache import whole_file
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
-from unweave.study import Study, far, load, on_ray, run
-from unweave.study.far import CALLS, FarLedger, Mailbox, answer
-from unweave.study.ledger import Ledger, Worker
-from unweave.study.on_ray import (
-    Crew,
-    Hand,
-    Job,
-    Place,
-    _actor,
-    _connected,
-    places,
-)
+from unweave.study import Study, load, run
+from unweave.study.ledger import Ledger
+from unweave.study.on_ray import crew, far_ledger
+from unweave.study.on_ray.cluster import connected, start_actor
+from unweave.study.on_ray.crew import Crew
+from unweave.study.on_ray.far_ledger import CALLS, FarLedger, Mailbox, answer
+from unweave.study.on_ray.hand import Hand, Job
+from unweave.study.on_ray.places import Place, places
 from unweave.study.remote import open_store
+from unweave.study.running import prepare
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch, details, summary
-from unweave.study.work import prepare
+from unweave.study.workers import Worker
 
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
@@ -240,8 +237,8 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
     cluster, add_node, study, undisturbed, tmp_path, capfd, outlived, monkeypatch
 ):
     """The node dies with its worker, or the worker outlives it and has time to hear of that."""
-    monkeypatch.setattr(on_ray, "NODES_SECONDS", 0.5)
-    monkeypatch.setattr(on_ray, "FAREWELL_SECONDS", FAREWELL)
+    monkeypatch.setattr(crew, "NODES_SECONDS", 0.5)
+    monkeypatch.setattr(crew, "FAREWELL_SECONDS", FAREWELL)
     part, parted = Crew._part, []
     monkeypatch.setattr(Crew, "_part", lambda *of: (parted.append(time.monotonic()), part(*of)))
     nodes = [add_node(), add_node()]
@@ -452,8 +449,8 @@ def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
     assert calls | {"table", "workers"} == CALLS
     worker = Worker.here()
     near = said_by(Ledger(tmp_path / "near.sqlite"), worker)
-    with _connected(cluster.address):
-        mailbox = _actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
+    with connected(cluster.address):
+        mailbox = start_actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
         there = FarLedger(mailbox, worker.name, "there")
         with answering(mailbox, Ledger(tmp_path / "far.sqlite")):
             assert said_by(there, worker) == near
@@ -470,8 +467,8 @@ def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
     ledger, worker = Ledger(tmp_path / "ledger.sqlite"), Worker.here()
     ledger.plan({"run": {}}, {"run": "kind"})
     ledger.claim(worker, ["run"])
-    with _connected(cluster.address):
-        mailbox = _actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
+    with connected(cluster.address):
+        mailbox = start_actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
         with answering(mailbox, ledger):
             there = FarLedger(mailbox, worker.name, "there")
             assert (there.claim_trained(worker, 1), there.open_runs(), there.busy()) == (
@@ -483,7 +480,7 @@ def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
             assert there.claim_trained(worker, 1) == []
             there.mark(["run"], "trained")
             assert there.claim_trained(worker, 1) == ["run"]
-            monkeypatch.setattr(far, "PAUSE_SECONDS", 0.0)
+            monkeypatch.setattr(far_ledger, "PAUSE_SECONDS", 0.0)
             assert there.claim_trained(worker, 1, ["run"]) == []
             ledger.mark(["run"], "trained")
             assert there.claim_trained(worker, 1) == ["run"]
@@ -491,7 +488,7 @@ def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
 
 def test_the_code_travels_with_the_job(cluster, add_node):
     add_node()
-    with _connected(cluster.address):
+    with connected(cluster.address):
 
         @ray.remote(num_cpus=1)
         def home():
@@ -552,7 +549,7 @@ def test_no_cluster_there_is_one_sentence(study, tmp_path, on, sentence):
 
 
 def test_a_cluster_without_what_is_needed_is_one_sentence(cluster, study, tmp_path):
-    with _connected(cluster.address):  # nodes of the tests before may be about to go
+    with connected(cluster.address):  # nodes of the tests before may be about to go
         until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)
     with pytest.raises(UnweaveError, match="has no node with a core"):
         run(study, tmp_path, on=cluster.address, progress=False)

@@ -15,7 +15,7 @@ from unweave.fleet.models import load
 from unweave.fleet.train import train_runs
 from unweave.study import Study, run
 from unweave.study.remote import RemoteStore, is_url, open_store
-from unweave.study.work import prepare
+from unweave.study.running import prepare
 
 
 @pytest.fixture(scope="module")

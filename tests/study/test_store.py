@@ -17,9 +17,10 @@ from unweave.errors import UnweaveError
 from unweave.fleet.model_files import intact
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study import Study, load, plan, run
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
 from unweave.study.repair import _make_ledger, check, tidy
 from unweave.study.store import Store
+from unweave.study.workers import Worker
 
 
 @pytest.fixture(scope="module")

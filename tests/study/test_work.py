@@ -24,9 +24,10 @@ from unweave.quality.fid import frechet_distance_of_features
 from unweave.study import load, plan, run
 from unweave.study.estimate import device_name
 from unweave.study.repair import check
+from unweave.study.running import prepare
 from unweave.study.scoring import Scorer
 from unweave.study.store import Store
-from unweave.study.work import Work, prepare
+from unweave.study.work import Work
 
 
 def go(study, folder, **options):

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unweave.study import analysis
     from unweave.study.columns import StudyTableError
+    from unweave.study.entries import StudyFileError
     from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
-    from unweave.study.study import Study, StudyFileError, read
-    from unweave.study.work import run
+    from unweave.study.running import run
+    from unweave.study.study import Study
+    from unweave.study.study_file import read
 
 __all__ = [
     "Plan",
@@ -28,12 +30,12 @@ _HOMES = {
     "Plan": "planning",
     "Results": "results",
     "Study": "study",
-    "StudyFileError": "study",
+    "StudyFileError": "entries",
     "StudyTableError": "columns",
     "load": "results",
     "plan": "planning",
-    "read": "study",
-    "run": "work",
+    "read": "study_file",
+    "run": "running",
 }
 
 

@@ -10,81 +10,31 @@ are free again. A trained run that a worker holds is being scored.
 """
 
 import json
-import os
-import socket
 import sqlite3
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from unweave.data.cache import allowed
-from unweave.errors import UnweaveError
+from unweave.study.ledger_file import LedgerFile
+from unweave.study.workers import Worker, gone_holders, lives, note_seen
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATES", "Ledger", "Worker", "summary"]
+__all__ = ["STATES", "Ledger", "summary"]
 
 STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
 OPEN = ("planned", "claimed", "training")
 """States of runs that have still to be trained."""
-SILENCE = 120.0
-"""Seconds after which a worker that says nothing counts as gone."""
-PATIENCE = 60.0
-"""Seconds to wait for another process that is writing."""
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
-    worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL,
-    asked INTEGER NOT NULL DEFAULT 1, scored_for TEXT
-);
-CREATE INDEX IF NOT EXISTS by_state ON runs (asked, state, kind);
-CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
-CREATE TABLE IF NOT EXISTS workers (
-    worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
-    doing TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE IF NOT EXISTS speeds (
-    kind TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (kind, device)
-);
-"""
 
 
-class Worker(NamedTuple):
-    """A process that takes runs."""
-
-    name: str
-    host: str
-    process: int
-
-    @classmethod
-    def here(cls) -> "Worker":
-        """This process, under a name that no other has had."""
-        return cls(uuid.uuid4().hex, socket.gethostname(), os.getpid())
-
-
-class Ledger:
+class Ledger(LedgerFile):
     """The ledger in a file, made if it is not there.
 
     Args:
         path: The file.
         create: Whether to make it if need be.
     """
-
-    def __init__(self, path: Path, create: bool = True) -> None:
-        if not create and not path.exists():
-            raise UnweaveError(f"there is no study in {path.parent}: {path.name} is missing")
-        self.path = path
-        fresh = not path.exists()
-        with self._open() as connection:
-            connection.executescript(SCHEMA)
-        if fresh:
-            # SQLite lets only the owner write, whatever the user's mask says.
-            with suppress(OSError):
-                path.chmod(allowed(0o666))
 
     def plan(self, configs: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, str]) -> int:
         """Add runs that are not there yet; how many were added.
@@ -118,8 +68,8 @@ class Ledger:
     def claim(self, worker: Worker, runs: Sequence[str]) -> list[str]:
         """Take those of some runs that are open and that no living worker holds."""
         with self._change() as connection:
-            self._seen(connection, worker)
-            gone = self._gone(connection)
+            note_seen(connection, worker)
+            gone = gone_holders(connection)
             free = [
                 run
                 for run, state, holder in _rows(connection, runs)
@@ -142,8 +92,8 @@ class Ledger:
             having: What it is scoring now; what else it holds it has lost sight of.
         """
         with self._change() as connection:
-            self._seen(connection, worker)
-            gone = self._gone(connection)
+            note_seen(connection, worker)
+            gone = gone_holders(connection)
             rows = connection.execute(
                 "SELECT run, worker FROM runs WHERE asked = 1 AND state = 'trained'"
                 " ORDER BY changed"
@@ -158,7 +108,7 @@ class Ledger:
     def beat(self, worker: Worker, doing: str = "") -> None:
         """Say that a worker lives, and what it is doing."""
         with self._change() as connection:
-            self._seen(connection, worker, doing)
+            note_seen(connection, worker, doing)
 
     def mark(
         self,
@@ -243,12 +193,12 @@ class Ledger:
         """The workers that live: host, process, when last seen, and what they are doing."""
         with self._open() as connection:
             rows = connection.execute("SELECT host, process, seen, doing FROM workers").fetchall()
-        return [row for row in rows if _lives(*row[:3])]
+        return [row for row in rows if lives(*row[:3])]
 
     def open_runs(self) -> dict[str, list[str]]:
         """Runs that a worker could claim now, by kind."""
         with self._open() as connection:
-            gone = self._gone(connection)
+            gone = gone_holders(connection)
             marks = ", ".join("?" * len(OPEN))
             rows = connection.execute(
                 f"SELECT run, kind, worker FROM runs WHERE asked = 1 AND state IN ({marks})"  # noqa: S608 - question marks
@@ -323,61 +273,6 @@ class Ledger:
             rows = connection.execute("SELECT run, config FROM runs JOIN wanted USING (run)")
             return {run: json.loads(config) for run, config in rows}
 
-    def _seen(
-        self, connection: sqlite3.Connection, worker: Worker, doing: str | None = None
-    ) -> None:
-        connection.execute(
-            "INSERT INTO workers VALUES (?, ?, ?, ?, ?) ON CONFLICT (worker)"
-            " DO UPDATE SET seen = excluded.seen, doing = coalesce(?, doing)",
-            (*worker, time.time(), doing or "", doing),
-        )
-
-    def _gone(self, connection: sqlite3.Connection) -> set[str]:
-        """Workers that hold runs and do not live."""
-        known = {
-            name: (host, process, seen)
-            for name, host, process, seen in connection.execute(
-                "SELECT worker, host, process, seen FROM workers"
-            )
-        }
-        holders = connection.execute(
-            "SELECT DISTINCT worker FROM runs WHERE worker IS NOT NULL"
-        ).fetchall()
-        return {name for (name,) in holders if name not in known or not _lives(*known[name])}
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between."""
-        with self._open() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                # On a full disk SQLite has already done so.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
-            try:
-                yield connection
-            finally:
-                connection.close()
-        except sqlite3.OperationalError as error:
-            raise UnweaveError(
-                f"the ledger {self.path} cannot be used now ({error}); see to the disk, and that "
-                "this user may write there"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise UnweaveError(
-                f"the ledger {self.path} cannot be used ({error}); "
-                f"`unweave study check --repair` makes it again from the runs"
-            ) from error
-
 
 def summary(counts: Mapping[str, int]) -> str:
     """How many runs there are in all and in each state, in a line."""
@@ -391,17 +286,3 @@ def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple
         yield from connection.execute(
             "SELECT run, state, worker FROM runs WHERE run = ?", (run,)
         ).fetchall()
-
-
-def _lives(host: str, process: int, seen: float) -> bool:
-    if time.time() - seen > SILENCE:
-        return False
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

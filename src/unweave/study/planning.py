@@ -13,7 +13,8 @@ from unweave.study.estimate import device_name, disk_bytes, model_bytes, seconds
 from unweave.study.ledger import OPEN
 from unweave.study.remote import open_store
 from unweave.study.store import LEDGER
-from unweave.study.study import Source, Study, read
+from unweave.study.study import Source, Study
+from unweave.study.study_file import read
 
 __all__ = ["Part", "Plan", "plan"]
 

@@ -28,9 +28,10 @@ from unweave.evaluation.kept import Outcome, keep
 from unweave.fleet.config import Config
 from unweave.fleet.models import load
 from unweave.metrics import METRICS
-from unweave.study.ledger import Worker
+from unweave.study.run_folder import SEED, Wanted
 from unweave.study.sources import Sources
-from unweave.study.store import SEED, Store, Wanted
+from unweave.study.store import Store
+from unweave.study.workers import Worker
 
 __all__ = ["Scorer"]
 

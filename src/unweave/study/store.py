@@ -10,30 +10,22 @@ study/
 
 import hashlib
 import json
-import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-import safetensors
-
 from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
-from unweave.evaluation.choice import choose
-from unweave.evaluation.evaluate import column
-from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.evaluation.kept import PROTOCOL, origin_text
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import BESIDE, CURVE, WEIGHTS
-from unweave.metrics import Metric
-from unweave.study.columns import SAMPLED
 from unweave.study.ledger import Ledger
+from unweave.study.run_folder import Found, Wanted, look, wanted_by
 from unweave.study.study import Source, Study
 
-__all__ = ["Found", "Store", "Wanted"]
+__all__ = ["Store"]
 
 STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
     "study.json",
@@ -42,43 +34,6 @@ STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
     "study.parquet",
     "damaged",
 )
-SEED = 0
-"""Of the metrics, as in the large study."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A metric that a study wants, of mean or of sampled codes."""
-
-    metric: Metric
-    sampled: bool
-
-    def key(self, config: Config) -> Key:
-        """Under which its outcome is kept beside a run."""
-        codes: Any = "sampled" if self.sampled else "mean"
-        return Key(self.metric.name, codes, SEED, origin_text(config.data))
-
-    def columns(self, outcome: Outcome) -> dict[str, float]:
-        """Its numbers by the names of their columns."""
-        start = SAMPLED if self.sampled else ""
-        return {start + column(self.metric, p): s for p, s in outcome.scores.items()}
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the folder of a run says.
-
-    Args:
-        state: What has become of it, as in the ledger.
-        results: Its last losses, and the scores that are kept.
-        error: Why some metrics could not score it.
-        missing: What is still to be measured.
-    """
-
-    state: str
-    results: dict[str, float]
-    error: str | None
-    missing: Sequence[Wanted]
 
 
 @dataclass(frozen=True)
@@ -93,11 +48,8 @@ class _Read:
     @classmethod
     def of(cls, said: Mapping[str, Any], stamp: int) -> "_Read":
         study = Study.from_dict(said["study"])
-        mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
-        sampled = choose(study.sampled) if study.sampled else []
-        wanted = mean + [Wanted(m, True) for m in sampled if not m.of_posteriors]
         sources = {text: Source.of(one) for text, one in said["sources"].items()}
-        return cls(stamp, study, sources, wanted)
+        return cls(stamp, study, sources, wanted_by(study))
 
 
 class Store:
@@ -247,24 +199,9 @@ class Store:
             {name: config.fleet for name, config in names.items()},
         )
 
-    def look(self, config: Config) -> "Found":
+    def look(self, config: Config) -> Found:
         """What the folder of a run says has become of it."""
-        folder = self.runs / config.hash
-        if not folder.exists():
-            return Found("planned", {}, None, self.wanted)
-        outcomes = kept(folder)
-        results, errors, missing = _last_losses(folder / CURVE), [], []
-        for wanted in self.wanted:
-            outcome = outcomes.get(wanted.key(config))
-            if outcome is None:
-                missing.append(wanted)
-                continue
-            results |= wanted.columns(outcome)
-            if outcome.error:
-                errors.append(f"no {wanted.metric.name}: {outcome.error}")
-        state = "trained" if missing else "scored"
-        said = "; ".join(dict.fromkeys(errors)) or None
-        return Found("diverged" if _diverged(folder) else state, results, said, missing)
+        return look(self.runs / config.hash, config, self.wanted)
 
     def renew(self) -> None:
         """Open the ledger anew, after it was replaced."""
@@ -294,21 +231,3 @@ class Store:
                 f"{path} cannot be read ({error}); run the study's file again to write it anew"
             ) from error
         return said
-
-
-def _last_losses(path: Path) -> dict[str, float]:
-    """The last row of a run's curve, without its run, its step and what is of single latents."""
-    table = pq.read_table(path)
-    if not table.num_rows:
-        return {}
-    last = table.slice(table.num_rows - 1).to_pylist()[0]
-    return {n: float(v) for n, v in last.items() if not BESIDE.fullmatch(n) and _finite(v)}
-
-
-def _finite(value: Any) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _diverged(folder: Path) -> bool:
-    with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-        return int(file.metadata()["diverged_at"]) >= 0

@@ -1,4 +1,4 @@
-"""What a study trains and measures: a small file, YAML or Python.
+"""What a study trains and measures, as its file says it (`unweave.study.study_file` reads it):
 
     name: sprites
     data: [dsprites, {name: upright, load: dsprites, slice: {orientation: 0}}]
@@ -14,8 +14,6 @@ A Python file says the same with `study = uw.study.Study(name="sprites", …)`.
 
 import dataclasses
 import inspect
-import re
-import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -31,7 +29,7 @@ from unweave.fleet.config import Config
 from unweave.nets.adam import Adam
 from unweave.study.entries import Entry, StudyFileError, check_settings, read_entries, runs_of
 
-__all__ = ["Source", "Study", "StudyFileError", "read"]
+__all__ = ["Source", "Study"]
 
 CHANGES = {
     "slice": "a mapping of factors to the classes that stay",
@@ -41,8 +39,6 @@ CHANGES = {
 """What a data set of a study can go through, in the order in which the file says it."""
 FILES = ("factors", "path", "picture")
 """Options of loading that are files."""
-EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
-"""Numbers that YAML takes for text."""
 
 
 @dataclass(frozen=True)
@@ -241,51 +237,6 @@ class Study:
             if name not in plain:
                 raise StudyFileError(f"a study needs {name}")
         return cls(**plain)
-
-
-def read(path: str | Path) -> Study:
-    """The study in a `.yaml`, `.json` or `.py` file."""
-    path = Path(path)
-    if not path.is_file():
-        raise StudyFileError(f"there is no study file {path}; check the path")
-    if path.suffix == ".py":
-        found = runpy.run_path(str(path)).get("study")
-        if not isinstance(found, Study):
-            raise StudyFileError(f"{path} must set `study` to a uw.study.Study")
-        return found
-    import yaml
-
-    try:
-        plain = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = " ".join(str(error).split())
-        raise StudyFileError(f"{path} is no YAML: {where}") from error
-    if not isinstance(plain, Mapping):
-        return Study.from_dict(plain)
-    said = {"name": path.stem, **_numbers(plain)}
-    return Study.from_dict({**said, "data": _beside(said.get("data"), path.absolute().parent)})
-
-
-def _numbers(said: Any) -> Any:
-    """What a file says, with 3e4 as the number that is meant."""
-    if isinstance(said, Mapping):
-        return {name: _numbers(value) for name, value in said.items()}
-    if isinstance(said, list):
-        return [_numbers(value) for value in said]
-    if isinstance(said, str) and EXPONENT.fullmatch(said):
-        number = float(said)
-        return int(number) if number.is_integer() else number
-    return int(said) if isinstance(said, float) and said.is_integer() else said
-
-
-def _beside(data: Any, folder: Path) -> Any:
-    """Data sets whose files are given from the folder of the study's file."""
-    if isinstance(data, list):
-        return [_beside(one, folder) for one in data]
-    if isinstance(data, Mapping):
-        return {n: _beside(v, folder) if n in ("load", *FILES) else v for n, v in data.items()}
-    there = isinstance(data, str) and (folder / data).exists()
-    return str(folder / data) if there else data
 
 
 def _absolute(path: str | Path) -> str:

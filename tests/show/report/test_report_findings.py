@@ -13,7 +13,8 @@ from unweave.errors import UnweaveError
 from unweave.fitting import choose
 from unweave.show.report import LIMIT
 from unweave.show.report.again import train_code
-from unweave.show.report.findings import Part, _choose, _compare, explained, find
+from unweave.show.report.comparing import _choose, _compare, explained, find
+from unweave.show.report.findings import Part
 from unweave.show.report.page import summary, write
 from unweave.show.report.sources import opened
 from unweave.study.store import Store

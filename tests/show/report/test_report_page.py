@@ -15,7 +15,7 @@ from PIL import Image
 import unweave as uw
 from unweave.cli import main
 from unweave.errors import UnweaveError
-from unweave.show.report import findings
+from unweave.show.report import comparing
 from unweave.show.report import page as making
 from unweave.show.report.pictures import LEVELS, fitted, webp
 
@@ -148,7 +148,7 @@ def test_models_whose_numbers_are_lost_have_a_page_with_images_and_without(fleet
 
 def test_more_models_than_a_page_can_show(fleet, data, tmp_path, monkeypatch):
     monkeypatch.setattr(making, "MOST_SHOWN", 3)
-    monkeypatch.setattr(findings, "MOST_COMPARED", 4)
+    monkeypatch.setattr(comparing, "MOST_COMPARED", 4)
     out = uw.show.report(fleet, tmp_path / "r.html", data, progress=False)
     text = out.read_text()
     assert "6 models, 3 of which are shown, evenly over methods and strengths" in text

@@ -4,13 +4,13 @@ import pytest
 
 from unweave.methods import GENERATORS, METHODS, SECOND_STAGES
 from unweave.metrics import METRICS
-from unweave.show.report import words
+from unweave.show.report import meanings, words
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_is_explained(name):
-    said = words.meaning(name)
-    assert name in words.SAYS
+    said = meanings.meaning(name)
+    assert name in meanings.SAYS
     assert said.says.endswith(("?", "."))
     assert len(said.says) > 30
     assert said.fails == METRICS[name].failure
@@ -40,6 +40,6 @@ def test_names_say_what_differs_and_nothing_else():
 
 
 def test_an_unknown_column_has_no_meaning():
-    assert words.meaning("nobody_knows") is None
-    assert words.meaning("dci.completeness") is None
-    assert words.meaning("sampled.mig").name == "MIG"
+    assert meanings.meaning("nobody_knows") is None
+    assert meanings.meaning("dci.completeness") is None
+    assert meanings.meaning("sampled.mig").name == "MIG"

@@ -68,7 +68,7 @@ def report(
         'report.html'
     """
     from unweave.evaluation.files import check_out
-    from unweave.show.report.findings import find
+    from unweave.show.report.comparing import find
     from unweave.show.report.page import write
     from unweave.show.report.sources import opened
 

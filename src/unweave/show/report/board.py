@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from unweave.show.report.findings import Findings, evenly, settings_of
-from unweave.show.report.sources import ABOUT, DIVERGED
+from unweave.show.report.comparing import evenly
+from unweave.show.report.findings import Findings, settings_of
+from unweave.show.report.saved_runs import DIVERGED
+from unweave.show.report.sources import ABOUT
 from unweave.show.report.words import SYMBOLS, label, method_name
 
 __all__ = ["Column", "columns_of", "digits_of", "record", "shown", "text_of"]

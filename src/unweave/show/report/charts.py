@@ -10,7 +10,7 @@ import pandas as pd
 
 from unweave.show.report.board import Column
 from unweave.show.report.findings import Findings, Part
-from unweave.show.report.sources import DIVERGED
+from unweave.show.report.saved_runs import DIVERGED
 from unweave.show.report.words import method_name
 
 __all__ = ["chart_data"]

@@ -1,6 +1,5 @@
 """What a report is about: the table, models and data of a study, of runs, or of a fleet."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,26 +11,29 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import rebuild, remember
 from unweave.errors import UnweaveError
-from unweave.evaluation.evaluate import column
-from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import BESIDE, CONFIG, CURVE, WEIGHTS
 from unweave.fleet.models import Fleet, Model, load
-from unweave.methods import EVERY
-from unweave.metrics import METRICS
-from unweave.study.columns import SAMPLED
+from unweave.show.report.saved_runs import (
+    BEST,
+    DIVERGED,
+    TRAINED,
+    config_of,
+    fate,
+    folders_of,
+    last_losses,
+    order,
+    scores_of,
+)
+from unweave.show.report.words import data_names
 from unweave.study.results import load as load_study
 from unweave.study.results import table_of
 from unweave.study.store import STUDY
 
 __all__ = ["Given", "opened"]
 
-RUNS, BEST = "runs", "best"
-DIVERGED, TRAINED = "diverged", "trained"
-"""States of models in the table."""
 ABOUT = ("run", "data", "method", "strength", "seed", "steps", "state")
 """Columns of a study table that are neither settings nor numbers."""
-FEW = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,13 +161,13 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
 
 
 def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
-    where = _folders(folder)
+    where = folders_of(folder)
     rows, trouble, configs = [], [], {}
     for run, place in where.items():
         try:
-            config = _config(place)
-            state, losses = _fate(place)
-            scores, errors = _scores(place, origin_text(config["data"]))
+            config = config_of(place)
+            state, losses = fate(place)
+            scores, errors = scores_of(place, origin_text(config["data"]))
             rows.append((run, state, config, {**losses, **scores}))
             configs[run] = config
             trouble += [(run, state, error) for error in errors]
@@ -180,7 +182,7 @@ def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
             trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
     if not rows:
         raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
-    rows.sort(key=lambda row: _order(row[2]))
+    rows.sort(key=lambda row: order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
     return Given(
         title or folder.resolve().name,
@@ -217,7 +219,7 @@ def _of_fleet(
             run,
             DIVERGED if fleet.diverged_at[places[run]] >= 0 else TRAINED,
             config,
-            {**_last(curves.get(run)), **measured.get(run, {})},
+            {**last_losses(curves.get(run)), **measured.get(run, {})},
         )
         for run, config in configs.items()
     ]
@@ -233,118 +235,10 @@ def _of_fleet(
     )
 
 
-def _folders(folder: Path) -> dict[str, Path]:
-    """The folder of every run."""
-    if (folder / CONFIG).is_file():
-        return {folder.resolve().name: folder}
-    if not folder.is_dir():
-        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
-    for place in (folder, folder / RUNS):
-        # Names with a dot are runs that are being written.
-        found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
-        runs = {path.name: path for path in found if path != folder / BEST}
-        if runs:
-            return runs
-    raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    """The settings of a run, all of them: what its file does not say is as it always is."""
-    plain = json.loads((folder / CONFIG).read_text())
-    if any(not isinstance(step, list) or len(step) < 2 for step in plain.get("data", [])):
-        raise ValueError(f"{CONFIG} does not say how the data were made")
-    method = plain["method"]
-    known = method["name"] in EVERY
-    # Of a method of one's own nothing is known but what the file says.
-    whole = Config.from_dict(plain if known else {**plain, "method": {"name": "vae"}}).to_dict()
-    return whole if known else {**whole, "method": dict(method)}
-
-
-def _order(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """By data, method, its settings and seed; numbers by their size."""
-    numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
-    return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
-
-
-def _fate(folder: Path) -> tuple[str, dict[str, float]]:
-    """Whether a saved model diverged, and its last losses."""
-    import safetensors
-
-    try:
-        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-            lost = int(file.metadata()["diverged_at"]) >= 0
-    except safetensors.SafetensorError as error:
-        raise UnweaveError(f"{WEIGHTS} is damaged ({error})") from error
-    return DIVERGED if lost else TRAINED, _last(pd.read_parquet(folder / CURVE))
-
-
-def _last(curve: pd.DataFrame | None) -> dict[str, float]:
-    """The last losses of a curve, as far as they are finite."""
-    if curve is None or curve.empty:
-        return {}
-    last = curve[[name for name in curve if not BESIDE.fullmatch(name)]].iloc[-1]
-    return {str(n): float(v) for n, v in last.items() if pd.notna(v) and abs(v) != float("inf")}
-
-
-def _scores(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
-    """The scores beside a run by their columns, of its own data, and why others are missing."""
-    scores: dict[str, float] = {}
-    errors = []
-    of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
-    for key, outcome in kept(folder).items():
-        if key.metric in METRICS and key.protocol == PROTOCOL and key.data == origin:
-            before = of_smallest_seed.get((key.metric, key.codes))
-            if before is None or key.seed < before[0].seed:
-                of_smallest_seed[key.metric, key.codes] = (key, outcome)
-    for key, outcome in of_smallest_seed.values():
-        start = SAMPLED if key.codes == "sampled" else ""
-        for part, score in outcome.scores.items():
-            scores[start + column(METRICS[key.metric], part)] = score
-        if outcome.error:
-            errors.append(f"no {start}{key.metric}: {outcome.error}")
-    return scores, errors
-
-
 def _best(folder: Path, configs: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The run that lies in `best` beside the runs."""
     try:
-        chosen = _config(folder / BEST)
+        chosen = config_of(folder / BEST)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError):
         return None
     return next((run for run, config in configs.items() if config == chosen), None)
-
-
-def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """A name for every data set, by its origin as text; no two have the same.
-
-    Example:
-        >>> sliced = [["load", "dsprites", {}], ["slice", {"scale": 5, "posX": [0, 8]}]]
-        >>> list(data_names([sliced, [["load", "dsprites", {}]]]).values())
-        ['dsprites (scale 5, posX 0 8)', 'dsprites']
-    """
-    names: dict[str, str] = {}
-    for origin in origins:
-        text = origin_text(origin)
-        if text not in names:
-            name = _data_name(origin)
-            same = sum(other.split(" no. ")[0] == name for other in names.values())
-            names[text] = f"{name} no. {same + 1}" if same else name
-    return names
-
-
-def _data_name(origin: Sequence[Any]) -> str:
-    if not origin:
-        return "unknown data"
-    words = []
-    for step, *arguments in origin[1:]:
-        choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-        said = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
-        words.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(said))
-    name = str(origin[0][1] or "your own images")
-    return f"{name} ({'; '.join(words)})" if words else name
-
-
-def _values(value: Any) -> str:
-    if not isinstance(value, list | tuple):
-        return str(value)
-    return " ".join(map(str, value)) if len(value) <= FEW else f"{len(value)} values"

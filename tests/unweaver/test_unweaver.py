@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.nets.likelihoods import LIKELIHOODS
-from unweave.unweaver import InputError
+from unweave.unweaver.rows import InputError
 
 QUICK = {"steps": 2, "seeds": 1, "strengths": 1.0, "batch": 8, "latents": 4}
 

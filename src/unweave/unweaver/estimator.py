@@ -1,10 +1,7 @@
 """An estimator with scikit-learn's manners: images or rows of features in, codes out."""
 
-import json
-import math
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,101 +9,39 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unweave.data.arrays import as_store
-from unweave.data.cache import write_errors
 from unweave.data.dataset import Dataset
 from unweave.data.stores import Floats
 from unweave.encoding import MEAN, Member, check_member
-from unweave.errors import DataError, UnknownNameError
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
 from unweave.fleet.device import chosen_device
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
-from unweave.methods import METHODS, Method
+from unweave.methods import Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.nets.adam import Adam
 from unweave.select.ensembles import aligned_posteriors
 from unweave.select.latents import INFORMATIVE_KL, ROWS, drawn_rows, kl_in_use
 from unweave.streams import Stream
+from unweave.unweaver.choices import architecture_for, method_with, seeds_from
+from unweave.unweaver.rows import (
+    Features,
+    Images,
+    InputError,
+    flattened,
+    kind_of,
+    rows_from,
+    size_text,
+)
+from unweave.unweaver.saving import damage, read_note, read_ranking, write
 
-__all__ = ["InputError", "Unweaver"]
+__all__ = ["Unweaver"]
 
-CONVOLVED = (32, 64, 128)
-LARGEST_SMALL, LARGEST_DENSE = 256, 128 * 128 * 3
-"""Numbers in a row for which `small_mlp` does, and for which `mlp` can: 1,200 weights for each."""
 ROWS_AT_ONCE = 4_096
-NOTE, RANKING = "unweaver.json", "ranking.parquet"
-
-
-class InputError(DataError, ValueError):
-    """Values or parameters that an `Unweaver` cannot take."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """Rows that are images.
-
-    Args:
-        shape: Height, width and channels.
-        layout: What one image of the user's looks like: `(H, W)`, `(H, W, C)` or `(H * W * C,)`.
-        top: The whole number that stands for white: 255, or 1 where all are 0 or 1.
-    """
-
-    shape: tuple[int, int, int]
-    layout: tuple[int, ...]
-    top: int
-
-    def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """Bytes or float32 in [0, 1], `[n, H, W, C]`."""
-        low, high = rows.min(), rows.max()
-        top = 1 if rows.dtype.kind in "fb" else self.top
-        if low < 0 or high > top:
-            raise InputError(
-                f"images are bytes or floats in [0, 1], but X has values from {low:g} to {high:g}"
-                "; scale them, or leave out shape where X has features"
-            )
-        if rows.dtype.kind == "f":
-            values: np.ndarray = rows.astype(np.float32, copy=False)
-        elif top == 1:
-            values = rows.astype(np.uint8) * np.uint8(255)
-        else:
-            values = rows.astype(np.uint8, copy=False)
-        return values.reshape(len(rows), *self.shape)
-
-    def restored(self, images: np.ndarray) -> np.ndarray:
-        """Images as the user laid them out."""
-        return images.reshape(len(images), *self.layout)
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """Rows of any real numbers, scaled to [0, 1], which networks see as images `1 × p × 1`.
-
-    Args:
-        low: The smallest value of each feature, `[p]`.
-        span: How far the largest is from it, `[p]`; 1 where all are the same.
-    """
-
-    low: np.ndarray
-    span: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Height, width and channels."""
-        return 1, len(self.low), 1
-
-    def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """Scaled features, float32 `[n, 1, p, 1]`; new ones may lie outside [0, 1]."""
-        scaled = (rows - self.low) / self.span
-        return scaled.astype(np.float32).reshape(len(rows), *self.shape)
-
-    def restored(self, images: np.ndarray) -> np.ndarray:
-        """Features on their own scale, `[n, p]`."""
-        return images.reshape(len(images), -1) * self.span + self.low
 
 
 # scikit-learn has no types, so its classes count as Any.
@@ -198,7 +133,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - every estimator takes y
         """Train the fleet and choose a model; y is not looked at."""
         rows, shape = self._rows(X, fitting=True)
-        self.rows_: Images | Features = self._kind(rows, shape, X)
+        self.rows_: Images | Features = kind_of(rows, shape, self.shape, X)
         pixels = self.rows_.pixels(rows)
         images = isinstance(self.rows_, Images)
         store = as_store(pixels) if pixels.dtype == np.uint8 else Floats(pixels)
@@ -207,8 +142,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"steps must be at least 1, but got {self.steps}")
         self.fit_ = fit_fleet(
             data,
-            self._method(),
-            seeds=self._seeds(),
+            method_with(self.method, self.strengths),
+            seeds=seeds_from(self._num_seeds(), self.random_state),
             steps=self.steps,
             minutes=self.minutes,
             device=self._device(),
@@ -216,7 +151,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             fewest=2,
             batch=self.batch,
             latents=self.latents,
-            architecture=self.architecture or _architecture(self.rows_.shape),
+            architecture=self.architecture or architecture_for(self.rows_.shape),
             likelihood=self.likelihood or ("bernoulli" if images else "narrow_gaussian"),
             optimiser=Adam(lr=self.learning_rate),
         )
@@ -290,16 +225,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         folder = Path(folder)
-        if folder.exists():
-            raise InputError(f"{folder} is already there; choose another folder")
-        with write_errors(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as t:
-                whole = self.model_.save(Path(t) / folder.name)
-                self.ranking_.to_parquet(whole / RANKING, index=False)
-                text = json.dumps(self._note(), indent=1, default=_plain)
-                (whole / NOTE).write_text(text + "\n")
-                whole.rename(folder)
+        write(folder, self.model_, self.ranking_, self._note())
         return folder
 
     @classmethod
@@ -312,15 +238,10 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         folder = Path(folder)
         model = load_model(folder, method=method)
-        known = METHODS if method is None else {**METHODS, method.name: method}
-        try:
-            note = json.loads((folder / NOTE).read_text())
-            parameters = note["parameters"]
-            if isinstance(parameters["method"], dict):
-                name = parameters["method"].pop("name")
-                parameters["method"] = known[name](**parameters["method"])
-            fitted = cls(**parameters)
-            fitted.rows_ = _rows_from(note["rows"])
+        with damage(folder):
+            note = read_note(folder, method)
+            fitted = cls(**note["parameters"])
+            fitted.rows_ = rows_from(note["rows"])
             fitted.kl_ = np.array(note["kl"])
             fitted._centre = np.array(note["centre"], np.float32)
             agreement = note.get("agreement")
@@ -328,16 +249,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             fitted.n_features_in_ = note["n_features_in"]
             if note["feature_names_in"] is not None:
                 fitted.feature_names_in_ = np.array(note["feature_names_in"], dtype=object)
-            fitted.ranking_ = pd.read_parquet(folder / RANKING)
-        except FileNotFoundError as error:
-            missing = Path(error.filename).name
-            raise InputError(
-                f"{folder} holds a model, but no Unweaver: {missing} is missing; take uw.load"
-            ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model"
-            ) from error
+            fitted.ranking_ = read_ranking(folder)
         fitted.model_ = model
         return fitted
 
@@ -375,72 +287,18 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows, shape = self._rows(X, fitting=False)
         if shape not in (None, self.rows_.shape):
             raise InputError(
-                f"this model takes images {_size(self.rows_.shape)}, not {_size(shape)}"
+                f"this model takes images {size_text(self.rows_.shape)}, not {size_text(shape)}"
             )
         return self.rows_.pixels(rows)
 
     def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:
         """X as rows `[n, p]` that scikit-learn has checked; the shape of images, if it has one."""
-        shape = None
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        if len(X.shape) > 2:
-            X = np.asarray(X)
-            height, width, channels, *more = (*X.shape[1:], 1)[: max(3, X.ndim - 1)]
-            if more or channels not in (1, 3):
-                raise InputError(
-                    f"images are [n, H, W] or [n, H, W, C] with 1 or 3 channels, but X has the "
-                    f"shape {list(X.shape)}; reshape it"
-                )
-            shape = height, width, channels
-            X = X.reshape(len(X), math.prod(shape))
+        X, shape = flattened(X)
         fewest = 2 if fitting else 1
         return validate_data(self, X, reset=fitting, ensure_min_samples=fewest), shape
 
-    def _kind(
-        self, rows: np.ndarray, shape: tuple[int, int, int] | None, X: Any
-    ) -> Images | Features:
-        """What the rows of training are."""
-        asked = None if self.shape is None else (*self.shape, 1)[: max(3, len(self.shape))]
-        if asked is not None and (len(asked) != 3 or math.prod(asked) != rows.shape[1]):
-            raise InputError(
-                f"images of shape {_size(asked)} have {math.prod(asked):,} numbers, but rows of X "
-                f"have {rows.shape[1]:,}; give the shape of these"
-            )
-        if shape is not None and asked not in (None, shape):
-            raise InputError(f"X has images {_size(shape)}, but shape says {_size(asked)}")
-        shape = shape or asked
-        if shape is None:
-            low, high = (np.asarray(v, np.float64) for v in (rows.min(0), rows.max(0)))
-            return Features(low, np.where(high > low, high - low, 1.0))
-        whole = rows.dtype.kind in "iu"
-        binary = whole and rows.max() == 1 and rows.min() == 0
-        return Images(shape, tuple(np.shape(X)[1:]), 1 if binary else 255)
-
-    def _method(self) -> Method | None:
-        """The method with its strengths; None for what `uw.fit` does by default."""
-        if isinstance(self.method, Method):
-            if self.strengths is not None:
-                raise InputError(
-                    f"{self.method} has its own strengths; give its name, or leave strengths out"
-                )
-            return self.method
-        name = str(self.method).replace("-", "_").lower()
-        if name not in METHODS:
-            raise UnknownNameError("method", str(self.method), METHODS)
-        kind = METHODS[name]
-        if self.strengths is None:
-            return None if name == "beta_vae" else kind()
-        if not kind.stackable():
-            raise InputError(f"{self.method} has no strength; leave strengths out")
-        return kind(**{kind.stackable()[0]: np.atleast_1d(self.strengths).tolist()})
-
-    def _seeds(self) -> list[int]:
-        count = SEEDS[self._device().type] if self.seeds is None else self.seeds
-        if count < 1:
-            raise InputError(f"seeds must be at least 1, but got {count}")
-        if self.random_state is None:
-            return list(range(count))
-        return check_random_state(self.random_state).randint(2**31 - 1, size=count).tolist()
+    def _num_seeds(self) -> int:
+        return SEEDS[self._device().type] if self.seeds is None else self.seeds
 
     def _device(self) -> torch.device:
         return chosen_device(self.device)
@@ -469,36 +327,3 @@ def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Some thousand rows at a time, and where they begin."""
     for start in range(0, len(pixels), ROWS_AT_ONCE):
         yield start, pixels[start : start + ROWS_AT_ONCE]
-
-
-def _architecture(shape: tuple[int, int, int]) -> str:
-    height, width, _ = shape
-    if height == width and height in CONVOLVED:
-        return "conv"
-    if math.prod(shape) > LARGEST_DENSE and height == 1:
-        raise InputError(
-            f"rows of {math.prod(shape):,} numbers are too long for dense layers, which take "
-            f"{LARGEST_DENSE:,}; leave some out, or reduce them first"
-        )
-    if math.prod(shape) > LARGEST_DENSE:
-        raise InputError(
-            f"images {_size(shape)} are too large for dense layers; make them squares of "
-            "32, 64 or 128 pixels"
-        )
-    return "small_mlp" if math.prod(shape) <= LARGEST_SMALL else "mlp"
-
-
-def _size(shape: Sequence[int] | None) -> str:
-    return " × ".join(map(str, shape or ()))
-
-
-def _rows_from(plain: Mapping[str, Any]) -> Images | Features:
-    if "low" in plain:
-        return Features(np.array(plain["low"]), np.array(plain["span"]))
-    height, width, channels = plain["shape"]
-    return Images((height, width, channels), tuple(plain["layout"]), int(plain["top"]))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's arrays and numbers as Python's; anything else by its name."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from unweave.errors import UnweaveError
-from unweave.study.ledger import Ledger, Worker
+from unweave.study.ledger import Ledger
+from unweave.study.workers import Worker
 
 __all__ = ["CALLS", "Answer", "FarLedger", "Mailbox", "Request", "answer"]
 

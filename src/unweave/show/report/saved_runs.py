@@ -1,0 +1,94 @@
+"""What the folders of runs say: settings, last losses and scores of each."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import safetensors
+
+from unweave.errors import UnweaveError
+from unweave.evaluation.evaluate import column
+from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.fleet.config import Config
+from unweave.fleet.model_files import BESIDE, CONFIG, CURVE, WEIGHTS
+from unweave.methods import EVERY
+from unweave.metrics import METRICS
+from unweave.study.columns import SAMPLED
+
+__all__ = ["config_of", "fate", "folders_of", "last_losses", "order", "scores_of"]
+
+RUNS, BEST = "runs", "best"
+DIVERGED, TRAINED = "diverged", "trained"
+"""States of models in the table."""
+
+
+def folders_of(folder: Path) -> dict[str, Path]:
+    """The folder of every run."""
+    if (folder / CONFIG).is_file():
+        return {folder.resolve().name: folder}
+    if not folder.is_dir():
+        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
+    for place in (folder, folder / RUNS):
+        # Names with a dot are runs that are being written.
+        found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
+        runs = {path.name: path for path in found if path != folder / BEST}
+        if runs:
+            return runs
+    raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The settings of a run, all of them: what its file does not say is as it always is."""
+    plain = json.loads((folder / CONFIG).read_text())
+    if any(not isinstance(step, list) or len(step) < 2 for step in plain.get("data", [])):
+        raise ValueError(f"{CONFIG} does not say how the data were made")
+    method = plain["method"]
+    known = method["name"] in EVERY
+    # Of a method of one's own nothing is known but what the file says.
+    whole = Config.from_dict(plain if known else {**plain, "method": {"name": "vae"}}).to_dict()
+    return whole if known else {**whole, "method": dict(method)}
+
+
+def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By data, method, its settings and seed; numbers by their size."""
+    numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
+    return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
+
+
+def fate(folder: Path) -> tuple[str, dict[str, float]]:
+    """Whether a saved model diverged, and its last losses."""
+    try:
+        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
+            lost = int(file.metadata()["diverged_at"]) >= 0
+    except safetensors.SafetensorError as error:
+        raise UnweaveError(f"{WEIGHTS} is damaged ({error})") from error
+    return DIVERGED if lost else TRAINED, last_losses(pd.read_parquet(folder / CURVE))
+
+
+def scores_of(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
+    """The scores beside a run by their columns, of its own data, and why others are missing."""
+    scores: dict[str, float] = {}
+    errors = []
+    of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
+    for key, outcome in kept(folder).items():
+        if key.metric in METRICS and key.protocol == PROTOCOL and key.data == origin:
+            before = of_smallest_seed.get((key.metric, key.codes))
+            if before is None or key.seed < before[0].seed:
+                of_smallest_seed[key.metric, key.codes] = (key, outcome)
+    for key, outcome in of_smallest_seed.values():
+        start = SAMPLED if key.codes == "sampled" else ""
+        for part, score in outcome.scores.items():
+            scores[start + column(METRICS[key.metric], part)] = score
+        if outcome.error:
+            errors.append(f"no {start}{key.metric}: {outcome.error}")
+    return scores, errors
+
+
+def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
+    """The last losses of a curve, as far as they are finite."""
+    if curve is None or curve.empty:
+        return {}
+    last = curve[[name for name in curve if not BESIDE.fullmatch(name)]].iloc[-1]
+    return {str(n): float(v) for n, v in last.items() if pd.notna(v) and abs(v) != float("inf")}

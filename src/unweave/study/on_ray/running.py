@@ -1,0 +1,59 @@
+"""Running a study on Ray: connect, let a crew work until nothing is left, write the results."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from unweave.fleet.interruption import interruptible
+from unweave.study.on_ray.cluster import connected
+from unweave.study.on_ray.crew import Crew
+from unweave.study.on_ray.hand import Job
+from unweave.study.remote import RemoteStore
+from unweave.study.repair import tidy
+from unweave.study.results import Results
+from unweave.study.store import Store
+from unweave.study.watch import StudyWatch
+
+__all__ = ["run_on_ray"]
+
+
+def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -> None:
+    """Work on a study with all of a Ray cluster until nothing is left.
+
+    Args:
+        store: The study, prepared.
+        on: `"ray"`, one of its own; `"auto"`, `"host:port"` or `"ray://host:port"`, one that runs.
+        progress: Whether to show how far it is.
+        options: Of `Work`: device, fleet_size, scorers, checkpoint_every.
+    """
+    with connected(on), _token(store) as token, StudyWatch(store.ledger, progress) as watch:
+        folder = store.url if isinstance(store, RemoteStore) else str(store.folder.absolute())
+        crew = Crew(store, Job(folder, token, {**options, "device": _kind(options["device"])}))
+        try:
+            with interruptible() as stopped:
+                while crew.at_work(stopped()):
+                    watch.show(crew.waiting)
+        finally:
+            crew.disband()
+            if not store.ledger.workers():
+                tidy(store)
+            Results(store).write()
+            store.hand_in_ledger()
+
+
+def _kind(device: str | torch.device | None) -> str | None:
+    return None if device is None else torch.device(device).type
+
+
+@contextmanager
+def _token(store: Store) -> Iterator[str]:
+    """A file in the study's folder by which workers see that it is the same folder."""
+    token = f".ray-{uuid.uuid4().hex}"
+    store.leave(token)
+    try:
+        yield token
+    finally:
+        store.take_back(token)

@@ -1,0 +1,109 @@
+"""What the folder of a run says: whether it is trained, its numbers, what is yet to measure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import safetensors
+
+from unweave.evaluation.choice import choose
+from unweave.evaluation.evaluate import column
+from unweave.evaluation.kept import Key, Outcome, kept, origin_text
+from unweave.fleet.config import Config
+from unweave.fleet.model_files import BESIDE, CURVE, WEIGHTS
+from unweave.metrics import Metric
+from unweave.study.columns import SAMPLED
+from unweave.study.study import Study
+
+__all__ = ["Found", "Wanted", "look", "wanted_by"]
+
+SEED = 0
+"""Of the metrics, as in the large study."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A metric that a study wants, of mean or of sampled codes."""
+
+    metric: Metric
+    sampled: bool
+
+    def key(self, config: Config) -> Key:
+        """Under which its outcome is kept beside a run."""
+        codes: Any = "sampled" if self.sampled else "mean"
+        return Key(self.metric.name, codes, SEED, origin_text(config.data))
+
+    def columns(self, outcome: Outcome) -> dict[str, float]:
+        """Its numbers by the names of their columns."""
+        start = SAMPLED if self.sampled else ""
+        return {start + column(self.metric, p): s for p, s in outcome.scores.items()}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the folder of a run says.
+
+    Args:
+        state: What has become of it, as in the ledger.
+        results: Its last losses, and the scores that are kept.
+        error: Why some metrics could not score it.
+        missing: What is still to be measured.
+    """
+
+    state: str
+    results: dict[str, float]
+    error: str | None
+    missing: Sequence[Wanted]
+
+
+def wanted_by(study: Study) -> list[Wanted]:
+    """What a study measures; what is of posteriors anyway is not measured of samples too."""
+    mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
+    sampled = choose(study.sampled) if study.sampled else []
+    return mean + [Wanted(metric, True) for metric in sampled if not metric.of_posteriors]
+
+
+def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
+    """What has become of a run.
+
+    Args:
+        folder: Its folder, which need not be there.
+        config: Its settings.
+        wanted: What its study measures.
+    """
+    if not folder.exists():
+        return Found("planned", {}, None, wanted)
+    outcomes = kept(folder)
+    results, errors, missing = _last_losses(folder / CURVE), [], []
+    for one in wanted:
+        outcome = outcomes.get(one.key(config))
+        if outcome is None:
+            missing.append(one)
+            continue
+        results |= one.columns(outcome)
+        if outcome.error:
+            errors.append(f"no {one.metric.name}: {outcome.error}")
+    state = "trained" if missing else "scored"
+    said = "; ".join(dict.fromkeys(errors)) or None
+    return Found("diverged" if _diverged(folder) else state, results, said, missing)
+
+
+def _last_losses(path: Path) -> dict[str, float]:
+    """The last row of a run's curve, without its run, its step and what is of single latents."""
+    table = pq.read_table(path)
+    if not table.num_rows:
+        return {}
+    last = table.slice(table.num_rows - 1).to_pylist()[0]
+    return {n: float(v) for n, v in last.items() if not BESIDE.fullmatch(n) and _finite(v)}
+
+
+def _finite(value: Any) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _diverged(folder: Path) -> bool:
+    with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
+        return int(file.metadata()["diverged_at"]) >= 0
