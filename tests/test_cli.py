@@ -22,7 +22,7 @@ from unweave.data import DATASETS
 COMMANDS = [
     *(f"data {word}" for word in ("list", "prepare", "show", "export")),
     *("fit", "train", "evaluate", "score", "show", "encode", "export", "report", "explore"),
-    *("manipulate", "reproduce"),
+    *("manipulate", "reproduce", "completion"),
     *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
     *("theory vi-bias", "theory d-separation", "theory impossibility", "theory pca-alignment"),
 ]

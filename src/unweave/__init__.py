@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from unweave.onnx_export import export_onnx
     from unweave.unweaver.estimator import Unweaver
 
-__version__ = "0.1.0.dev0"
+    __version__: str
+
 __all__ = [
     "Adam",
     "Fleet",
@@ -61,8 +62,20 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _installed_version()
     if name in _ROOMS:
         return import_module(f"unweave.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _installed_version() -> str:
+    """What was installed; a folder of source code alone does not know which version it is."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("unweave")
+    except PackageNotFoundError:
+        return "0+unknown"

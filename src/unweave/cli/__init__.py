@@ -6,15 +6,23 @@
 import os
 import sys
 
+import unweave
 from unweave.cli.apps import app
-from unweave.cli.commands import data, models, papers, pictures, studies  # noqa: F401  joined
+from unweave.cli.commands import (  # noqa: F401  joined
+    data,
+    models,
+    papers,
+    pictures,
+    shell,
+    studies,
+)
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 
 __all__ = ["main"]
 
 DESCRIPTION = """Fleets of disentangling generative models: train, score, select, show.
 
-Start with: unweave fit ./images, or unweave data list"""
+Start with: unweave fit ./images, or unweave data list. Which version: unweave --version"""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -30,6 +38,8 @@ def main(args: list[str] | None = None) -> None:
             from unweave.cli.train import run
 
             run(words[1:])
+        elif words == ["--version"]:
+            print(f"unweave {unweave.__version__}")
         else:
             app.cli(prog="unweave", description=DESCRIPTION, args=words)
         sys.stdout.flush()
