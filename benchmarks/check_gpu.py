@@ -25,6 +25,10 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.networks import networks_of
 from unweave.fleet.player import Player
+from unweave.manipulate import manipulate, with_noise
+from unweave.manipulate.exemplars import joined
+from unweave.manipulate.training import OPTIMISER as ADAM
+from unweave.manipulate.training import Training
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import bernoulli as bernoulli_loss
 from unweave.nets.network import Network
@@ -175,6 +179,40 @@ def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
     return results
 
 
+def manipulations_are_replayed() -> dict[str, float]:
+    """Learning what to change: steps replayed from a graph against steps taken one by one.
+
+    Then what was learned, and noise of the same size, as images in a recorded step of training.
+    """
+    data = small_data().slice(posY=range(0, 32, 4))
+    quick: dict[str, Any] = {"steps": 1, "batch": 8, "progress": False}
+    pair = [uw.train(uw.methods.BetaVAE(), data, seeds=[k], **quick)[0] for k in range(2)]
+    settings = {"epsilon": 0.1, "batch": 8, "draws": 2, "held_out": 20, "seed": 1}
+    games = [Training(joined(pair, data).to("cuda"), 1, data, settings, ADAM) for _ in range(2)]
+    for _ in range(STEPS):
+        games[0]._step()
+    taken = 0
+    while taken < STEPS:
+        taken += games[1].advance(STEPS - taken)
+    one, other = (game.tensors() for game in games)
+    parted = max(float((one[name] - other[name]).abs().max()) for name in one)
+    m = manipulate(data, pair[0], pair[1], 0.1, 3, batch=8, held_out=20, progress=False)
+    results = {"manipulation, replayed against one by one": parted}
+    for changed in (with_noise(data, 0.1), m.modified(data)):
+        engine = Engine([Config(method=uw.methods.VAE(), batch=8)], changed, "cuda")
+        engine.advance(STEPS)
+        assert torch.isfinite(engine.fetch()).all()
+        near = changed.to("cuda")
+        indices = near.draw_indices(64, Stream(torch.tensor(0, device="cuda"), "draw"))
+        there, here = (
+            near.inputs(indices).cpu(),
+            torch.as_tensor(changed.images(indices.cpu().numpy())),
+        )
+        worst = float((there.double() - here.double()).abs().max())
+        results[f"{changed.name} images, largest difference in grey levels"] = worst
+    return results
+
+
 def weighted_draws() -> dict[str, float]:
     """Restricted and correlated data: the same draws, and a captured step trains on them."""
     data = small_data().leave_out(shape=1, posX=[0, 1]).correlate("posX", "scale", 0.5)
@@ -213,6 +251,7 @@ def main() -> None:
         lambda: fleet_equals_alone("float32", args.methods),
         lambda: fleet_equals_alone("bf16", args.methods),
         lambda: gpu_equals_cpu(args.methods),
+        manipulations_are_replayed,
         weighted_draws,
         divergence_is_contained,
     ):

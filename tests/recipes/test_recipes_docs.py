@@ -1,19 +1,25 @@
 """The page on recipes says what the code says."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from unweave.recipes import PAPERS, RECIPES, SCALES
+from unweave.recipes import PAPERS, RECIPES, SCALES, find
 from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.recipes.running import study_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
 LIST = PAGE.partition("## All recipes")[2]
 
 
+def section_of(paper):
+    return LIST.partition(f"### {paper}\n")[2].partition("\n### ")[0]
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_list_is_that_of_the_code(paper):
-    section = LIST.partition(f"### {paper}\n")[2].partition("\n### ")[0]
+    section = section_of(paper)
     assert section.strip().splitlines()[0] == PAPERS[paper]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [
@@ -32,3 +38,16 @@ def test_the_scales_are_those_of_the_code(scale):
     }
     models = len(keys["data"]) * 6 * strengths.pop() * keys["seeds"]
     assert f"{models:,} models of {keys['steps']:,} steps" in row
+
+
+def test_models_of_each_study_are_counted():
+    counted = set()
+    for paper in PAPERS:
+        table = section_of(paper).partition("| study | recipes |")[2].partition("\n\n")[0]
+        for row in table.splitlines()[2:]:
+            _, _, recipes, *counts, _ = row.split("|")
+            for slug in re.findall(r"`([a-z0-9-]+)`", recipes):
+                studies = [study_of(find(f"{paper}/{slug}"), scale) for scale in SCALES]
+                assert [int(count) for count in counts] == [len(s.runs()) for s in studies], row
+                counted.add(slug)
+    assert {"table-1", "figure-5b", "beyond", "figures-21-31", "figures-37-40"} <= counted

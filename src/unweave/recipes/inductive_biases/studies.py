@@ -46,9 +46,9 @@ SCALES: dict[str, dict[str, Any]] = {
         "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
     },
     # Minutes of an H200. Rooms, since Shapes3D is where the paper's effect is clear. 10 restarts ×
-    # 25,000 steps × 80 µs = 20 s. A step of m moves 6 decoders thrice with 5 draws in float32,
-    # about 10 ms: 6,000 of them are a minute; at three times the published rate they go as far as
-    # 18,000. 3 kinds of images × 3 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are
+    # 25,000 steps × 80 µs = 20 s. A step of m moves 6 decoders thrice with 5 draws, about 10 ms in
+    # tf32: 6,000 of them are a minute; at three times the published rate they go as far as 18,000.
+    # 3 kinds of images × 3 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are
     # 162 s, and half as much again in fleets of 3. 54 models are scored meanwhile by the cores.
     "hour": {
         "bases": {"rooms3d": {}},
@@ -215,6 +215,7 @@ def _change(
         out=file,
         held_out=held,
         optimiser=replace(OPTIMISER, lr=learning["lr"]),
+        precision="tf32",
         overwrite=True,
     )
     return best, worst
