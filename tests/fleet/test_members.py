@@ -17,7 +17,7 @@ from unweave.fleet.engine import Engine
 from unweave.fleet.join import join
 from unweave.fleet.size import room
 from unweave.methods import EnsembleMember, VAEEnsemble
-from unweave.methods.base import member_seeds
+from unweave.methods.members import member_seeds
 from unweave.onnx_export import export_onnx
 from unweave.select.dto import NORMS, distance_to_orthogonality, dto_pairs
 from unweave.select.latents import Latents, kl_in_use

@@ -6,7 +6,7 @@ import torch
 
 from unweave.fleet.player import Player
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
-from unweave.methods.base import Posterior
+from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam, Moments
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.network import Network

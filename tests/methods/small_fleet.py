@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unweave.methods import Batch, Nets
-from unweave.methods.base import member_seeds
+from unweave.methods.members import member_seeds
 from unweave.nets.contrast import Contrast
 from unweave.nets.layers import Linear, Maps, Offsets, Reshape
 from unweave.nets.likelihoods import LIKELIHOODS

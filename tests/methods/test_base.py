@@ -30,7 +30,7 @@ from unweave.methods import (
     SlowVAE,
     VAEEnsemble,
 )
-from unweave.methods.base import for_members, member_seeds
+from unweave.methods.members import for_members, member_seeds
 from unweave.nets.likelihoods import bernoulli, gaussian
 
 

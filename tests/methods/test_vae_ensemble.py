@@ -34,7 +34,7 @@ from unweave.methods import (
     Nets,
     VAEEnsemble,
 )
-from unweave.methods.base import member_seeds
+from unweave.methods.members import member_seeds
 from unweave.nets.layers import Maps
 from unweave.nets.likelihoods import gaussian
 from unweave.nets.network import Network

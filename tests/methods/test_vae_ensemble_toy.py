@@ -16,7 +16,7 @@ from small_fleet import random
 from torch import Tensor
 
 from unweave.methods import VAE, Batch, Nets, VAEEnsemble
-from unweave.methods.base import member_seeds
+from unweave.methods.members import member_seeds
 from unweave.nets.layers import Linear, Maps, Reshape
 from unweave.nets.likelihoods import bernoulli, gaussian
 from unweave.nets.network import Network

@@ -14,7 +14,7 @@ from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
 from unweave.methods import MSVAE
-from unweave.methods.base import Batch
+from unweave.methods.batch import Batch
 from unweave.methods.first_stage import noise_of_images
 from unweave.nets.adam import Adam
 from unweave.streams import Stream

@@ -29,7 +29,9 @@ from unweave.fleet.networks import BELOW, applied, nets_of, networks_of
 from unweave.fleet.player import Player
 from unweave.fleet.tally import add_up, stop_lost
 from unweave.methods import Method
-from unweave.methods.base import FIRST, MODEL, Batch, Losses, member_seeds
+from unweave.methods.base import FIRST, MODEL, Losses
+from unweave.methods.batch import Batch
+from unweave.methods.members import member_seeds
 from unweave.nets.adam import Adam, Moments
 from unweave.streams import Stream
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 
 from unweave.fleet.config import Config
-from unweave.methods.base import FIRST, member_seeds
+from unweave.methods.base import FIRST
+from unweave.methods.members import member_seeds
 
 __all__ = ["first_of", "members_of"]
 

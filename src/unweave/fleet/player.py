@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from torch import Tensor
 
-from unweave.methods.base import for_members
+from unweave.methods.members import for_members
 from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.network import Network
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from unweave.fleet.player import Player
-from unweave.methods.base import Posterior
+from unweave.methods.posterior import Posterior
 from unweave.streams import Stream
 
 __all__ = ["DECODER", "DECODER_BATCHES", "LOSSES", "MANIPULATION", "Contest"]

@@ -31,7 +31,8 @@ from unweave.manipulate.exemplars import joined, name_of
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
-from unweave.methods.base import MODEL, Posterior
+from unweave.methods.base import MODEL
+from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam, Moments
 from unweave.progress import lines
 from unweave.streams import Stream

@@ -3,7 +3,8 @@
 from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
-from unweave.methods.base import Batch, Losses, Method, Nets, Posterior, Strength
+from unweave.methods.base import Losses, Method, Nets, Strength
+from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.cgan import CGAN
@@ -16,6 +17,7 @@ from unweave.methods.jacobian import JacobianSupervision
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
 from unweave.methods.pcl import PCL
+from unweave.methods.posterior import Posterior
 from unweave.methods.slow_vae import SlowVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble

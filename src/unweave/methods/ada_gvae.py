@@ -7,7 +7,9 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Strength
+from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 
 __all__ = ["AdaGVAE", "AdaMLVAE"]
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unweave.methods.base import Nets, Posterior
+from unweave.methods.base import Nets
+from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam
 from unweave.streams import Stream
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets
+from unweave.methods.base import MODEL, Losses, Method, Nets
+from unweave.methods.batch import Batch
 
 __all__ = ["AE"]
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import Batch, Strength
+from unweave.methods.base import Strength
+from unweave.methods.batch import Batch
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["AnnealedVAE"]

@@ -7,7 +7,6 @@ the paper's equation.
 
 import dataclasses
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
-from unweave.fused import fused
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
@@ -29,17 +29,13 @@ from unweave.streams import Stream
 __all__ = [
     "FIRST",
     "MODEL",
-    "Batch",
     "Losses",
     "Method",
     "Nets",
     "OfModel",
-    "Posterior",
     "Stage",
     "Strength",
     "each_value",
-    "for_members",
-    "member_seeds",
 ]
 
 Strength = Any
@@ -52,36 +48,6 @@ MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
 FIRST = "first"
 """The player that is the stage before; it is frozen unless a method has an optimiser for it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """Diagonal normal distributions `q(z|x)`: mean and log-variance, each `[M, B, d]`."""
-
-    mu: Tensor
-    logvar: Tensor
-
-    def sample(self, noise: Tensor) -> Tensor:
-        """z = μ + σ ε."""
-        return self.mu + (self.logvar / 2).exp() * noise
-
-    def kl(self) -> Tensor:
-        """KL(q(z|x) ‖ N(0, I)) = ½ Σ (μ² + σ² - log σ² - 1) of every image, in nats, `[M, B]`."""
-        return 0.5 * (self.mu**2 + self.logvar.expm1() - self.logvar).sum(-1)
-
-    def sample_and_kl(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """z and KL(q(z|x) ‖ N(0, I)), which a GPU computes in one pass."""
-        if fused(self.mu) and self.mu.shape == self.logvar.shape == noise.shape:
-            from unweave.nets.kernels import gpu_latents
-
-            return gpu_latents.sample_and_kl(self.mu, self.logvar, noise)
-        return self.sample(noise), self.kl()
-
-    def log_density(self, z: Tensor) -> Tensor:
-        """log q(z_l | x) of every latent, for z that broadcasts against the mean."""
-        return -0.5 * (
-            (z - self.mu) ** 2 * (-self.logvar).exp() + self.logvar + math.log(2 * math.pi)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,47 +105,6 @@ class Stage:
     def decode(self, codes: Tensor) -> Tensor:
         """Logits or means of images, `[M, B, H, W, C]`, of codes `[M, B, d]`."""
         return self.method.decode(self.nets, codes)
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What one step of training gives an objective.
-
-    Args:
-        images: `[M, B, H, W, C]`, float in [0, 1], or bytes, which stand for the same.
-        partners: The second images of pairs, where the method asks for pairs.
-        seeds: int64 `[M]`, the models' seeds.
-        step: The number of steps taken so far, a scalar on the device.
-        data_size: How many images the data set has.
-        member_seeds: int64 `[M · n]`, where a model has n members.
-        indices: int64 `[M, B]`, which images these are; None where nobody knows.
-        factors: float32 `[M, B, K]`, scaled, those that the method or its first stage is given.
-    """
-
-    images: Tensor
-    seeds: Tensor
-    step: Tensor
-    data_size: int
-    partners: Tensor | None = None
-    member_seeds: Tensor | None = None
-    indices: Tensor | None = None
-    factors: Tensor | None = None
-
-    def of_members(self) -> "Batch":
-        """The same for every member of every model, `[M · n, …]`: its images, its own noise."""
-        if self.member_seeds is None:
-            return self
-        members = len(self.member_seeds) // len(self.seeds)
-        images = for_members(self.images, members)
-        return dataclasses.replace(self, images=images, seeds=self.member_seeds, member_seeds=None)
-
-    def stream(self, purpose: str) -> Stream:
-        """Each model's own random numbers for this step and purpose."""
-        return Stream(self.seeds, purpose, self.step)
-
-    def noise(self, purpose: str, like: Tensor) -> Tensor:
-        """Standard normal numbers shaped like `[M, B, d]`."""
-        return self.stream(purpose).normal(like.shape[1], like.shape[2]).to(like.dtype)
 
 
 class Losses(NamedTuple):
@@ -382,20 +307,3 @@ class Method(ABC):
 def each_value(value: object) -> list[Any]:
     """The values of a field, which may be several."""
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def for_members(values: Tensor, members: int) -> Tensor:
-    """What belongs to models, `[M, …]`, once for each member, `[M · n, …]`."""
-    return values[:, None].expand(-1, members, *values.shape[1:]).flatten(0, 1)
-
-
-def member_seeds(seeds: Tensor, members: int) -> Tensor:
-    """The seeds `[M · n]` of all members; the first of a model has the model's own.
-
-    Example:
-        >>> member_seeds(torch.tensor([0, 7]), 2).tolist()
-        [0, 2502487159946921518, 7, 1045337749967299303]
-    """
-    others = [Stream(seeds, f"member {member}").words(1, 2)[:, 0] for member in range(1, members)]
-    derived = [(words[:, 0] >> 1 << 32) + words[:, 1] for words in others]
-    return torch.stack([seeds, *derived], 1).flatten()

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.fused import fused
-from unweave.methods.base import Batch, Posterior, Strength
+from unweave.methods.base import Strength
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["BetaTCVAE"]

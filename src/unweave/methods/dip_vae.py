@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import Batch, Posterior, Strength
+from unweave.methods.base import Strength
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["DIPVAEI", "DIPVAEII"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import MODEL, Batch, Losses, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Nets, Strength
+from unweave.methods.batch import Batch
 from unweave.methods.vae import VAE
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import discriminator

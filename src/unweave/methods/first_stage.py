@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from unweave.methods.base import Batch, Nets, Stage
+from unweave.methods.base import Nets, Stage
+from unweave.methods.batch import Batch
 from unweave.streams import Stream
 
 __all__ = ["drawn_code", "first_of", "noise_of_images"]

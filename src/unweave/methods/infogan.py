@@ -16,16 +16,9 @@ from unweave.methods.adversarial import (
     judgements,
     with_unknown,
 )
-from unweave.methods.base import (
-    MODEL,
-    Batch,
-    Losses,
-    Method,
-    Nets,
-    Posterior,
-    Strength,
-    each_value,
-)
+from unweave.methods.base import MODEL, Losses, Method, Nets, Strength, each_value
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit

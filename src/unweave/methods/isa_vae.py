@@ -10,17 +10,10 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import (
-    MODEL,
-    Batch,
-    Losses,
-    Nets,
-    OfModel,
-    Posterior,
-    Strength,
-    each_value,
-)
+from unweave.methods.base import MODEL, Losses, Nets, OfModel, Strength, each_value
+from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import decompose
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Offsets

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from unweave.methods.ae import AE
-from unweave.methods.base import MODEL, Batch, Losses, Nets, Posterior, Strength
+from unweave.methods.base import MODEL, Losses, Nets, Strength
+from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of
+from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 from unweave.nets.kernels import unit
 from unweave.nets.network import Network

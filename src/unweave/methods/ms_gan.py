@@ -14,8 +14,10 @@ from unweave.methods.adversarial import (
     judgements,
     with_unknown,
 )
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior, Stage
+from unweave.methods.base import MODEL, Losses, Method, Nets, Stage
+from unweave.methods.batch import Batch
 from unweave.methods.first_stage import drawn_code, first_of
+from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit

@@ -8,18 +8,10 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import (
-    FIRST,
-    MODEL,
-    Batch,
-    Losses,
-    Nets,
-    Posterior,
-    Stage,
-    Strength,
-    each_value,
-)
+from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength, each_value
+from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of, noise_of_images
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit

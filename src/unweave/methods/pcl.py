@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, each_value
+from unweave.methods.base import MODEL, Losses, Method, Nets, each_value
+from unweave.methods.batch import Batch
 from unweave.nets.contrast import Contrast
 from unweave.nets.network import Network
 from unweave.streams import Stream

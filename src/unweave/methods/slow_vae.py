@@ -9,15 +9,9 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
-from unweave.methods.base import (
-    MODEL,
-    Batch,
-    Losses,
-    Nets,
-    Posterior,
-    Strength,
-    each_value,
-)
+from unweave.methods.base import MODEL, Losses, Nets, Strength, each_value
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE
 
 __all__ = ["SlowVAE", "expected_distance"]

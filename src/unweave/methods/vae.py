@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unweave.methods.base import MODEL, Batch, Losses, Method, Nets, Posterior
+from unweave.methods.base import MODEL, Losses, Method, Nets
+from unweave.methods.batch import Batch
+from unweave.methods.posterior import Posterior
 
 __all__ = ["VAE", "Elbo"]
 

@@ -9,20 +9,13 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods.base import (
-    MODEL,
-    Batch,
-    Losses,
-    Method,
-    Nets,
-    Posterior,
-    Strength,
-    each_value,
-    for_members,
-)
+from unweave.methods.base import MODEL, Losses, Method, Nets, Strength, each_value
+from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
+from unweave.methods.members import for_members
+from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from unweave.methods import Posterior, base
+from unweave.methods import Posterior
 from unweave.nets.kernels import gpu_latents
 
 # Models, images and latents that fill a block, a part of one, several, or a little more than one.
@@ -221,7 +221,7 @@ def test_derivatives_are_those_of_the_plain_version(device, create_graph, noise_
         return posterior.sample(noise), posterior.kl()
 
     plain = derivatives(exact(case.inputs), exact(case.weights), apart)
-    monkeypatch.setattr(base, "fused", lambda x: True)
+    monkeypatch.setattr("unweave.methods.posterior.fused", lambda x: True)
     ours = derivatives(case.inputs, case.weights, Posterior.sample_and_kl)
     for one, other in zip(ours, plain, strict=True):
         assert (one.cpu().double() - other).norm() <= 1e-5 * other.norm()
@@ -246,7 +246,7 @@ def test_posteriors_sample_by_the_kernel_on_a_gpu(device, monkeypatch):
         return kernel(*arguments)
 
     monkeypatch.setattr(gpu_latents, "sample_and_kl", noted)
-    monkeypatch.setattr(base, "fused", lambda x: True)
+    monkeypatch.setattr("unweave.methods.posterior.fused", lambda x: True)
     plain = formula(*exact(case.inputs))
     close(posterior.sample_and_kl(case.noise), plain)
     assert len(calls) == 1
