@@ -13,7 +13,6 @@ import ast
 import base64
 import io
 import json
-import os
 import re
 import sys
 import tempfile
@@ -145,7 +144,7 @@ def main() -> None:
             wrong += [f"{path.name}: {line}" for line in stale(notebook, outputs)]
         else:
             save(path, notebook, outputs)
-            print(f"{path.name}: {os.path.getsize(path) // 1000} kB")
+            print(f"{path.name}: {path.stat().st_size // 1000} kB")
     print("\n".join(wrong) or "done")
     sys.exit(bool(wrong))
 
