@@ -71,11 +71,8 @@ def shown(value: Any) -> dict[str, Any]:
         >>> shown([1, 2])
         {'text/plain': ['[1, 2]']}
     """
-    if hasattr(value, "save"):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "picture.png"
-            value.save(path)
-            picture = base64.b64encode(path.read_bytes()).decode()
+    if hasattr(value, "_repr_png_"):
+        picture = base64.b64encode(value._repr_png_()).decode()
         return {"image/png": picture, "text/plain": [f"<{type(value).__name__}>"]}
     if hasattr(value, "_repr_html_"):
         html = value._repr_html_()

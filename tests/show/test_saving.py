@@ -107,3 +107,13 @@ def test_the_room_opens_without_matplotlib_and_reaches_everything():
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_notebooks_show_sheets_and_figures(sheet):
+    from unweave.show.plot import panels
+
+    figure, axes = panels(1, 1, (2, 1))
+    axes[0, 0].plot([0, 1])
+    shown = [Image.open(io.BytesIO(one._repr_png_())) for one in (sheet, figure)]
+    assert [picture.size for picture in shown] == [sheet.size, (200, 100)]
+    assert np.asarray(shown[1].convert("L")).min() < 50

@@ -3,6 +3,7 @@
 Imported when something is drawn, since matplotlib takes its time.
 """
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,12 @@ class Plot(Figure):
     def save(self, path: str | Path) -> None:
         """Write it as `.png` or, with text that stays text, as `.svg`; whole or not at all."""
         save_figure(self, path)
+
+    def _repr_png_(self) -> bytes:
+        """The picture, for notebooks, which know figures of pyplot alone."""
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=100)
+        return picture.getvalue()
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Plot, Any]:
