@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
+from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.manipulate import exemplars, manipulate
 from unweave.manipulate import training as room
 from unweave.manipulate.exemplars import joined
@@ -44,6 +44,11 @@ def test_difference_falls_on_held_out_images_and_models_stay_as_they_are(panes, 
     assert at_last < -against.iloc[-5:].mean() - 2
     assert helped.settings["optimiser"]["lr"] == 2e-3
     assert json.loads(json.dumps(helped.settings)) == helped.settings
+
+
+def test_products_have_float32_or_tf32(panes, pair):
+    with pytest.raises(UnknownNameError, match="bf16"):
+        manipulate(panes, pair[0], pair[1], 0.3, 1, **QUICK, precision="bf16")
 
 
 def test_defaults_are_those_of_the_paper():

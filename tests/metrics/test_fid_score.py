@@ -1,7 +1,10 @@
 """FID as a metric: that of `unweave.quality`, whatever the codes are."""
 
+import copy
+
 import numpy as np
 import pytest
+import torch
 
 import unweave as uw
 from unweave.errors import DownloadError
@@ -57,6 +60,17 @@ def test_what_was_seen_last_is_no_other_set(network, decoded):
     assert distance(darker, again) == pytest.approx(expected, rel=1e-6)
     assert distance(darker, iter([again[:4], again[4:]])) == pytest.approx(expected, rel=1e-6)
     assert abs(expected - first) > 0.01 * first
+
+
+def test_another_network_sees_the_same_images_anew(network, decoded):
+    images, again = decoded
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        next(other.parameters()).mul_(2)
+    for weights in (network, other):
+        options = {"features": WIDTH, "weights": weights}
+        found = fid(np.zeros((10, 2)), images=images, reconstructions=again, **options)["fid"]
+        assert found == pytest.approx(uw.quality.fid(images, again, **options), rel=1e-6)
 
 
 def test_images_reconstructed_as_one_another_have_no_distance(network, decoded):

@@ -17,7 +17,7 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import remember
-from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
+from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.device import chosen_device, keep_memory, matmul_precision
 from unweave.fleet.graphs import Replayed
@@ -44,6 +44,7 @@ LOOKS = 50
 """How often, at most, the losses on held-out images are computed."""
 HELD_OUT = 256
 JOB = "learning what to change"
+PRECISIONS = ("float32", "tf32")
 
 
 def manipulate(
@@ -81,7 +82,7 @@ def manipulate(
             default 256, at most a quarter of all.
         seed: Of initial weights, batches and noise.
         optimiser: Of the decoders and of m.
-        precision: Of products on a GPU; tf32 is twice as fast.
+        precision: Of products on a GPU, where tf32 is faster.
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         checkpoint_every: Seconds between checkpoints.
@@ -94,6 +95,8 @@ def manipulate(
     check_alterable(data)
     epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
     check_epsilon(epsilon)
+    if precision not in PRECISIONS:
+        raise UnknownNameError("precision", precision, PRECISIONS)
     sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {

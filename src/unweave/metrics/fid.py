@@ -13,7 +13,7 @@ __all__ = ["FID", "fid"]
 PUBLISHED = 2048
 SUBSET = 1_000
 
-_LAST_SEEN: dict[tuple[Any, ...], np.ndarray] = {}
+_LAST_SEEN: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 """The features of the images that were scored last: the next model mostly has the same."""
 
 
@@ -68,12 +68,13 @@ def fid(
     place = chosen_device(device)
     network = weights if weights is not None else _published_network()
     extract = extract_inception(features, network, place, progress=False)
-    key = _key(images, features, device)
-    real = _LAST_SEEN.get(key)
+    key = _key(images, features, device, id(network))
+    _, real = _LAST_SEEN.get(key, (None, None))
     if real is None:
         real = of_all(extract, images)
         _LAST_SEEN.clear()
-        _LAST_SEEN.update({key: real} if key else {})
+        # While the network is kept too, no other one can have its id.
+        _LAST_SEEN.update({key: (network, real)} if key else {})
     generated = of_all(extract, reconstructions)
     if not rows == len(real) == len(generated):
         raise MetricError(

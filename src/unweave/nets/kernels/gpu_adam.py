@@ -87,7 +87,7 @@ def update(
         SIZES=sizes,
         STARTS=starts,
         WIDE=tuple(
-            int(_wide(gradient) and place % 16 == 0)
+            int(_wide(gradient) and _wide(parameters) and place % 16 == 0)
             for gradient, place in zip(dense, places, strict=True)
         ),
         COPY=working.data_ptr() != parameters.data_ptr(),
@@ -95,9 +95,9 @@ def update(
     )
 
 
-def _wide(gradient: Tensor) -> bool:
-    """Whether its rows can be read in wide words."""
-    return gradient.data_ptr() % 16 == 0 and gradient.stride(0) % 16 == 0
+def _wide(rows: Tensor) -> bool:
+    """Whether rows of a tensor can be read in wide words."""
+    return rows.data_ptr() % 16 == 0 and rows.stride(0) % 16 == 0
 
 
 @triton.jit
@@ -205,7 +205,7 @@ def _checked_move(
 
 @triton.jit
 def _move(parameters, first, second, working, rates, place, known, g, COPY: tl.constexpr):
-    """The same where it is."""
+    """Adam's update of one block, whose gradient is finite."""
     m = tl.load(first + place, mask=known, other=0.0)
     v = tl.load(second + place, mask=known, other=0.0)
     p = tl.load(parameters + place, mask=known, other=0.0)

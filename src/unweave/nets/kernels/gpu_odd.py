@@ -38,7 +38,8 @@ def conv_transpose(
     kernel, channels = weight.shape[1], weight.shape[3]
     columns = torch.bmm(small.flatten(1, 3), weight.flatten(1, 3).mT)
     large = columns.new_empty(models, batch, 2 * height, 2 * width, channels)
-    grid = (triton.cdiv(large[0, 0].numel(), BLOCK), models * batch)
+    # Images come first: a grid may be much longer that way than the other.
+    grid = (models * batch, triton.cdiv(large[0, 0].numel(), BLOCK))
     before, _ = reference.margins(kernel)
     _add_kernel[grid](columns, large, height, width, channels, before, kernel, BLOCK)
     return reference.finish(large, bias, relu, mask)
@@ -70,8 +71,8 @@ def _add_kernel(
     BLOCK: tl.constexpr,
 ):
     """large(y, x) = Σ columns(i, j, t, u) over 2 i + t = y + before and 2 j + u = x + before."""
-    image = tl.program_id(1).to(tl.int64)
-    item = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = tl.program_id(0).to(tl.int64)
+    item = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     size = 4 * height * width * channels
     channel, pixel = item % channels, item // channels
     y, x = pixel // (2 * width) + BEFORE, pixel % (2 * width) + BEFORE

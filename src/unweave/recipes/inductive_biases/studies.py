@@ -215,7 +215,7 @@ def _change(
         out=file,
         held_out=held,
         optimiser=replace(OPTIMISER, lr=learning["lr"]),
-        precision="tf32",
+        precision="tf32",  # the models themselves have bf16
         overwrite=True,
     )
     return best, worst

@@ -69,7 +69,7 @@ SPRITES: dict[str, dict[str, Any]] = {
         },
     ),
     # A step of a dense network on 2,048 images takes about 0.46 ms on an H200, or 0.66 with total
-    # correlation: 32 models take two minutes and a half.
+    # correlation: 32 models take two minutes.
     "hour": _sprites(
         "hour",
         [1, 2, 4, 6],
