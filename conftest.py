@@ -23,7 +23,7 @@ if not torch.cuda.is_available():
 collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
-LONGEST = ("test_ray.py",)
+LONGEST = ("test_ray.py", "test_docs.py")
 """Files whose tests take minutes, and which one worker would else still be at when all is done."""
 
 
