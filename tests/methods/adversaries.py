@@ -3,15 +3,27 @@
 import math
 
 from second_stages import BEFORE, LATENTS
-from small_fleet import mean
+from small_fleet import IMAGES, mean, sample
 
 from unweave.methods import CGAN, MSGAN, InfoGAN
 from unweave.nets.layers import Conv, ConvTranspose, Linear, Reshape, Spreads
 from unweave.nets.network import Network
 from unweave.nets.norms import AdaptiveNorm
+from unweave.streams import Stream
 
 CODES = 2
 """Of InfoGAN's latents, those that can be read."""
+
+
+def drawn_codes(one, seed, step):
+    """Of each image of one model: itself, its code C as drawn, and the generator's noise."""
+    noise = Stream(seed, "generator", step).normal(IMAGES, LATENTS)
+    for b in range(IMAGES):
+        image = one.images[:, b : b + 1]
+        q = one.nets().first.encode(image)
+        own = Stream(seed, "first stage").normal(one.indices[0, b : b + 1], BEFORE)
+        c = sample(q.mu.flatten().tolist(), q.logvar.flatten().tolist(), own[0].tolist())
+        yield image, c, noise[b]
 
 
 def judge(channels):

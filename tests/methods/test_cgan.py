@@ -1,27 +1,20 @@
 """The conditional GAN against the formula, and its networks."""
 
 import torch
-from adversaries import NETWORKS, judged
-from second_stages import BEFORE, LATENTS, SmallStages
-from small_fleet import IMAGES, MODELS, same, sample
+from adversaries import NETWORKS, drawn_codes, judged
+from second_stages import SmallStages
+from small_fleet import MODELS, same
 
 from unweave.methods import CGAN
-from unweave.streams import Stream
 
 
 def test_losses_are_those_of_the_formula(double):
     stages, expected = SmallStages.make(NETWORKS[CGAN]), []
     for m in range(MODELS):
         one = stages.alone(m)
-        nets, seed = one.nets(), int(stages.seeds[m])
-        noise = Stream(seed, "generator", int(stages.step)).normal(IMAGES, LATENTS)
-        real, fake = [], []
-        for b in range(IMAGES):
-            image = one.images[:, b : b + 1]
-            q = nets.first.encode(image)
-            own = Stream(seed, "first stage").normal(one.indices[0, b : b + 1], BEFORE)
-            c = sample(q.mu.flatten().tolist(), q.logvar.flatten().tolist(), own[0].tolist())
-            code = torch.tensor([[c + noise[b].tolist()]], dtype=torch.float64)
+        nets, real, fake = one.nets(), [], []
+        for image, c, noise in drawn_codes(one, int(stages.seeds[m]), int(stages.step)):
+            code = torch.tensor([[c + noise.tolist()]], dtype=torch.float64)
             maps = torch.stack([torch.full((4, 4), value).double() for value in c], -1)
             drawn = nets.decode(code).sigmoid()
             for images, logits in ((image, real), (drawn, fake)):

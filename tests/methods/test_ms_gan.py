@@ -2,30 +2,23 @@
 
 import numpy as np
 import torch
-from adversaries import NETWORKS, judged
-from second_stages import BEFORE, LATENTS, SmallStages, blobs, first_stage
-from small_fleet import IMAGES, MODELS, random, same, sample
+from adversaries import NETWORKS, drawn_codes, judged
+from second_stages import SmallStages, blobs, first_stage
+from small_fleet import MODELS, random, same
 
 import unweave as uw
 from unweave.methods import MSGAN
 from unweave.nets.adam import Adam
-from unweave.streams import Stream
 
 
 def test_losses_are_those_of_the_formula(double):
     stages, expected = SmallStages.make(NETWORKS[MSGAN]), []
     for m in range(MODELS):
         one = stages.alone(m)
-        nets, seed = one.nets(), int(stages.seeds[m])
-        noise = Stream(seed, "generator", int(stages.step)).normal(IMAGES, LATENTS)
-        real, fake = [], []
-        for b in range(IMAGES):
-            image = one.images[:, b : b + 1]
-            q = nets.first.encode(image)
-            own = Stream(seed, "first stage").normal(one.indices[0, b : b + 1], BEFORE)
-            c = sample(q.mu.flatten().tolist(), q.logvar.flatten().tolist(), own[0].tolist())
+        nets, real, fake = one.nets(), [], []
+        for image, c, noise in drawn_codes(one, int(stages.seeds[m]), int(stages.step)):
             blurry = nets.first.decode(torch.tensor([[c]], dtype=torch.float64)).sigmoid()
-            drawn = nets.apply["decoder"](blurry, noise[None, b : b + 1].double()).sigmoid()
+            drawn = nets.apply["decoder"](blurry, noise[None, None].double()).sigmoid()
             for images, logits in ((image, real), (drawn, fake)):
                 seen = torch.cat([images, blurry], -1)
                 logits.append(nets.apply["discriminator"](seen).item())

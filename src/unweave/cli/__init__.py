@@ -8,7 +8,7 @@ import sys
 
 import unweave
 from unweave.cli.apps import app
-from unweave.cli.commands import (  # noqa: F401  joined
+from unweave.cli.commands import (  # noqa: F401 - each joins `app`
     data,
     models,
     papers,

@@ -74,7 +74,7 @@ def digest(data: Dataset) -> str:
     """A short hash of all pixels, and of the factors where they are known."""
     sha = hashlib.sha256()
     for part in (data.store, data.grid, data.labels):
-        for field in fields(part) if part is not None else ():  # type: ignore[arg-type] # stores are
+        for field in fields(part) if part is not None else ():  # type: ignore[arg-type] # dataclasses
             value = getattr(part, field.name)
             plain = isinstance(value, np.ndarray)
             sha.update(np.ascontiguousarray(value).data if plain else repr(value).encode())

@@ -10,10 +10,12 @@ A model of an ensemble has n members: its parameters are n rows, in its file `[n
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import safetensors
@@ -28,7 +30,18 @@ from unweave.fleet.networks import networks_by_name, parameters_by_name
 from unweave.methods import Method
 from unweave.nets.network import Network
 
-__all__ = ["BESIDE", "CONFIG", "CURVE", "SUMS", "WEIGHTS", "Saved", "intact", "read", "write"]
+__all__ = [
+    "CONFIG",
+    "CURVE",
+    "SUMS",
+    "WEIGHTS",
+    "Saved",
+    "finite_losses",
+    "has_diverged",
+    "intact",
+    "read",
+    "write",
+]
 
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 SUMS = "SHA256SUMS"
@@ -129,3 +142,20 @@ def _sums(folder: Path) -> str:
         with (folder / name).open("rb") as file:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     return "".join(lines)
+
+
+def has_diverged(folder: Path) -> bool:
+    """Whether a saved model stopped being finite while it was trained."""
+    with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
+        return int(file.metadata()["diverged_at"]) >= 0
+
+
+def finite_losses(row: Mapping[str, Any]) -> dict[str, float]:
+    """The losses in a row of a curve, without its run, its step and what is of single latents.
+
+    Example:
+        >>> finite_losses({"run": "0f3a", "step": 100, "loss": 41.5, "kl": math.nan})
+        {'loss': 41.5}
+    """
+    losses = {name: value for name, value in row.items() if not BESIDE.fullmatch(name)}
+    return {n: float(v) for n, v in losses.items() if v is not None and math.isfinite(v)}

@@ -1,19 +1,17 @@
 """What the folder of a run says: whether it is trained, its numbers, what is yet to measure."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import safetensors
 
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import BESIDE, CURVE, WEIGHTS
+from unweave.fleet.model_files import CURVE, finite_losses, has_diverged
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.study import Study
@@ -88,22 +86,12 @@ def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
             errors.append(f"no {one.metric.name}: {outcome.error}")
     state = "trained" if missing else "scored"
     said = "; ".join(dict.fromkeys(errors)) or None
-    return Found("diverged" if _diverged(folder) else state, results, said, missing)
+    return Found("diverged" if has_diverged(folder) else state, results, said, missing)
 
 
 def _last_losses(path: Path) -> dict[str, float]:
-    """The last row of a run's curve, without its run, its step and what is of single latents."""
+    """Those of the last row of a run's curve."""
     table = pq.read_table(path)
     if not table.num_rows:
         return {}
-    last = table.slice(table.num_rows - 1).to_pylist()[0]
-    return {n: float(v) for n, v in last.items() if not BESIDE.fullmatch(n) and _finite(v)}
-
-
-def _finite(value: Any) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _diverged(folder: Path) -> bool:
-    with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-        return int(file.metadata()["diverged_at"]) >= 0
+    return finite_losses(table.slice(table.num_rows - 1).to_pylist()[0])

@@ -12,7 +12,7 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import BESIDE, CONFIG, CURVE, WEIGHTS
+from unweave.fleet.model_files import CONFIG, CURVE, WEIGHTS, finite_losses, has_diverged
 from unweave.methods import EVERY
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
@@ -60,8 +60,7 @@ def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
 def fate(folder: Path) -> tuple[str, dict[str, float]]:
     """Whether a saved model diverged, and its last losses."""
     try:
-        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-            lost = int(file.metadata()["diverged_at"]) >= 0
+        lost = has_diverged(folder)
     except safetensors.SafetensorError as error:
         raise UnweaveError(f"{WEIGHTS} is damaged ({error})") from error
     return DIVERGED if lost else TRAINED, last_losses(pd.read_parquet(folder / CURVE))
@@ -90,5 +89,4 @@ def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
     """The last losses of a curve, as far as they are finite."""
     if curve is None or curve.empty:
         return {}
-    last = curve[[name for name in curve if not BESIDE.fullmatch(name)]].iloc[-1]
-    return {str(n): float(v) for n, v in last.items() if pd.notna(v) and abs(v) != float("inf")}
+    return finite_losses(curve.iloc[-1].to_dict())
