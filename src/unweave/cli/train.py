@@ -125,7 +125,7 @@ def run(args: Sequence[str]) -> None:
         if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
             traversals(model, data).save(picture)
-            line += f"  {picture.name}"
+            line += f"  {picture}"
         print(line)
     print(fleet)
 
