@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,6 +121,19 @@ def test_models_of_a_fit_are_drawn_without_naming_the_images(fitted, which, tmp_
     best = uw.load(model if which else model / "best")
     uw.show.reconstructions(best, data).save("same.png")
     assert (tmp_path / "own.png").read_bytes() == (tmp_path / "same.png").read_bytes()
+
+
+def test_the_explorer_of_a_fit_has_its_images(fitted):
+    command = [sys.executable, "-m", "unweave", "explore", str(fitted / "out"), "--no-open"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = next(line for line in process.stderr if "http://" in line)
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+        said = httpx.get(f"{address}models/0", timeout=60).json()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert (said["images"], said["shape"]) == (80, [32, 32, 1])
 
 
 def test_images_that_moved_or_changed_are_asked_for(fitted, tmp_path, capsys):
