@@ -85,7 +85,7 @@ def test_the_summary_counts(found):
     (part,) = found.parts
     assert summary(found, part) == (
         "6 models (1 diverged) of 2 strengths on 96 images of sprites; "
-        "4 factors, found by 4 of 6 models; "
+        "4 shared factors, all of them found by 4 of 6 models; "
         f"chosen without labels: {found.names[part.chosen]}."
     )
 
