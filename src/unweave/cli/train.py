@@ -14,6 +14,7 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
+from unweave.cli.apps import unsaid
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
@@ -81,6 +82,11 @@ class Options:
     """For your own images: 1 makes all grey, 3 makes all coloured."""
     factors: Path | None = None
     """For your own images: a CSV file of what made them."""
+
+
+for _field in dataclasses.fields(Options):
+    if _field.default is None:
+        Options.__annotations__[_field.name] = unsaid(_field.type)
 
 
 def run(args: Sequence[str]) -> None:
