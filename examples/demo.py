@@ -7,6 +7,7 @@ eight models side by side, one chosen without labels, pictures, codes and a repo
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,8 @@ def main() -> None:
     words = f"fit {images} --size 32 --factors {factors} --minutes {args.minutes:g}"
     print(f"unweave {words} --out {args.out / 'fit'}")
     unweave([*words.split(), "--out", str(args.out / "fit")])
+    if shutil.which("unweave") is None:
+        print("To have the command unweave in this shell: source .venv/bin/activate")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ COMMANDS = [
     *("theory vi-bias", "theory d-separation", "theory impossibility", "theory pca-alignment"),
 ]
 
+NOTHING = re.compile(r"\{None|default: None")
+"""What help says of options that are None if they are not given, which helps nobody."""
+
 
 class Done(NamedTuple):
     """What a command came to."""
@@ -97,6 +100,7 @@ def test_every_command_has_help_with_an_example(command):
     done = run(*command.split(), "--help")
     assert done.returncode == 0
     assert f"Example: unweave {command}" in done.stdout
+    assert not NOTHING.search(done.stdout)
 
 
 def test_list_names_every_data_set_and_says_what_is_ready(tmp_path):
@@ -148,6 +152,7 @@ def test_a_folder_of_pictures_can_be_shown(tmp_path):
         (["data", "prepare", "pendulum", "--path", "x"], "option of pendulum"),
         (["data", "export", "pendulum"], "curves and no images"),
         (["data", "shwo", "dsprites"], "show"),
+        (["fit", "imagse"], "no file or folder here and no data set is called 'imagse'"),
         (["data", "show", "pendulum", "-o", "sheet.xyz"], ".png, .jpg or .webp"),
         (["data", "show", "pendulum", "-o", "nowhere/sheet.png"], "no folder nowhere"),
         (["data", "show", "pendulum", "--columns", "0"], "at least one image"),
@@ -215,6 +220,14 @@ def test_each_method_has_help_with_its_own_flags_and_an_example():
         "Example: unweave train dsprites annealed-vae",
     ):
         assert text in done.stdout
+    assert not NOTHING.search(done.stdout)
+    assert "--device {cpu,cuda} " in done.stdout
+
+
+def test_help_begins_with_what_most_people_want():
+    commands = re.search(r"\{(.*?)\}", run("--help").stdout)[1].split(",")
+    assert commands[0] == "fit"
+    assert commands[-3:] == ["data", "study", "theory"]
 
 
 @pytest.fixture(scope="module")

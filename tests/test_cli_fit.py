@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,6 +62,7 @@ def test_all_is_left_that_a_person_wants(fitted):
         "report.html",
         "runs",
         "samples.png",
+        "source.json",
         "what-the-latents-do.gif",
         "what-the-latents-do.png",
     ]
@@ -101,6 +103,56 @@ def test_the_same_again_trains_nothing_and_says_where_things_are(fitted, capsys)
     said = capsys.readouterr().out.strip().splitlines()
     assert said[-1].endswith(f"Report: {out / 'report.html'}")
     assert any(line.endswith(f"unweave explore {out}") for line in said)
+
+
+def test_a_fit_begun_before_is_gone_on_with_aloud(fitted, capsys):
+    words = [*QUICK[:2], *QUICK[4:]]  # all but --steps
+    main(["fit", str(fitted / "images"), *words, "--minutes", "1", "-o", str(fitted / "out")])
+    said = capsys.readouterr().err
+    assert f"{fitted / 'out'} holds this fit already, begun with 3 steps" in said
+
+
+@pytest.mark.parametrize("which", ["", "best", "runs/*"])
+def test_models_of_a_fit_are_drawn_without_naming_the_images(fitted, which, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = min((fitted / "out").glob(which)) if which else fitted / "out"
+    main(["show", str(model), "--kind", "reconstructions", "-o", "own.png"])
+    data = uw.data.load(fitted / "images", size=32)
+    best = uw.load(model if which else model / "best")
+    uw.show.reconstructions(best, data).save("same.png")
+    assert (tmp_path / "own.png").read_bytes() == (tmp_path / "same.png").read_bytes()
+
+
+def test_the_explorer_of_a_fit_has_its_images(fitted):
+    command = [sys.executable, "-m", "unweave", "explore", str(fitted / "out"), "--no-open"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = next(line for line in process.stderr if "http://" in line)
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+        said = httpx.get(f"{address}models/0", timeout=60).json()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert (said["images"], said["shape"]) == (80, [32, 32, 1])
+
+
+def test_images_that_moved_or_changed_are_asked_for(fitted, tmp_path, capsys):
+    shutil.copytree(fitted, tmp_path / "moved")
+    moved = tmp_path / "moved"
+    words = ["show", str(moved / "out"), "--kind", "reconstructions", "-o", f"{tmp_path}/a.png"]
+    (moved / "images" / "square-000.png").unlink()
+    said = refused(words, capsys)
+    assert "so name them with --data: these are not the images that 'images' had" in said
+    (moved / "images").rename(moved / "elsewhere")
+    said = refused(words, capsys)
+    assert said.endswith("your own images 'images'; say where they are")
+    (moved / "out" / "source.json").write_text("{}")
+    assert "source.json is damaged" in refused(words, capsys)
+
+
+def test_a_method_that_there_is_not_is_refused_before_images_are_read(fitted, capsys):
+    said = refused(["fit", str(fitted / "no-such-folder"), "--method", "betavae"], capsys)
+    assert "did you mean 'beta_vae'?" in said
 
 
 def test_a_damaged_model_is_named_and_nothing_is_lost(fitted, tmp_path, capsys):

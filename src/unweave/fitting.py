@@ -141,6 +141,8 @@ def fit(
     runs = all_runs(method, data, seeds, steps or 1, **settings)
     folder = None if out is None else Path(out)
     kept = None if folder is None else _kept_steps(folder, runs, steps)
+    if kept is not None and steps is None and progress:
+        say(f"{folder} holds this fit already, begun with {kept:,} steps: going on with it")
     if steps is None and kept is None:
         kept = _steps_within(minutes, runs, data, place, fleet_size, progress)
     runs = [replace(run, steps=kept or run.steps) for run in runs]

@@ -247,7 +247,7 @@ def test_mistakes_are_said_in_a_sentence(fleet, sprites, runs):
 def test_own_images_have_to_be_named(sprites, tmp_path):
     mine = uw.data.load(sprites[:], name="mine")
     uw.train(uw.methods.VAE(), mine, steps=1, batch=4, out=tmp_path, progress=False)
-    with pytest.raises(DataError, match=r"name the data: .*your own images 'mine'"):
+    with pytest.raises(DataError, match=r"name them as data \(--data\): .*your own images 'mine'"):
         uw.evaluate(tmp_path, metrics="active_units", progress=False)
     named = uw.evaluate(tmp_path, mine, metrics="active_units", progress=False)
     unnamed = uw.evaluate(tmp_path, metrics="active_units", progress=False)

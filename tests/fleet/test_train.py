@@ -393,6 +393,8 @@ def test_nonsense_is_refused(sprites):
         UnweaveError, match="no architecture is called 'convv'; did you mean 'conv'"
     ):
         uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
+    with pytest.raises(UnweaveError, match="no setting of training is called 'latent'; did you"):
+        uw.train(BetaVAE(), sprites, steps=1, latent=5)
     with pytest.raises(UnweaveError, match="learning rate must not be negative"):
         uw.Adam(lr=-1)
     with pytest.raises(UnweaveError, match="threshold must be positive"):

@@ -40,7 +40,7 @@ def truth_of(found, factors):
 def test_planted_factors_are_found_with_their_latents_and_signs(planted):
     codes, factors, where, signs = planted
     agreed = consensus(codes)
-    assert str(agreed) == "5 factors, found by 7 of 10 models"
+    assert str(agreed) == "5 shared factors, all of them found by 7 of 10 models"
     assert agreed.factors["found_by"].tolist() == [9, 9, 9, 7, 7]
     truth, way = truth_of(agreed.codes, factors)
     assert set(truth[:3]) == {0, 1, 2}
@@ -90,7 +90,10 @@ def test_models_are_ranked_by_what_they_share(planted):
 
 def test_the_quorum_decides_what_is_shared(planted):
     codes = planted[0]
-    assert str(consensus(codes, quorum=0.9)) == "3 factors, found by 9 of 10 models"
+    assert (
+        str(consensus(codes, quorum=0.9))
+        == "3 shared factors, all of them found by 9 of 10 models"
+    )
     nothing = consensus(codes, quorum=1.0)
     assert str(nothing) == "no factor is shared by enough of 10 models"
     assert nothing.codes.shape == (1_500, 0)
@@ -121,7 +124,7 @@ def test_passive_and_lost_latents_belong_to_nobody(planted):
     kl[0, where[0, 0]] = 0.002
     codes[9] = np.nan
     agreed = consensus(Latents(codes, kl=kl))
-    assert str(agreed) == "5 factors, found by 6 of 10 models"
+    assert str(agreed) == "5 shared factors, all of them found by 6 of 10 models"
     mine = agreed.members[agreed.members["model"] == 0]
     assert where[0, 0] not in set(mine["latent"])
     assert "diverged" in agreed.ranking["reason"].iloc[-1]

@@ -55,6 +55,18 @@ def test_constant_factors_are_followed_by_none(factors):
     assert seen.follows == [(), ()]
 
 
+def test_a_latent_follows_no_factor_of_which_it_can_tell_too_little(factors):
+    """Means may give a factor away exactly where the posterior's noise drowns it."""
+    codes = factors[:, [3, 3]] / 8 - 0.5
+    logvars = np.tile([-4.0, -0.2], (len(codes), 1))
+    seen = Seen(codes, logvars, factors, NAMES)
+    shares = seen.amounts / np.log(len(np.unique(factors[:, 3])))
+    assert seen.active.all()
+    assert shares[0] > 0.2 > shares[1]
+    assert seen.follows == [("posX",), ()]
+    assert followed_factors(codes, factors, NAMES) == [("posX",), ("posX",)]
+
+
 def test_latents_that_say_nothing_follow_nothing(factors):
     codes = factors[:, [3, 4]] / 8
     logvars = np.tile([-4.0, 0.0], (len(codes), 1))

@@ -7,7 +7,7 @@ import os
 import sys
 
 import unweave
-from unweave.cli.apps import app
+from unweave.cli.apps import add_groups, app
 from unweave.cli.commands import (  # noqa: F401 - each joins `app`
     data,
     models,
@@ -19,6 +19,8 @@ from unweave.cli.commands import (  # noqa: F401 - each joins `app`
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 
 __all__ = ["main"]
+
+add_groups()
 
 DESCRIPTION = """Fleets of disentangling generative models: train, score, select, show.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.noted import noted_source
 from unweave.data import load
 from unweave.errors import DataError
 from unweave.show.explorer import explore
@@ -17,4 +18,5 @@ def explore_folder(
     loading = {name: value for name, value in options.items() if value is not None}
     if loading and source is None:
         raise DataError(f"--{next(iter(loading))} says how to load --data, but that is not given")
-    explore(folder, None if source is None else load(source, **loading), port, open_browser)
+    given = noted_source(folder) if source is None else (source, loading)
+    explore(folder, None if given is None else load(given[0], **given[1]), port, open_browser)

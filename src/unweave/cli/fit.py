@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.noted import write_source
 from unweave.data import DATASETS, load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
@@ -58,15 +59,18 @@ def fit_images(
         settings: Of `uw.fit`; None where nothing was said.
     """
     start = time.monotonic()
+    fleet_of = _method(method, strengths)
     data = load(source, **_said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
     _check_folder(out, source)
     optimiser = None if lr is None else Adam(lr=lr)
     chosen = _said({**settings, "optimiser": optimiser})
-    found = fit(data, _method(method, strengths), out=out, **chosen)
+    found = fit(data, fleet_of, out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
     command = _command(source, out, options, found.best.config.steps)
+    if not _named(source):
+        write_source(out, source, _said(loading))
     deliver(found, data, out, command, settings.get("device"))
     minutes = (time.monotonic() - start) / 60
     print(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
@@ -99,8 +103,7 @@ def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | No
 def _check_folder(out: Path, source: str) -> None:
     """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
     images = Path(source).expanduser().resolve()
-    named = source.replace("-", "_").lower() in DATASETS
-    if not named and images.is_dir() and out.resolve().is_relative_to(images):
+    if not _named(source) and images.is_dir() and out.resolve().is_relative_to(images):
         raise FitError(
             f"{out} is among the images of {source}, which pictures of models must not join; "
             "choose another folder with --out"
@@ -111,6 +114,11 @@ def _check_folder(out: Path, source: str) -> None:
             f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
             "with --out"
         )
+
+
+def _named(source: str) -> bool:
+    """Whether a source is the name of a data set, and no path."""
+    return source.replace("-", "_").lower() in DATASETS
 
 
 def _keep_best(model: Model, best: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unweave.cli.noted import noted_source
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.evaluation.files import check_out
 from unweave.show.saving import ANIMATIONS, FIGURES, PICTURES
@@ -94,7 +95,7 @@ def show_model(
     check_out(out, chosen.endings, overwrite)
     what: list[Any] = [folder] if chosen.several else [_model(folder)]
     if chosen.data:
-        what.append(_data(what[0], source, loading))
+        what.append(_data(what[0], folder, source, loading))
     elif source is not None:
         raise DataError(f"--data says nothing about {kind}; leave it out")
     settings = {ARGUMENTS.get(name, name): value for name, value in given.items()}
@@ -113,7 +114,9 @@ def _model(folder: Path) -> "Model":
     return runs[0].model
 
 
-def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Dataset":
+def _data(
+    model: "Model", folder: Path, source: str | None, loading: Mapping[str, Any]
+) -> "Dataset":
     from unweave.data import load
     from unweave.data.origin import rebuild
 
@@ -122,8 +125,9 @@ def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Da
         return load(source, **said)
     if said:
         raise DataError(f"--{next(iter(said))} says how to load --data, but that is not given")
+    own, options = noted_source(folder) or (None, {})
     try:
-        return rebuild(model.config.data)
+        return rebuild(model.config.data, own, **options)
     except UnweaveError as error:
         raise DataError(
             f"the model's own data cannot be had, so name them with --data: {error}"

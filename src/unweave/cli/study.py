@@ -38,6 +38,7 @@ def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
     results = run(study, folder, on=on, **options)
     print(_status(results.store.ledger))
     print(f"table: {results.store.table_file}")
+    print(f"look at it: unweave report {folder}")
     sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 

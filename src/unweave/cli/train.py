@@ -14,6 +14,7 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
+from unweave.cli.apps import unsaid
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
@@ -83,6 +84,11 @@ class Options:
     """For your own images: a CSV file of what made them."""
 
 
+for _field in dataclasses.fields(Options):
+    if _field.default is None:
+        Options.__annotations__[_field.name] = unsaid(_field.type)
+
+
 def run(args: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = args
@@ -125,7 +131,7 @@ def run(args: Sequence[str]) -> None:
         if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
             traversals(model, data).save(picture)
-            line += f"  {picture.name}"
+            line += f"  {picture}"
         print(line)
     print(fleet)
 

@@ -73,7 +73,7 @@ def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
         return _call(partial(from_path, path), "your own images", options)
     if path.suffix or "/" in str(source):
         raise DataError(f"there is no file or folder {str(source)!r}; check the path")
-    raise UnknownNameError("data set", str(source), DATASETS)
+    raise UnknownNameError("file or folder here and no data set", str(source), DATASETS)
 
 
 def _load_named(name: str, options: dict[str, Any]) -> "Dataset":

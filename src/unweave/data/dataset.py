@@ -300,7 +300,8 @@ class Dataset:
         if self.weights is not None:
             lines.append(f"  drawn with weights from {len(self.support):,} of them")
         if self.skipped:
-            lines.append(f"  {len(self.skipped)} files could not be read")
+            files = "1 file" if len(self.skipped) == 1 else f"{len(self.skipped):,} files"
+            lines.append(f"  {files} could not be read")
         return "\n".join([*lines, str(self.grid or self.labels or "  factors unknown")])
 
     @cached_property

@@ -143,16 +143,17 @@ def _from_folder(
                 grey, coloured = coloured, grey
             raise DataError(
                 f"{folder} mixes grey images ({grey}) and coloured ones ({coloured}); "
-                "pass channels=1 or channels=3 to make them alike"
+                "load them with channels=3 (--channels 3) to make all coloured, or 1 for grey"
             )
         images[place - len(skipped)] = result
         kept[place] = True
     if skipped:
         logging.getLogger("unweave").warning(
-            "%s of %s files in %s could not be read and were left out: %s",
+            "%s of %s files in %s could not be read and %s left out: %s",
             f"{len(skipped):,}",
             f"{len(files):,}",
             folder,
+            "was" if len(skipped) == 1 else "were",
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
     _check_count(int(kept.sum()), fewest, str(folder), skipped)

@@ -178,7 +178,7 @@ def _remembered(origin: Sequence[Any]) -> Dataset:
         return rebuild(origin)
     except UnweaveError as error:
         raise DataError(
-            f"the models' own data cannot be had, so name the data: {error}"
+            f"the models' own data cannot be had, so name them as data (--data): {error}"
         ) from error
 
 
@@ -191,7 +191,8 @@ def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metri
     if len(left_out) == len(metrics):
         raise DataError(
             f"{', '.join(left_out)} need factors, but those of {unknown[0]} are not known; give a "
-            "table of them when loading, or choose metrics that need none, such as active_units"
+            "table of them when loading (--factors), or choose metrics that need none, such as "
+            "active_units"
         )
     say(f"the factors of {unknown[0]} are not known: without {', '.join(left_out)}")
     return [metric for metric in metrics if metric.name not in left_out]

@@ -76,9 +76,9 @@ class Fleet:
         method = self.configs[0].method
         lost = int((self.diverged_at >= 0).sum())
         note = f", {lost} diverged" if lost else ""
-        return (
-            f"{len(self)} {method.name} models of {' × '.join(map(str, self.shape))} images{note}"
-        )
+        models = "model" if len(self) == 1 else "models"
+        images = " × ".join(map(str, self.shape))
+        return f"{len(self)} {method.name} {models} of {images} images{note}"
 
     @property
     def device(self) -> torch.device:

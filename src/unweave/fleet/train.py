@@ -13,7 +13,7 @@ from torch import Tensor
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import remember
-from unweave.errors import UnweaveError
+from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
 from unweave.fleet.device import chosen_device
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from unweave.evaluation.runs import Models
 
 __all__ = ["all_runs", "train", "train_runs"]
+
+SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "optimiser", "precision")
+"""Of `Config`, what is the same for all runs of a call."""
 
 
 def train(
@@ -102,6 +105,9 @@ def all_runs(
 
     Each is there once, and there is at least one.
     """
+    for name in settings:
+        if name not in SETTINGS:
+            raise UnknownNameError("setting of training", name, SETTINGS)
     chosen = range(seeds) if isinstance(seeds, int | np.integer) else list(seeds)
     origin = data.origin or remember(data, None, {}).origin
     before = [None] if first is None else first.configs

@@ -68,8 +68,10 @@ class Watch:
             self.terms += f"  ({lost} of {self.models} diverged)" if lost else ""
         now = time.monotonic()
         rate = (step - self.first) / max(now - self.start, 1e-9)
-        speed = f"{self.models * rate:,.0f} model-steps/s"
-        text = f"{self.models} models  step {step:,} of {self.total:,}  {speed}"
+        pace = self.models * rate
+        speed = f"{pace:,.0f} model-steps/s" if pace >= 10 else f"{pace:.1f} model-steps/s"
+        models = "1 model" if self.models == 1 else f"{self.models} models"
+        text = f"{models}  step {step:,} of {self.total:,}  {speed}"
         self.progress.update(self.task, completed=step, description=text, terms=self.terms)
         if self.shown and not self.live and (now - self.last > LINE_SECONDS or step == self.total):
             left = (self.total - step) / max(rate, 1e-9)

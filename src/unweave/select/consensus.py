@@ -44,13 +44,14 @@ class Consensus:
     codes: np.ndarray
 
     def __str__(self) -> str:
-        """One line: `7 factors, found by 38 of 50 models`."""
+        """One line: `7 shared factors, all of them found by 38 of 50 models`."""
         num_factors, num_models = len(self.factors), len(self.ranking)
         if not num_factors:
             return f"no factor is shared by enough of {counted(num_models, 'model')}"
         complete = int((self.ranking["found"] == num_factors).sum())
-        factors = counted(num_factors, "factor")
-        return f"{factors}, found by {complete} of {counted(num_models, 'model')}"
+        factors = counted(num_factors, "shared factor")
+        all_of_them = ", all of them" if num_factors > 1 else ""
+        return f"{factors}{all_of_them} found by {complete} of {counted(num_models, 'model')}"
 
 
 def consensus(
@@ -90,7 +91,7 @@ def consensus(
         >>> codes = np.stack([z, -z[:, ::-1], 2 * z, np.column_stack([z[:, 1:], noise])])
         >>> agreed = consensus(codes)
         >>> print(agreed)
-        3 factors, found by 3 of 4 models
+        3 shared factors, all of them found by 3 of 4 models
         >>> agreed.factors["found_by"].tolist()
         [4, 4, 3]
     """

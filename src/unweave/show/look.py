@@ -97,7 +97,8 @@ class Seen:
         if self.factors is None:
             return nothing
         try:
-            found = followed_factors(self.means, self.factors, self.names)
+            nats = self.amounts if self.prior else None
+            found = followed_factors(self.means, self.factors, self.names, nats=nats)
         except MetricError:  # no factor varies
             return nothing
         return [names if on else () for names, on in zip(found, self.active, strict=True)]
@@ -135,7 +136,7 @@ def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Se
 
 
 def followed_factors(
-    codes: Any, factors: Any, names: Sequence[str], least: float = FOLLOWED
+    codes: Any, factors: Any, names: Sequence[str], least: float = FOLLOWED, nats: Any = None
 ) -> list[tuple[str, ...]]:
     """Which factors each code follows, by the share of their entropy that it knows.
 
@@ -146,6 +147,8 @@ def followed_factors(
         factors: `[n, K]`; those with one value are followed by none.
         names: Of the K factors.
         least: The share that is needed.
+        nats: Of each code, how much it tells of an image, `[d]`, such as its KL divergence, which
+            bounds what it can tell of a factor; by default codes are taken to be exact.
 
     Returns:
         For each code, names of factors from the largest share down: the best one, and others
@@ -160,6 +163,8 @@ def followed_factors(
     """
     rows = table(codes, factors)
     known = known_shares(rows)
+    if nats is not None:
+        known = np.minimum(known, np.asarray(nats)[:, None] / entropy(rows.factors))
     labels = [names[k] for k in rows.columns]
     found = []
     for share in known:

@@ -13,9 +13,11 @@ from unweave.errors import UnweaveError
 from unweave.fitting import choose
 from unweave.show.report import LIMIT
 from unweave.show.report.again import train_code
-from unweave.show.report.comparing import _choose, _compare, explained, find
+from unweave.show.report.comparing import _choose, _compare, explained, find, followed
 from unweave.show.report.findings import Part
+from unweave.show.report.illustrations import _row_labels
 from unweave.show.report.page import summary, write
+from unweave.show.report.pictures import Strips
 from unweave.show.report.sources import opened
 from unweave.study.store import Store
 
@@ -85,7 +87,7 @@ def test_the_summary_counts(found):
     (part,) = found.parts
     assert summary(found, part) == (
         "6 models (1 diverged) of 2 strengths on 96 images of sprites; "
-        "4 factors, found by 4 of 6 models; "
+        "4 shared factors, all of them found by 4 of 6 models; "
         f"chosen without labels: {found.names[part.chosen]}."
     )
 
@@ -268,3 +270,22 @@ def test_variance_explained_is_none_by_chance_and_all_for_a_copy():
     assert explained(rng.normal(size=400), classes) < 0.05
     assert explained((classes % 7).astype(float), classes) == pytest.approx(1)
     assert explained(np.zeros(400), classes) == 0
+
+
+def test_a_latent_is_named_only_where_it_follows_the_factor_of_the_others_itself(data):
+    rng = np.random.default_rng(0)
+    images = np.arange(len(data))
+    x, y = data.factors(images)[:, 2:].T.astype(float)
+    clear = [x + 0.1 * rng.normal(size=len(x)) for _ in range(3)]
+    unclear = x + 1.3 * y  # correlates with the others, and follows y more
+    means = np.stack([*clear, unclear])[..., None]
+    runs = ["a", "b", "c", "d"]
+    latents = uw.select.Latents(means, kl=np.ones((4, 1)), runs=runs)
+    part = Part("planted", [], runs, data, compared=runs, latents=latents, images_of=images)
+    part.agreed = uw.select.consensus(latents, least_correlation=0.5)
+    part.follows = [followed(part, codes) for codes in part.agreed.codes.T]
+    assert part.agreed.factors["found_by"].tolist() == [4]
+    assert part.follows[0][0] == "x"
+    strips = Strips(np.empty((1, 0)), [0], ["1.00 nats"])
+    rows = [_row_labels(part, run, strips)[0] for run in runs]
+    assert [(row["factor"], row["follows"]) for row in rows] == [(1, "x")] * 3 + [(1, "")]

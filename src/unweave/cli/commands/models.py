@@ -29,7 +29,7 @@ def fit(
         tuple[float, ...] | None,
         arg(
             metavar="X…",
-            help="By default 1 and 4, on a GPU 1, 2, 4, 8 and 16; other methods have one.",
+            help="By default 1 and 4, on a GPU 1 to 16; of other methods the usual one.",
         ),
     ] = None,
     seeds: int | None = None,
@@ -103,9 +103,10 @@ def train(
     """Train a fleet: every value of the method's flags, with every seed, side by side.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-        ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl; over models that
-        are trained already: ms-vae, jacobian, ms-gan, cgan; without an encoder: infogan,
-        from-factors.
+    ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl; over models that
+    are trained already: ms-vae, jacobian, ms-gan, cgan; without an encoder: infogan,
+    from-factors.
+
     Their flags: unweave train dsprites beta-vae --help
 
     Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs

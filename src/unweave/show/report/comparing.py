@@ -21,7 +21,7 @@ from unweave.show.report.saved_runs import DIVERGED
 from unweave.show.report.sources import Given
 from unweave.show.report.words import model_names
 
-__all__ = ["evenly", "explained", "find"]
+__all__ = ["evenly", "explained", "find", "followed"]
 
 MOST_COMPARED = 300
 """Models of a part of which every two are compared; time and memory grow with the square."""
@@ -179,7 +179,8 @@ def _compare(part: Part) -> None:
     part.udr = udr_scores(part.latents)
     part.mcc = mcc_pairs(part.latents)
     part.agreed = consensus(part.latents)
-    part.follows = _followed(part)
+    if part.classes:
+        part.follows = [followed(part, codes) for codes in part.agreed.codes.T]
 
 
 def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
@@ -202,15 +203,15 @@ def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
         part.chosen, part.why = resembled, f"Chosen without labels: {reason}"
 
 
-def _followed(part: Part) -> list[tuple[str, float]]:
-    """Of each shared factor the known one that tells most of its variance, and how much."""
-    assert part.agreed is not None
-    known = None if part.data is None else part.data.grid or part.data.labels
-    if known is None or part.data is None:
-        return []
-    classes = np.asarray(part.data.to("cpu").factors(part.images_of))
-    told = [[explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T]
-    return [(known.names[int(np.argmax(row))], max(row)) for row in told]
+def followed(part: Part, codes: np.ndarray) -> tuple[str, float]:
+    """The known factor that tells most of a code's variance, and how much.
+
+    Args:
+        part: Models of data with known factors.
+        codes: Of the images on which they were compared, `[n]`.
+    """
+    told = {name: explained(codes, classes) for name, classes in part.classes.items()}
+    return max(told.items(), key=lambda item: item[1])
 
 
 def explained(codes: np.ndarray, classes: np.ndarray) -> float:

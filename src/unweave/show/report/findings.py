@@ -4,8 +4,9 @@ Models that learned from the same data, with equally many latents, can be compar
 part of the report. Shapes: M models of a part, n images, d latents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -57,6 +58,15 @@ class Part:
     why: str = ""
     follows: list[tuple[str, float]] = field(default_factory=list)
     images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @cached_property
+    def classes(self) -> Mapping[str, np.ndarray]:
+        """Of these images the classes of each factor that is known, `[n]` each."""
+        known = None if self.data is None else self.data.grid or self.data.labels
+        if known is None or self.data is None:
+            return {}
+        columns = np.asarray(self.data.to("cpu").factors(self.images_of)).T
+        return dict(zip(known.names, columns, strict=True))
 
     @property
     def num_compared(self) -> int:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from unweave.errors import UnweaveError
 from unweave.progress import lines
+from unweave.show.report.comparing import followed
 from unweave.show.report.findings import Findings, Part
 from unweave.show.report.pictures import (
     Strips,
@@ -26,6 +27,8 @@ LEAST_PICTURE = 1_500
 """Characters below which a picture shows nothing."""
 HERO, FACTOR, SHEET = 0.04, 0.003, 0.012
 """Shares of the limit that single pictures may take."""
+NAMED = 0.5
+"""The share of a code's variance that a known factor tells from which the code has its name."""
 FIRST_LEVEL, HERO_LEVEL = 2, 0
 DRAWING = "drawing models"
 
@@ -124,12 +127,19 @@ def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]
     rows: list[Mapping[str, Any]] = []
     for latent, note in zip(strips.latents, strips.notes, strict=True):
         factor = factors.get(latent)
-        follows = ""
-        if factor is not None and part.follows and part.follows[factor][1] >= 0.5:
-            follows = part.follows[factor][0]
+        follows = "" if factor is None else _name(part, run, latent, factor)
         number = None if factor is None else int(factor) + 1
         rows.append({"latent": latent, "note": note, "factor": number, "follows": follows})
     return rows
+
+
+def _name(part: Part, run: str, latent: int, factor: int) -> str:
+    """The known factor that both a shared one and this model's latent of it follow, if any."""
+    if not part.follows or part.latents is None:
+        return ""
+    own = part.latents.means[part.compared.index(run)][:, latent]
+    (name, share), (own_name, own_share) = part.follows[factor], followed(part, own)
+    return name if name == own_name and min(share, own_share) >= NAMED else ""
 
 
 def _ratio(images: np.ndarray) -> str:
