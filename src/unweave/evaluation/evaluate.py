@@ -18,6 +18,7 @@ from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
+from unweave.fleet.device import chosen_device
 from unweave.fleet.join import join
 from unweave.metrics import Metric
 from unweave.progress import lines, say
@@ -79,9 +80,7 @@ def evaluate(
     """
     chosen = choose(metrics)
     data = load_data(data) if isinstance(data, str) else data
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    device = chosen_device(device)
     jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]
     batches = list(_batches([job for job in jobs if job.missing], data))
     chosen = _known(chosen, [made for _, made in batches])

@@ -12,7 +12,7 @@ __all__ = ["chosen_device", "keep_memory", "matmul_precision"]
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
-    """Where to train: as asked for, or else a GPU where there is one."""
+    """Where to compute: as asked for, or else a GPU where there is one."""
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if place.type == "cuda" and not torch.cuda.is_available():
         raise UnweaveError("there is no GPU that torch can use here; leave the device out")

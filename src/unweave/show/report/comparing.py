@@ -13,6 +13,7 @@ import torch
 from unweave.data.origin import remember
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
+from unweave.fleet.device import chosen_device
 from unweave.progress import lines
 from unweave.select import Latents, consensus, fronts, mcc_pairs, udr_scores
 from unweave.select.latents import drawn_rows, kl_in_use
@@ -44,7 +45,7 @@ def find(
         raise UnweaveError(f"no model of {given.place} is trained yet; train some first")
     if rows is not None and rows < 2:
         raise UnweaveError(f"models are compared on at least 2 images, but got {rows=}")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = chosen_device(device)
     parts = _parts(given)
     trouble = list(given.trouble)
     states = dict(zip(given.table["run"], given.table["state"], strict=True))
@@ -59,13 +60,13 @@ def find(
                 alive = [run for run in part.compared if states[run] != DIVERGED]
                 count = rows or max(LEAST_IMAGES, min(IMAGES, ENCODED // max(len(alive), 1)))
                 _encode(
-                    given, part, alive, count, seed, device, trouble, lambda: advance(ENCODING, 1)
+                    given, part, alive, count, seed, place, trouble, lambda: advance(ENCODING, 1)
                 )
             _compare(part)
             _choose(given, part, states)
             advance(COMPARING, 1)
     names = model_names({run: given.configs[run] for run in given.table["run"]})
-    return Findings(given, _board(given, parts), names, parts, trouble, device)
+    return Findings(given, _board(given, parts), names, parts, trouble, place)
 
 
 def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
@@ -148,7 +149,7 @@ def _encode(
     alive: Sequence[str],
     count: int,
     seed: int,
-    device: str,
+    device: torch.device,
     trouble: list[tuple[str, str, str]],
     advance: Any,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import torch
 
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
@@ -87,7 +88,7 @@ class Findings:
     names: dict[str, str]
     parts: list[Part]
     trouble: list[tuple[str, str, str]]
-    device: str
+    device: torch.device
 
     def open(self, run: str) -> Model:
         """The model of a run, where it is to work."""
