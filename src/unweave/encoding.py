@@ -20,6 +20,7 @@ from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.progress import lines
 from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations
+from unweave.words import size_text
 
 __all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "open_model"]
 
@@ -81,8 +82,8 @@ def encode(
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     if data.shape != model.shape:
         raise DataError(
-            f"this model takes images of {_size(model.shape)}, but {data.name} has "
-            f"{_size(data.shape)}; give images like those that it learned from"
+            f"this model takes images of {size_text(model.shape)}, but {data.name} has "
+            f"{size_text(data.shape)}; give images like those that it learned from"
         )
     check_member(model, member)
     if spread and member != MEAN:
@@ -152,7 +153,7 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     height, width, channels = model.shape
     if height != width or height not in SIZES or channels not in (1, 3):
         raise DataError(
-            f"this model takes arrays of {_size(model.shape)}, which files of images are not "
+            f"this model takes arrays of {size_text(model.shape)}, which files of images are not "
             "resized to; encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform"
         )
     return load_data(source, size=height, channels=channels, fewest=1, **options)
@@ -189,7 +190,3 @@ def check_trained(model: Model) -> None:
         logging.getLogger("unweave").warning(
             "this model was trained for 0 steps, so its codes are those of random weights"
         )
-
-
-def _size(shape: tuple[int, int, int]) -> str:
-    return " × ".join(map(str, shape))

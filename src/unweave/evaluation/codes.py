@@ -14,6 +14,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 from unweave.fleet.models import Fleet
 from unweave.streams import Stream
+from unweave.words import size_text
 
 __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
@@ -151,8 +152,8 @@ def encode(
     """
     if data.shape != fleet.shape:
         raise DataError(
-            f"these models take images of {_size(fleet.shape)}, but {data.name} has "
-            f"{_size(data.shape)}; evaluate them on data like those that they learned from"
+            f"these models take images of {size_text(fleet.shape)}, but {data.name} has "
+            f"{size_text(data.shape)}; evaluate them on data like those that they learned from"
         )
     support = data.support
     shape = (len(fleet), len(support), fleet.configs[0].code_size)
@@ -166,7 +167,3 @@ def encode(
     known = data.grid or data.labels
     factors = near.factors(support).cpu().numpy() if known else None
     return Codes(means, logvars, factors, support, seed, fleet, data)
-
-
-def _size(shape: tuple[int, int, int]) -> str:
-    return " × ".join(map(str, shape))

@@ -22,6 +22,7 @@ from unweave.fleet.device import chosen_device
 from unweave.fleet.join import join
 from unweave.metrics import Metric
 from unweave.progress import lines, say
+from unweave.words import counted
 
 __all__ = ["evaluate"]
 
@@ -219,18 +220,17 @@ def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
     """A line for each metric that could not score some models, and one for diverged models."""
     lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
     if lost:
-        say(f"{_models(lost)} diverged: no scores")
+        say(f"{counted(lost, 'model')} diverged: no scores")
     forgotten = sum(job.forgotten for job in jobs)
     if forgotten:
-        say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
+        say(
+            f"the scores of {counted(forgotten, 'model')} could not be kept: the folder is not "
+            "writable"
+        )
     for metric in metrics:
         errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
         for error in dict.fromkeys(filter(None, errors)):
-            say(f"no {metric.name} of {_models(errors.count(error))}: {error}")
-
-
-def _models(count: int) -> str:
-    return f"{count} model{'s' if count > 1 else ''}"
+            say(f"no {metric.name} of {counted(errors.count(error), 'model')}: {error}")
 
 
 def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:

@@ -29,6 +29,7 @@ from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
+from unweave.words import size_text
 
 __all__ = ["Fleet", "Model", "load"]
 
@@ -76,9 +77,7 @@ class Fleet:
         method = self.configs[0].method
         lost = int((self.diverged_at >= 0).sum())
         note = f", {lost} diverged" if lost else ""
-        return (
-            f"{len(self)} {method.name} models of {' × '.join(map(str, self.shape))} images{note}"
-        )
+        return f"{len(self)} {method.name} models of {size_text(self.shape)} images{note}"
 
     @property
     def device(self) -> torch.device:

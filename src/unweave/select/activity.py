@@ -12,7 +12,7 @@ from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 from unweave.select.ensembles import Aligned, aligned_posteriors
 from unweave.select.latents import SelectionError, drawn_rows
-from unweave.select.ranking import counted
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

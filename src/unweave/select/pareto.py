@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, known_data
-from unweave.select.ranking import counted, rank
+from unweave.select.ranking import rank
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

@@ -97,8 +97,3 @@ def _reason(usable: bool, count: int, word: str) -> str:
     if not usable:
         return "it diverged: its codes are not finite"
     return word if count else "there is no other model to compare it with"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and its noun: `1 model`, `2 models`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -8,8 +8,9 @@ import pandas as pd
 
 from unweave.errors import UnknownNameError
 from unweave.select.latents import ROWS, Latents, latents_of
-from unweave.select.ranking import counted, partners, rank, reasons_of, typical
+from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.select.relevance import relevance_rows
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

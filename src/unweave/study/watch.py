@@ -10,6 +10,7 @@ from rich.text import Text
 
 from unweave.progress import say
 from unweave.study.ledger import Ledger
+from unweave.words import counted
 
 __all__ = ["StudyWatch"]
 
@@ -72,7 +73,7 @@ def summary(ledger: Ledger, waiting: int) -> str:
         f"{counts['scored']:,} scored",
     ]
     parts += [f"{counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state]]
-    parts.append(f"{workers} worker{'' if workers == 1 else 's'}")
+    parts.append(counted(workers, "worker"))
     if waiting:
         parts.append(f"{waiting} starting")
     return ", ".join(parts)

@@ -8,7 +8,8 @@ from sklearn.utils import check_random_state
 
 from unweave.errors import UnknownNameError
 from unweave.methods import METHODS, Method
-from unweave.unweaver.rows import InputError, size_text
+from unweave.unweaver.rows import InputError
+from unweave.words import size_text
 
 __all__ = ["architecture_for", "method_with", "seeds_from"]
 

@@ -6,6 +6,7 @@ from typing import Any
 from unweave.cli.apps import data_app
 from unweave.cli.options import OutOption, PathOption, PictureOption, Source
 from unweave.errors import DataError
+from unweave.words import size_text
 
 
 @data_app.command(name="list")
@@ -27,7 +28,7 @@ def data_list() -> None:
         table.add_row(
             name.replace("_", "-"),
             f"{len(entry):,}",
-            " × ".join(map(str, entry.shape)),
+            size_text(entry.shape),
             ", ".join(f"{factor} {size}" for factor, size in entry.factors.items()) or "–",
             f"{entry.disk / 1e6:,.0f} MB" if entry.disk else "–",
             entry.source,

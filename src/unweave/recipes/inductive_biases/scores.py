@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.recipes.frames import from_table
 from unweave.recipes.inductive_biases.studies import IMAGES, SCALES, trained
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["MAIN_TABLE_1", "TABLE_2", "TABLE_3", "TABLE_4"]
 
@@ -106,7 +106,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         ]
         said.append(
             f"On {data}, modified images score below both original and noisy ones for "
-            f"{counted(below, 'variational method')}, by {drops[ours].mean():.3f} on average."
+            f"{how_many(below, 'variational method')}, by {drops[ours].mean():.3f} on average."
         )
         if "pcl" in cells.index:
             by_noise = abs(cells["noise"]["pcl"] - cells["original"]["pcl"])

@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.recipes.comparisons import FAILS, HOLDS
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 if TYPE_CHECKING:
     from unweave.theory.learning import Ascent
@@ -140,7 +140,7 @@ def claims_verdict(frame: pd.DataFrame) -> list[str]:
     """How many claims hold, and what is measured where one does not."""
     holds = frame["obtained"] == HOLDS
     return [
-        f"{counted(holds, 'claim').capitalize()} hold.",
+        f"{how_many(holds, 'claim').capitalize()} hold.",
         *(f"This does not: {row.claim}; {row.measured}." for row in frame[~holds].itertuples()),
     ]
 

@@ -9,7 +9,7 @@ from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.trained import Trained, computed_once
 from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, STOPPED, kinds, scored
 from unweave.recipes.vae_ensemble.studies import STUDIES
-from unweave.recipes.words import counted, ordering
+from unweave.recipes.words import how_many, ordering
 
 __all__ = ["TABLE_1", "TABLE_2"]
 
@@ -120,7 +120,7 @@ def verdict_scores(frame: pd.DataFrame) -> list[str]:
         single = printed.set_index("method")["obtained"].drop(ENSEMBLE, errors="ignore")
         words = [f"{metric}:"]
         if "vae" in single and len(ensembles):
-            above = counted(ensembles["obtained"] > single["vae"], "ensemble")
+            above = how_many(ensembles["obtained"] > single["vae"], "ensemble")
             words.append(
                 f"above the plain VAE ({single['vae']:.3f}), as published for all: {above};"
             )
@@ -145,12 +145,12 @@ def _controls(metric: str, rows: pd.DataFrame) -> list[str]:
     known = ensembles[controls.notna()]
     sentences = []
     if len(known):
-        above = counted(known["obtained"] > controls[controls.notna()], "ensemble")
+        above = how_many(known["obtained"] > controls[controls.notna()], "ensemble")
         sentences.append(f"{metric}, control: above a single VAE with β = 1 / n: {above}.")
     stopped = rows[rows["method"] == STOPPED_NAME]
     both = stopped.merge(ensembles, on=["members", "gamma"], suffixes=("", "_followed"))
     if len(both):
-        above = counted(both["obtained_followed"] > both["obtained"], "ensemble")
+        above = how_many(both["obtained_followed"] > both["obtained"], "ensemble")
         sentences.append(
             f"{metric}, control: above the same ensemble with targets held fixed: {above}."
         )
@@ -227,7 +227,7 @@ def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
 def verdict_within(frame: pd.DataFrame) -> list[str]:
     """Whether members differ as little as published."""
     found = frame.dropna(subset="obtained")
-    few = counted(found["obtained"] < 0.02, "cell")
+    few = how_many(found["obtained"] < 0.02, "cell")
     return [
         f"Members of one ensemble differ by less than 0.02, as all published ones do, in {few}; "
         f"the largest spread is {found['obtained'].max():.4f}, published "

@@ -21,6 +21,7 @@ from unweave.show.report.findings import Findings, Part
 from unweave.show.report.saved_runs import DIVERGED
 from unweave.show.report.sources import Given
 from unweave.show.report.words import model_names
+from unweave.words import size_text
 
 __all__ = ["evenly", "explained", "find"]
 
@@ -138,7 +139,7 @@ def _misfit(given: Given, part: Part) -> str:
         assert part.data is not None
         if takes == part.data.shape:
             return ""
-        sizes = [" × ".join(map(str, shape)) for shape in (part.data.shape, takes)]
+        sizes = [size_text(shape) for shape in (part.data.shape, takes)]
         return f"{part.data.name} has images of {sizes[0]}, but these models take {sizes[1]}"
     return ""
 
