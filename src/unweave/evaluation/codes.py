@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from unweave.arrays import on_host
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 from unweave.fleet.models import Fleet
@@ -125,8 +126,7 @@ class Codes(Posteriors):
         return np.random.default_rng(self.seed).choice(count, most, replace=False)
 
     def _images(self, rows: np.ndarray) -> np.ndarray:
-        images = self.data.images(self.images_of[rows], self.seed)
-        return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+        return on_host(self.data.images(self.images_of[rows], self.seed))
 
 
 def _smallest(classes: np.ndarray) -> np.ndarray:
@@ -165,5 +165,5 @@ def encode(
         if advance is not None:
             advance(len(support[part]) * len(fleet))
     known = data.grid or data.labels
-    factors = near.factors(support).cpu().numpy() if known else None
+    factors = on_host(near.factors(support)) if known else None
     return Codes(means, logvars, factors, support, seed, fleet, data)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 
 __all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
@@ -234,10 +235,7 @@ def check_factors(factors: Any) -> np.ndarray:
 
 
 def _matrix(values: Any, what: str) -> np.ndarray:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-    array = np.asarray(values)
+    array = on_host(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise MetricError(f"{what} must be a table [rows, columns], but got {list(array.shape)}")

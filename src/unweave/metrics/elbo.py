@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.metrics.base import Metric, MetricError, check_codes
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
@@ -105,7 +106,7 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
     if likelihood == "gaussian":
         return -squared_error(images, reconstructions)
     if likelihood == "narrow_gaussian":
-        x, p = (np.asarray(_array(v), np.float64) for v in (images, reconstructions))
+        x, p = (np.asarray(on_host(v), np.float64) for v in (images, reconstructions))
         return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)
     if likelihood != "bernoulli":
         raise MetricError(
@@ -131,7 +132,7 @@ def _bernoulli(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
     """Sum a function of pixels over each image, a few images at a time."""
-    images, reconstructions = _array(images), _array(reconstructions)
+    images, reconstructions = on_host(images), on_host(reconstructions)
     if images.shape != reconstructions.shape or images.ndim < 2:
         raise MetricError(
             f"images and reconstructions must have one shape [n, …], but got "
@@ -146,10 +147,6 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
         for part in parts
     ]
     return np.concatenate([each.reshape(len(each), -1).sum(1) for each in sums])
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def _pixels(values: np.ndarray, what: str) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from unweave.arrays import on_host
 from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, known_data
 from unweave.select.ranking import rank
 from unweave.words import counted
@@ -57,7 +58,7 @@ def pareto(
     images_of = drawn_rows(dataset, rows, seed)
     trained = [run.model for run in runs_of(models)]
     latents = encoded(trained, dataset, images_of, seed)
-    images = np.asarray(dataset.to("cpu").images(images_of, seed))
+    images = on_host(dataset.images(images_of, seed))
     costs = [
         _reconstruction(model.decode(codes), images, model.config.likelihood) if usable else np.nan
         for model, codes, usable in zip(trained, latents.means, latents.usable, strict=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.arrays import on_host
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.select.latents import (
     Latents,
@@ -96,7 +97,7 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
         return Latents(means, runs=latents.runs), factors[rows]
     dataset = known_data(data)
     images_of = drawn_rows(dataset, labels, seed)
-    factors = np.asarray(dataset.to("cpu").factors(images_of))
+    factors = on_host(dataset.factors(images_of))
     return encoded(models, dataset, images_of, seed), factors
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 from unweave.select.ensembles import Aligned, aligned_posteriors
 from unweave.select.latents import ROWS, drawn_rows
@@ -122,7 +123,7 @@ def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
     chosen = drawn_rows(data, ROWS, seed=0)
     aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
     known = data.grid or data.labels
-    factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
+    factors = None if known is None else on_host(data.factors(chosen))
     names = () if known is None else known.names
     pairs = zip(aligned.means, aligned.logvars, strict=True)
     method = model.config.method.name

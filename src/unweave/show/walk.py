@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from PIL import Image
 
+from unweave.arrays import on_host
 from unweave.errors import DataError, UnweaveError
 from unweave.show.look import Seen, check_data, check_model, has_prior
 from unweave.show.sheet import pictures_of
@@ -98,8 +99,7 @@ def _image_of(data: "Dataset", index: int | None, seed: int) -> np.ndarray:
     index = _middle(data) if index is None else index
     if not 0 <= index < len(data):
         raise DataError(f"{data.name} has images 0 … {len(data) - 1:,}, but got index {index:,}")
-    images = data.images([index], seed)
-    return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    return on_host(data.images([index], seed))
 
 
 def _middle(data: "Dataset") -> int:
@@ -112,7 +112,7 @@ def _middle(data: "Dataset") -> int:
 
 def _own_image(model: "Model", image: Any) -> np.ndarray:
     """One image `[1, H, W, C]`, bytes, or floats in [0, 1]."""
-    image = image.detach().cpu().numpy() if hasattr(image, "detach") else np.asarray(image)
+    image = on_host(image)
     image = image[..., None] if image.ndim == 2 else image
     if image.shape != model.shape:
         raise DataError(

@@ -212,11 +212,7 @@ def _factors(data: Dataset, index: int) -> dict[str, str]:
         return {}
     classes = data.factors([index])[0]
     return {
-        axis.name: _word(axis.values[c])
+        axis.name: axis.word(c)
         for axis, c in zip(known.axes, classes, strict=True)
         if len(axis) > 1
     }
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"

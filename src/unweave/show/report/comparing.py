@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from unweave.arrays import on_host
 from unweave.data.origin import remember
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
@@ -210,7 +211,7 @@ def _followed(part: Part) -> list[tuple[str, float]]:
     known = None if part.data is None else part.data.grid or part.data.labels
     if known is None or part.data is None:
         return []
-    classes = np.asarray(part.data.to("cpu").factors(part.images_of))
+    classes = on_host(part.data.factors(part.images_of))
     told = [[explained(codes, column) for column in classes.T] for codes in part.agreed.codes.T]
     return [(known.names[int(np.argmax(row))], max(row)) for row in told]
 

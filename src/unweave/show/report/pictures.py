@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from unweave.arrays import on_host
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
 from unweave.show.contact_sheet import traversal
@@ -110,7 +111,7 @@ def data_sheet(data: Dataset) -> Strips:
     height, width, _ = data.shape
     images = np.zeros((len(rows), COLUMNS, height, width, 4), np.uint8)
     for r, indices in enumerate(rows):
-        images[r, : len(indices), ..., :3] = np.asarray(data.to("cpu").images(indices))
+        images[r, : len(indices), ..., :3] = on_host(data.images(indices))
         images[r, : len(indices), ..., 3] = 255
     return Strips(images, [], names)
 
