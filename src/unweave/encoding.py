@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -88,7 +88,7 @@ def encode(
     check_member(model, member)
     if spread and member != MEAN:
         raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
-    near, placed = data.to(place), cast(Model, model.to(place))
+    near, placed = data.to(place), model.to(place)
     asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
     names = [f"{part}{latent}" for part in asked for latent in range(model.config.code_size)]
     codes = np.empty((len(data), len(names)), np.float32)

@@ -21,7 +21,7 @@ from unweave.fleet.join import join
 from unweave.fleet.models import Fleet
 from unweave.fleet.train import train
 from unweave.methods import EVERY, Method
-from unweave.methods.base import OfModel, Strength
+from unweave.methods.settings import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,7 @@ class Fleet:
         """Where the models are."""
         return next(iter(self.parameters.values())).device
 
-    def to(self, device: str | torch.device) -> "Fleet":
+    def to(self, device: str | torch.device) -> Self:
         """The same models on another device."""
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
         return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
@@ -133,7 +133,7 @@ class Fleet:
         return np.stack([maps_between(of_one) for of_one in learned])
 
     @property
-    def first(self) -> "Fleet":
+    def first(self) -> Self:
         """The models of the stage before, on which these build; their curves are not kept.
 
         Of models that were trained along with it (`together`), they have other seeds than the runs

@@ -33,7 +33,7 @@ from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.methods.base import MODEL
 from unweave.methods.posterior import Posterior
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam
 from unweave.progress import lines
 from unweave.streams import Stream
 
@@ -183,8 +183,8 @@ class Training:
         m = network.initial(self.seed[None], "manipulation")
         return Contest(
             encode,
-            _player(DECODER, decoder, starts, optimiser),
-            _player(MANIPULATION, network, m, optimiser),
+            Player.of_one(DECODER, decoder, starts, optimiser),
+            Player.of_one(MANIPULATION, network, m, optimiser),
             alter,
             LOSSES[config.likelihood],
             torch.arange(len(pairs), device=self.device) >= disentangling,
@@ -279,11 +279,6 @@ def _run(
                 kept = "nothing was kept, for want of a file" if path is None else "run it again"
                 raise InterruptedTrainingError(f"stopped at step {step:,} of {total:,}; {kept}")
     return rows
-
-
-def _player(name: str, network: Any, parameters: Tensor, optimiser: Adam) -> Player:
-    adam = Adam.stack([optimiser] * len(parameters), parameters.device)
-    return Player({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
 
 
 def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:

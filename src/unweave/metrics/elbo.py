@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from unweave.arrays import on_host
-from unweave.metrics.base import Metric, MetricError, check_codes
+from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
@@ -79,12 +79,7 @@ def kl_divergence(means: Any, logvars: Any) -> np.ndarray:
         array([2.])
     """
     means = check_codes(means).astype(np.float64)
-    logvars = check_codes(logvars, "logvars").astype(np.float64)
-    if means.shape != logvars.shape:
-        raise MetricError(
-            f"codes and logvars must have the same shape, but got {list(means.shape)} and "
-            f"{list(logvars.shape)}"
-        )
+    logvars = check_logvars(logvars, means).astype(np.float64)
     return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).sum(1)
 
 

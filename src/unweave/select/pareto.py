@@ -7,7 +7,7 @@ import pandas as pd
 
 from unweave.arrays import on_host
 from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, known_data
-from unweave.select.ranking import rank
+from unweave.select.ranking import DIVERGED, rank
 from unweave.words import counted
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _reconstruction(decoded: np.ndarray, images: np.ndarray, likelihood: str) ->
 
 def _words(dominators: int, usable: bool) -> str:
     if not usable:
-        return "it diverged: its codes are not finite"
+        return DIVERGED
     if not dominators:
         return "on the Pareto front: no model is better in both reconstruction and KL"
     verb = "is" if dominators == 1 else "are"

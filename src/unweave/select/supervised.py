@@ -15,7 +15,7 @@ from unweave.select.latents import (
     known_data,
     latents_of,
 )
-from unweave.select.ranking import rank
+from unweave.select.ranking import DIVERGED, rank
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -107,7 +107,7 @@ def _outcome(
     from unweave.metrics import METRICS
 
     if not usable:
-        return float("nan"), "it diverged: its codes are not finite"
+        return float("nan"), DIVERGED
     try:
         score = METRICS[metric](codes, factors, seed)[metric]
     except UnweaveError as error:

@@ -18,7 +18,7 @@ from typing import Any
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.methods import EVERY, Method
-from unweave.methods.base import each_value
+from unweave.methods.settings import each_value
 from unweave.nets.adam import Adam
 
 __all__ = ["Entry", "StudyFileError", "check_settings", "read_entries", "runs_of"]

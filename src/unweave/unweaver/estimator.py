@@ -305,7 +305,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _placed(self) -> Model:
         """The model where it is to work; kept on the CPU, it can be pickled for any machine."""
-        return self.model_.to(self._device())  # type: ignore[return-value] # of its own type
+        return self.model_.to(self._device())
 
     def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = [self._posterior(part) for _, part in _parts(pixels)]

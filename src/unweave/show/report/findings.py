@@ -6,7 +6,7 @@ part of the report. Shapes: M models of a part, n images, d latents.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,7 +92,7 @@ class Findings:
 
     def open(self, run: str) -> Model:
         """The model of a run, where it is to work."""
-        return cast(Model, self.given.model(run).to(self.device))
+        return self.given.model(run).to(self.device)
 
     def part_of(self, run: str) -> Part:
         """Where a run belongs."""
