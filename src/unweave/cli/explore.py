@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from unweave.data import load
-from unweave.errors import DataError
+from unweave.cli.loading import named_data
 from unweave.show.explorer import explore
 
 __all__ = ["explore_folder"]
@@ -14,7 +13,4 @@ def explore_folder(
     folder: Path, source: str | None, port: int | None, open_browser: bool, **options: Any
 ) -> None:
     """Serve the models of a folder until Ctrl-C."""
-    loading = {name: value for name, value in options.items() if value is not None}
-    if loading and source is None:
-        raise DataError(f"--{next(iter(loading))} says how to load --data, but that is not given")
-    explore(folder, None if source is None else load(source, **loading), port, open_browser)
+    explore(folder, named_data(source, options), port, open_browser)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.loading import said
 from unweave.data import DATASETS, load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
@@ -58,12 +59,12 @@ def fit_images(
         settings: Of `uw.fit`; None where nothing was said.
     """
     start = time.monotonic()
-    data = load(source, **_said(loading))
+    data = load(source, **said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
     _check_folder(out, source)
     optimiser = None if lr is None else Adam(lr=lr)
-    chosen = _said({**settings, "optimiser": optimiser})
+    chosen = said({**settings, "optimiser": optimiser})
     found = fit(data, _method(method, strengths), out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
     command = _command(source, out, options, found.best.config.steps)
@@ -145,10 +146,6 @@ def _command(source: str, out: Path, options: Mapping[str, Any], steps: int) -> 
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
     return shlex.join([*words, "--out", str(out)])
-
-
-def _said(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _where(out: Path, source: str) -> str:

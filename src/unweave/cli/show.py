@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unweave.cli.loading import named_data, said
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.evaluation.files import check_out
 from unweave.show.saving import ANIMATIONS, FIGURES, PICTURES
@@ -86,7 +87,7 @@ def show_model(
     if kind not in KINDS:
         raise UnknownNameError("picture", kind, KINDS)
     chosen = KINDS[kind]
-    given = {name: value for name, value in options.items() if value is not None}
+    given = said(options)
     for name in given:
         if name not in chosen.options:
             raise DataError(f"--{name} says nothing about {kind}; leave it out")
@@ -114,14 +115,11 @@ def _model(folder: Path) -> "Model":
 
 
 def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Dataset":
-    from unweave.data import load
     from unweave.data.origin import rebuild
 
-    said = {name: value for name, value in loading.items() if value is not None}
-    if source is not None:
-        return load(source, **said)
-    if said:
-        raise DataError(f"--{next(iter(said))} says how to load --data, but that is not given")
+    named = named_data(source, loading)
+    if named is not None:
+        return named
     try:
         return rebuild(model.config.data)
     except UnweaveError as error:

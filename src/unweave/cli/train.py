@@ -1,6 +1,6 @@
 """The command `unweave train`: its flags are those of the method that is named.
 
-It stands apart from `cli.py` because it must import the methods, and with them torch, to know
+It stands apart from `commands` because it must import the methods, and with them torch, to know
 their flags.
 """
 
@@ -14,6 +14,7 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
+from unweave.cli.loading import said
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
@@ -99,8 +100,7 @@ def run(args: Sequence[str]) -> None:
     settings = {
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
-    options = {n: getattr(chosen, n) for n in DATA_OPTIONS}
-    data = load(source, **{n: value for n, value in options.items() if value is not None})
+    data = load(source, **said({name: getattr(chosen, name) for name in DATA_OPTIONS}))
     print(data)
     first = _models_in(chosen.first, kind)
     fleet = train(

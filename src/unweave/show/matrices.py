@@ -8,15 +8,13 @@ import numpy as np
 
 from unweave.errors import DataError, UnknownNameError
 from unweave.show.colours import ONE_HUE
-from unweave.show.saving import FIGURES as ENDINGS
-from unweave.show.saving import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from unweave.show.plot import Plot
 
-__all__ = ["ENDINGS", "MATRICES", "heat_map", "matrices", "save_figure"]
+__all__ = ["MATRICES", "heat_map", "matrices"]
 
 CELL_WIDTH, CELL_HEIGHT = 0.42, 0.21
 LABELS, GAP, HEADINGS = 0.4, 0.12, 0.85
