@@ -15,7 +15,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.own import SIZES
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.device import chosen_device
-from unweave.fleet.model_files import CONFIG
+from unweave.fleet.model_files import BEST, CONFIG
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.progress import lines
@@ -28,8 +28,6 @@ MEAN: Literal["mean"] = "mean"
 Member = int | Literal["mean"]
 """A member of an ensemble, or the mean of all of them."""
 
-BEST = "best"
-"""Where a fit keeps the model that it chose."""
 ROWS_AT_ONCE = 8_192
 COMPARED = 10_000
 """Images, at most, on which the codes of members are compared."""

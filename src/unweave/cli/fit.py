@@ -12,11 +12,11 @@ from unweave.cli.loading import said
 from unweave.data import DATASETS, load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
-from unweave.encoding import BEST, encode
+from unweave.encoding import encode
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
-from unweave.fleet.model_files import intact
+from unweave.fleet.model_files import BEST, intact
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.methods import METHODS, Method
