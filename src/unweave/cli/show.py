@@ -115,14 +115,7 @@ def _model(folder: Path) -> "Model":
 
 
 def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Dataset":
-    from unweave.data.origin import rebuild
+    from unweave.data.origin import own_data
 
     named = named_data(source, loading)
-    if named is not None:
-        return named
-    try:
-        return rebuild(model.config.data)
-    except UnweaveError as error:
-        raise DataError(
-            f"the model's own data cannot be had, so name them with --data: {error}"
-        ) from error
+    return own_data(model.config.data) if named is None else named

@@ -4,15 +4,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import pandas as pd
 import torch
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import rebuild, remember
-from unweave.errors import DataError, UnweaveError
+from unweave.data.origin import origin_of, own_data
+from unweave.errors import DataError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
@@ -123,7 +122,7 @@ class _Job:
         sampled: bool,
         again: bool,
     ) -> "_Job":
-        origin = origin_text(run.model.config.data if data is None else _origin(data))
+        origin = origin_text(run.model.config.data if data is None else origin_of(data))
         keys = {
             metric.name: Key(
                 metric.name,
@@ -156,10 +155,6 @@ class _Job:
         return self.run.folder is not None and not expected <= stored.keys()
 
 
-def _origin(data: Dataset) -> Sequence[Any]:
-    return data.origin or remember(data, None, {}).origin
-
-
 def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:
     """Jobs whose models can encode together, as many as memory allows, and their data."""
     fleets: dict[str, list[_Job]] = {}
@@ -167,19 +162,10 @@ def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[
         fleets.setdefault(job.run.model.config.fleet, []).append(job)
     for fleet in fleets.values():
         config = fleet[0].run.model.config
-        made = data if data is not None else _remembered(config.data)
+        made = data if data is not None else own_data(config.data)
         size = models_at_once(made, config.code_size)
         for start in range(0, len(fleet), size):
             yield fleet[start : start + size], made
-
-
-def _remembered(origin: Sequence[Any]) -> Dataset:
-    try:
-        return rebuild(origin)
-    except UnweaveError as error:
-        raise DataError(
-            f"the models' own data cannot be had, so name the data: {error}"
-        ) from error
 
 
 def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metric]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.device import chosen_device, keep_memory, matmul_precision
@@ -100,7 +100,7 @@ def manipulate(
     sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {
-        "data": list(data.origin or remember(data, None, {}).origin),
+        "data": list(origin_of(data)),
         "disentangling": [name_of(model) for model in sides[0]],
         "entangling": [name_of(model) for model in sides[1]],
         "epsilon": float(epsilon),

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.data.origin import loading, remember
+from unweave.data.origin import loading, origin_of
 from unweave.errors import UnknownNameError
 from unweave.evaluation.choice import choose
 from unweave.fleet.config import Config
@@ -109,7 +109,7 @@ class Source:
         if self.load in DATASETS and not self.changes:
             return (loading(self.load, self.options),)
         data = self.open()
-        return data.origin or remember(data, None, {}).origin
+        return origin_of(data)
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:

@@ -234,11 +234,6 @@ def _require(table: pd.DataFrame) -> None:
         raise RecipeError("the table has no column 'change'; `extend` adds it")
 
 
-def verdict_12_13(frame: pd.DataFrame) -> list[str]:
-    """How far the claims hold, and which data set they were asked of."""
-    return sentences(frame, meant="celeba")
-
-
 def plot(table: pd.DataFrame, path: Path) -> None:
     """Traversals of the first seed: a row per model, a column per input, active latents marked."""
     from unweave.show.plot import PAGE, SMALL, TEXT, panels
@@ -298,7 +293,7 @@ FIGURES_12_13 = Recipe(
     studies=COLOUR,
     extend=extend_12_13,
     obtain=obtain_12_13,
-    verdict=verdict_12_13,
+    verdict=partial(sentences, meant="celeba"),
     plot=plot,
 )
 DRAWINGS = Recipe(

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from unweave.arrays import on_host
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.device import chosen_device
@@ -112,7 +112,7 @@ def _open_data(given: Given, part: Part) -> None:
     except (UnweaveError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         part.missing = str(error)
         return
-    made = part.data.origin or remember(part.data, None, {}).origin
+    made = origin_of(part.data)
     if origin_text(made) != origin_text(part.origin):
         part.note = (
             f"The images shown and compared here are of {part.data.name}, which are not those that"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import rebuild, remember
+from unweave.data.origin import origin_of, rebuild, repeat
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
@@ -113,11 +113,9 @@ class _Images:
     @staticmethod
     def _changed(given: Any, origin: Sequence[Any]) -> Dataset:
         """The data set given, or what it was made into, where that is what is asked for."""
-        made = given.origin or remember(given, None, {}).origin
+        made = origin_of(given)
         if origin and origin_text(made[:1]) == origin_text(origin[:1]) and len(made) == 1:
-            for step, *arguments in origin[1:]:
-                choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-                given = getattr(given, step)(*arguments, **choice)
+            return repeat(given, origin[1:])
         return given
 
 
