@@ -20,7 +20,7 @@ from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.progress import lines
 from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations
-from unweave.words import size_text
+from unweave.words import size_text, spelled
 
 __all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "open_model"]
 
@@ -145,7 +145,7 @@ def _agreement(sample: Sequence[Aligned]) -> dict[str, dict[str, Any]]:
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     """The images of any source of `uw.data.load`, your own as the model needs them."""
-    named = isinstance(source, str) and source.replace("-", "_").lower() in DATASETS
+    named = isinstance(source, str) and spelled(source) in DATASETS
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape

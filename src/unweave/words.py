@@ -1,8 +1,8 @@
-"""Counts and sizes in words, as messages and pictures say them."""
+"""Counts, sizes and names, as messages and pictures say them and as users write them."""
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "size_text"]
+__all__ = ["counted", "size_text", "spelled"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -13,3 +13,8 @@ def counted(count: int, noun: str) -> str:
 def size_text(shape: Sequence[int]) -> str:
     """A shape in words: `32 × 32 × 1`."""
     return " × ".join(map(str, shape))
+
+
+def spelled(name: str) -> str:
+    """A name as the library spells it: `Beta-VAE` is `beta_vae`."""
+    return name.replace("-", "_").lower()

@@ -23,6 +23,7 @@ from unweave.methods import METHODS, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say, track
 from unweave.show import animate, reconstructions, report, samples, traversals
+from unweave.words import spelled
 
 __all__ = ["fit_images"]
 
@@ -100,7 +101,7 @@ def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | No
 def _check_folder(out: Path, source: str) -> None:
     """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
     images = Path(source).expanduser().resolve()
-    named = source.replace("-", "_").lower() in DATASETS
+    named = spelled(source) in DATASETS
     if not named and images.is_dir() and out.resolve().is_relative_to(images):
         raise FitError(
             f"{out} is among the images of {source}, which pictures of models must not join; "
@@ -127,7 +128,7 @@ def _keep_best(model: Model, best: Path) -> None:
 
 def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     """The method with the strengths asked for; None where nothing was asked for."""
-    key = name.replace("-", "_").lower()
+    key = spelled(name)
     weighed = {n: kind for n, kind in METHODS.items() if kind.stackable() and not kind.pairs}
     if key not in weighed:
         raise UnknownNameError("method with a strength", name, weighed)

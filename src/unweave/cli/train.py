@@ -25,6 +25,7 @@ from unweave.methods import EVERY, Method
 from unweave.methods.settings import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
+from unweave.words import spelled
 
 __all__ = ["run"]
 
@@ -87,7 +88,7 @@ class Options:
 def run(args: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = args
-    key = name.replace("-", "_").lower()
+    key = spelled(name)
     if key not in EVERY:
         raise UnknownNameError("method", name, EVERY)
     kind = EVERY[key]

@@ -16,6 +16,7 @@ from unweave.select.latents import (
     latents_of,
 )
 from unweave.select.ranking import DIVERGED, rank
+from unweave.words import spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -68,7 +69,7 @@ def supervised(
     """
     from unweave.metrics import METRICS
 
-    name = metric.replace("-", "_")
+    name = spelled(metric)
     usual = [key for key, each in METRICS.items() if each.needs in ("factors", "pairs")]
     if name not in usual:
         raise UnknownNameError("metric of codes and factors", metric, usual)

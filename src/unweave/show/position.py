@@ -196,17 +196,11 @@ def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
 def _legend(figure: "Plot", factor: "Factor") -> None:
     from matplotlib.lines import Line2D
 
-    from unweave.show.plot import SMALL
+    from unweave.show.plot import legend_above
 
     words = [factor.word(k) for k in range(len(factor))]
     handles = [
         Line2D([], [], color=colour, marker=marker, markersize=3, linewidth=1, label=word)
         for word, colour, marker in zip(words, palette(len(words)), MARKERS, strict=False)
     ]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=min(4, len(words)),
-        fontsize=SMALL,
-        frameon=False,
-    )
+    legend_above(figure, handles, min(4, len(words)))

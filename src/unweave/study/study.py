@@ -28,6 +28,7 @@ from unweave.evaluation.choice import choose
 from unweave.fleet.config import Config
 from unweave.nets.adam import Adam
 from unweave.study.entries import Entry, StudyFileError, check_settings, read_entries, runs_of
+from unweave.words import spelled
 
 __all__ = ["Source", "Study"]
 
@@ -69,7 +70,7 @@ class Source:
                 f"a data set is a name, or a mapping with `load`, but got {said!r}"
             )
         load = str(said["load"])
-        key = load.replace("-", "_").lower()
+        key = spelled(load)
         load = key if key in DATASETS else _absolute(load)
         options = {
             n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v

@@ -125,7 +125,6 @@ def plot(metric: str, table: pd.DataFrame, path: Path) -> None:
     """A bar per method and kind of images, every model a point."""
     from unweave.show.colours import palette
     from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     parts = list(kept(table).groupby("base", sort=False))
     figure, axes = panels(1, len(parts), (PAGE, 2.6))
@@ -140,7 +139,7 @@ def plot(metric: str, table: pd.DataFrame, path: Path) -> None:
         panel.set_xticks(range(len(methods)), methods, fontsize=SMALL, rotation=20)
         panel.set_title(f"{metric} on {base}", fontsize=TEXT)
         panel.legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def _recipe(slug: str, where: str, metric: str, rows: Mapping[str, str], note: str = "") -> Recipe:

@@ -150,7 +150,6 @@ def plot_distribution(table: pd.DataFrame, path: Path) -> None:
     """MIG at β = 1 over seeds: every model a point, quartiles a box."""
     from unweave.show.colours import palette
     from unweave.show.plot import COLUMN, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     scored = score_of(table)
     figure, axes = panels(1, 1, (COLUMN, 2.4))
@@ -162,16 +161,15 @@ def plot_distribution(table: pd.DataFrame, path: Path) -> None:
         panel.plot(place + spread, values, ".", color=colour, alpha=0.7)
     panel.set_xticks([0, 1], [f"VAE, n = {len(_at_one(scored, 'beta_vae'))}", "ISA-VAE"])
     panel.set_ylabel("MIG", fontsize=TEXT)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def plot_trade_off(table: pd.DataFrame, path: Path) -> None:
     """Means over seeds, a line per method."""
-    from unweave.show.saving import save_figure
     from unweave.show.two_scores import trade_off
 
     scored = score_of(table).drop(columns="mig", errors="ignore").rename(columns={MIG: "mig"})
-    save_figure(trade_off(scored), path)
+    trade_off(scored).save(path)
 
 
 FIGURE_5A = Recipe(
