@@ -79,9 +79,8 @@ def obtain_5c(table: pd.DataFrame) -> pd.DataFrame:
         means = _means(part)
         for claim, beta in ((BEST_AT_1, 1.0), (BEST_AT_HALF, 0.5)):
             own, others = _score(means, "isa_vae", beta), _best_other(means, "isa_vae", beta)
-            rows.append(
-                comparison(claim, f"β = {beta:g}", MIG, own, others, own > others) | {"data": data}
-            )
+            of, holds = f"β = {beta:g}", own > others
+            rows.append(comparison(claim, of, MIG, own, others, holds, data=data))
     return compared(FIVE_C(), rows)
 
 
@@ -91,13 +90,13 @@ def obtain_6(table: pd.DataFrame) -> pd.DataFrame:
     for data, part in score_of(table).groupby("data", sort=False):
         means = _means(part)
         own, other = (_score(means, method, 1.0) for method in PAIRS[0])
-        rows.append(comparison(ABOVE, "β = 1", MIG, own, other, own > other) | {"data": data})
+        rows.append(comparison(ABOVE, "β = 1", MIG, own, other, own > other, data=data))
         both = means.pivot(index="strength", columns="method", values=MIG)
         gaps = (both["isa_vae"] - both["beta_vae"]).dropna()
         if len(gaps) > 1:
             first, last = float(gaps.iloc[0]), float(gaps.iloc[-1])
             of = f"β = {gaps.index[-1]:g} against β = {gaps.index[0]:g}"
-            rows.append(comparison(SHRINKS, of, MIG, last, first, last < first) | {"data": data})
+            rows.append(comparison(SHRINKS, of, MIG, last, first, last < first, data=data))
     return compared(SIX(), rows)
 
 
