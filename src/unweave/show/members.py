@@ -14,7 +14,7 @@ from unweave.select.latents import ROWS, drawn_rows
 from unweave.show.colours import FAINT, INK, PAPER
 from unweave.show.look import Seen, check_data
 from unweave.show.sheet import LEADING, TALLEST, Sheet, enlarged, faded, letters, pictures_of
-from unweave.show.traversals import Inactive
+from unweave.show.traversals import Inactive, check_inactive
 from unweave.show.walk import Prior, label_of, range_in_words, start_at, stops
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def members(
         A picture, to be saved with `.save("members.png")`.
     """
     check_data(model, data)
-    if inactive not in ("grey", "hide"):
-        raise UnweaveError(f"inactive latents are 'grey' or we 'hide' them, but got {inactive!r}")
+    check_inactive(inactive)
     aligned, seen = _looks(model, data)
     count = max(FEWEST, round(PICTURES / len(seen))) if columns is None else columns
     walks = [stops(one, count, reach, quantiles) for one in seen]

@@ -16,6 +16,7 @@ from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
 from unweave.show.contact_sheet import traversal
 from unweave.show.report.findings import Part
+from unweave.show.walk import middle
 
 __all__ = ["COLUMNS", "Strips", "data_sheet", "fitted", "reversed_strip", "traversed", "webp"]
 
@@ -87,14 +88,6 @@ def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
     mean, _ = model.encode(image)
     pixels = np.asarray(image) if str(image.dtype) == "torch.uint8" else _bytes(np.asarray(image))
     return np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None]
-
-
-def middle(data: Dataset) -> int:
-    """The image in the middle of the grid, or the first."""
-    if data.grid is None:
-        return int(data.support[0])
-    index = int(data.grid.index(np.array(data.grid.sizes) // 2))
-    return index if index in data.support else int(data.support[0])
 
 
 def data_sheet(data: Dataset) -> Strips:
