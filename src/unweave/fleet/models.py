@@ -16,8 +16,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.arrays import writable
 from unweave.errors import UnweaveError
-from unweave.fleet.batches import at_once, batches, writable
+from unweave.fleet.batches import at_once, batches
 from unweave.fleet.config import Config
 from unweave.fleet.device import matmul_precision
 from unweave.fleet.inner_runs import first_of, members_of
