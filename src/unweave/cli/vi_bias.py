@@ -126,7 +126,7 @@ def _beta(betas: Sequence[float] | None, **_: Any) -> Outcome:
 
 
 def _ica(betas: Sequence[float] | None, steps: int | None, seed: int, animate: bool) -> Outcome:
-    from unweave.recipes.isa_vae.biases import obtained_components
+    from unweave.recipes.isa_vae.components import obtained_components
     from unweave.theory import ica, vi_bias
     from unweave.theory.vi_bias_figures import animate_components, draw_components
 
