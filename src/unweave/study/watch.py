@@ -1,7 +1,6 @@
 """What a person sees of a study that many workers are at: how far it is, and what each does."""
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -39,12 +38,7 @@ class StudyWatch:
             self.live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self.live.stop()
 
