@@ -118,4 +118,6 @@ def _data(model: "Model", source: str | None, loading: Mapping[str, Any]) -> "Da
     from unweave.data.origin import own_data
 
     named = named_data(source, loading)
-    return own_data(model.config.data) if named is None else named
+    if named is None:
+        return own_data(model.config.data, "name them with --data")
+    return named

@@ -72,14 +72,12 @@ def repeat(data: Dataset, steps: Sequence[Sequence[Any]]) -> Dataset:
     return data
 
 
-def own_data(origin: Sequence[Sequence[Any]]) -> Dataset:
-    """What models of an origin learned from, where no data set was named."""
+def own_data(origin: Sequence[Sequence[Any]], advice: str = "name the data") -> Dataset:
+    """What models of an origin learned from, or what to do where that cannot be had."""
     try:
         return rebuild(origin)
     except UnweaveError as error:
-        raise DataError(
-            f"the models' own data cannot be had, so name the data: {error}"
-        ) from error
+        raise DataError(f"the models' own data cannot be had, so {advice}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -124,10 +124,11 @@ def read_config(folder: Path, method: type[Method] | None = None) -> Config:
 
 def trouble_with(folder: Path, error: Exception) -> str:
     """Why a folder cannot be read as a model, and what to do."""
-    # Asked of the folder, as the errors of safetensors and of pyarrow name no file.
-    missing = [name for name in (CONFIG, WEIGHTS, CURVE) if not (folder / name).exists()]
-    if missing:
-        return f"{folder} holds no model: {missing[0]} is missing; give the folder of a saved one"
+    if isinstance(error, FileNotFoundError):
+        # Asked of the folder, as the errors of safetensors and of pyarrow name no file.
+        missing = [name for name in (CONFIG, WEIGHTS, CURVE) if not (folder / name).exists()]
+        what = missing[0] if missing else "a file"
+        return f"{folder} holds no model: {what} is missing; give the folder of a saved one"
     return f"the model in {folder} is damaged ({error}); train it again"
 
 
