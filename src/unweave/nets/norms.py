@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.nets.kernels.reference import ACTIVATIONS
+from unweave.nets.kernels import instance_norm
+from unweave.nets.kernels.reference import ACTIVATIONS, normalised
 from unweave.nets.layers import Activation
 
 __all__ = ["AdaptiveNorm", "BatchNorm", "InstanceNorm"]
-
-EPSILON = 1e-5
-"""Added to variances by which images are normalised."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,8 @@ class InstanceNorm(Activation):
     """Every channel of every image with mean 0 and variance 1, then an activation."""
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        return super().__call__(parameters, _normalised(x, (2, 3)).to(x.dtype))
+        del parameters  # there are none
+        return instance_norm(x, None, self.name)
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class BatchNorm:
         scale, shift = (
             parameters[name].unflatten(0, (-1, *(1 for _ in axes))) for name in ("scale", "shift")
         )
-        normalised = torch.addcmul(shift.float(), _normalised(x, axes, reference), scale.float())
-        return ACTIVATIONS[self.activation](normalised.to(x.dtype))
+        normal = torch.addcmul(shift.float(), normalised(x, axes, reference), scale.float())
+        return ACTIVATIONS[self.activation](normal.to(x.dtype))
 
 
 @dataclass(frozen=True)
@@ -98,17 +97,9 @@ class AdaptiveNorm:
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor, code: Tensor) -> Tensor:
         start = torch.cat([parameters["scale"], parameters["shift"]], -1)
         both = torch.baddbmm(start[:, None], code.to(start.dtype), parameters["weight"])
-        both = both.unflatten(-1, (2, *(self.pixels or (1, 1)), self.channels)).float()
-        scale, shift = (both if self.pixels is None else both.relu()).unbind(2)
-        adapted = torch.addcmul(shift, _normalised(x, (2, 3)), scale)
+        if self.pixels is None:
+            return instance_norm(x, both, self.activation)
+        both = both.unflatten(-1, (2, *self.pixels, self.channels)).float()
+        scale, shift = both.relu().unbind(2)
+        adapted = torch.addcmul(shift, normalised(x, (2, 3)), scale)
         return ACTIVATIONS[self.activation](adapted.to(x.dtype))
-
-
-def _normalised(x: Tensor, axes: tuple[int, ...], reference: int | None = None) -> Tensor:
-    """(x - mean) / √(variance + ε) over some axes, in float32 or better.
-
-    Mean and variance are those of the first inputs for `reference`, or of all.
-    """
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    variance, mean = torch.var_mean(x[:, :reference], axes, correction=0, keepdim=True)
-    return (x - mean) * (variance + EPSILON).rsqrt()

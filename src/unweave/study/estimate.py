@@ -31,6 +31,13 @@ WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
 STATE = 3
 """A checkpoint holds parameters and two moments."""
 GPU_MODEL_BYTES = 80e6
+USUAL_PARAMETERS = 1e6
+"""Up to so many have no say: all the above has been measured with networks of that size."""
+GPU_SECONDS_PER_PARAMETER, GPU_BYTES_PER_PARAMETER = 26e-12, 42
+"""Of the others, by second stages of 80 million (`benchmarks/results/stages_h200.json`)."""
+DENSE = 0.08
+"""What dense layers take of the time of convolutions for the same images
+(`benchmarks/results/isa_2048_h200.json`)."""
 
 
 def device_name(device: torch.device) -> str:
@@ -50,19 +57,21 @@ def seconds_per_step(
     met = {} if ledger is None else ledger.speeds(device_name(device))
     if config.fleet in met:
         return met[config.fleet]
-    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH * _passes(config)
+    size = _work(config, shape)
     if device.type == "cpu":
         second = CPU_SECONDS_OF_DISCRIMINATOR if config.method.name == "factor_vae" else 0.0
         return CPU_SECONDS + CPU_SECONDS_PER_BATCH * size + second
     grey, colour = GPU_MICROSECONDS.get(config.method.name, BETA_VAE_MICROSECONDS)
-    return (grey if shape[2] == 1 else colour) * 1e-6 * size * SLOWER[config.precision]
+    images = (grey if shape[2] == 1 else colour) * 1e-6 * size
+    if _dense(config):
+        images *= DENSE
+    large = GPU_SECONDS_PER_PARAMETER * _unusual_parameters(config, shape)
+    return (images + large) * SLOWER[config.precision]
 
 
 def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
     """What a run takes in its folder; while it trains, with its share of the checkpoint."""
-    # Strengths change no size: with 2, which all of them may be, networks are counted once.
-    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 2.0))
-    weights = 4 * _parameters(replace(config, method=method, data=(), seed=0), shape)
+    weights = 4 * _parameters(config, shape)
     windows = -(-config.steps // WINDOW)
     kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
     return kept + (STATE * weights if in_training else 0)
@@ -70,18 +79,35 @@ def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
 
 def model_bytes(config: Config, shape: Shape) -> float:
     """What a model takes of a GPU while it trains, about."""
-    size = shape[0] * shape[1] / PIXELS * config.batch / BATCH
-    return GPU_MODEL_BYTES * size * _passes(config)
+    images = GPU_MODEL_BYTES * _work(config, shape) * (DENSE if _dense(config) else 1)
+    return images + GPU_BYTES_PER_PARAMETER * _unusual_parameters(config, shape)
 
 
-def _passes(config: Config) -> float:
-    """How much an ensemble of n does in a step: n times encode and n² times decode."""
+def _work(config: Config, shape: Shape) -> float:
+    """How much a step is beside 64 images of 64 × 64 pixels that are encoded and decoded once.
+
+    An ensemble of n encodes n times and decodes n² times.
+    """
     n = config.method.copies
-    return (n + n**2) / 2
+    return shape[0] * shape[1] / PIXELS * config.batch / BATCH * (n + n**2) / 2
+
+
+def _dense(config: Config) -> bool:
+    return config.architecture.endswith("mlp")
+
+
+def _unusual_parameters(config: Config, shape: Shape) -> float:
+    return max(0.0, _parameters(config, shape) - USUAL_PARAMETERS * config.method.copies)
+
+
+def _parameters(config: Config, shape: Shape) -> int:
+    # Strengths change no size: with 2, which all of them may be, networks are counted once.
+    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 2.0))
+    return _counted(replace(config, method=method, data=(), seed=0), shape)
 
 
 @lru_cache
-def _parameters(config: Config, shape: tuple[int, int, int]) -> int:
+def _counted(config: Config, shape: Shape) -> int:
     return sum(
         network.width * (config.method.copies if player == MODEL else 1)
         for player, networks in networks_of(config, shape).items()

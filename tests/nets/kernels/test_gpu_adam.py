@@ -138,6 +138,22 @@ def test_gradients_may_be_views(device):
     assert all(map(torch.equal, fleet.arrays(), copied.arrays()))
 
 
+def test_rows_of_a_gradient_may_begin_anywhere(device):
+    # All sizes are multiples of 4, so that nothing but the address forbids reading in wide words.
+    places, sizes = (0, 2048), (2048, 4)
+    rates = Adam.stack([Adam(lr=0.1)] * MODELS, device).rates(torch.tensor(0, device=device))
+    whole, few = draw(MODELS, 2048).to(device), draw(MODELS, 7, seed=1).to(device)[:, 1:5]
+    assert few.data_ptr() % 16
+    parameters, first, second = (torch.zeros(MODELS, 2560, device=device) for _ in range(3))
+    alive = torch.ones(MODELS, dtype=torch.bool, device=device)
+    others = (parameters.clone(), rates, alive, alive.clone())
+    gpu_adam.update(parameters, first, second, [whole, few], places, *others)
+    # The first step of Adam from nothing is the sign of the gradient.
+    for part, place, size in zip((whole, few), places, sizes, strict=True):
+        moved = parameters[:, place : place + size]
+        torch.testing.assert_close(moved, -0.1 * part.sign(), rtol=1e-4, atol=0)
+
+
 def test_a_model_does_not_depend_on_its_fleet(device):
     fleet = Fleet(device).move(0).move(1)
     for model in range(MODELS):

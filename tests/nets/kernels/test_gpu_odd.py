@@ -34,3 +34,32 @@ def test_gradients_are_the_plain_ones(device):
         ours, theirs = (getattr(version, name)(*of, weight) for version in (gpu_odd, reference))
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
+
+
+# Fewer pixels than a program takes at once; more than one program adds up; too wide for that.
+@pytest.mark.parametrize(("side", "channels", "outputs"), [(8, 3, 5), (96, 1, 20), (8, 6, 5)])
+@pytest.mark.parametrize("bias", ["small", "large", None])
+def test_weight_gradients_are_the_plain_ones(device, side, channels, outputs, bias, monkeypatch):
+    large = draw(2, 2, side, side, channels).to(device)
+    small = draw(2, 2, side // 2, side // 2, outputs, seed=1).to(device)
+    asked, plain = [], reference.conv_weight_grad
+    with monkeypatch.context() as noted:
+        noted.setattr(
+            reference, "conv_weight_grad", lambda *given: asked.append(given) or plain(*given)
+        )
+        weight, summed = gpu_odd.conv_weight_grad(large, small, 5, bias)
+    assert len(asked) == (channels == 6)
+    expected, expected_sum = plain(large, small, 5, bias)
+    torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-3)
+    assert (summed is None) == (bias is None)
+    if bias is not None:
+        torch.testing.assert_close(summed, expected_sum, rtol=1e-5, atol=1e-4)
+
+
+def test_weight_gradients_of_bytes(device):
+    images = torch.randint(0, 256, (1, 2, 8, 8, 3), dtype=torch.uint8).to(device)
+    small = draw(1, 2, 4, 4, 5).to(device)
+    ours, theirs = (
+        version.conv_weight_grad(images, small, 5)[0] for version in (gpu_odd, reference)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -16,7 +16,7 @@ from unweave.fused import fused
 from unweave.nets.kernels import cpu, reference
 from unweave.nets.kernels.reference import unit
 
-__all__ = ["FAST", "bernoulli", "conv", "conv_transpose", "linear", "unit"]
+__all__ = ["FAST", "bernoulli", "conv", "conv_transpose", "instance_norm", "linear", "unit"]
 
 
 SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
@@ -83,6 +83,22 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     return (
         _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
     )
+
+
+def instance_norm(x: Tensor, both: Tensor | None, activation: str) -> Tensor:
+    """Normalise every channel of every image, adapt it, and apply an activation.
+
+    Args:
+        x: `[M, B, H, W, C]`
+        both: What a channel is multiplied with, and then what is added to it, `[M, B, 2 C]`; None
+            for 1 and 0.
+        activation: Of `reference.ACTIVATIONS`.
+    """
+    if activation in SLOPES and fused(x):
+        from unweave.nets.kernels import gpu_norms
+
+        return gpu_norms.instance_norm(x, both, activation, SLOPES[activation])
+    return reference.instance_norm(x, both, activation)
 
 
 def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:

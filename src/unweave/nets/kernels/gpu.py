@@ -93,9 +93,9 @@ def conv(
         KERNEL=kernel,
         CHANNELS=channels,
         OUTPUTS=outputs,
-        COLUMNS=_power(outputs),
+        COLUMNS=power(outputs),
         RELU=relu,
-        TAPS=min(launch.taps, _power(total)),
+        TAPS=min(launch.taps, power(total)),
     )
     return small
 
@@ -123,7 +123,7 @@ def conv_transpose(
         "WIDTH": width,
         "CHANNELS": channels,
         "INPUTS": inputs,
-        "WIDE": _power(inputs),
+        "WIDE": power(inputs),
         "RELU": relu,
     }
     tensors, rows = (small, weight, bias, mask, large), batch * height * width
@@ -131,11 +131,11 @@ def conv_transpose(
         # Smaller blocks are no slower, but Triton 3.6 compiles some of them wrongly: with 64 or
         # 128 rows and 4 warps images of 128 pixels come out wrong.
         launch = launch or Launch(rows=256, stages=2)
-        columns = _power(4 * channels)
+        columns = power(4 * channels)
         _convolve(thin_transpose_kernel, tensors, rows, launch, COLUMNS=columns, **sizes)
     else:
         launch = launch or Launch()
-        columns = _power(channels)
+        columns = power(channels)
         _convolve(transpose_kernel, tensors, rows, launch, COLUMNS=columns, KERNEL=kernel, **sizes)
     return large
 
@@ -158,7 +158,7 @@ def _convolve(
         **sizes,
         ROWS=launch.rows,
         STAGES=launch.stages,
-        PRECISION=_precision(),
+        PRECISION=precision(),
         num_warps=launch.warps,
         num_stages=launch.stages,
     )
@@ -187,10 +187,10 @@ def _grey_transpose(
         weight.stride(0),
         rows,
         INPUTS=inputs,
-        WIDE=_power(inputs),
+        WIDE=power(inputs),
         TAPS=taps,
         ROWS=block,
-        PRECISION=_precision(),
+        PRECISION=precision(),
     )
     block = 1024
     meet_kernel[(triton.cdiv(4 * rows, block), models)](
@@ -227,7 +227,7 @@ def conv_weight_grad(
     else:
         wide = Launch(rows=64, warps=8, splits=max(2, 8 // chunks))
     launch = launch or (thin if total <= FUSED else wide)
-    taps = min(launch.taps, _power(total))
+    taps = min(launch.taps, power(total))
     rows = batch * (height // 2) * (width // 2)
     sums = _Sums(launch, rows, (models, kernel, channels, outputs), bias, small)
     weight_grad_kernel[(triton.cdiv(total, taps), sums.splits, models)](
@@ -243,11 +243,11 @@ def conv_weight_grad(
         KERNEL=kernel,
         CHANNELS=channels,
         OUTPUTS=outputs,
-        COLUMNS=_power(outputs),
+        COLUMNS=power(outputs),
         BIAS=bias or "none",
         ROWS=launch.rows,
         TAPS=taps,
-        PRECISION=_precision(),
+        PRECISION=precision(),
         num_warps=launch.warps,
         num_stages=launch.stages,
     )
@@ -294,11 +294,11 @@ def conv_transpose_backward(
         KERNEL=kernel,
         CHANNELS=channels,
         OUTPUTS=outputs,
-        COLUMNS=_power(outputs),
-        TAPS=_power(total),
+        COLUMNS=power(outputs),
+        TAPS=power(total),
         MASK=mask is not None,
         ROWS=launch.rows,
-        PRECISION=_precision(),
+        PRECISION=precision(),
         num_warps=launch.warps,
         num_stages=launch.stages,
     )
@@ -368,10 +368,10 @@ def _whole(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-def _power(size: int) -> int:
+def power(size: int) -> int:
     return max(LEAST, triton.next_power_of_2(size))
 
 
-def _precision() -> str:
+def precision() -> str:
     """How float32 is multiplied: in three tf32 products, which lose nothing, or in one."""
     return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"

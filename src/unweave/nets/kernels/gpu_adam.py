@@ -161,21 +161,21 @@ def _adam_kernel(
             start, size, begin, wide = STARTS[part], SIZES[part], PLACES[part], WIDE[part]
     if tl.load(alive + model):
         item = (block - start) * BLOCK + tl.arange(0, BLOCK)
-        own += row
-        at = model * stride + begin
+        # Each branch adds for itself: what is promised of a sum holds wherever that sum is used.
         if (wide > 0) & ((block - start + 1) * BLOCK <= size):
             every = tl.full((BLOCK,), True, tl.int1)
-            g = tl.load(tl.multiple_of(own, 16) + item).to(tl.float32)
-            place = tl.multiple_of(at, 16) + item
+            place = tl.multiple_of(model * stride + begin, 16) + item
+            g = tl.load(tl.multiple_of(own + row, 16) + item).to(tl.float32)
             _checked_move(
                 parameters, first, second, working, rates, finite, model, place, every, g,
                 COPY, BLOCK, TOO_LARGE,
             )  # fmt: skip
         else:
             known = item < size
-            g = tl.load(own + item, mask=known, other=0.0).to(tl.float32)
+            place = model * stride + begin + item
+            g = tl.load(own + row + item, mask=known, other=0.0).to(tl.float32)
             _checked_move(
-                parameters, first, second, working, rates, finite, model, at + item, known, g,
+                parameters, first, second, working, rates, finite, model, place, known, g,
                 COPY, BLOCK, TOO_LARGE,
             )  # fmt: skip
 

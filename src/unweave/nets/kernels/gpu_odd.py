@@ -1,7 +1,9 @@
 """Convolutions with taps that have no kernels of their own, on a GPU.
 
-Products are PyTorch's, as in `reference.py`. The transpose adds neighbourhoods up in one kernel,
-in float32, where the plain version takes a pass for each of the k × k taps.
+Products are PyTorch's, as in `reference.py`, but for one: the gradient of a small weight is a sum
+over so many pixels that it needs many programs, which PyTorch does not take for several models.
+The transpose adds neighbourhoods up in one kernel, in float32, where the plain version takes a
+pass for each of the k × k taps.
 """
 
 import sys
@@ -12,7 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from unweave.nets.kernels import reference
-from unweave.nets.kernels.reference import conv, conv_weight_grad
+from unweave.nets.kernels.gpu import power, precision
+from unweave.nets.kernels.reference import conv
 
 __all__ = [
     "conv",
@@ -24,6 +27,10 @@ __all__ = [
 
 _here = sys.modules[__name__]
 BLOCK = 512
+SMALL = 128
+"""A weight is small with at most so many numbers in a neighbourhood, and so many outputs."""
+PIXELS, PIXELS_AT_ONCE = 2048, 64
+"""Which a program adds up for the gradient of a small weight."""
 
 
 def conv_transpose(
@@ -43,6 +50,36 @@ def conv_transpose(
     before, _ = reference.margins(kernel)
     _add_kernel[grid](columns, large, height, width, channels, before, kernel, BLOCK)
     return reference.finish(large, bias, relu, mask)
+
+
+def conv_weight_grad(
+    large: Tensor, small: Tensor, kernel: int, bias: str | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """See `reference.conv_weight_grad`."""
+    taps, outputs = kernel * kernel * large.shape[-1], small.shape[-1]
+    if max(taps, outputs) > SMALL:
+        return reference.conv_weight_grad(large, small, kernel, bias)
+    columns = reference.neighbourhoods(reference.unit(large, small.dtype), kernel)
+    models, pixels, _ = columns.shape
+    parts = triton.cdiv(pixels, PIXELS)
+    sums = torch.empty(models, parts, taps, outputs, device=small.device)
+    _product_kernel[(models * parts,)](
+        columns,
+        small.contiguous(),
+        sums,
+        parts,
+        pixels,
+        taps,
+        outputs,
+        power(taps),
+        power(outputs),
+        PIXELS,
+        PIXELS_AT_ONCE,
+        precision(),
+    )
+    gradient = sums.sum(1).to(small.dtype)
+    summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
+    return gradient.unflatten(1, (kernel, kernel, large.shape[-1])), summed
 
 
 def conv_backward(
@@ -90,3 +127,42 @@ def _add_kernel(
             total += tl.load(own + place, mask=known, other=0.0).to(tl.float32)
     at = large + image * size + item
     tl.store(at, total.to(large.dtype.element_ty), mask=item < size)
+
+
+@triton.jit
+def _product_kernel(
+    columns,
+    small,
+    sums,
+    parts,
+    pixels,
+    taps,
+    outputs,
+    TAPS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    PIXELS: tl.constexpr,
+    PIXELS_AT_ONCE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Σ columns(pixel, tap) small(pixel, output) over some pixels of a model."""
+    part = tl.program_id(0) % parts
+    model = (tl.program_id(0) // parts).to(tl.int64)
+    tap, output = tl.arange(0, TAPS), tl.arange(0, OUTPUTS)
+    total = tl.zeros((TAPS, OUTPUTS), tl.float32)
+    for start in range(0, PIXELS, PIXELS_AT_ONCE):
+        pixel = part * PIXELS + start + tl.arange(0, PIXELS_AT_ONCE)
+        row = model * pixels + pixel
+        known = pixel < pixels
+        seen = tl.load(
+            columns + row[None, :] * taps + tap[:, None],
+            mask=known[None, :] & (tap < taps)[:, None],
+            other=0.0,
+        )
+        back = tl.load(
+            small + row[:, None] * outputs + output[None, :],
+            mask=known[:, None] & (output < outputs)[None, :],
+            other=0.0,
+        )
+        total = tl.dot(seen, back, total, input_precision=PRECISION)
+    place = (model * parts + part) * taps * outputs + tap[:, None] * outputs + output[None, :]
+    tl.store(sums + place, total, mask=(tap < taps)[:, None] & (output < outputs)[None, :])

@@ -24,6 +24,7 @@ from torch import Tensor
 
 __all__ = [
     "ACTIVATIONS",
+    "EPSILON",
     "LEAK",
     "bernoulli",
     "composed_backward",
@@ -34,14 +35,19 @@ __all__ = [
     "conv_transpose_backward",
     "conv_weight_grad",
     "finish",
+    "instance_norm",
     "linear",
     "margins",
+    "neighbourhoods",
+    "normalised",
     "unit",
 ]
 
 _here = sys.modules[__name__]
 
 LEAK = 0.2
+EPSILON = 1e-5
+"""Added to variances by which images are normalised."""
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "relu": F.relu,
@@ -60,6 +66,31 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") ->
     return ACTIVATIONS[activation](torch.baddbmm(bias[:, None], unit(x, weight.dtype), weight))
 
 
+def instance_norm(x: Tensor, both: Tensor | None, activation: str = "none") -> Tensor:
+    """Normalise every channel of every image `[M, B, H, W, C]`; then γ n + β, and an activation.
+
+    Args:
+        x: The images.
+        both: γ and then β, `[M, B, 2 C]`; None for 1 and 0.
+        activation: Of `ACTIVATIONS`.
+    """
+    result = normalised(x, (2, 3))
+    if both is not None:
+        scale, shift = both.to(result.dtype)[:, :, None, None].chunk(2, -1)
+        result = torch.addcmul(shift, result, scale)
+    return ACTIVATIONS[activation](result.to(x.dtype))
+
+
+def normalised(x: Tensor, axes: tuple[int, ...], reference: int | None = None) -> Tensor:
+    """(x - mean) / √(variance + ε) over some axes, in float32 or better.
+
+    Mean and variance are those of the first inputs for `reference`, or of all.
+    """
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    variance, mean = torch.var_mean(x[:, :reference], axes, correction=0, keepdim=True)
+    return (x - mean) * (variance + EPSILON).rsqrt()
+
+
 def conv(
     large: Tensor,
     weight: Tensor,
@@ -69,7 +100,7 @@ def conv(
 ) -> Tensor:
     """`[M, B, H, W, C]` to `[M, B, h, w, O]`: small(i) = Σ_t large(2 i + t - p) · weight(t)."""
     models, batch, height, width, _ = large.shape
-    columns = _columns(unit(large, weight.dtype), weight.shape[1])
+    columns = neighbourhoods(unit(large, weight.dtype), weight.shape[1])
     small = torch.bmm(columns, weight.flatten(1, 3))
     return finish(small.view(models, batch, height // 2, width // 2, -1), bias, relu, mask)
 
@@ -100,7 +131,7 @@ def conv_weight_grad(
         bias: Which of the two images had a bias, `"small"` (a convolution's result) or `"large"`
             (its transpose's); its gradient, the sum over pixels, comes second.
     """
-    gradient = torch.bmm(_columns(unit(large, small.dtype), kernel).mT, small.flatten(1, 3))
+    gradient = torch.bmm(neighbourhoods(unit(large, small.dtype), kernel).mT, small.flatten(1, 3))
     summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
     return gradient.unflatten(1, (kernel, kernel, large.shape[-1])), summed
 
@@ -152,7 +183,7 @@ def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) 
     return image if mask is None else torch.ops.aten.threshold_backward(image, mask, 0)
 
 
-def _columns(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
+def neighbourhoods(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
     """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
     models = len(large)
     before, after = margins(kernel, stride)
@@ -189,7 +220,7 @@ def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
     for phase_y, phase_x, step_y, step_x in product((0, 1), repeat=4):
         tap = weight[:, 3 - phase_y - 2 * step_y, 3 - phase_x - 2 * step_x]
         taps[:, phase_y + step_y, phase_x + step_x, :, phase_y, phase_x] = tap.mT
-    columns = _columns(small, 3, 1)
+    columns = neighbourhoods(small, 3, 1)
     phases = torch.bmm(columns, taps.view(models, 9 * inputs, 4 * outputs))
     phases = _wide(phases.view(models, batch, height, width, 2, 2, outputs))
     large = phases.permute(0, 1, 2, 4, 3, 5, 6).contiguous().view(small.dtype)
@@ -197,7 +228,7 @@ def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
 
 
 def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:
-    """The adjoint of `_columns`: add every neighbourhood back where it came from."""
+    """The adjoint of `neighbourhoods`: add every neighbourhood back where it came from."""
     models, batch, height, width = small
     taps = columns.view(models, batch, height, width, kernel, kernel, -1)
     before, after = margins(kernel)
