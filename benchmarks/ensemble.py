@@ -12,14 +12,13 @@ with its one decoding of 64 codes exchanged for one of n · 64 codes. Partial co
 """
 
 import argparse
-import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from fleet import BATCH, LATENTS, STEPS_AT_ONCE, PlainVAE, machine, seconds
+from fleet import BATCH, LATENTS, STEPS_AT_ONCE, PlainVAE, free_memory, machine, seconds
 from torch import nn
 from torch.nn import functional as F
 
@@ -87,7 +86,7 @@ def make_engine(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> Engine
 
 def member_step(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> dict[str, Any]:
     """µs and memory of a fleet of ensembles."""
-    before = _free_memory()
+    before = free_memory(DEVICE)
     engine = make_engine(method, rows, data)
     steps = STEPS_AT_ONCE if CUDA else 1
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if CUDA else 1)
@@ -106,7 +105,7 @@ def member_step(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> dict[s
 
 def decoding(rows: int, batch: int, data: uw.data.Dataset) -> float:
     """µs per model to decode a batch, compare it with images, and go back."""
-    _free_memory()
+    free_memory(DEVICE)
     engine = make_engine(VAEEnsemble(members=1), rows, data)
     player = engine.players["model"]
     leaves = player.leaves()["decoder"]
@@ -120,15 +119,6 @@ def decoding(rows: int, batch: int, data: uw.data.Dataset) -> float:
         torch.autograd.grad(loss, [*leaves.values(), codes], torch.ones_like(loss))
 
     return seconds(step, 1.0, DEVICE) / rows * 1e6
-
-
-def _free_memory() -> int:
-    gc.collect()
-    if not CUDA:
-        return 0
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda.memory_reserved()
 
 
 def fully_coupled(members: list[int], rows: int, data: uw.data.Dataset) -> list[dict[str, Any]]:

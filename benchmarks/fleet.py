@@ -155,7 +155,7 @@ def fleet_row(
     before: int,
 ) -> dict[str, Any]:
     cuda = device.type == "cuda"
-    before = _free_memory(device) if cuda else before
+    before = free_memory(device) if cuda else before
     engine = make_engine(models, method, precision, data, device)
     steps = STEPS_AT_ONCE if cuda else 1
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if cuda else 1)
@@ -171,7 +171,7 @@ def fleet_row(
     }
 
 
-def _free_memory(device: torch.device) -> int:
+def free_memory(device: torch.device) -> int:
     """Give back what engines before this one held; what is still taken."""
     gc.collect()
     if device.type != "cuda":
@@ -212,7 +212,7 @@ def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any
 
 def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[dict[str, float]]:
     """Seconds and memory after more and more steps of one fleet."""
-    before = _free_memory(device)
+    before = free_memory(device)
     engine = make_engine(models, "beta_vae", "bf16", data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY)
     rows, taken, start = [], 0, time.perf_counter()

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from metrics import grid
 
 from unweave.metrics import METRICS, Metric
 
-SIZES = np.array((3, 6, 40, 32, 32))
 LATENTS = 10
 
 
@@ -30,10 +30,6 @@ class Codes(NamedTuple):
     means: np.ndarray
     logvars: np.ndarray
     about: str
-
-
-def grid() -> np.ndarray:
-    return np.stack(np.unravel_index(np.arange(SIZES.prod()), SIZES), 1)
 
 
 def known_codes(factors: np.ndarray) -> dict[str, Codes]:

@@ -153,7 +153,7 @@ def test_a_folder_of_pictures_can_be_shown(tmp_path):
         (["data", "export", "pendulum"], "curves and no images"),
         (["data", "shwo", "dsprites"], "show"),
         (["fit", "imagse"], "no file or folder here and no data set is called 'imagse'"),
-        (["data", "show", "pendulum", "-o", "sheet.xyz"], ".png, .jpg or .webp"),
+        (["data", "show", "pendulum", "-o", "sheet.xyz"], ".png, .jpg, .jpeg or .webp"),
         (["data", "show", "pendulum", "-o", "nowhere/sheet.png"], "no folder nowhere"),
         (["data", "show", "pendulum", "--columns", "0"], "at least one image"),
         (["data", "show", ".", "--path", "x"], "option of your own images"),

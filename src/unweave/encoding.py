@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,12 @@ from unweave.data.dataset import Dataset
 from unweave.data.own import SIZES
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.device import chosen_device
-from unweave.fleet.model_files import CONFIG
+from unweave.fleet.model_files import BEST, CONFIG
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.progress import lines
 from unweave.select.ensembles import Aligned, aligned_posteriors, signed_permutations
+from unweave.words import size_text, spelled
 
 __all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "open_model"]
 
@@ -27,8 +28,6 @@ MEAN: Literal["mean"] = "mean"
 Member = int | Literal["mean"]
 """A member of an ensemble, or the mean of all of them."""
 
-BEST = "best"
-"""Where a fit keeps the model that it chose."""
 ROWS_AT_ONCE = 8_192
 COMPARED = 10_000
 """Images, at most, on which the codes of members are compared."""
@@ -81,13 +80,13 @@ def encode(
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     if data.shape != model.shape:
         raise DataError(
-            f"this model takes images of {_size(model.shape)}, but {data.name} has "
-            f"{_size(data.shape)}; give images like those that it learned from"
+            f"this model takes images of {size_text(model.shape)}, but {data.name} has "
+            f"{size_text(data.shape)}; give images like those that it learned from"
         )
     check_member(model, member)
     if spread and member != MEAN:
         raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
-    near, placed = data.to(place), cast(Model, model.to(place))
+    near, placed = data.to(place), model.to(place)
     asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
     names = [f"{part}{latent}" for part in asked for latent in range(model.config.code_size)]
     codes = np.empty((len(data), len(names)), np.float32)
@@ -146,13 +145,13 @@ def _agreement(sample: Sequence[Aligned]) -> dict[str, dict[str, Any]]:
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     """The images of any source of `uw.data.load`, your own as the model needs them."""
-    named = isinstance(source, str) and source.replace("-", "_").lower() in DATASETS
+    named = isinstance(source, str) and spelled(source) in DATASETS
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape
     if height != width or height not in SIZES or channels not in (1, 3):
         raise DataError(
-            f"this model takes arrays of {_size(model.shape)}, which files of images are not "
+            f"this model takes arrays of {size_text(model.shape)}, which files of images are not "
             "resized to; encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform"
         )
     return load_data(source, size=height, channels=channels, fewest=1, **options)
@@ -189,7 +188,3 @@ def check_trained(model: Model) -> None:
         logging.getLogger("unweave").warning(
             "this model was trained for 0 steps, so its codes are those of random weights"
         )
-
-
-def _size(shape: tuple[int, int, int]) -> str:
-    return " × ".join(map(str, shape))

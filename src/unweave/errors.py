@@ -7,6 +7,8 @@ line prints it and exits with code 2; anything else that escapes is a bug.
 import difflib
 from collections.abc import Iterable
 
+from unweave.words import spelled
+
 __all__ = [
     "DataError",
     "DownloadError",
@@ -33,7 +35,7 @@ class InterruptedTrainingError(UnweaveError):
 
 
 class UnknownNameError(UnweaveError):
-    """A name that is not in a room's dictionary.
+    """A name that nothing has.
 
     Args:
         kind: What is named, for the message ("data set", "factor", "method").
@@ -43,6 +45,6 @@ class UnknownNameError(UnweaveError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
         valid = list(valid)
-        near = difflib.get_close_matches(name.replace("-", "_"), valid, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(spelled(name), valid, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"no {kind} is called {name!r}{hint} (there are: {', '.join(valid)})")

@@ -18,6 +18,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
+from unweave.fleet.model_files import RUNS
 from unweave.fleet.models import Fleet, Model
 from unweave.fleet.size import fits, shares
 from unweave.fleet.train import all_runs, train_runs
@@ -28,7 +29,7 @@ from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
 
-__all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "RUNS", "Fit", "FitError", "fit"]
+__all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
 
 MINUTES = 8.0
 """How long training may take where no number of steps is given."""
@@ -43,7 +44,7 @@ RATE = 1e-3
 """Ten times the studies', which train a hundred times as long."""
 WARM_UP, TRIAL, TRIALS = {"cpu": 2, "cuda": 100}, {"cpu": 1, "cuda": 50}, 5
 """Steps before the speed is measured, steps in a trial, and trials."""
-RUNS, NOTE = "runs", "fit.json"
+NOTE = "fit.json"
 
 
 class FitError(UnweaveError):

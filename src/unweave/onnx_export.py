@@ -67,7 +67,7 @@ def export_onnx(
             f"{model.config.method.name} models are not exported yet, for they have no encoder of "
             "their own; export others"
         )
-    model = _on_cpu(model).members[0]
+    model = model.to("cpu").members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])
     if not difference <= TOLERANCE:  # NaN too
@@ -158,10 +158,6 @@ def _scaling(folder: Path) -> dict[str, Any]:
             "span": rows.span.tolist(),
         }
     }
-
-
-def _on_cpu(model: Model) -> Model:
-    return model.to("cpu")  # type: ignore[return-value] # of its own type
 
 
 def _needed() -> None:

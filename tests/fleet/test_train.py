@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -118,6 +119,15 @@ def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
     other = shutil.copytree(folder, tmp_path / "other") / "config.json"
     other.write_text(other.read_text().replace('"latents": 10', '"latents": 9'))
     with pytest.raises(UnweaveError, match=r"is damaged .* \[256, 20\], but its settings want"):
+        uw.load(other.parent)
+    for name in ("curve.parquet", "weights.safetensors", "config.json"):
+        (other.parent / name).unlink()
+        with pytest.raises(UnweaveError, match=rf"holds no model: {re.escape(name)} is missing"):
+            uw.load(other.parent)
+    other.write_text("[]")
+    shutil.copy(folder / "weights.safetensors", other.parent)
+    shutil.copy(folder / "curve.parquet", other.parent)
+    with pytest.raises(UnweaveError, match="is damaged"):
         uw.load(other.parent)
     os.truncate(folder / "weights.safetensors", 1000)
     with pytest.raises(UnweaveError, match="is damaged"):

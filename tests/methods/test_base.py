@@ -175,7 +175,7 @@ def test_the_grid_of_single_values_is_the_method_itself(method):
 
 
 def test_a_grid_checks_every_value():
-    with pytest.raises(UnweaveError, match="not 'best'"):
+    with pytest.raises(UnweaveError, match="but got 'best'"):
         BetaTCVAE(estimator=["minibatch", "best"]).grid()
 
 

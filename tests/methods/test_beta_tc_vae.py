@@ -168,7 +168,7 @@ def test_stratified_sampling_needs_a_batch_within_the_data_set(size, data_size):
 
 
 def test_an_unknown_estimator_is_named_with_the_known_ones():
-    with pytest.raises(UnweaveError, match="minibatch, weighted, stratified, not 'exact'"):
+    with pytest.raises(UnweaveError, match="minibatch, weighted, stratified, but got 'exact'"):
         BetaTCVAE(estimator="exact")
 
 

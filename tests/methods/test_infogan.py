@@ -64,7 +64,7 @@ def test_a_reader_who_knows_nothing_reads_nothing():
 def test_codes_must_leave_room_for_noise():
     with pytest.raises(UnweaveError, match="needs noise besides, but got latents=5"):
         Config(method=InfoGAN(codes=5), latents=5)
-    with pytest.raises(UnweaveError, match="codes must be at least 1"):
+    with pytest.raises(UnweaveError, match="codes must be a whole number of at least 1"):
         InfoGAN(codes=0)
 
 

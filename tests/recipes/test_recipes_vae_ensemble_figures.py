@@ -16,6 +16,7 @@ from unweave.recipes.vae_ensemble import (
     curves,
     models,
     pictures,
+    traversals,
 )
 from unweave.recipes.vae_ensemble import (
     polarised_regime as polarised,
@@ -618,9 +619,9 @@ def test_sharpness_is_that_of_neighbouring_pixels():
     flat = np.full((1, 8, 8, 1), 0.3)
     edge = flat.copy()
     edge[:, :, 4:] = 0.8
-    assert pictures._sharpness(flat) == 0
-    assert pictures._sharpness(edge) == pytest.approx(0.25 / 7)
-    assert pictures._sharpness(edge.swapaxes(1, 2)) == pytest.approx(0.25 / 7)
+    assert traversals.sharpness(flat) == 0
+    assert traversals.sharpness(edge) == pytest.approx(0.25 / 7)
+    assert traversals.sharpness(edge.swapaxes(1, 2)) == pytest.approx(0.25 / 7)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 import unweave.cli.reproduce as command
 from unweave.recipes import find
-from unweave.recipes.isa_vae import biases
+from unweave.recipes.isa_vae import components
 from unweave.theory.learning import Ascent
 
 NOTHING = pd.DataFrame()
@@ -54,8 +54,8 @@ def test_five_of_six_claims_on_factor_analysis_hold(tmp_path):
 
 def test_figure_1(monkeypatch, tmp_path):
     """With the seed that prunes soonest, and as far as that takes."""
-    monkeypatch.setattr(biases, "SEEDS", (3,))
-    monkeypatch.setattr(biases, "BEYOND", 1400)
+    monkeypatch.setattr(components, "SEEDS", (3,))
+    monkeypatch.setattr(components, "BEYOND", 1400)
     recipe = find("isa-vae/figure-1")
     frame = recipe.obtain(NOTHING)
     assert frame[["claim", "published"]].equals(recipe.published())
@@ -64,7 +64,7 @@ def test_figure_1(monkeypatch, tmp_path):
     assert hold == "All 3 claims hold."
     assert "β = 1 prunes a component too, after 1,3" in beyond
     assert "(β = 5: 2" in beyond
-    monkeypatch.setattr(biases, "BEYOND", 5)
+    monkeypatch.setattr(components, "BEYOND", 5)
     recipe.plot(NOTHING, tmp_path / "figure.svg")
     assert "β = 5, step 5" in (tmp_path / "figure.svg").read_text()
 
@@ -80,18 +80,18 @@ def test_figure_1(monkeypatch, tmp_path):
     ],
 )
 def test_claims_about_components_are_checked(one, five, obtained):
-    frame = biases.obtained_components({1.0: [way(TRUE, one)], 5.0: [way(TRUE, five)]}, 1000)
+    frame = components.obtained_components({1.0: [way(TRUE, one)], 5.0: [way(TRUE, five)]}, 1000)
     assert (frame["obtained"] == "holds").tolist() == obtained
 
 
 def test_a_claim_holds_if_it_does_in_all_runs_at_the_stated_step():
     good, bad = way(TRUE, TWO, TWO, TWO_SKEW), way(TRUE, TRUE, TWO_SKEW, TWO)
-    frame = biases.obtained_components({5.0: [good, good]}, 1)
+    frame = components.obtained_components({5.0: [good, good]}, 1)
     assert (frame["obtained"] == "holds").all()
     assert frame[["pruned_from", "pruned_to"]].values.tolist() == [[1, 1]] * 2
-    frame = biases.obtained_components({5.0: [good, bad]}, 1)
+    frame = components.obtained_components({5.0: [good, bad]}, 1)
     assert (frame["obtained"] == "does not hold").all()
-    frame = biases.obtained_components({5.0: [good, bad]}, 2)
+    frame = components.obtained_components({5.0: [good, bad]}, 2)
     assert (frame["obtained"] == "holds").tolist() == [True, False]
     assert frame["measured"][1] == "60.0 to 88.0 degrees apart"
     assert frame[["pruned_from", "pruned_to"]].values.tolist() == [[1, 2]] * 2
@@ -99,7 +99,7 @@ def test_a_claim_holds_if_it_does_in_all_runs_at_the_stated_step():
 
 def test_a_run_that_never_prunes_is_said():
     kept, lost = way(TRUE, MORE_ORTHOGONAL), way(TRUE, TWO)
-    frame = biases.obtained_components({1.0: [kept, lost], 5.0: [lost]}, 1)
+    frame = components.obtained_components({1.0: [kept, lost], 5.0: [lost]}, 1)
     assert find("isa-vae/figure-1").verdict(frame)[-1] == (
         "Within 2,500 steps β = 1 did not prune a component in every run."
     )
@@ -108,11 +108,11 @@ def test_a_run_that_never_prunes_is_said():
 def test_a_larger_beta_that_never_prunes_is_said():
     """Then β does not just set how fast."""
     kept, lost = way(TRUE, MORE_ORTHOGONAL), way(TRUE, TWO)
-    frame = biases.obtained_components({1.0: [lost], 5.0: [kept, lost]}, 1)
+    frame = components.obtained_components({1.0: [lost], 5.0: [kept, lost]}, 1)
     assert find("isa-vae/figure-1").verdict(frame)[-1] == (
         "β = 1 prunes a component after 1 to 1 steps, β = 5 did not in every run."
     )
 
 
 def test_other_betas_have_no_claims():
-    assert biases.obtained_components({2.0: [way(TRUE)]}, 1).empty
+    assert components.obtained_components({2.0: [way(TRUE)]}, 1).empty

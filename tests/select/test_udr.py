@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 import unweave as uw
 from unweave.errors import UnknownNameError
 from unweave.select import Latents, SelectionError, udr, udr_scores
-from unweave.select.udr import pair_score
 
 KINDS = [(r, p) for r in ("lasso", "spearman") for p in ("paper", "library")]
 
@@ -162,14 +161,6 @@ def test_the_ranking_says_why(models, kl):
     scores = udr_scores(Latents(models, kl=kl))
     assert row["best_latent_score"] == np.nanmax(scores.latents[1])
     assert row["best_latent"] == np.nanargmax(scores.latents[1])
-
-
-def test_one_pair_alone_agrees_with_all_at_once(models):
-    from unweave.select.relevance import relevance_rows
-
-    R = next(relevance_rows(Latents(models)))[:, 1]
-    assert pair_score(R) == pytest.approx(udr_scores(Latents(models)).pairs[0, 1], abs=1e-12)
-    assert pair_score(np.zeros((0, 3))) == 0
 
 
 @pytest.mark.parametrize("choice", ["relevance", "compare", "pooling"])

@@ -8,7 +8,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.show.colours import PAPER
 from unweave.show.look import look
 from unweave.show.sheet import FADE
-from unweave.show.traversals import mean_kl, traversals
+from unweave.show.traversals import traversals
 
 ORDER = [1, 3, 0, 2]
 
@@ -18,7 +18,7 @@ def test_rows_are_latents_by_kl_and_columns_their_values(model, sprites, shown):
     mean, _ = model.encode(sprites.images([5]))
     np.testing.assert_array_equal(sheet.part(0, 0), shown(sprites.images([5]))[0])
     np.testing.assert_array_equal(sheet.part(0, 1), shown(model.decode(mean))[0])
-    assert np.argsort(-mean_kl(model, sprites)).tolist() == ORDER
+    assert np.argsort(-look(model, sprites).amounts).tolist() == ORDER
     for row, latent in enumerate(ORDER[:3], start=1):
         codes = np.repeat(mean, 5, axis=0)
         codes[:, latent] = [-2, -1, 0, 1, 2]
@@ -47,7 +47,7 @@ def test_inactive_latents_are_greyed_or_hidden(model, sprites, shown):
 def test_kl_is_that_of_the_posterior(model, sprites):
     mean, logvar = (x.astype(np.float64) for x in model.encode(sprites))
     expected = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
-    np.testing.assert_allclose(mean_kl(model, sprites), expected, rtol=1e-6)
+    np.testing.assert_allclose(look(model, sprites).amounts, expected, rtol=1e-6)
     assert expected[2] == pytest.approx(0, abs=1e-9)
 
 

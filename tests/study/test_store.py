@@ -226,6 +226,12 @@ def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
     assert reading.seconds < 2
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="of machines without a GPU")
+def test_a_plan_for_a_gpu_that_is_not_there_is_refused_in_a_sentence(small):
+    with pytest.raises(UnweaveError, match="no GPU that torch can use here"):
+        plan(small(), device="cuda")
+
+
 def test_the_table_has_a_column_for_settings_that_vary(tmp_path):
     for latents, columns in (([3, 5], {"latents"}), (3, set())):
         settings = {"batch": 8, "latents": latents}

@@ -1,4 +1,4 @@
-"""The command line: thin, each command a few lines over the rooms.
+"""The command line: thin, each command a few lines over the library.
 
 `commands` holds what a user types, quick to read in; the other files do what it says.
 """

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.loading import named_data
 from unweave.cli.noted import noted_source
 from unweave.data import load
-from unweave.errors import DataError
 from unweave.show.explorer import explore
 
 __all__ = ["explore_folder"]
@@ -15,8 +15,8 @@ def explore_folder(
     folder: Path, source: str | None, port: int | None, open_browser: bool, **options: Any
 ) -> None:
     """Serve the models of a folder until Ctrl-C."""
-    loading = {name: value for name, value in options.items() if value is not None}
-    if loading and source is None:
-        raise DataError(f"--{next(iter(loading))} says how to load --data, but that is not given")
-    given = noted_source(folder) if source is None else (source, loading)
-    explore(folder, None if given is None else load(given[0], **given[1]), port, open_browser)
+    data = named_data(source, options)
+    noted = noted_source(folder) if data is None else None
+    if noted is not None:
+        data = load(noted[0], **noted[1])
+    explore(folder, data, port, open_browser)

@@ -8,21 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.loading import said
 from unweave.cli.noted import write_source
 from unweave.data import DATASETS, load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
-from unweave.encoding import BEST, encode
+from unweave.encoding import encode
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
-from unweave.fleet.model_files import intact
+from unweave.fleet.model_files import BEST, intact
 from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.methods import METHODS, Method
 from unweave.nets.adam import Adam
 from unweave.progress import say, track
 from unweave.show import animate, reconstructions, report, samples, traversals
+from unweave.words import spelled
 
 __all__ = ["fit_images"]
 
@@ -60,17 +62,17 @@ def fit_images(
     """
     start = time.monotonic()
     fleet_of = _method(method, strengths)
-    data = load(source, **_said(loading))
+    data = load(source, **said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
     _check_folder(out, source)
     optimiser = None if lr is None else Adam(lr=lr)
-    chosen = _said({**settings, "optimiser": optimiser})
+    chosen = said({**settings, "optimiser": optimiser})
     found = fit(data, fleet_of, out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
     command = _command(source, out, options, found.best.config.steps)
     if not _named(source):
-        write_source(out, source, _said(loading))
+        write_source(out, source, said(loading))
     deliver(found, data, out, command, settings.get("device"))
     minutes = (time.monotonic() - start) / 60
     print(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
@@ -118,7 +120,7 @@ def _check_folder(out: Path, source: str) -> None:
 
 def _named(source: str) -> bool:
     """Whether a source is the name of a data set, and no path."""
-    return source.replace("-", "_").lower() in DATASETS
+    return spelled(source) in DATASETS
 
 
 def _keep_best(model: Model, best: Path) -> None:
@@ -134,7 +136,7 @@ def _keep_best(model: Model, best: Path) -> None:
 
 def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     """The method with the strengths asked for; None where nothing was asked for."""
-    key = name.replace("-", "_").lower()
+    key = spelled(name)
     weighed = {n: kind for n, kind in METHODS.items() if kind.stackable() and not kind.pairs}
     if key not in weighed:
         raise UnknownNameError("method with a strength", name, weighed)
@@ -153,10 +155,6 @@ def _command(source: str, out: Path, options: Mapping[str, Any], steps: int) -> 
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
     return shlex.join([*words, "--out", str(out)])
-
-
-def _said(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _where(out: Path, source: str) -> str:

@@ -9,11 +9,11 @@ from unweave.data.catalog import DATASETS
 from unweave.errors import DataError
 from unweave.evaluation.files import check_out
 from unweave.manipulate import change_sizes, manipulate, show_changes
+from unweave.show.saving import PICTURES
 
 __all__ = ["manipulate_images"]
 
 ENDING = ".safetensors"
-PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 
 
 def manipulate_images(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unweave.cli.loading import said
 from unweave.show.report import report
 
 __all__ = ["write_report"]
@@ -13,6 +14,5 @@ def write_report(
     source: str, out: Path, data: str | None, options: Mapping[str, Any], **settings: Any
 ) -> None:
     """Write the report and say where it is."""
-    said = {name: value for name, value in options.items() if value is not None}
-    written = report(source, out, data, options=said, **settings)
+    written = report(source, out, data, options=said(options), **settings)
     print(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from unweave.cli.loading import named_data
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.files import check_out, in_order, read_columns, write_table
@@ -19,23 +20,19 @@ GAP = 3
 
 
 def evaluate_runs(
-    runs: Sequence[Path], source: str | None, out: Path | None, overwrite: bool, **options: Any
+    runs: Sequence[Path],
+    source: str | None,
+    out: Path | None,
+    overwrite: bool,
+    loading: Mapping[str, Any],
+    **options: Any,
 ) -> None:
     """Score saved runs and print a row for each."""
-    from unweave.data import load
     from unweave.evaluation import evaluate
 
     check_out(out, TABLES, overwrite)
     chosen = choose(options["metrics"])
-    loading = {
-        name: value
-        for name in ("size", "channels", "factors", "path")
-        if (value := options.pop(name)) is not None
-    }
-    if loading and source is None:
-        raise DataError(f"--{next(iter(loading))} says how to load --data, but that is not given")
-    data = None if source is None else load(source, **loading)
-    table = evaluate(runs, data, **options)
+    table = evaluate(runs, named_data(source, loading), **options)
     _print(table, [metric.name for metric in chosen if metric.name in table])
     if out is not None:
         write_table(table, out)
@@ -95,10 +92,10 @@ def score_files(
 ) -> None:
     """Score codes from files and print a line for each number."""
     from unweave.evaluation.evaluate import column
-    from unweave.show.matrices import ENDINGS
+    from unweave.show.saving import FIGURES
 
     check_out(out, TABLES, overwrite)
-    check_out(matrices, ENDINGS, overwrite)
+    check_out(matrices, FIGURES, overwrite)
     if matrices is not None and factors is None:
         raise DataError("the matrices of codes × factors need a file of factors")
     chosen = _possible(choose(metrics), factors)

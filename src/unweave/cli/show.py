@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unweave.cli.loading import named_data, said
 from unweave.cli.noted import noted_source
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.evaluation.files import check_out
@@ -87,7 +88,7 @@ def show_model(
     if kind not in KINDS:
         raise UnknownNameError("picture", kind, KINDS)
     chosen = KINDS[kind]
-    given = {name: value for name, value in options.items() if value is not None}
+    given = said(options)
     for name in given:
         if name not in chosen.options:
             raise DataError(f"--{name} says nothing about {kind}; leave it out")
@@ -117,18 +118,10 @@ def _model(folder: Path) -> "Model":
 def _data(
     model: "Model", folder: Path, source: str | None, loading: Mapping[str, Any]
 ) -> "Dataset":
-    from unweave.data import load
-    from unweave.data.origin import rebuild
+    from unweave.data.origin import own_data
 
-    said = {name: value for name, value in loading.items() if value is not None}
-    if source is not None:
-        return load(source, **said)
-    if said:
-        raise DataError(f"--{next(iter(said))} says how to load --data, but that is not given")
-    own, options = noted_source(folder) or (None, {})
-    try:
-        return rebuild(model.config.data, own, **options)
-    except UnweaveError as error:
-        raise DataError(
-            f"the model's own data cannot be had, so name them with --data: {error}"
-        ) from error
+    named = named_data(source, loading)
+    if named is None:
+        noted = noted_source(folder)
+        return own_data(model.config.data, "name them with --data", noted)
+    return named

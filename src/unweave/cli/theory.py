@@ -1,9 +1,8 @@
-"""The commands `unweave theory …`: what they compute, draw and print."""
+"""The commands `unweave theory d-separation` and `impossibility`: what they draw and print."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -13,88 +12,12 @@ from unweave.theory.learning import TheoryError
 if TYPE_CHECKING:
     import numpy as np
 
-    from unweave.show.animation import Animation
-    from unweave.show.plot import Plot
-
 __all__ = [
-    "EXPERIMENTS",
     "check_free",
     "show_d_separation",
     "show_impossibility",
     "show_twin",
-    "show_vi_bias",
 ]
-
-ICA_BETAS = (1.0, 5.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What came of an experiment.
-
-    Args:
-        rows: `what`, `published`, `obtained` and `measured`, to be printed.
-        table: All numbers.
-        plot: The figure.
-        animation: A moving one, where there is one.
-        sentences: What is to be said below the rows.
-    """
-
-    rows: pd.DataFrame
-    table: pd.DataFrame
-    plot: "Plot"
-    animation: "Animation | None" = None
-    sentences: list[str] = field(default_factory=list)
-
-
-def show_vi_bias(
-    experiments: Sequence[str],
-    out: Path,
-    betas: Sequence[float] | None,
-    steps: int | None,
-    seed: int,
-    ending: str,
-    animate: bool,
-    overwrite: bool,
-) -> None:
-    """Run experiments, write their figures and numbers, print published and obtained.
-
-    Args:
-        experiments: Of `EXPERIMENTS`; all where none is named.
-        out: The folder for `<experiment>.<ending>` and `<experiment>.csv`.
-        betas: Of `beta` and `ica`; by default theirs.
-        steps: Of `ica`; by default those of the comparison.
-        seed: Of the data of `ica`.
-        ending: `png` or `svg`.
-        animate: Whether to write `ica.gif` too.
-        overwrite: Whether files may be there already.
-    """
-    from unweave.cli.reproduce import print_table
-    from unweave.evaluation.files import write_table
-
-    chosen = list(dict.fromkeys(experiments or EXPERIMENTS))
-    for name in chosen:
-        if name not in EXPERIMENTS:
-            raise UnknownNameError("experiment", name, EXPERIMENTS)
-    if animate and "ica" not in chosen:
-        raise TheoryError("--animate shows how ica learns; add ica to the experiments")
-    files = {name: [out / f"{name}.{ending}", out / f"{name}.csv"] for name in chosen}
-    if animate:
-        files["ica"].append(out / "ica.gif")
-    check_free([file for group in files.values() for file in group], overwrite)
-    options = {"betas": betas, "steps": steps, "seed": seed, "animate": animate}
-    outcomes = {name: EXPERIMENTS[name](**options) for name in chosen}
-    for name, found in outcomes.items():
-        found.plot.save(files[name][0])
-        write_table(found.table, files[name][1])
-        if found.animation is not None:
-            found.animation.save(files[name][2])
-    rows = [found.rows.assign(experiment=name) for name, found in outcomes.items()]
-    print_table(pd.concat(rows)[["experiment", "what", "published", "obtained", "measured"]])
-    for found in outcomes.values():
-        for sentence in found.sentences:
-            print(sentence)
-    print("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
 
 
 def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
@@ -236,88 +159,6 @@ def _matrix(dimensions: int, alpha: float | None, cosine: bool) -> "np.ndarray":
         return impossibility.cosine(dimensions)
     alpha = impossibility.best_alpha(dimensions) if alpha is None else alpha
     return impossibility.householder(dimensions, alpha)
-
-
-def _rotation(**_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import obtained_free_energy
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_rotation
-
-    found = obtained_free_energy()
-    rows = pd.DataFrame(
-        {
-            "what": found["quantity"] + " at " + found["rotation"] + ", in nats",
-            "published": found["published"].map("{:.2f}".format),
-            "obtained": found["obtained"].map("{:.2f}".format),
-            "measured": "",
-        }
-    )
-    return Outcome(rows, vi_bias.rotation(), draw_rotation())
-
-
-def _over_complete(**_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import without_the_spare
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_over_complete
-
-    return Outcome(_claims(without_the_spare()), vi_bias.over_complete(), draw_over_complete())
-
-
-def _beta(betas: Sequence[float] | None, **_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import effects_of_beta
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_effect_of_beta
-
-    # Others are compared with plain variational inference.
-    chosen = sorted({1.0, *(betas or vi_bias.BETAS)})
-    table = vi_bias.effect_of_beta(chosen)
-    return Outcome(_claims(effects_of_beta(chosen)), table, draw_effect_of_beta(chosen))
-
-
-def _ica(betas: Sequence[float] | None, steps: int | None, seed: int, animate: bool) -> Outcome:
-    from unweave.recipes.isa_vae.biases import obtained_components
-    from unweave.theory import ica, vi_bias
-    from unweave.theory.vi_bias_figures import animate_components, draw_components
-
-    steps = vi_bias.BUDGET if steps is None else steps
-    learned = {
-        beta: vi_bias.components(beta, steps, seed, progress=True)
-        for beta in dict.fromkeys(betas or ICA_BETAS)
-    }
-    step = min(steps, vi_bias.BUDGET)
-    published = obtained_components({beta: [way] for beta, way in learned.items()}, step)
-    others = [
-        {"what": f"components at β = {beta:g}", "obtained": str(way.kept[step])}
-        for beta, way in learned.items()
-        if beta not in ICA_BETAS
-    ]
-    rows = pd.concat([_claims(published), pd.DataFrame(others, dtype=object)])
-    data = ica.draw(seed)
-    return Outcome(
-        rows.assign(what=rows["what"] + f" (step {step:,})"),
-        pd.concat([way.table.assign(beta=beta) for beta, way in learned.items()]),
-        draw_components(data, learned),
-        animate_components(data, learned) if animate else None,
-        [_fate(beta, way.pruned_after(2), steps) for beta, way in learned.items()],
-    )
-
-
-def _fate(beta: float, pruned: int | None, steps: int) -> str:
-    if pruned is None:
-        return f"ica at β = {beta:g}: three components are kept after all {steps:,} steps."
-    return f"ica at β = {beta:g}: a component is pruned from step {pruned:,} on."
-
-
-EXPERIMENTS: Mapping[str, Callable[..., Outcome]] = {
-    "rotation": _rotation,
-    "over-complete": _over_complete,
-    "beta": _beta,
-    "ica": _ica,
-}
-
-
-def _claims(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.rename(columns={"claim": "what"})
 
 
 def check_free(files: Sequence[Path], overwrite: bool) -> None:

@@ -1,6 +1,6 @@
 """The command `unweave train`: its flags are those of the method that is named.
 
-It stands apart from `cli.py` because it must import the methods, and with them torch, to know
+It stands apart from `commands` because it must import the methods, and with them torch, to know
 their flags.
 """
 
@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import arg
 
 from unweave.cli.apps import unsaid
+from unweave.cli.loading import said
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
@@ -22,9 +23,10 @@ from unweave.fleet.join import join
 from unweave.fleet.models import Fleet
 from unweave.fleet.train import train
 from unweave.methods import EVERY, Method
-from unweave.methods.base import OfModel, Strength
+from unweave.methods.settings import OfModel, Strength
 from unweave.nets.adam import Adam
 from unweave.show import traversals
+from unweave.words import spelled
 
 __all__ = ["run"]
 
@@ -92,7 +94,7 @@ for _field in dataclasses.fields(Options):
 def run(args: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = args
-    key = name.replace("-", "_").lower()
+    key = spelled(name)
     if key not in EVERY:
         raise UnknownNameError("method", name, EVERY)
     kind = EVERY[key]
@@ -105,8 +107,7 @@ def run(args: Sequence[str]) -> None:
     settings = {
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
-    options = {n: getattr(chosen, n) for n in DATA_OPTIONS}
-    data = load(source, **{n: value for n, value in options.items() if value is not None})
+    data = load(source, **said({name: getattr(chosen, name) for name in DATA_OPTIONS}))
     print(data)
     first = _models_in(chosen.first, kind)
     fleet = train(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError, UnknownNameError
+from unweave.words import spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Batch, Dataset
@@ -57,7 +58,7 @@ def load(source: Any, **options: Any) -> "Dataset":
     """
     from unweave.data.origin import remember
 
-    name = str(source).replace("-", "_").lower() if isinstance(source, str) else ""
+    name = spelled(source) if isinstance(source, str) else ""
     if name in DATASETS:
         return remember(_load_named(name, options), name, options)
     return remember(_load_own(source, options), source, options)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
 
+from unweave.arrays import on_host
 from unweave.data.stores import Bits, Bytes, Store
 from unweave.errors import DataError
 
@@ -30,10 +30,7 @@ def as_store(images: np.ndarray) -> Store:
 
 def _numpy(array: Any, name: str) -> np.ndarray:
     try:
-        if isinstance(array, torch.Tensor):
-            array = array.detach().cpu()
-            array = array.float() if array.dtype == torch.bfloat16 else array  # unknown to NumPy
-        return np.asarray(array)
+        return on_host(array)
     except (RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{name} is no array of numbers ({error}); give one") from error
 

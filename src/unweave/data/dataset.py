@@ -15,6 +15,7 @@ from unweave.data.stores import Store
 from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
 from unweave.streams import Stream
+from unweave.words import counted
 
 __all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats"]
 
@@ -300,8 +301,7 @@ class Dataset:
         if self.weights is not None:
             lines.append(f"  drawn with weights from {len(self.support):,} of them")
         if self.skipped:
-            files = "1 file" if len(self.skipped) == 1 else f"{len(self.skipped):,} files"
-            lines.append(f"  {files} could not be read")
+            lines.append(f"  {counted(len(self.skipped), 'file')} could not be read")
         return "\n".join([*lines, str(self.grid or self.labels or "  factors unknown")])
 
     @cached_property

@@ -34,6 +34,11 @@ class Factor:
     def __len__(self) -> int:
         return len(self.values)
 
+    def word(self, number: int) -> str:
+        """What one of its classes is called: `heart`, `0.5`."""
+        value = self.values[number]
+        return value if isinstance(value, str) else f"{value:.3g}"
+
     def __str__(self) -> str:
         words = [str(v) if isinstance(v, str) else f"{v:.4g}" for v in self.values]
         shown = ", ".join(words) if len(words) <= 6 else f"{words[0]}, {words[1]} … {words[-1]}"
@@ -41,7 +46,27 @@ class Factor:
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class _Factors:
+    """Some factors, known by their names."""
+
+    axes: tuple[Factor, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.axes)
+
+    def column(self, name: str) -> int:
+        """The position of the factor called `name`."""
+        if name not in self.names:
+            raise UnknownNameError("factor", name, self.names)
+        return self.names.index(name)
+
+    def __str__(self) -> str:
+        return "\n".join(f"  {axis}" for axis in self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(_Factors):
     """Every combination of the classes of some factors, the last factor changing fastest.
 
     Args:
@@ -55,12 +80,6 @@ class Grid:
         >>> grid.index(np.array([[1, 1]]))
         array([4])
     """
-
-    axes: tuple[Factor, ...]
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(axis.name for axis in self.axes)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -99,12 +118,6 @@ class Grid:
                 self.classes(axis.name, np.unique(factors[..., k]))
         return sum(factors[..., k] * stride for k, stride in enumerate(self.strides))
 
-    def column(self, name: str) -> int:
-        """The position of the factor called `name`."""
-        if name not in self.names:
-            raise UnknownNameError("factor", name, self.names)
-        return self.names.index(name)
-
     def classes(self, name: str, classes: int | Iterable[int]) -> list[int]:
         """The given class or classes of a factor as a list, checked, ascending."""
         chosen = sorted({int(c) for c in np.atleast_1d(np.asarray(_listed(classes)))})
@@ -122,12 +135,9 @@ class Grid:
             mask &= keep.reshape([-1 if k == column else 1 for k in range(len(self.sizes))])
         return mask.reshape(-1)
 
-    def __str__(self) -> str:
-        return "\n".join(f"  {axis}" for axis in self.axes)
-
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Labels(_Factors):
     """Factors known image by image, where they do not form a grid.
 
     Args:
@@ -135,21 +145,13 @@ class Labels:
         classes: `[N, K]`, the class of each factor for each image.
     """
 
-    axes: tuple[Factor, ...]
     classes: np.ndarray
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(axis.name for axis in self.axes)
 
     def factors(self, index: Array) -> Array:
         """The classes `[..., K]` of the images numbered `[...]`."""
         if isinstance(index, torch.Tensor):
             return torch.as_tensor(self.classes, device=index.device)[index]
         return self.classes[whole_numbers(index)]
-
-    def __str__(self) -> str:
-        return "\n".join(f"  {axis}" for axis in self.axes)
 
 
 def _listed(classes: int | Iterable[int]) -> Any:

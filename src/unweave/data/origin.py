@@ -16,9 +16,9 @@ import numpy as np
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.errors import DataError
+from unweave.errors import DataError, UnweaveError
 
-__all__ = ["digest", "loading", "rebuild", "remember"]
+__all__ = ["digest", "loading", "origin_of", "own_data", "rebuild", "remember", "repeat"]
 
 
 def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
@@ -26,6 +26,11 @@ def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
     if isinstance(source, str) and source in DATASETS:
         return replace(data, origin=(loading(source, options),))
     return replace(data, origin=(["own", data.name, digest(data)],))
+
+
+def origin_of(data: Dataset) -> tuple[Any, ...]:
+    """How a data set came about; one that nothing loaded is known by its pixels."""
+    return tuple(data.origin or remember(data, None, {}).origin)
 
 
 def loading(name: str, options: Mapping[str, Any]) -> list[Any]:
@@ -56,10 +61,34 @@ def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any)
         data = load(source, **options)
         if digest(data) != first[2]:
             raise DataError(f"these are not the images that {first[1]!r} had; load the right ones")
-    for step, *arguments in rest:
+    return repeat(data, rest)
+
+
+def repeat(data: Dataset, steps: Sequence[Sequence[Any]]) -> Dataset:
+    """Do to a data set what the later steps of an origin say."""
+    for step, *arguments in steps:
         choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
         data = getattr(data, step)(*arguments, **choice)
     return data
+
+
+def own_data(
+    origin: Sequence[Sequence[Any]],
+    advice: str = "name them as data (--data)",
+    noted: tuple[Any, Mapping[str, Any]] | None = None,
+) -> Dataset:
+    """What models of an origin learned from.
+
+    Args:
+        origin: What `Dataset.origin` was.
+        advice: What to do where that cannot be had.
+        noted: For your own images, where they are now, and how they were loaded.
+    """
+    source, options = noted or (None, {})
+    try:
+        return rebuild(origin, source, **options)
+    except UnweaveError as error:
+        raise DataError(f"the models' own data cannot be had, so {advice}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unweave.data.dataset import Dataset
-from unweave.errors import DataError, UnknownNameError
+from unweave.errors import DataError
 
 __all__ = ["scaled_factors"]
 
@@ -38,11 +38,7 @@ def scaled_factors(data: Dataset, names: Sequence[str], indices: Any = None) -> 
         raise DataError(
             f"the factors of {data.name} are not known; give a table of them when loading"
         )
-    columns = []
-    for name in names:
-        if name not in known.names:
-            raise UnknownNameError("factor", name, known.names)
-        columns.append(known.names.index(name))
+    columns = [known.column(name) for name in names]
     chosen = np.arange(len(data)) if indices is None else indices
     classes = torch.as_tensor(data.factors(chosen))[..., columns].float()
     sizes = torch.tensor([len(known.axes[k]) for k in columns], device=classes.device)

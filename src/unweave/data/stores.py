@@ -11,6 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
+from unweave.arrays import writable
 from unweave.data.grid import Array
 from unweave.fused import fused
 
@@ -123,6 +124,4 @@ class Curves(Bytes):
 
 
 def _tensor(array: Array, device: str | torch.device) -> torch.Tensor:
-    if isinstance(array, np.ndarray):
-        array = torch.from_numpy(array if array.flags.writeable else array.copy())
-    return array.to(device)
+    return torch.as_tensor(writable(array)).to(device)

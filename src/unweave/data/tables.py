@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import torch
 
+from unweave.arrays import on_host
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.errors import DataError
 
@@ -103,11 +103,9 @@ def _flat(name: str, values: Any) -> np.ndarray:
 
 
 def _numpy(values: Any) -> np.ndarray:
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
     if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)  # NumPy would turn numbers among text into text
-    return np.asarray(values)
+    return on_host(values)
 
 
 def _read_csv(path: Path) -> dict[str, np.ndarray]:

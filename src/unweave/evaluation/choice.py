@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.metrics import CLASSIC, METRICS, Metric
+from unweave.words import spelled
 
 __all__ = ["choose", "needs_factors"]
 
@@ -23,7 +24,7 @@ def choose(metrics: str | Iterable[str]) -> list[Metric]:
     words = [metrics] if isinstance(metrics, str) else list(metrics)
     chosen: dict[str, Metric] = {}
     for word in words:
-        key = word.replace("-", "_").lower()
+        key = spelled(word)
         names = FAMILIES.get(key, (key,))
         if names == (key,) and key not in METRICS:
             raise UnknownNameError("metric", word, [*FAMILIES, *METRICS])

@@ -10,10 +10,12 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from unweave.arrays import on_host
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 from unweave.fleet.models import Fleet
 from unweave.streams import Stream
+from unweave.words import size_text
 
 __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
@@ -124,8 +126,7 @@ class Codes(Posteriors):
         return np.random.default_rng(self.seed).choice(count, most, replace=False)
 
     def _images(self, rows: np.ndarray) -> np.ndarray:
-        images = self.data.images(self.images_of[rows], self.seed)
-        return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+        return on_host(self.data.images(self.images_of[rows], self.seed))
 
 
 def _smallest(classes: np.ndarray) -> np.ndarray:
@@ -151,8 +152,8 @@ def encode(
     """
     if data.shape != fleet.shape:
         raise DataError(
-            f"these models take images of {_size(fleet.shape)}, but {data.name} has "
-            f"{_size(data.shape)}; evaluate them on data like those that they learned from"
+            f"these models take images of {size_text(fleet.shape)}, but {data.name} has "
+            f"{size_text(data.shape)}; evaluate them on data like those that they learned from"
         )
     support = data.support
     shape = (len(fleet), len(support), fleet.configs[0].code_size)
@@ -164,9 +165,5 @@ def encode(
         if advance is not None:
             advance(len(support[part]) * len(fleet))
     known = data.grid or data.labels
-    factors = near.factors(support).cpu().numpy() if known else None
+    factors = on_host(near.factors(support)) if known else None
     return Codes(means, logvars, factors, support, seed, fleet, data)
-
-
-def _size(shape: tuple[int, int, int]) -> str:
-    return " × ".join(map(str, shape))

@@ -4,23 +4,24 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import pandas as pd
 import torch
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import rebuild, remember
-from unweave.errors import DataError, UnweaveError
+from unweave.data.origin import origin_of, own_data
+from unweave.errors import DataError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
 from unweave.evaluation.runs import Models, Run, runs_of
+from unweave.fleet.device import chosen_device
 from unweave.fleet.join import join
 from unweave.metrics import Metric
 from unweave.progress import lines, say
+from unweave.words import counted
 
 __all__ = ["evaluate"]
 
@@ -79,9 +80,7 @@ def evaluate(
     """
     chosen = choose(metrics)
     data = load_data(data) if isinstance(data, str) else data
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+    device = chosen_device(device)
     jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]
     batches = list(_batches([job for job in jobs if job.missing], data))
     chosen = _known(chosen, [made for _, made in batches])
@@ -123,7 +122,7 @@ class _Job:
         sampled: bool,
         again: bool,
     ) -> "_Job":
-        origin = origin_text(run.model.config.data if data is None else _origin(data))
+        origin = origin_text(run.model.config.data if data is None else origin_of(data))
         keys = {
             metric.name: Key(
                 metric.name,
@@ -156,10 +155,6 @@ class _Job:
         return self.run.folder is not None and not expected <= stored.keys()
 
 
-def _origin(data: Dataset) -> Sequence[Any]:
-    return data.origin or remember(data, None, {}).origin
-
-
 def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:
     """Jobs whose models can encode together, as many as memory allows, and their data."""
     fleets: dict[str, list[_Job]] = {}
@@ -167,19 +162,10 @@ def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[
         fleets.setdefault(job.run.model.config.fleet, []).append(job)
     for fleet in fleets.values():
         config = fleet[0].run.model.config
-        made = data if data is not None else _remembered(config.data)
+        made = data if data is not None else own_data(config.data)
         size = models_at_once(made, config.code_size)
         for start in range(0, len(fleet), size):
             yield fleet[start : start + size], made
-
-
-def _remembered(origin: Sequence[Any]) -> Dataset:
-    try:
-        return rebuild(origin)
-    except UnweaveError as error:
-        raise DataError(
-            f"the models' own data cannot be had, so name them as data (--data): {error}"
-        ) from error
 
 
 def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metric]:
@@ -221,18 +207,17 @@ def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
     """A line for each metric that could not score some models, and one for diverged models."""
     lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
     if lost:
-        say(f"{_models(lost)} diverged: no scores")
+        say(f"{counted(lost, 'model')} diverged: no scores")
     forgotten = sum(job.forgotten for job in jobs)
     if forgotten:
-        say(f"the scores of {_models(forgotten)} could not be kept: the folder is not writable")
+        say(
+            f"the scores of {counted(forgotten, 'model')} could not be kept: the folder is not "
+            "writable"
+        )
     for metric in metrics:
         errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
         for error in dict.fromkeys(filter(None, errors)):
-            say(f"no {metric.name} of {_models(errors.count(error))}: {error}")
-
-
-def _models(count: int) -> str:
-    return f"{count} model{'s' if count > 1 else ''}"
+            say(f"no {metric.name} of {counted(errors.count(error), 'model')}: {error}")
 
 
 def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:

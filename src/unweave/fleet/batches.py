@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.arrays import writable
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.nets.kernels import FAST
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 
-__all__ = ["at_once", "batches", "writable"]
+__all__ = ["at_once", "batches"]
 
 IMAGES_AT_ONCE = 65_536
 """On a GPU, over all models together, so that a large fleet takes no more memory than one."""
@@ -68,9 +68,3 @@ def batches(
         pixels = part.to(device)
         bytes_ = not (part.is_floating_point() or part.dtype == torch.bool)
         yield pixels.byte() if bytes_ else pixels.float()
-
-
-def writable(array: Any) -> Any:
-    """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
-    locked = isinstance(array, np.ndarray) and not array.flags.writeable
-    return array.copy() if locked else array

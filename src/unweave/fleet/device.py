@@ -2,21 +2,27 @@
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 
 from unweave.errors import UnweaveError
 
-__all__ = ["chosen_device", "keep_memory", "matmul_precision"]
+__all__ = ["chosen_device", "keep_memory", "matmul_precision", "on_device"]
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
-    """Where to train: as asked for, or else a GPU where there is one."""
+    """Where to compute: as asked for, or else a GPU where there is one."""
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if place.type == "cuda" and not torch.cuda.is_available():
         raise UnweaveError("there is no GPU that torch can use here; leave the device out")
     return place
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """While this holds, a GPU of several is the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def keep_memory() -> None:

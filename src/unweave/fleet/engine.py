@@ -10,10 +10,8 @@ and Adam see M · n models.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +21,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
-from unweave.fleet.device import keep_memory, matmul_precision
+from unweave.fleet.device import keep_memory, matmul_precision, on_device
 from unweave.fleet.graphs import AT_ONCE, WARM_UP, Replayed
 from unweave.fleet.networks import BELOW, applied, nets_of, networks_of
 from unweave.fleet.player import Player
@@ -157,9 +155,6 @@ class Engine:
         with matmul_precision(self.config.precision):
             self._replayed.take(self._step, steps)
 
-    def _on_device(self) -> AbstractContextManager[Any]:
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-
     def _step(self) -> None:
         leaves = {name: player.leaves() for name, player in self.players.items()}
         losses = self._losses(leaves)
@@ -274,7 +269,7 @@ class Engine:
         order = np.random.default_rng(0).permutation(self.data.support)[:WATCHED]
         chosen = torch.from_numpy(order).to(self.device)
         parts = []
-        with matmul_precision(self.config.precision), self._on_device():
+        with matmul_precision(self.config.precision), on_device(self.device):
             for part in chosen.split(max(1, WATCHED_AT_ONCE // models)):
                 images = self.data.inputs(part, 0)
                 codes = self.config.method.encode(nets, images.expand(models, *images.shape))

@@ -7,10 +7,10 @@ steps as another. Recording takes no step: all that is ever done is the steps th
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
+
+from unweave.fleet.device import on_device
 
 __all__ = ["AT_ONCE", "WARM_UP", "Replayed", "Step"]
 
@@ -42,7 +42,7 @@ class Replayed:
 
     def some(self, step: Step, most: int) -> int:
         """Take at least one step and at most so many; how many."""
-        with self._on_device():
+        with on_device(self.device):
             if self.device.type != "cuda":
                 step()
                 return 1
@@ -54,9 +54,6 @@ class Replayed:
                 self._graphs[count] = self._record(step, count)
             self._graphs[count].replay()
             return count
-
-    def _on_device(self) -> AbstractContextManager[Any]:
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _aside(self, step: Step) -> None:
         """Take a step on another stream, as recording wants it done a few times before."""

@@ -31,22 +31,38 @@ from unweave.methods import Method
 from unweave.nets.network import Network
 
 __all__ = [
+    "BEST",
     "CONFIG",
     "CURVE",
+    "RUNS",
     "SUMS",
+    "UNREADABLE",
     "WEIGHTS",
     "Saved",
+    "diverged_at",
     "finite_losses",
-    "has_diverged",
     "intact",
     "read",
+    "read_config",
+    "trouble_with",
     "write",
 ]
 
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 SUMS = "SHA256SUMS"
+RUNS, BEST = "runs", "best"
+"""Folders, beside each other: of the models of a study or of a fit, and of the one it chose."""
 BESIDE = re.compile(r"run|step|kl_\d+")
 """Columns of a curve that are no losses."""
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    safetensors.SafetensorError,
+)
+"""What reading the files of a model may raise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,28 +100,36 @@ def write(saved: Saved, folder: Path) -> None:
 def read(folder: Path, device: str | torch.device, method: type[Method] | None) -> Saved:
     """What `write` wrote, checked against the networks of its run; see `unweave.load`."""
     try:
-        config = Config.from_dict(json.loads((folder / CONFIG).read_text()), method)
+        config = read_config(folder, method)
         with safetensors.safe_open(folder / WEIGHTS, "pt", device=str(device)) as file:
             facts = file.metadata()
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         curve = pd.read_parquet(folder / CURVE)
-        shape = tuple(json.loads(facts["shape"]))
-        diverged_at = int(facts["diverged_at"])
+        shape, stopped = tuple(json.loads(facts["shape"])), int(facts["diverged_at"])
         networks = networks_by_name(config, shape)
         parameters = {
             name: network.packed(_fitting(name, network, weights))
             for name, network in networks.items()
         }
         _check_members(len(parameters[next(iter(networks))]), config.method.copies)
-    except FileNotFoundError as error:
-        raise UnweaveError(
-            f"{folder} holds no model: {Path(error.filename).name} is missing"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise UnweaveError(
-            f"the model in {folder} is damaged ({error}); train it again"
-        ) from error
-    return Saved(config, shape, parameters, curve, diverged_at)
+    except UNREADABLE as error:
+        raise UnweaveError(trouble_with(folder, error)) from error
+    return Saved(config, shape, parameters, curve, stopped)
+
+
+def read_config(folder: Path, method: type[Method] | None = None) -> Config:
+    """The run of a saved model; errors are those of `UNREADABLE`, or say what is unknown in it."""
+    return Config.from_dict(json.loads((folder / CONFIG).read_text()), method)
+
+
+def trouble_with(folder: Path, error: Exception) -> str:
+    """Why a folder cannot be read as a model, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        # Asked of the folder, as the errors of safetensors and of pyarrow name no file.
+        missing = [name for name in (CONFIG, WEIGHTS, CURVE) if not (folder / name).exists()]
+        what = missing[0] if missing else "a file"
+        return f"{folder} holds no model: {what} is missing; give the folder of a saved one"
+    return f"the model in {folder} is damaged ({error}); train it again"
 
 
 def _fitting(name: str, network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -144,10 +168,11 @@ def _sums(folder: Path) -> str:
     return "".join(lines)
 
 
-def has_diverged(folder: Path) -> bool:
-    """Whether a saved model stopped being finite while it was trained."""
-    with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-        return int(file.metadata()["diverged_at"]) >= 0
+def diverged_at(folder: Path) -> int:
+    """The step at which a saved model stopped being finite, or -1; its weights are not read."""
+    # Opening reads the header and compares the file's length with it.
+    with safetensors.safe_open(folder / WEIGHTS, "np") as file:
+        return int(file.metadata()["diverged_at"])
 
 
 def finite_losses(row: Mapping[str, Any]) -> dict[str, float]:

@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.arrays import writable
 from unweave.errors import UnweaveError
-from unweave.fleet.batches import at_once, batches, writable
+from unweave.fleet.batches import at_once, batches
 from unweave.fleet.config import Config
 from unweave.fleet.device import matmul_precision
 from unweave.fleet.inner_runs import first_of, members_of
@@ -29,6 +30,7 @@ from unweave.methods.isa_vae import ISAVAE
 from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
+from unweave.words import counted, size_text
 
 __all__ = ["Fleet", "Model", "load"]
 
@@ -76,16 +78,15 @@ class Fleet:
         method = self.configs[0].method
         lost = int((self.diverged_at >= 0).sum())
         note = f", {lost} diverged" if lost else ""
-        models = "model" if len(self) == 1 else "models"
-        images = " × ".join(map(str, self.shape))
-        return f"{len(self)} {method.name} {models} of {images} images{note}"
+        models = counted(len(self), f"{method.name} model")
+        return f"{models} of {size_text(self.shape)} images{note}"
 
     @property
     def device(self) -> torch.device:
         """Where the models are."""
         return next(iter(self.parameters.values())).device
 
-    def to(self, device: str | torch.device) -> "Fleet":
+    def to(self, device: str | torch.device) -> Self:
         """The same models on another device."""
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
         return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
@@ -134,7 +135,7 @@ class Fleet:
         return np.stack([maps_between(of_one) for of_one in learned])
 
     @property
-    def first(self) -> "Fleet":
+    def first(self) -> Self:
         """The models of the stage before, on which these build; their curves are not kept.
 
         Of models that were trained along with it (`together`), they have other seeds than the runs

@@ -37,6 +37,12 @@ class Player:
     optimiser: Adam | None
     copies: int = 1
 
+    @classmethod
+    def of_one(cls, name: str, network: Network, parameters: Tensor, optimiser: Adam) -> "Player":
+        """A single network, all rows of which `[M, P]` have the same optimiser."""
+        adam = Adam.stack([optimiser] * len(parameters), parameters.device)
+        return cls({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
+
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The part of the parameters that is each network's."""
         sizes = [network.width for network in self.networks.values()]

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -101,7 +102,8 @@ def _taken(device: torch.device) -> int:
     if device.type == "cuda":
         _release(device)
         return torch.cuda.memory_reserved(device)
-    return _pages("/proc/self/statm", 1)
+    words = _read("/proc/self/statm").split()
+    return int(words[1]) * mmap.PAGESIZE if words else 0
 
 
 def _free(device: torch.device) -> int:
@@ -117,11 +119,6 @@ def _release(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def _pages(path: str, place: int) -> int:
-    words = _read(path).split()
-    return int(words[place]) * 4096 if words else 0
 
 
 def _read(path: str) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
@@ -109,7 +109,7 @@ def all_runs(
         if name not in SETTINGS:
             raise UnknownNameError("setting of training", name, SETTINGS)
     chosen = range(seeds) if isinstance(seeds, int | np.integer) else list(seeds)
-    origin = data.origin or remember(data, None, {}).origin
+    origin = origin_of(data)
     before = [None] if first is None else first.configs
     configs = [
         Config(method=one, data=tuple(origin), seed=seed, steps=steps, first=below, **settings)

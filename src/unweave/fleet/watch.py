@@ -2,12 +2,12 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from torch import Tensor
 
 from unweave.fleet.engine import Engine
+from unweave.words import counted
 
 __all__ = ["Watch"]
 
@@ -48,12 +48,7 @@ class Watch:
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
     def show(self, step: int, means: Tensor | None = None) -> None:
@@ -70,8 +65,7 @@ class Watch:
         rate = (step - self.first) / max(now - self.start, 1e-9)
         pace = self.models * rate
         speed = f"{pace:,.0f} model-steps/s" if pace >= 10 else f"{pace:.1f} model-steps/s"
-        models = "1 model" if self.models == 1 else f"{self.models} models"
-        text = f"{models}  step {step:,} of {self.total:,}  {speed}"
+        text = f"{counted(self.models, 'model')}  step {step:,} of {self.total:,}  {speed}"
         self.progress.update(self.task, completed=step, description=text, terms=self.terms)
         if self.shown and not self.live and (now - self.last > LINE_SECONDS or step == self.total):
             left = (self.total - step) / max(rate, 1e-9)

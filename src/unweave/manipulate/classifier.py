@@ -20,7 +20,7 @@ from unweave.data.grid import Grid
 from unweave.errors import DataError
 from unweave.fleet.device import chosen_device, matmul_precision
 from unweave.fleet.player import Player
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam
 from unweave.nets.architectures import Shape, conv_encoder
 from unweave.nets.layers import Linear
 from unweave.nets.network import Network
@@ -71,7 +71,8 @@ def factor_accuracies(
     near = [replace(one, weights=weights).to(place) for one in data.values()]
     network = Network((*conv_encoder(shape, 1).layers[:-1], Linear(256, sum(grid.sizes), "none")))
     seeds = torch.tensor([seed] * len(near), device=place)
-    player = _player(network, seeds, optimiser or Adam(lr=1e-3))
+    start = network.initial(seeds, NAME)
+    player = Player.of_one(NAME, network, start, optimiser or Adam(lr=1e-3))
     alive = torch.ones(len(near), dtype=torch.bool, device=place)
     with matmul_precision("float32"), lines({JOB: steps}, progress) as advance:
         for number in range(steps):
@@ -90,12 +91,6 @@ def factor_accuracies(
     table["chance"] = [1 / size for size in grid.sizes]
     table.loc["mean"] = table.mean()
     return table.rename_axis("factor")
-
-
-def _player(network: Network, seeds: Tensor, optimiser: Adam) -> Player:
-    parameters = network.initial(seeds, NAME)
-    adam = Adam.stack([optimiser] * len(seeds), seeds.device)
-    return Player({NAME: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
 
 
 def _loss(heads: tuple[Tensor, ...], classes: Tensor) -> Tensor:

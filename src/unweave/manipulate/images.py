@@ -12,6 +12,8 @@ References:
     ICML 2021, arXiv:2102.06822.
 """
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ import torch
 
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Array, Grid
+from unweave.data.origin import origin_of
 from unweave.data.stores import Curves, Floats, Store
 from unweave.errors import DataError
 from unweave.streams import Stream
@@ -249,13 +252,7 @@ def check_alterable(data: Dataset) -> None:
 
 def own_origin(data: Dataset, step: list[Any]) -> tuple[Any, ...]:
     """The origin of a data set made of another in Python, which no name loads."""
-    import hashlib
-    import json
-
-    from unweave.data.origin import remember
-
-    before = data.origin or remember(data, None, {}).origin
-    text = json.dumps([*before, step])
+    text = json.dumps([*origin_of(data), step])
     return (["own", f"{data.name}_{step[0]}", hashlib.sha256(text.encode()).hexdigest()[:16]],)
 
 

@@ -33,6 +33,7 @@ from unweave.manipulate.images import (
 )
 from unweave.manipulate.network import manipulation_network, standardised
 from unweave.nets.network import Network
+from unweave.words import size_text
 
 __all__ = ["COLUMNS", "Manipulation", "find"]
 
@@ -173,8 +174,7 @@ class Manipulation:
     def __repr__(self) -> str:
         fall = self.curve["difference"].iloc[[0, -1]].tolist() if len(self.curve) else []
         note = f", L_ent - L_dis from {fall[0]:.4g} to {fall[1]:.4g}" if fall else ""
-        size = " × ".join(map(str, self.shape))
-        return f"manipulation of {size} images, ε = {self.epsilon:g}{note}"
+        return f"manipulation of {size_text(self.shape)} images, ε = {self.epsilon:g}{note}"
 
 
 def find(path: str | Path) -> Manipulation:

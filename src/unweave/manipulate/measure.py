@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.arrays import on_host
 from unweave.errors import DataError
 from unweave.select.latents import drawn_rows
 
@@ -135,7 +136,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.metrics.mig import mig_of_factors
 
     rows, names = _rows_and_names(data, seed)
-    classes = _on_host(data.factors(rows))
+    classes = on_host(data.factors(rows))
     found = []
     for run in runs_of(models):
         means, _ = run.model.encode(_images(data, rows))
@@ -162,9 +163,4 @@ def _compared(
 
 
 def _images(data: "Dataset", rows: np.ndarray) -> np.ndarray:
-    return _on_host(data.images(rows))
-
-
-def _on_host(array: Any) -> np.ndarray:
-    """What a data set says, whether it is on a device or not."""
-    return array if isinstance(array, np.ndarray) else array.cpu().numpy()
+    return on_host(data.images(rows))

@@ -16,7 +16,7 @@ from torch import Tensor
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
 from unweave.fleet.device import chosen_device, keep_memory, matmul_precision
@@ -33,7 +33,7 @@ from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.methods.base import MODEL
 from unweave.methods.posterior import Posterior
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam
 from unweave.progress import lines
 from unweave.streams import Stream
 
@@ -100,7 +100,7 @@ def manipulate(
     sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {
-        "data": list(data.origin or remember(data, None, {}).origin),
+        "data": list(origin_of(data)),
         "disentangling": [name_of(model) for model in sides[0]],
         "entangling": [name_of(model) for model in sides[1]],
         "epsilon": float(epsilon),
@@ -183,8 +183,8 @@ class Training:
         m = network.initial(self.seed[None], "manipulation")
         return Contest(
             encode,
-            _player(DECODER, decoder, starts, optimiser),
-            _player(MANIPULATION, network, m, optimiser),
+            Player.of_one(DECODER, decoder, starts, optimiser),
+            Player.of_one(MANIPULATION, network, m, optimiser),
             alter,
             LOSSES[config.likelihood],
             torch.arange(len(pairs), device=self.device) >= disentangling,
@@ -279,11 +279,6 @@ def _run(
                 kept = "nothing was kept, for want of a file" if path is None else "run it again"
                 raise InterruptedTrainingError(f"stopped at step {step:,} of {total:,}; {kept}")
     return rows
-
-
-def _player(name: str, network: Any, parameters: Tensor, optimiser: Adam) -> Player:
-    adam = Adam.stack([optimiser] * len(parameters), parameters.device)
-    return Player({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
 
 
 def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:

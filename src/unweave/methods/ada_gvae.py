@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from unweave.data.pairs import PairRule, WeakPairs
-from unweave.errors import UnweaveError
 from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
@@ -45,13 +44,10 @@ class AdaGVAE(Method):
         return Posterior(0.5 * (one.mu + two.mu), variance.log())
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        if batch.partners is None:
-            raise UnweaveError(
-                f"{self.name} trains on pairs, which need data with a grid of factors"
-            )
-        one, two = nets.encode(batch.images), nets.encode(batch.partners)
+        partners = batch.paired(self.name)
+        one, two = nets.encode(batch.images), nets.encode(partners)
         shared, average = is_shared(one, two), self.average(one, two)
-        halves = ((one, batch.images, "first"), (two, batch.partners, "second"))
+        halves = ((one, batch.images, "first"), (two, partners, "second"))
         reconstruction = kl = torch.zeros_like(one.mu[:, 0, 0])
         for own, images, place in halves:
             posterior = Posterior(

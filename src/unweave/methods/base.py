@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import OfModel, Strength, each_value
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
@@ -32,17 +33,10 @@ __all__ = [
     "Losses",
     "Method",
     "Nets",
-    "OfModel",
     "Stage",
     "Strength",
-    "each_value",
 ]
 
-Strength = Any
-"""A hyperparameter: a number; several, for a grid of methods; in a fleet a tensor `[M]`."""
-
-OfModel = Annotated[str, "of each model"]
-"""A setting in words, of which models of a fleet may each have their own; in a fleet a tuple."""
 
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
@@ -146,8 +140,7 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         for name in self.stackable():
-            value = getattr(self, name)
-            for one in value if isinstance(value, list | tuple) else [value]:
+            for one in each_value(getattr(self, name)):
                 fits = isinstance(one, Real | Tensor) and not isinstance(one, bool)
                 if not fits or (isinstance(one, Real) and not float(one) >= 0):
                     raise UnweaveError(f"{self.name}'s {name} must be at least 0, but got {one!r}")
@@ -278,11 +271,8 @@ class Method(ABC):
 
     def grid(self) -> list[Self]:
         """One method for every combination of the values given."""
-        values = [
-            value if isinstance(value, list | tuple) else [value]
-            for value in (getattr(self, field.name) for field in dataclasses.fields(self))
-        ]
         names = [field.name for field in dataclasses.fields(self)]
+        values = [each_value(getattr(self, name)) for name in names]
         return [
             type(self)(**dict(zip(names, chosen, strict=True)))
             for chosen in itertools.product(*values)
@@ -302,8 +292,3 @@ class Method(ABC):
             elif any(value != values[0] for value in values):
                 raise UnweaveError(f"models of one fleet must share {cls.name}'s {field.name}")
         return dataclasses.replace(first, **stacked)
-
-
-def each_value(value: object) -> list[Any]:
-    """The values of a field, which may be several."""
-    return list(value) if isinstance(value, list | tuple) else [value]

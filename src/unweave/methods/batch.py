@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from unweave.errors import UnweaveError
 from unweave.methods.members import for_members
 from unweave.streams import Stream
 
@@ -36,6 +37,15 @@ class Batch:
     member_seeds: Tensor | None = None
     indices: Tensor | None = None
     factors: Tensor | None = None
+
+    def paired(self, method: str) -> Tensor:
+        """The second images of pairs, which a method of this name cannot do without."""
+        if self.partners is None:
+            raise UnweaveError(
+                f"{method} trains on pairs, which need data with a grid of factors; load your own "
+                "images with a table of factors"
+            )
+        return self.partners
 
     def of_members(self) -> "Batch":
         """The same for every member of every model, `[M · n, …]`: its images, its own noise."""

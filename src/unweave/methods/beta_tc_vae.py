@@ -12,6 +12,7 @@ from unweave.fused import fused
 from unweave.methods.base import Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import check_choice
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["BetaTCVAE"]
@@ -65,10 +66,7 @@ class BetaTCVAE(VAE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.estimator, str) and self.estimator not in ESTIMATORS:
-            raise UnweaveError(
-                f"estimator must be one of {', '.join(ESTIMATORS)}, not {self.estimator!r}"
-            )
+        check_choice(self, "estimator", ESTIMATORS)
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:
         parts = decompose(elbo.posterior, elbo.z, self.estimator, batch.data_size)

@@ -16,9 +16,10 @@ from unweave.methods.adversarial import (
     judgements,
     with_unknown,
 )
-from unweave.methods.base import MODEL, Losses, Method, Nets, Strength, each_value
+from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import check_whole
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit
@@ -66,9 +67,7 @@ class InfoGAN(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for codes in each_value(self.codes):
-            if not isinstance(codes, int) or isinstance(codes, bool) or codes < 1:
-                raise UnweaveError(f"infogan's codes must be at least 1, but got {codes!r}")
+        check_whole(self, "codes", 1)
 
     def demand_latents(self, latents: int) -> None:
         if latents <= self.codes:

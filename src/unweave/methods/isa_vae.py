@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Losses, Nets, OfModel, Strength, each_value
+from unweave.methods.base import MODEL, Losses, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import decompose
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import OfModel, check_choice, check_flags, each_value
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Offsets
@@ -92,17 +93,8 @@ class ISAVAE(VAE):
                 )
             if layout:
                 tree_of(layout)
-        for scale in each_value(self.scale):
-            if scale not in SCALES:
-                raise UnweaveError(
-                    f"{self.name}'s scale must be one of {', '.join(SCALES)}, but got {scale!r}"
-                )
-        for name in ("learned", "exact_entropy"):
-            for value in each_value(getattr(self, name)):
-                if not isinstance(value, bool):
-                    raise UnweaveError(
-                        f"{self.name}'s {name} must be True or False, but got {value!r}"
-                    )
+        check_choice(self, "scale", SCALES)
+        check_flags(self, "learned", "exact_entropy")
 
     def _check_exponents(self, name: str, least: float, most: float) -> None:
         for value in each_value(getattr(self, name)):

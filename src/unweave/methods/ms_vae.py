@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength, each_value
+from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of, noise_of_images
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import check_choice, check_flags, check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit
@@ -65,18 +66,10 @@ class MSVAE(VAE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, valid in (("condition", CONDITIONS), ("mixing", MIXINGS)):
-            for value in each_value(getattr(self, name)):
-                if value not in valid:
-                    raise UnweaveError(
-                        f"ms_vae's {name} must be one of {', '.join(valid)}, but got {value!r}"
-                    )
-        for draws in each_value(self.draws):
-            if not isinstance(draws, int) or isinstance(draws, bool) or draws < 1:
-                raise UnweaveError(f"ms_vae's draws must be at least 1, but got {draws!r}")
-        for together in each_value(self.together):
-            if not isinstance(together, bool):
-                raise UnweaveError(f"ms_vae's together must be true or false, not {together!r}")
+        check_choice(self, "condition", CONDITIONS)
+        check_choice(self, "mixing", MIXINGS)
+        check_whole(self, "draws", 1)
+        check_flags(self, "together")
 
     def main_networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Losses, Method, Nets, each_value
+from unweave.methods.base import MODEL, Losses, Method, Nets
 from unweave.methods.batch import Batch
+from unweave.methods.settings import each_value
 from unweave.nets.contrast import Contrast
 from unweave.nets.network import Network
 from unweave.streams import Stream
@@ -69,13 +70,9 @@ class PCL(Method):
         return {MODEL: {"encoder": encoder, CONTRAST: Network((Contrast(latents),))}}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        if batch.partners is None:
-            raise UnweaveError(
-                f"{self.name} trains on pairs, which need data with a grid of factors"
-            )
         if batch.images.shape[1] < 2:
             raise UnweaveError(f"{self.name} compares images of a batch; make it at least 2")
-        codes = nets.encode(torch.cat([batch.images, batch.partners], 1)).mu
+        codes = nets.encode(torch.cat([batch.images, batch.paired(self.name)], 1)).mu
         before, now = codes.chunk(2, 1)
         false = before.gather(1, others(before, batch.stream("negatives")))
         pairs = torch.cat([torch.cat([now, before], -1), torch.cat([now, false], -1)], 1)

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Losses, Nets, Strength, each_value
+from unweave.methods.base import MODEL, Losses, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import each_value
 from unweave.methods.vae import VAE
 
 __all__ = ["SlowVAE", "expected_distance"]
@@ -66,11 +67,7 @@ class SlowVAE(VAE):
         return transition_rule(self.transitions)
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        if batch.partners is None:
-            raise UnweaveError(
-                f"{self.name} trains on pairs, which need data with a grid of factors"
-            )
-        frames = torch.cat([batch.images, batch.partners], 1)
+        frames = torch.cat([batch.images, batch.paired(self.name)], 1)
         elbo = self.elbo(nets, dataclasses.replace(batch, images=frames, partners=None))
         transition = self.transition(elbo.posterior)
         loss = 2 * elbo.reconstruction + self.beta * elbo.kl + self.gamma * transition

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods.base import MODEL, Losses, Method, Nets, Strength, each_value
+from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.members import for_members
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import check_flags, check_whole, each_value
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network
@@ -88,23 +89,10 @@ class VAEEnsemble(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least, most in (
-            ("members", 1, MOST),
-            ("neighbours", ALL, MOST - 1),
-            ("gamma_steps", 0, 2**32),
-        ):
-            for value in each_value(getattr(self, name)):
-                if type(value) is not int or not least <= value <= most:
-                    raise UnweaveError(
-                        f"{self.name}'s {name} must be a whole number from {least} to {most}, "
-                        f"but got {value!r}"
-                    )
-        for name in ("cross_reconstruction", "alignment", "stop_grad_target"):
-            for value in each_value(getattr(self, name)):
-                if not isinstance(value, bool):
-                    raise UnweaveError(
-                        f"{self.name}'s {name} must be True or False, but got {value!r}"
-                    )
+        check_whole(self, "members", 1, MOST)
+        check_whole(self, "neighbours", ALL, MOST - 1)
+        check_whole(self, "gamma_steps", 0, 2**32)
+        check_flags(self, "cross_reconstruction", "alignment", "stop_grad_target")
         for value in each_value(self.objective):
             _mixture(str(value))
 

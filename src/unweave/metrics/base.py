@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 
 __all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
@@ -154,11 +155,7 @@ def table(codes: Any, factors: Any) -> Table:
             one value are left out: there is nothing to find.
     """
     codes, factors = check_codes(codes), _matrix(factors, "factors")
-    if len(codes) != len(factors):
-        raise MetricError(
-            f"codes and factors must have the same rows, but got {len(codes):,} and "
-            f"{len(factors):,}"
-        )
+    check_rows(codes, factors)
     ranked = [_ranks(column) for column in np.ascontiguousarray(factors.T)]
     varying = tuple(k for k, ranks in enumerate(ranked) if ranks.any())
     if not varying:
@@ -193,11 +190,7 @@ def train_and_test(
     parts = (check_codes(codes), check_codes(test_codes))
     labels = (_matrix(factors, "factors"), _matrix(test_factors, "test_factors"))
     for part, label in zip(parts, labels, strict=True):
-        if len(part) != len(label):
-            raise MetricError(
-                f"codes and factors must have the same rows, but got {len(part):,} and "
-                f"{len(label):,}"
-            )
+        check_rows(part, label)
     if parts[0].shape[1] != parts[1].shape[1] or labels[0].shape[1] != labels[1].shape[1]:
         raise MetricError(
             "test rows must have the same codes and factors as the rows to learn from"
@@ -233,11 +226,35 @@ def check_factors(factors: Any) -> np.ndarray:
     return _matrix(factors, "factors").astype(np.float64)
 
 
+def check_rows(codes: np.ndarray, factors: np.ndarray) -> None:
+    """Refuse tables that are not of as many rows."""
+    if len(codes) != len(factors):
+        raise MetricError(
+            f"codes and factors must have the same rows, but got {len(codes):,} and "
+            f"{len(factors):,}"
+        )
+
+
+def check_logvars(logvars: Any, codes: np.ndarray) -> np.ndarray:
+    """Log-variances as finite floats, one for each of the codes `[n, d]`."""
+    logvars = check_codes(logvars, "logvars")
+    if logvars.shape != codes.shape:
+        raise MetricError(
+            f"codes and logvars must have the same shape, but got {list(codes.shape)} and "
+            f"{list(logvars.shape)}"
+        )
+    return logvars
+
+
+def standardised(columns: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and variance 1; a constant one becomes zeros."""
+    constant = np.ptp(columns, axis=0) == 0
+    centred = np.where(constant, 0.0, columns - columns.mean(0))
+    return centred / np.where(constant, 1.0, columns.std(0))
+
+
 def _matrix(values: Any, what: str) -> np.ndarray:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-    array = np.asarray(values)
+    array = on_host(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise MetricError(f"{what} must be a table [rows, columns], but got {list(array.shape)}")

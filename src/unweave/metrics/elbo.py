@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, check_codes
+from unweave.arrays import on_host
+from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
@@ -78,12 +79,7 @@ def kl_divergence(means: Any, logvars: Any) -> np.ndarray:
         array([2.])
     """
     means = check_codes(means).astype(np.float64)
-    logvars = check_codes(logvars, "logvars").astype(np.float64)
-    if means.shape != logvars.shape:
-        raise MetricError(
-            f"codes and logvars must have the same shape, but got {list(means.shape)} and "
-            f"{list(logvars.shape)}"
-        )
+    logvars = check_logvars(logvars, means).astype(np.float64)
     return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).sum(1)
 
 
@@ -105,7 +101,7 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
     if likelihood == "gaussian":
         return -squared_error(images, reconstructions)
     if likelihood == "narrow_gaussian":
-        x, p = (np.asarray(_array(v), np.float64) for v in (images, reconstructions))
+        x, p = (np.asarray(on_host(v), np.float64) for v in (images, reconstructions))
         return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)
     if likelihood != "bernoulli":
         raise MetricError(
@@ -131,7 +127,7 @@ def _bernoulli(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
     """Sum a function of pixels over each image, a few images at a time."""
-    images, reconstructions = _array(images), _array(reconstructions)
+    images, reconstructions = on_host(images), on_host(reconstructions)
     if images.shape != reconstructions.shape or images.ndim < 2:
         raise MetricError(
             f"images and reconstructions must have one shape [n, …], but got "
@@ -146,10 +142,6 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
         for part in parts
     ]
     return np.concatenate([each.reshape(len(each), -1).sum(1) for each in sums])
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def _pixels(values: np.ndarray, what: str) -> np.ndarray:

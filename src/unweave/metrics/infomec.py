@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, table
+from unweave.metrics.base import Metric, standardised, table
 from unweave.metrics.discretise import entropy, mutual_information
 
 __all__ = ["INFOMEC", "infomec"]
@@ -67,7 +67,7 @@ def infomec(
     if discrete_codes:
         inputs, known = _one_hot(z), _counted_information(z[:, active], rows.factors)
     else:
-        inputs = _standardised(z)
+        inputs = standardised(z)
         tie_breaks = int(generator.integers(2**32))
         known = _neighbour_information(inputs[:, active], rows.factors, tie_breaks)
     shares = known / entropy(rows.factors)[:, None]
@@ -122,12 +122,6 @@ def _explicitness(inputs: np.ndarray, classes: np.ndarray) -> float:
     # Balanced weights make the best guess without inputs uniform.
     blind = np.log(classes.max() + 1)
     return float(1 - log_loss(classes, model.predict_proba(inputs)) / blind)
-
-
-def _standardised(codes: np.ndarray) -> np.ndarray:
-    constant = np.ptp(codes, axis=0) == 0
-    centred = np.where(constant, 0.0, codes - codes.mean(0))
-    return centred / np.where(constant, 1.0, codes.std(0))
 
 
 def _one_hot(codes: np.ndarray) -> np.ndarray:

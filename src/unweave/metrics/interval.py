@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.metrics.base import Metric, MetricError, table
 
 __all__ = ["Interval", "interval"]
@@ -107,7 +108,4 @@ def _resample(codes: Any, factors: Any, generator: np.random.Generator) -> np.nd
 
 
 def _take(values: Any, rows: np.ndarray) -> Any:
-    if values is None:
-        return None
-    values = values.detach().cpu() if hasattr(values, "detach") else values
-    return np.asarray(values)[rows]
+    return None if values is None else on_host(values)[rows]

@@ -4,7 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, Table, check_codes, choose_rows, table
+from unweave.metrics.base import (
+    Metric,
+    Table,
+    check_logvars,
+    choose_rows,
+    table,
+)
 from unweave.metrics.discretise import bins, contingency
 
 __all__ = ["JEMMIG", "jemmig"]
@@ -87,12 +93,7 @@ def information_gaps(codes: Any, factors: Any, seed: int, logvars: Any, count: i
         joints = _joints_of_bins(rows.rows(picked), count)
     else:
         count = count or POSTERIOR_BINS
-        logvars = check_codes(logvars, "logvars")
-        if logvars.shape != rows.codes.shape:
-            raise MetricError(
-                f"codes and logvars must have the same shape, but got {list(rows.codes.shape)} "
-                f"and {list(logvars.shape)}"
-            )
+        logvars = check_logvars(logvars, rows.codes)
         joints = _joints_of_posteriors(rows.rows(picked), logvars[picked], count)
     return _gaps(joints, float(np.log(count)))
 

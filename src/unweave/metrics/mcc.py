@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, check_factors, choose_rows, table
+from unweave.metrics.base import (
+    Metric,
+    MetricError,
+    check_factors,
+    choose_rows,
+    standardised,
+    table,
+)
 
 __all__ = ["MCC", "mcc"]
 
@@ -72,18 +79,11 @@ def matched_correlation(codes: np.ndarray, padded: np.ndarray, num_factors: int)
     """
     from scipy.optimize import linear_sum_assignment
 
-    strength = np.abs(_standardised(padded).T @ _standardised(codes)) / len(codes)
+    strength = np.abs(standardised(padded).T @ standardised(codes)) / len(codes)
     matched = linear_sum_assignment(strength, maximize=True)
     of_factor = np.zeros(padded.shape[1])
     of_factor[matched[0]] = strength[matched]
     return min(float(of_factor[:num_factors].mean()), 1.0)
-
-
-def _standardised(columns: np.ndarray) -> np.ndarray:
-    """Mean 0 and variance 1; a constant column becomes zeros."""
-    constant = np.ptp(columns, axis=0) == 0
-    centred = np.where(constant, 0.0, columns - columns.mean(0))
-    return centred / np.where(constant, 1.0, columns.std(0))
 
 
 def _ranked(columns: np.ndarray) -> np.ndarray:

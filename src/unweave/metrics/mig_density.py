@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, check_codes, table
+from unweave.metrics.base import Metric, MetricError, check_logvars, table
 
 __all__ = ["MIG_DENSITY", "mig_density"]
 
@@ -57,12 +57,7 @@ def mig_density(
     rows = table(codes, factors)
     if logvars is None:
         raise MetricError("mig_density needs posterior log-variances; score mean codes of a model")
-    spread = np.maximum(check_codes(logvars, "logvars"), NARROWEST)
-    if spread.shape != rows.codes.shape:
-        raise MetricError(
-            f"log-variances must be like the codes {list(rows.codes.shape)}, but got "
-            f"{list(spread.shape)}"
-        )
+    spread = np.maximum(check_logvars(logvars, rows.codes), NARROWEST)
     generator = np.random.default_rng(seed)
     z = rows.codes + np.exp(spread / 2) * generator.normal(size=spread.shape)
 

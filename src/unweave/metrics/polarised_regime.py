@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, check_codes, choose_rows
+from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars, choose_rows
 
 __all__ = ["POLARISED_REGIME", "polarised_regime"]
 
@@ -54,12 +54,8 @@ def polarised_regime(
     """
     if logvars is None:
         raise MetricError("the polarised regime needs the posterior's log-variances as logvars")
-    means, logvars = check_codes(codes), check_codes(logvars, "logvars")
-    if means.shape != logvars.shape:
-        raise MetricError(
-            f"codes and logvars must have the same shape, but got {list(means.shape)} and "
-            f"{list(logvars.shape)}"
-        )
+    means = check_codes(codes)
+    logvars = check_logvars(logvars, means)
     chosen = choose_rows(len(means), PROTOCOL_ROWS, np.random.default_rng(seed))
     if chosen is not None:
         means, logvars = means[chosen], logvars[chosen]

@@ -10,6 +10,7 @@ from unweave.metrics.base import (
     Table,
     check_codes,
     check_factors,
+    check_rows,
     choose_rows,
     train_and_test,
 )
@@ -99,10 +100,7 @@ def accuracies(learned: Table, tested: Table) -> np.ndarray:
 def squared_correlations(codes: Any, factors: Any, generator: np.random.Generator) -> np.ndarray:
     """Squared correlation of every code with every factor that varies, `[max(d, 2), K]`."""
     x, v = check_codes(codes).astype(np.float64), check_factors(factors)
-    if len(x) != len(v):
-        raise MetricError(
-            f"codes and factors must have the same rows, but got {len(x):,} and {len(v):,}"
-        )
+    check_rows(x, v)
     chosen = choose_rows(len(x), 10_000, generator)
     x, v = (x, v) if chosen is None else (x[chosen], v[chosen])
     x, v = x - x.mean(0), (v - v.mean(0))[:, np.ptp(v, 0) > 0]

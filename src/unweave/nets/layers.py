@@ -4,7 +4,6 @@ A layer is data: its sizes, and a function of parameters and input. Its paramete
 stacked, `[M, *shape]`, and live in one flat buffer per network (`network.py`).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -169,11 +168,8 @@ class ConvTranspose(Conv):
         return kernels.conv_transpose(x, weight, bias, self.relu, None, after_conv, before_conv)
 
 
-@dataclass(frozen=True)
-class Reshape:
-    """`[M, B, ...]` to `[M, B, *shape]`."""
-
-    shape: tuple[int, ...]
+class _Fixed:
+    """A layer without parameters, so that there is nothing to initialise."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -181,7 +177,14 @@ class Reshape:
 
     @property
     def fans(self) -> tuple[int, int]:
-        return math.prod(self.shape), math.prod(self.shape)
+        return 1, 1
+
+
+@dataclass(frozen=True)
+class Reshape(_Fixed):
+    """`[M, B, ...]` to `[M, B, *shape]`."""
+
+    shape: tuple[int, ...]
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         return x.reshape(*x.shape[:2], *self.shape)
@@ -232,34 +235,18 @@ class Offsets:
 
 
 @dataclass(frozen=True)
-class Activation:
+class Activation(_Fixed):
     """A function of every number, without parameters."""
 
     name: str
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {}
-
-    @property
-    def fans(self) -> tuple[int, int]:
-        return 1, 1
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         return ACTIVATIONS[self.name](x)
 
 
 @dataclass(frozen=True)
-class Spreads:
+class Spreads(_Fixed):
     """Mean and deviation to mean and log-variance, `[M, B, 2 d]`: log σ² = 2 log softplus(s)."""
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {}
-
-    @property
-    def fans(self) -> tuple[int, int]:
-        return 1, 1
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         mean, spread = x.float().chunk(2, -1)

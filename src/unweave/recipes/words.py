@@ -5,28 +5,29 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["counted", "ordering", "worded"]
+__all__ = ["how_many", "ordering", "worded"]
 
 
-def counted(agrees: Sequence[Any], what: str) -> str:
+def how_many(agrees: Sequence[Any], what: str, plural: str = "") -> str:
     """How many of some things do as published.
 
     Example:
-        >>> counted([True, True], "method"), counted([True, False], "method")
+        >>> how_many([True, True], "method"), how_many([True, False], "method")
         ('all 2 methods', '1 of 2 methods')
-        >>> counted([False, False], "method")
+        >>> how_many([False, False], "method")
         'none of 2 methods'
-        >>> counted([True], "method")
+        >>> how_many([True], "method")
         'the one method that there is'
     """
     many, total = sum(map(bool, agrees)), len(agrees)
+    several = plural or f"{what}s"
     if total == 0:
         return f"none, as there is no {what} to compare"
     if total == 1:
         return f"the one {what} that there is" if many else f"not the one {what} that there is"
     if many in (0, total):
-        return f"{'all' if many else 'none of'} {total} {what}s"
-    return f"{many} of {total} {what}s"
+        return f"{'all' if many else 'none of'} {total} {several}"
+    return f"{many} of {total} {several}"
 
 
 def ordering(published: "pd.Series[float]", obtained: "pd.Series[float]") -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.errors import UnknownNameError
+from unweave.arrays import on_host
 from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 from unweave.select.ensembles import Aligned, aligned_posteriors
 from unweave.select.latents import SelectionError, drawn_rows
-from unweave.select.ranking import counted
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -219,11 +219,9 @@ def _by_factor(data: "Dataset", chosen: np.ndarray, name: str) -> tuple[np.ndarr
             f"the factors of {data.name} are not known; group images by what they look like, "
             "with a number of groups"
         )
-    if name not in known.names:
-        raise UnknownNameError("factor", name, known.names)
-    place = known.names.index(name)
-    classes = np.asarray(data.to("cpu").factors(chosen))[:, place]
-    words = [v if isinstance(v, str) else f"{v:.3g}" for v in known.axes[place].values]
+    place = known.column(name)
+    classes = on_host(data.factors(chosen))[:, place]
+    words = [known.axes[place].word(number) for number in range(len(known.axes[place]))]
     return np.array(words)[classes], [words[c] for c in np.unique(classes)]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from unweave.select.latents import Latents
-from unweave.select.ranking import counted, partners, rank, reasons_of, typical
+from unweave.select.ranking import partners, rank, reasons_of, typical
+from unweave.words import counted
 
 __all__ = ["by_agreement"]
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from unweave.select.latents import ROWS, Latents, latents_of
 from unweave.select.mcc import correlations, match, mcc_pairs
-from unweave.select.ranking import counted, partners, rank, reasons_of, typical
+from unweave.select.ranking import partners, rank, reasons_of, typical
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.errors import DataError, UnweaveError
 from unweave.metrics.active_units import BURDA_VARIANCE
 
@@ -260,8 +261,7 @@ def _settings(plain: dict[str, Any]) -> str:
 
 
 def _array(values: Any) -> np.ndarray:
-    values = values.detach().cpu() if hasattr(values, "detach") else values
-    return np.asarray(values, dtype=np.float64)
+    return on_host(values).astype(np.float64, copy=False)
 
 
 def _like(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from unweave.arrays import on_host
 from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, known_data
-from unweave.select.ranking import counted, rank
+from unweave.select.ranking import DIVERGED, rank
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -56,7 +58,7 @@ def pareto(
     images_of = drawn_rows(dataset, rows, seed)
     trained = [run.model for run in runs_of(models)]
     latents = encoded(trained, dataset, images_of, seed)
-    images = np.asarray(dataset.to("cpu").images(images_of, seed))
+    images = on_host(dataset.images(images_of, seed))
     costs = [
         _reconstruction(model.decode(codes), images, model.config.likelihood) if usable else np.nan
         for model, codes, usable in zip(trained, latents.means, latents.usable, strict=True)
@@ -131,7 +133,7 @@ def _reconstruction(decoded: np.ndarray, images: np.ndarray, likelihood: str) ->
 
 def _words(dominators: int, usable: bool) -> str:
     if not usable:
-        return "it diverged: its codes are not finite"
+        return DIVERGED
     if not dominators:
         return "on the Pareto front: no model is better in both reconstruction and KL"
     verb = "is" if dominators == 1 else "are"

@@ -12,6 +12,7 @@ from unweave.select.latents import Latents, SelectionError
 __all__ = ["COMPARISONS", "partners", "rank", "typical"]
 
 COMPARISONS = ("all", "same")
+DIVERGED = "it diverged: its codes are not finite"
 
 
 def rank(
@@ -95,10 +96,5 @@ def reasons_of(latents: Latents, compared: np.ndarray, words: Sequence[str]) -> 
 
 def _reason(usable: bool, count: int, word: str) -> str:
     if not usable:
-        return "it diverged: its codes are not finite"
+        return DIVERGED
     return word if count else "there is no other model to compare it with"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and its noun: `1 model`, `2 models`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

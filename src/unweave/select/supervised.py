@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.arrays import on_host
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.select.latents import (
     Latents,
@@ -14,7 +15,8 @@ from unweave.select.latents import (
     known_data,
     latents_of,
 )
-from unweave.select.ranking import rank
+from unweave.select.ranking import DIVERGED, rank
+from unweave.words import spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -67,7 +69,7 @@ def supervised(
     """
     from unweave.metrics import METRICS
 
-    name = metric.replace("-", "_")
+    name = spelled(metric)
     usual = [key for key, each in METRICS.items() if each.needs in ("factors", "pairs")]
     if name not in usual:
         raise UnknownNameError("metric of codes and factors", metric, usual)
@@ -96,7 +98,7 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
         return Latents(means, runs=latents.runs), factors[rows]
     dataset = known_data(data)
     images_of = drawn_rows(dataset, labels, seed)
-    factors = np.asarray(dataset.to("cpu").factors(images_of))
+    factors = on_host(dataset.factors(images_of))
     return encoded(models, dataset, images_of, seed), factors
 
 
@@ -106,7 +108,7 @@ def _outcome(
     from unweave.metrics import METRICS
 
     if not usable:
-        return float("nan"), "it diverged: its codes are not finite"
+        return float("nan"), DIVERGED
     try:
         score = METRICS[metric](codes, factors, seed)[metric]
     except UnweaveError as error:

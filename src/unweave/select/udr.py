@@ -8,14 +8,15 @@ import pandas as pd
 
 from unweave.errors import UnknownNameError
 from unweave.select.latents import ROWS, Latents, latents_of
-from unweave.select.ranking import counted, partners, rank, reasons_of, typical
+from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.select.relevance import relevance_rows
+from unweave.words import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.evaluation.runs import Models
 
-__all__ = ["POOLINGS", "UDRScores", "pair_score", "udr", "udr_scores"]
+__all__ = ["POOLINGS", "UDRScores", "udr", "udr_scores"]
 
 POOLINGS = ("paper", "library")
 
@@ -136,24 +137,6 @@ def udr_scores(
         pairs[i] = _pooled(told[i].sum(1), telling.sum(1), counts, counts[i], pooling)
     of_latents = np.where(latents.informative, typical(told, compared), np.nan)
     return UDRScores(typical(pairs, compared), of_latents, pairs, compared)
-
-
-def pair_score(relevance: np.ndarray, pooling: str = "paper") -> float:
-    """UDR of one pair of models from its relevance matrix.
-
-    Args:
-        relevance: R `[d_i, d_j]` of informative latents, not negative.
-        pooling: See `udr`.
-
-    Example:
-        >>> pair_score(np.eye(3)), pair_score(np.full((2, 2), 0.5))
-        (1.0, 0.25)
-    """
-    if pooling not in POOLINGS:
-        raise UnknownNameError("pooling", pooling, POOLINGS)
-    told, telling = _strength(relevance, axis=0), _strength(relevance, axis=1)
-    counts = (np.array(len(told)), np.array(len(telling)))
-    return float(_pooled(told.sum(), telling.sum(), *counts, pooling))
 
 
 def _strength(R: np.ndarray, axis: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def _cells(panel: "Axes", noise: pd.DataFrame) -> None:
 def _legend(figure: "Plot", members: int) -> None:
     from matplotlib.lines import Line2D
 
-    from unweave.show.plot import SMALL
+    from unweave.show.plot import legend_above
 
     if members == 1:
         return
@@ -122,6 +122,4 @@ def _legend(figure: "Plot", members: int) -> None:
         Line2D([], [], markerfacecolor=PALETTE[0], label="first member", **dots),
         Line2D([], [], markerfacecolor="white", label=others, **dots),
     ]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False
-    )
+    legend_above(figure, handles, 2)

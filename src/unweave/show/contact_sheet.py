@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from unweave.arrays import on_host
 from unweave.show.colours import FAINT, INK, PAPER
 from unweave.show.sheet import Sheet, pictures_of
 
@@ -38,7 +39,7 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
         rows = []
         for axis in data.grid.axes:
             classes, indices = traversal(data, axis.name, columns)
-            first, last = (_word(axis.values[c]) for c in (classes[0], classes[-1]))
+            first, last = (axis.word(c) for c in (classes[0], classes[-1]))
             rows.append((f"{axis.name} ({len(axis)})", f"{first} … {last}", indices))
     return lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
 
@@ -66,8 +67,7 @@ def traversal(data: "Dataset", factor: str, columns: int = 10) -> tuple[np.ndarr
 def _pictures(data: "Dataset", indices: np.ndarray, seed: int) -> list[Image.Image]:
     if hasattr(data, "curves"):
         return [_plot(curve) for curve in data.curves(indices)]
-    images = data.images(indices, seed)
-    return pictures_of(images if isinstance(images, np.ndarray) else images.cpu().numpy())
+    return pictures_of(on_host(data.images(indices, seed)))
 
 
 def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
@@ -97,7 +97,3 @@ def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Sheet:
         for c, picture in enumerate(pictures):
             sheet.paste(picture, (MARGIN + LABELS + c * (side + GAP), top))
     return Sheet(sheet)
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"

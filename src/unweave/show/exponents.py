@@ -76,7 +76,7 @@ def histogram(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.plot import COLUMN, TEXT, legend_above, panels, plain
 
     every = np.concatenate([part.ravel() for part in values.values()])
     edges = np.histogram_bin_edges(every, BINS).tolist()
@@ -103,9 +103,7 @@ def histogram(
     ]
     handles.append(Line2D([], [], label=_line_label("$p_{0}$ =", roots), **ROOT_LINE))
     handles.append(Line2D([], [], label=_line_label("start =", starts), **START_LINE))
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=3, fontsize=SMALL, frameon=False
-    )
+    legend_above(figure, handles)
     return figure
 
 

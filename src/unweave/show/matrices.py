@@ -8,20 +8,17 @@ import numpy as np
 
 from unweave.errors import DataError, UnknownNameError
 from unweave.show.colours import ONE_HUE
-from unweave.show.saving import FIGURES as ENDINGS
-from unweave.show.saving import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from unweave.show.plot import Plot
 
-__all__ = ["ENDINGS", "MATRICES", "heat_map", "matrices", "save_figure"]
+__all__ = ["MATRICES", "heat_map", "matrices"]
 
 CELL_WIDTH, CELL_HEIGHT = 0.42, 0.21
 LABELS, GAP, HEADINGS = 0.4, 0.12, 0.85
 PAPER_WIDTH = 7.2
-TEXT, SMALL = 8, 7
 
 
 @dataclass(frozen=True)
@@ -117,26 +114,27 @@ def _known(kind: str) -> str:
 
 
 def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Plot":
-    from unweave.show.plot import Plot
+    from unweave.show.plot import panels
 
     codes, factors = next(iter(drawn.values())).shape
     panel = factors * CELL_WIDTH + GAP
     beside = LABELS + len(drawn) * panel <= PAPER_WIDTH
     rows, columns = (1, len(drawn)) if beside else (len(drawn), 1)
     size = LABELS + columns * panel, rows * (codes * CELL_HEIGHT + HEADINGS)
-    figure = Plot(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
-    for place, (kind, matrix) in zip(axes, drawn.items(), strict=True):
+    figure, axes = panels(rows, columns, size, sharey=True)
+    for place, (kind, matrix) in zip(axes.flat, drawn.items(), strict=True):
         _panel(place, matrix, MATRICES[kind], names)
     return figure
 
 
 def _panel(axes: "Axes", matrix: np.ndarray, kind: Kind, names: Sequence[str]) -> None:
+    from unweave.show.plot import SMALL, TEXT
+
     top = max(float(matrix.max()), 1e-12)
     image = axes.imshow(matrix, cmap=ONE_HUE, vmin=0, vmax=top, aspect="auto")
     axes.set_title(kind.title, fontsize=TEXT)
-    axes.set_xticks(range(matrix.shape[1]), names, fontsize=TEXT - 1, rotation=35, ha="right")
-    axes.set_yticks(range(len(matrix)), [f"z{j}" for j in range(len(matrix))], fontsize=TEXT - 1)
+    axes.set_xticks(range(matrix.shape[1]), names, fontsize=SMALL, rotation=35, ha="right")
+    axes.set_yticks(range(len(matrix)), [f"z{j}" for j in range(len(matrix))], fontsize=SMALL)
     axes.tick_params(length=2, pad=1.5)
     for (j, k), value in np.ndenumerate(matrix):
         red, green, blue, _ = image.to_rgba(value)

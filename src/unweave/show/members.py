@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 from unweave.select.ensembles import Aligned, aligned_posteriors
 from unweave.select.latents import ROWS, drawn_rows
 from unweave.show.colours import FAINT, INK, PAPER
 from unweave.show.look import Seen, check_data
 from unweave.show.sheet import LEADING, TALLEST, Sheet, enlarged, faded, letters, pictures_of
-from unweave.show.traversals import Inactive
+from unweave.show.traversals import Inactive, check_inactive
 from unweave.show.walk import Prior, label_of, range_in_words, start_at, stops
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ def members(
         A picture, to be saved with `.save("members.png")`.
     """
     check_data(model, data)
-    if inactive not in ("grey", "hide"):
-        raise UnweaveError(f"inactive latents are 'grey' or we 'hide' them, but got {inactive!r}")
+    check_inactive(inactive)
     aligned, seen = _looks(model, data)
     count = max(FEWEST, round(PICTURES / len(seen))) if columns is None else columns
     walks = [stops(one, count, reach, quantiles) for one in seen]
@@ -122,7 +122,7 @@ def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
     chosen = drawn_rows(data, ROWS, seed=0)
     aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
     known = data.grid or data.labels
-    factors = None if known is None else np.asarray(data.to("cpu").factors(chosen))
+    factors = None if known is None else on_host(data.factors(chosen))
     names = () if known is None else known.names
     pairs = zip(aligned.means, aligned.logvars, strict=True)
     method = model.config.method.name

@@ -13,7 +13,18 @@ from matplotlib.figure import Figure
 
 from unweave.show.saving import save_figure
 
-__all__ = ["COLUMN", "LINE", "PAGE", "SMALL", "TEXT", "Plot", "apart", "panels", "plain"]
+__all__ = [
+    "COLUMN",
+    "LINE",
+    "PAGE",
+    "SMALL",
+    "TEXT",
+    "Plot",
+    "apart",
+    "legend_above",
+    "panels",
+    "plain",
+]
 
 COLUMN, PAGE = 3.25, 6.75
 """Inches: a column of a paper, and its full width."""
@@ -57,6 +68,21 @@ def plain(panel: Axes) -> Axes:
     """The same axes without the lines that say nothing: above and on the right."""
     panel.spines[["top", "right"]].set_visible(False)
     return panel
+
+
+def legend_above(figure: Figure, handles: Sequence[Any], columns: int = 3, **options: Any) -> None:
+    """One legend for all panels, above them.
+
+    Args:
+        figure: With a constrained layout, as `panels` makes it.
+        handles: What is explained, by its label.
+        columns: In which it is set.
+        options: Of matplotlib's `legend`.
+    """
+    where: Any = "outside upper center"
+    figure.legend(
+        handles=handles, loc=where, ncols=columns, fontsize=SMALL, frameon=False, **options
+    )
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:

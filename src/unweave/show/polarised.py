@@ -97,7 +97,7 @@ def _variances(means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.n
 def _legend(figure: "Plot") -> None:
     from matplotlib.lines import Line2D
 
-    from unweave.show.plot import SMALL
+    from unweave.show.plot import legend_above
 
     dots: dict[str, Any] = {
         "marker": "o",
@@ -109,6 +109,4 @@ def _legend(figure: "Plot") -> None:
         Line2D([], [], markerfacecolor="white", label="noise, mean of σ²", **dots),
         Line2D([], [], markerfacecolor="0.3", label="signal, variance of μ", **dots),
     ]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False
-    )
+    legend_above(figure, handles, 2)

@@ -189,28 +189,18 @@ def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
     ends: Sequence[int] = (
         [0, len(x) - 1] if not factor.categorical or len(x) > 4 else range(len(x))
     )
-    panel.set_xticks(ends, [_word(factor.values[k]) for k in ends], fontsize=SMALL)
+    panel.set_xticks(ends, [factor.word(k) for k in ends], fontsize=SMALL)
     panel.margins(x=0.12)
 
 
 def _legend(figure: "Plot", factor: "Factor") -> None:
     from matplotlib.lines import Line2D
 
-    from unweave.show.plot import SMALL
+    from unweave.show.plot import legend_above
 
-    words = [_word(value) for value in factor.values]
+    words = [factor.word(k) for k in range(len(factor))]
     handles = [
         Line2D([], [], color=colour, marker=marker, markersize=3, linewidth=1, label=word)
         for word, colour, marker in zip(words, palette(len(words)), MARKERS, strict=False)
     ]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=min(4, len(words)),
-        fontsize=SMALL,
-        frameon=False,
-    )
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+    legend_above(figure, handles, min(4, len(words)))

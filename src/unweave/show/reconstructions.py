@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.errors import DataError, UnweaveError
 from unweave.select.latents import drawn_rows
 from unweave.show.look import check_data
@@ -48,8 +49,7 @@ def reconstructions(
         raise DataError(
             f"{data.name} has images 0 … {len(data) - 1:,}, but got indices {list(places)!s:.60}"
         )
-    images = data.images(places, seed)
-    images = images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    images = on_host(data.images(places, seed))
     # What is random in an image is rounded to bytes only to be shown.
     mean, _ = model.encode(data.to(model.device).inputs(places, seed))
     above, below = pictures_of(images), pictures_of(model.decode(mean))

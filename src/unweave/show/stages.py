@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 from unweave.select.latents import drawn_rows
 from unweave.show.look import check_data, look
@@ -121,8 +122,7 @@ def _drawn(
     if count < 2:
         raise UnweaveError(f"a picture of stages needs at least two images, but got {count}")
     rows = drawn_rows(data, count, seed)
-    images = data.images(rows, seed)
-    images = images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    images = on_host(data.images(rows, seed))
     return images, model.encode(images)[0]
 
 

@@ -257,8 +257,9 @@ def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple["Plot",
 
 
 def _legend(figure: "Plot", axes: Any) -> None:
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7, frameon=False)
+    from unweave.show.plot import legend_above
+
+    legend_above(figure, axes.flat[0].get_legend_handles_labels()[0])
 
 
 def _finish(figure: "Plot", frame: pd.DataFrame | str, path: str | Path | None) -> "Plot":

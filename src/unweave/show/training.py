@@ -43,7 +43,7 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     """
     from unweave.evaluation.runs import runs_of
     from unweave.fleet.model_files import BESIDE
-    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.plot import COLUMN, TEXT, legend_above, panels, plain
 
     trained = [run.model for run in runs_of(models)]
     known = [name for name in trained[0].curve.columns if not BESIDE.fullmatch(name)]
@@ -75,10 +75,7 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     axes[-1, 0].set_xlabel("step", fontsize=TEXT)
     axes[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
     if len(kinds) > 1:
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside upper center", ncols=3, fontsize=SMALL, frameon=False
-        )
+        legend_above(figure, axes[0, 0].get_legend_handles_labels()[0])
     return figure
 
 

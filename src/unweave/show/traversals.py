@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unweave.errors import UnweaveError
-from unweave.select.latents import ROWS
 from unweave.show.look import Seen, look
 from unweave.show.sheet import Row, Sheet, lay_out, pictures_of
 from unweave.show.walk import Prior, label_of, range_in_words, start_at, stops
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.fleet.models import Model
 
-__all__ = ["Inactive", "chosen_latents", "mean_kl", "traversals"]
+__all__ = ["Inactive", "check_inactive", "chosen_latents", "traversals"]
 
 Inactive = Literal["grey", "hide"]
 
@@ -70,10 +69,15 @@ def traversals(
     return lay_out(rows, range_in_words(seen, reach, quantiles))
 
 
-def chosen_latents(seen: Seen, inactive: Inactive) -> list[int]:
-    """The latents to draw, those that say most first."""
+def check_inactive(inactive: str) -> None:
+    """Refuse anything that is neither `"grey"` nor `"hide"`."""
     if inactive not in ("grey", "hide"):
         raise UnweaveError(f"inactive latents are 'grey' or we 'hide' them, but got {inactive!r}")
+
+
+def chosen_latents(seen: Seen, inactive: Inactive) -> list[int]:
+    """The latents to draw, those that say most first."""
+    check_inactive(inactive)
     if inactive == "grey":
         return [int(j) for j in seen.order]
     if not seen.active.any():
@@ -82,11 +86,6 @@ def chosen_latents(seen: Seen, inactive: Inactive) -> list[int]:
             "train it for longer or with a smaller strength"
         )
     return [int(j) for j in seen.order if seen.active[j]]
-
-
-def mean_kl(model: "Model", data: "Dataset", sample: int = ROWS) -> np.ndarray:
-    """KL(q(z_l|x) ‖ N(0, 1)) of each latent `[d]`, averaged over images drawn from the data."""
-    return look(model, data, sample).amounts
 
 
 def _row(model: "Model", seen: Seen, code: np.ndarray, latent: int, values: np.ndarray) -> Row:

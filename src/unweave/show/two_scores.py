@@ -54,7 +54,7 @@ def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") ->
         Models that lack one of the two scores, such as diverged ones, are left out and counted
         below the figure.
     """
-    from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.show.plot import COLUMN, SMALL, TEXT, legend_above, panels, plain
 
     points = trade_off_points(table, x, y)
     several = DATA in points and points[DATA].nunique() > 1
@@ -74,10 +74,7 @@ def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") ->
         panel.set_xlabel(WORDS.get(x, x), fontsize=TEXT)
         panel.set_ylabel(WORDS.get(y, y), fontsize=TEXT)
         panel.set_title(part.get(DATA, ""), fontsize=TEXT)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=3, fontsize=SMALL, frameon=False
-    )
+    legend_above(figure, axes.flat[0].get_legend_handles_labels()[0])
     left_out = len(table) - int(points["models"].sum())
     if left_out:
         figure.supxlabel(f"{left_out:,} models lack a score", fontsize=SMALL, x=0.01, ha="left")

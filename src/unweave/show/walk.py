@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from PIL import Image
 
+from unweave.arrays import on_host
 from unweave.errors import DataError, UnweaveError
 from unweave.show.look import Seen, check_data, check_model, has_prior
 from unweave.show.sheet import pictures_of
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.fleet.models import Model
 
-__all__ = ["Prior", "Start", "draw_prior", "label_of", "range_in_words", "start_at", "stops"]
+__all__ = [
+    "Prior",
+    "Start",
+    "draw_prior",
+    "label_of",
+    "middle",
+    "range_in_words",
+    "start_at",
+    "stops",
+]
 
 Prior = Literal["mean", "draw"]
 QUANTILES = (0.01, 0.99)
@@ -95,14 +105,14 @@ def _check_prior(model: "Model") -> None:
 
 
 def _image_of(data: "Dataset", index: int | None, seed: int) -> np.ndarray:
-    index = _middle(data) if index is None else index
+    index = middle(data) if index is None else index
     if not 0 <= index < len(data):
         raise DataError(f"{data.name} has images 0 … {len(data) - 1:,}, but got index {index:,}")
-    images = data.images([index], seed)
-    return images if isinstance(images, np.ndarray) else images.cpu().numpy()
+    return on_host(data.images([index], seed))
 
 
-def _middle(data: "Dataset") -> int:
+def middle(data: "Dataset") -> int:
+    """The image in the middle of the grid, or the first where there is none."""
     if data.grid is None:
         return int(data.support[0])
     index = int(np.ravel_multi_index([n // 2 for n in data.grid.sizes], data.grid.sizes))
@@ -112,7 +122,7 @@ def _middle(data: "Dataset") -> int:
 
 def _own_image(model: "Model", image: Any) -> np.ndarray:
     """One image `[1, H, W, C]`, bytes, or floats in [0, 1]."""
-    image = image.detach().cpu().numpy() if hasattr(image, "detach") else np.asarray(image)
+    image = on_host(image)
     image = image[..., None] if image.ndim == 2 else image
     if image.shape != model.shape:
         raise DataError(
@@ -158,14 +168,12 @@ def stops(
     return np.linspace(ends[:, 0], ends[:, 1], count, axis=1)
 
 
-def range_in_words(
-    seen: Seen, reach: float, quantiles: tuple[float, float] | None, what: str = "each latent"
-) -> str:
+def range_in_words(seen: Seen, reach: float, quantiles: tuple[float, float] | None) -> str:
     """What `stops` does, for below a picture."""
     if quantiles is None and seen.prior:
-        return f"{what} from −{reach:g} to {reach:g}"
+        return f"each latent from −{reach:g} to {reach:g}"
     low, high = quantiles or QUANTILES
-    return f"{what} from its {100 * low:g} % to its {100 * high:g} % quantile"
+    return f"each latent from its {100 * low:g} % to its {100 * high:g} % quantile"
 
 
 def label_of(seen: Seen, latent: int) -> tuple[str, str]:

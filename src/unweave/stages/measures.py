@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from unweave.arrays import on_host
 from unweave.errors import UnweaveError
 from unweave.methods import MSVAE
 from unweave.nets.likelihoods import mean_image
@@ -189,5 +190,5 @@ def look_at(model: "Model", data: "Dataset", count: int = IMAGES, seed: int = 0)
             f"{model.config.method.name} models have one stage; train ms_vae over them for two"
         )
     rows = np.random.default_rng(seed).permutation(data.support)[:count]
-    images = torch.as_tensor(data.images(rows)).cpu().numpy()
+    images = on_host(data.images(rows))
     return Staged(model, images, seed, rows)

@@ -24,7 +24,7 @@ def draw_chain(curves: pd.DataFrame, codes: pd.DataFrame) -> "Plot":
         curves: As `traversals` returns them.
         codes: `mass` and `z` of pendulums.
     """
-    from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
+    from unweave.show.plot import PAGE, SMALL, TEXT, legend_above, panels, plain
 
     figure, axes = panels(2, 2, (PAGE, 4.2))
     for panel, (factor, title) in zip(axes.flat, TITLES.items(), strict=False):
@@ -39,8 +39,7 @@ def draw_chain(curves: pd.DataFrame, codes: pd.DataFrame) -> "Plot":
     panel.set_ylabel("z", fontsize=SMALL)
     (made,) = axes[0, 0].plot([], [], color=INK, label="made by the chain")
     (true,) = axes[0, 0].plot([], [], color=FAINT, linestyle=":", label="simulated")
-    where: Any = "outside upper center"
-    figure.legend(handles=[made, true], loc=where, ncols=2, fontsize=SMALL, frameon=False)
+    legend_above(figure, [made, true], 2)
     return figure
 
 

@@ -18,8 +18,9 @@ from typing import Any
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.config import Config
 from unweave.methods import EVERY, Method
-from unweave.methods.base import each_value
+from unweave.methods.settings import each_value
 from unweave.nets.adam import Adam
+from unweave.words import spelled
 
 __all__ = ["Entry", "StudyFileError", "check_settings", "read_entries", "runs_of"]
 
@@ -68,7 +69,7 @@ def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
 
 
 def _entries(name: str, values: Any) -> Iterator[Entry]:
-    key = name.replace("-", "_").lower()
+    key = spelled(name)
     if key not in EVERY:
         raise UnknownNameError("method", name, EVERY)
     if not isinstance(values, Mapping):
@@ -99,7 +100,7 @@ def _first(name: str, said: Any) -> Sequence[str | Entry]:
     for one in names:
         if not isinstance(one, str):
             raise StudyFileError(f"what {name} builds on is a method's name, but got {one!r}")
-    return [one.replace("-", "_").lower() for one in names]
+    return [spelled(one) for one in names]
 
 
 def check_settings(said: Any) -> dict[str, list[Any]]:

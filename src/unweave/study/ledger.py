@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.study.ledger_file import LedgerFile
 from unweave.study.workers import Worker, gone_holders, lives, note_seen
+from unweave.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,7 +279,7 @@ def summary(counts: Mapping[str, int]) -> str:
     """How many runs there are in all and in each state, in a line."""
     total = sum(counts.values())
     said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
-    return f"{total:,} run{'s' if total != 1 else ''}: {said}"
+    return f"{counted(total, 'run')}: {said}"
 
 
 def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple[Any, ...]]:

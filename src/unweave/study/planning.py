@@ -8,6 +8,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.device import chosen_device
 from unweave.fleet.size import shares
 from unweave.study.estimate import device_name, disk_bytes, model_bytes, seconds_per_step
 from unweave.study.ledger import OPEN
@@ -117,7 +118,7 @@ def plan(
         fleet_size: How many models at once; by default about as many as fit.
     """
     study = study if isinstance(study, Study) else read(study)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = chosen_device(device)
     store = None if folder is None else open_store(folder)
     begun = store is not None and (store.folder / LEDGER).exists()
     ledger = store.ledger if store is not None and begun else None

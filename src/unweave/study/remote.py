@@ -21,9 +21,9 @@ from unweave.data.cache import cache_folder, whole_file, whole_folder
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
 from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints
-from unweave.fleet.model_files import CONFIG, CURVE, SUMS, WEIGHTS
+from unweave.fleet.model_files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS
 from unweave.study.ledger import Ledger
-from unweave.study.store import LEDGER, RUNS, STUDY, Store
+from unweave.study.store import LEDGER, STUDY, Store
 
 __all__ = ["RemoteStore", "is_url", "open_store"]
 

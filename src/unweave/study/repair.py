@@ -1,6 +1,5 @@
 """Whether a study's folder is whole, and how it is put right."""
 
-import json
 import os
 import re
 import shutil
@@ -13,9 +12,10 @@ from pathlib import Path
 from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
-from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
+from unweave.fleet import checkpoint_files
+from unweave.fleet.checkpoint_files import CHECKPOINT, damaged_checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import CONFIG, intact
+from unweave.fleet.model_files import UNREADABLE, intact, read_config
 from unweave.study.ledger import Ledger
 from unweave.study.store import DAMAGED, LEDGER, STUDY, TABLE, Store
 
@@ -107,9 +107,7 @@ def check(
 
 def tidy(store: Store) -> None:
     """Remove what killed processes left half-written; only while nobody is at work."""
-    for path, runs in checkpoints(store.runs).items():
-        if all((store.runs / run).exists() for run in runs):
-            path.unlink(missing_ok=True)
+    checkpoint_files.tidy(store.runs)
     for path in store.runs.glob(".*"):
         if HALF_A_RUN.fullmatch(path.name):
             _remove(path)
@@ -136,10 +134,7 @@ def at_work(store: Store) -> bool:
 
 
 def _states(store: Store) -> dict[str, str]:
-    if not (store.folder / LEDGER).exists():
-        return {}
-    table = store.ledger.table()
-    return dict(zip(table["run"], table["state"], strict=True))
+    return store.ledger.states() if (store.folder / LEDGER).exists() else {}
 
 
 def _remove(path: Path) -> None:
@@ -189,7 +184,7 @@ def _saved(store: Store) -> dict[str, Config]:
 
 def _config(folder: Path) -> Config | None:
     try:
-        config = Config.from_dict(json.loads((folder / CONFIG).read_text()))
-    except (OSError, ValueError, KeyError, TypeError, UnweaveError):
+        config = read_config(folder)
+    except (*UNREADABLE, UnweaveError):
         return None
     return config if config.hash == folder.name else None

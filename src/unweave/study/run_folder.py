@@ -11,7 +11,7 @@ from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import CURVE, finite_losses, has_diverged
+from unweave.fleet.model_files import CURVE, diverged_at, finite_losses
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.study import Study
@@ -86,7 +86,7 @@ def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
             errors.append(f"no {one.metric.name}: {outcome.error}")
     state = "trained" if missing else "scored"
     said = "; ".join(dict.fromkeys(errors)) or None
-    return Found("diverged" if has_diverged(folder) else state, results, said, missing)
+    return Found("diverged" if diverged_at(folder) >= 0 else state, results, said, missing)
 
 
 def _last_losses(path: Path) -> dict[str, float]:

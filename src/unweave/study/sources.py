@@ -3,7 +3,7 @@
 import torch
 
 from unweave.data.dataset import Dataset
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import DataError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
@@ -30,7 +30,7 @@ class Sources:
         if origin not in self.here:
             source = self.store.source(config)
             data = source.open()
-            made = data.origin or remember(data, None, {}).origin
+            made = origin_of(data)
             if origin_text(made) != origin:
                 raise DataError(
                     f"{source.name} ({source.load}) is not what it was when the study was planned;"

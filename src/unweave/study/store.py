@@ -21,19 +21,14 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.kept import PROTOCOL, origin_text
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
+from unweave.fleet.model_files import RUNS
 from unweave.study.ledger import Ledger
 from unweave.study.run_folder import Found, Wanted, look, wanted_by
 from unweave.study.study import Source, Study
 
 __all__ = ["Store"]
 
-STUDY, LEDGER, RUNS, TABLE, DAMAGED = (
-    "study.json",
-    "ledger.sqlite",
-    "runs",
-    "study.parquet",
-    "damaged",
-)
+STUDY, LEDGER, TABLE, DAMAGED = "study.json", "ledger.sqlite", "study.parquet", "damaged"
 
 
 @dataclass(frozen=True)

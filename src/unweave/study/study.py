@@ -22,12 +22,13 @@ from typing import Any, cast
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.data.origin import loading, remember
+from unweave.data.origin import loading, origin_of
 from unweave.errors import UnknownNameError
 from unweave.evaluation.choice import choose
 from unweave.fleet.config import Config
 from unweave.nets.adam import Adam
 from unweave.study.entries import Entry, StudyFileError, check_settings, read_entries, runs_of
+from unweave.words import spelled
 
 __all__ = ["Source", "Study"]
 
@@ -69,7 +70,7 @@ class Source:
                 f"a data set is a name, or a mapping with `load`, but got {said!r}"
             )
         load = str(said["load"])
-        key = load.replace("-", "_").lower()
+        key = spelled(load)
         load = key if key in DATASETS else _absolute(load)
         options = {
             n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v
@@ -109,7 +110,7 @@ class Source:
         if self.load in DATASETS and not self.changes:
             return (loading(self.load, self.options),)
         data = self.open()
-        return data.origin or remember(data, None, {}).origin
+        return origin_of(data)
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:

@@ -1,7 +1,6 @@
 """What a person sees of a study that many workers are at: how far it is, and what each does."""
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from unweave.progress import say
 from unweave.study.ledger import Ledger
+from unweave.words import counted
 
 __all__ = ["StudyWatch"]
 
@@ -38,12 +38,7 @@ class StudyWatch:
             self.live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.live is not None:
             self.live.stop()
 
@@ -72,7 +67,7 @@ def summary(ledger: Ledger, waiting: int) -> str:
         f"{counts['scored']:,} scored",
     ]
     parts += [f"{counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state]]
-    parts.append(f"{workers} worker{'' if workers == 1 else 's'}")
+    parts.append(counted(workers, "worker"))
     if waiting:
         parts.append(f"{waiting} starting")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.config import Config
+from unweave.fleet.device import chosen_device
 from unweave.fleet.train import train_runs
 from unweave.progress import say
 from unweave.study.claiming import Claims
@@ -69,9 +70,7 @@ class Work:
     ) -> None:
         self.stopping, self.table = stopping, table
         self.store, self.progress = store, progress
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise UnweaveError("there is no GPU that torch can use here; leave the device out")
+        self.device = chosen_device(device)
         self.checkpoint_every = checkpoint_every
         self.worker = worker or Worker.here()
         self.sources = Sources(store)

@@ -24,8 +24,7 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import rebuild
-from unweave.errors import DataError, UnweaveError
+from unweave.data.origin import own_data
 from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose
 from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, encode
@@ -179,7 +178,7 @@ def compare(
     """
     twin = entangled_twin(model, alpha, matrix)
     chosen = choose(metrics)
-    data = _own_data(model) if data is None else data
+    data = own_data(model.config.data) if data is None else data
     data = load_data(data) if isinstance(data, str) else data
     codes = encode(model, data, seed)
     means, logvars = twin.turned(codes.means, codes.logvars)
@@ -219,15 +218,6 @@ class _TwinCodes(Codes):
 
     def _seen(self, place: int, rows: np.ndarray, sampled: bool) -> np.ndarray:
         return self.sampled(place, rows) if sampled else self.means[place][rows]
-
-
-def _own_data(model: Model) -> Dataset:
-    try:
-        return rebuild(model.config.data)
-    except UnweaveError as error:
-        raise DataError(
-            f"the model's own data cannot be had, so name the data: {error}"
-        ) from error
 
 
 def _map(

@@ -115,9 +115,9 @@ def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
     return torch.stack(columns, -1).double().cpu().numpy()
 
 
-def _chance(size: int, draws: int = 100) -> float:
+def _chance(size: int) -> float:
     generator = np.random.default_rng(0)
-    turns = [np.linalg.qr(generator.normal(size=(size, size)))[0] for _ in range(draws)]
+    turns = [np.linalg.qr(generator.normal(size=(size, size)))[0] for _ in range(100)]
     return float(np.mean([_distance(turn) for turn in turns]))
 
 

@@ -58,7 +58,7 @@ def draw_rotation() -> "Plot":
     _named(weights, "weights", "x₁", "x₂")
     _named(posteriors, "posteriors", "z₁", "z₂")
     _named(nats, "all of the data", "rotation θ", "nats")
-    _legend_above(figure, weights, nats)
+    _one_legend(figure, weights, nats)
     return figure
 
 
@@ -73,7 +73,7 @@ def draw_over_complete() -> "Plot":
     _norms(lengths, vi_bias.learned_spare(steps=12))
     _named(nats, "all of the data", "a", "nats")
     _named(lengths, "learned from a = ½", "step", "length of weights")
-    _legend_above(figure, nats, lengths)
+    _one_legend(figure, nats, lengths)
     return figure
 
 
@@ -99,7 +99,7 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
     _named(nats, "directions stay", "rotation θ", "free energy, less its best [nats]")
     _named(posteriors, "posteriors widen", "z₁", "z₂")
     _named(lengths, "free weights shrink", "β", "length of weights")
-    _legend_above(figure, nats, lengths)
+    _one_legend(figure, nats, lengths)
     return figure
 
 
@@ -123,7 +123,7 @@ def draw_components(
         below.axvline(step, color=GREY, linewidth=0.8, zorder=0)
         _named(above, f"β = {beta:g}, step {step:,}", "x₁", "x₂")
         _named(below, "", "step", "length of weights")
-    _legend_above(figure, axes[0, 0], axes[1, 0])
+    _one_legend(figure, axes[0, 0], axes[1, 0])
     return figure
 
 
@@ -215,18 +215,9 @@ def _named(panel: Any, title: str, x: str, y: str) -> None:
     panel.set_ylabel(y, fontsize=TEXT)
 
 
-def _legend_above(figure: "Plot", *panels: Any) -> None:
+def _one_legend(figure: "Plot", *panels: Any) -> None:
     """One legend for all, above the panels."""
-    from unweave.show.plot import SMALL
+    from unweave.show.plot import legend_above
 
-    found = [zip(*panel.get_legend_handles_labels(), strict=True) for panel in panels]
-    handles, labels = zip(*chain(*found), strict=True)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper center",
-        ncols=len(labels),
-        fontsize=SMALL,
-        frameon=False,
-        columnspacing=1.2,
-    )
+    handles = [*chain(*(panel.get_legend_handles_labels()[0] for panel in panels))]
+    legend_above(figure, handles, len(handles), columnspacing=1.2)

@@ -8,7 +8,8 @@ from sklearn.utils import check_random_state
 
 from unweave.errors import UnknownNameError
 from unweave.methods import METHODS, Method
-from unweave.unweaver.rows import InputError, size_text
+from unweave.unweaver.rows import InputError
+from unweave.words import size_text, spelled
 
 __all__ = ["architecture_for", "method_with", "seeds_from"]
 
@@ -25,7 +26,7 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
                 f"{method} has its own strengths; give its name, or leave strengths out"
             )
         return method
-    name = str(method).replace("-", "_").lower()
+    name = spelled(str(method))
     if name not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
     kind = METHODS[name]

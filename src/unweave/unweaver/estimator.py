@@ -35,9 +35,9 @@ from unweave.unweaver.rows import (
     flattened,
     kind_of,
     rows_from,
-    size_text,
 )
 from unweave.unweaver.saving import damage, read_note, read_ranking, write
+from unweave.words import size_text
 
 __all__ = ["Unweaver"]
 
@@ -285,7 +285,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What the model sees of X."""
         check_is_fitted(self)
         rows, shape = self._rows(X, fitting=False)
-        if shape not in (None, self.rows_.shape):
+        if shape is not None and shape != self.rows_.shape:
             raise InputError(
                 f"this model takes images {size_text(self.rows_.shape)}, not {size_text(shape)}"
             )
@@ -305,7 +305,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _placed(self) -> Model:
         """The model where it is to work; kept on the CPU, it can be pickled for any machine."""
-        return self.model_.to(self._device())  # type: ignore[return-value] # of its own type
+        return self.model_.to(self._device())
 
     def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = [self._posterior(part) for _, part in _parts(pixels)]

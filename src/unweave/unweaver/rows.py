@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from unweave.errors import DataError
+from unweave.words import size_text
 
-__all__ = ["Features", "Images", "InputError", "flattened", "kind_of", "rows_from", "size_text"]
+__all__ = ["Features", "Images", "InputError", "flattened", "kind_of", "rows_from"]
 
 
 class InputError(DataError, ValueError):
@@ -115,7 +116,7 @@ def kind_of(
             f"images of shape {size_text(asked)} have {math.prod(asked):,} numbers, but rows of X "
             f"have {rows.shape[1]:,}; give the shape of these"
         )
-    if shape is not None and asked not in (None, shape):
+    if shape is not None and asked is not None and asked != shape:
         raise InputError(f"X has images {size_text(shape)}, but shape says {size_text(asked)}")
     shape = shape or asked
     if shape is None:
@@ -132,8 +133,3 @@ def rows_from(plain: Mapping[str, Any]) -> Images | Features:
         return Features(np.array(plain["low"]), np.array(plain["span"]))
     height, width, channels = plain["shape"]
     return Images((height, width, channels), tuple(plain["layout"]), int(plain["top"]))
-
-
-def size_text(shape: Sequence[int] | None) -> str:
-    """A shape in words: `32 × 32 × 1`."""
-    return " × ".join(map(str, shape or ()))

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import unweave as uw
@@ -103,6 +104,12 @@ def test_a_limit_that_nothing_meets_is_refused(fleet, data, tmp_path):
     with pytest.raises(UnweaveError, match="without any picture"):
         uw.show.report(fleet, tmp_path / "r.html", data, limit=20_000, progress=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="of machines without a GPU")
+def test_a_gpu_that_is_not_there_is_said_in_a_sentence(fleet, data, tmp_path):
+    with pytest.raises(UnweaveError, match="no GPU that torch can use here"):
+        uw.show.report(fleet, tmp_path / "report.html", data, device="cuda", progress=False)
 
 
 def test_pictures_get_smaller_until_they_fit():

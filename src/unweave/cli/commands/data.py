@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.apps import data_app
+from unweave.cli.loading import said
 from unweave.cli.options import OutOption, PathOption, PictureOption, Source
 from unweave.errors import DataError
+from unweave.words import size_text
 
 
 @data_app.command(name="list")
@@ -27,7 +29,7 @@ def data_list() -> None:
         table.add_row(
             name.replace("_", "-"),
             f"{len(entry):,}",
-            " × ".join(map(str, entry.shape)),
+            size_text(entry.shape),
             ", ".join(f"{factor} {size}" for factor, size in entry.factors.items()) or "–",
             f"{entry.disk / 1e6:,.0f} MB" if entry.disk else "–",
             entry.source,
@@ -74,13 +76,16 @@ def data_show(
         factors: For your own images: a CSV file of what made them.
         overwrite: Replace the file if it is already there.
     """
+    from unweave.evaluation.files import check_out
     from unweave.show import contact_sheet
+    from unweave.show.saving import PICTURES
 
     if columns < 1:
         raise DataError(f"a row needs at least one image, but got --columns {columns}")
     own = {"size": size, "channels": channels, "factors": factors}
     data = _load(source, path=path, picture=picture, **own)
-    out = _free(out or Path(f"{data.name}.png"), overwrite)
+    out = out or Path(f"{data.name}.png")
+    check_out(out, PICTURES, overwrite)
     contact_sheet(data, columns, seed).save(out)
     print(data)
     print(f"Contact sheet: {out}")
@@ -113,16 +118,4 @@ def data_export(
 def _load(source: str, **options: object) -> Any:
     from unweave.data import load
 
-    return load(source, **{name: value for name, value in options.items() if value is not None})
-
-
-def _free(path: Path, overwrite: bool) -> Path:
-    if path.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
-        raise DataError(f"a picture is a .png, .jpg or .webp file, but got {path.name!r}")
-    if not path.parent.is_dir():
-        raise DataError(f"there is no folder {path.parent}; make it first")
-    if path.exists() and not overwrite:
-        raise DataError(
-            f"{path} is already there; choose another name with -o, or add --overwrite"
-        )
-    return path
+    return load(source, **said(options))

@@ -154,18 +154,18 @@ def evaluate(
     """
     from unweave.cli.score import evaluate_runs
 
-    options = {"size": size, "channels": channels, "factors": factors, "path": path}
+    loading = {"size": size, "channels": channels, "factors": factors, "path": path}
     evaluate_runs(
         runs,
         data,
         out,
         overwrite,
+        loading,
         metrics=metrics,
         seed=seed,
         sampled=sampled,
         again=again,
         device=device,
-        **options,
     )
 
 

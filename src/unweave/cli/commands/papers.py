@@ -74,7 +74,7 @@ def theory_vi_bias(
         animate: Write ica.gif too, where components move as they are learned.
         overwrite: Replace files that are already there.
     """
-    from unweave.cli.theory import show_vi_bias
+    from unweave.cli.vi_bias import show_vi_bias
 
     show_vi_bias(experiments, out, betas, steps, seed, ending, animate, overwrite)
 

@@ -7,7 +7,7 @@ import pandas as pd
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.recipes.common_assumptions.tables import METRICS, on, stands_in
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted, worded
+from unweave.recipes.words import how_many, worded
 
 __all__ = ["DOWNSTREAM_AGREEMENT", "DOWNSTREAM_EFFICIENCY"]
 
@@ -47,9 +47,7 @@ def verdict_agreement(frame: pd.DataFrame) -> list[str]:
     """How many correlations are positive, by metric."""
     sentences = stands_in(frame["data"], DATA)
     for metric, rows in frame.dropna(subset="obtained").groupby("metric", sort=False):
-        many = counted(rows["obtained"] == "positive", "accuracy").replace(
-            "accuracys", "accuracies"
-        )
+        many = how_many(rows["obtained"] == "positive", "accuracy", "accuracies")
         mean = rows["spearman"].mean()
         sentences.append(
             f"{metric} rises with {many} (published: with all; rank correlation {mean:.2f} on "
@@ -100,16 +98,16 @@ def verdict_efficiency(frame: pd.DataFrame) -> list[str]:
 
 def plot_efficiency(table: pd.DataFrame, path: Path) -> object:
     """Efficiency against the FactorVAE score, a point per model."""
-    from matplotlib.figure import Figure
+    from unweave.show.plot import SMALL, TEXT, panels
 
-    figure = Figure(figsize=(4.5, 3.5), layout="constrained")
-    panel = figure.subplots()
+    figure, axes = panels(1, 1, (4.5, 3.5))
+    panel = axes[0, 0]
     for data, rows in on(table, DATA).groupby("data", sort=False):
         panel.scatter(rows[METRIC], rows[EFFICIENCY], s=8, alpha=0.6, label=data)
-    panel.set_xlabel("FactorVAE score", fontsize=8)
-    panel.set_ylabel("accuracy from 100 rows / from 10,000 (trees)", fontsize=8)
-    panel.legend(fontsize=7, frameon=False)
-    figure.savefig(path, dpi=150)
+    panel.set_xlabel("FactorVAE score", fontsize=TEXT)
+    panel.set_ylabel("accuracy from 100 rows / from 10,000 (trees)", fontsize=TEXT)
+    panel.legend(fontsize=SMALL, frameon=False)
+    figure.save(path)
     return figure
 
 

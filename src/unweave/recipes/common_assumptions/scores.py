@@ -8,7 +8,7 @@ import pandas as pd
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.recipes.common_assumptions.tables import METRICS, on, stands_in
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted, worded
+from unweave.recipes.words import how_many, worded
 
 __all__ = ["CHOICE_RULES", "METHOD_OVERLAP", "SEED_AGAINST_STRENGTH"]
 
@@ -52,7 +52,7 @@ def verdict_overlap(frame: pd.DataFrame) -> list[str]:
     return [
         *stands_in(frame["data"], DATA),
         "Scores overlap, as published (neither method's models win in "
-        f"{APART:.0%} of draws), for {counted(found['obtained'] == 'overlap', 'pair')}.",
+        f"{APART:.0%} of draws), for {how_many(found['obtained'] == 'overlap', 'pair')}.",
     ]
 
 

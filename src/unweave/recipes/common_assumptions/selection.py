@@ -7,7 +7,7 @@ import pandas as pd
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.recipes.common_assumptions.tables import METRICS
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["UNSUPERVISED_SELECTION"]
 
@@ -59,7 +59,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     found = frame[frame["obtained"] != NO_PATTERN]
     sentences = [
         f"No usable pattern (rank correlations of one sign and at least {USABLE} on every data "
-        f"set), as published, for {counted(frame['obtained'] == NO_PATTERN, 'pair')} of a score "
+        f"set), as published, for {how_many(frame['obtained'] == NO_PATTERN, 'pair')} of a score "
         "and a metric."
     ]
     if len(found):

@@ -7,7 +7,7 @@ import pandas as pd
 from unweave.recipes.common_assumptions.studies import STRENGTHS, STUDIES
 from unweave.recipes.common_assumptions.tables import on, stands_in
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["TOTAL_CORRELATION"]
 
@@ -48,7 +48,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         rows = frame[frame["codes"] == codes].dropna(subset="obtained")
         sentences.append(
             f"Total correlation of {codes} codes {direction} with strength, as published, for "
-            f"{counted(rows['obtained'] == direction, 'method')}."
+            f"{how_many(rows['obtained'] == direction, 'method')}."
         )
     return sentences
 

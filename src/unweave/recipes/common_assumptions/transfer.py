@@ -9,7 +9,7 @@ from unweave.recipes.common_assumptions.studies import DATA as DATA_SETS
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.recipes.common_assumptions.tables import METRICS
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted, ordering
+from unweave.recipes.words import how_many, ordering
 
 __all__ = ["DATA_AGREEMENT", "TRANSFER"]
 
@@ -45,7 +45,7 @@ def verdict_transfer(frame: pd.DataFrame) -> list[str]:
     return [
         f"From same metric and data to both others: {order}.",
         f"A chosen configuration beats a random one more often than by chance for "
-        f"{counted(better, 'kind')}; published: for all 3.",
+        f"{how_many(better, 'kind')}; published: for all 3.",
     ]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.recipes.frames import from_table
 from unweave.recipes.inductive_biases.studies import IMAGES, SCALES, trained
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["MAIN_TABLE_1", "TABLE_2", "TABLE_3", "TABLE_4"]
 
@@ -106,7 +106,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         ]
         said.append(
             f"On {data}, modified images score below both original and noisy ones for "
-            f"{counted(below, 'variational method')}, by {drops[ours].mean():.3f} on average."
+            f"{how_many(below, 'variational method')}, by {drops[ours].mean():.3f} on average."
         )
         if "pcl" in cells.index:
             by_noise = abs(cells["noise"]["pcl"] - cells["original"]["pcl"])
@@ -125,7 +125,6 @@ def plot(metric: str, table: pd.DataFrame, path: Path) -> None:
     """A bar per method and kind of images, every model a point."""
     from unweave.show.colours import palette
     from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     parts = list(kept(table).groupby("base", sort=False))
     figure, axes = panels(1, len(parts), (PAGE, 2.6))
@@ -140,7 +139,7 @@ def plot(metric: str, table: pd.DataFrame, path: Path) -> None:
         panel.set_xticks(range(len(methods)), methods, fontsize=SMALL, rotation=20)
         panel.set_title(f"{metric} on {base}", fontsize=TEXT)
         panel.legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def _recipe(slug: str, where: str, metric: str, rows: Mapping[str, str], note: str = "") -> Recipe:

@@ -118,7 +118,6 @@ def _gaps(table: pd.DataFrame) -> pd.DataFrame:
 def plot_2(table: pd.DataFrame, path: Path) -> None:
     """A histogram for each method."""
     from unweave.show.plot import PAGE, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     rows = _changed(table)
     parts = list(rows.groupby("method", sort=False))
@@ -128,14 +127,13 @@ def plot_2(table: pd.DataFrame, path: Path) -> None:
         plain(axis).hist(part["mig"], edges.tolist())
         axis.set_title(str(method), fontsize=TEXT)
         axis.set_xlabel("MIG", fontsize=TEXT)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def plot_3(table: pd.DataFrame, path: Path) -> None:
     """Two bars for each factor."""
     from unweave.show.colours import palette
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     means = _gaps(table)
     figure, axes = panels(1, 1, (COLUMN, 2.2))
@@ -146,14 +144,13 @@ def plot_3(table: pd.DataFrame, path: Path) -> None:
     panel.tick_params(axis="x", labelsize=SMALL, rotation=30)
     panel.set_ylabel("MIG of β-VAE", fontsize=TEXT)
     panel.legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def plot_4_6(table: pd.DataFrame, path: Path) -> None:
     """A panel for each metric, a line for each method."""
     from unweave.show.colours import palette
     from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     rows = _whole(table)
     figure, axes = panels(1, len(SEARCHED), (PAGE, 2.2))
@@ -165,7 +162,7 @@ def plot_4_6(table: pd.DataFrame, path: Path) -> None:
         panel.set_xlabel("times the published strength", fontsize=TEXT)
         panel.set_title(metric, fontsize=TEXT)
     axes[0, 0].legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def plot_7_8(table: pd.DataFrame, path: Path) -> None:
@@ -173,7 +170,6 @@ def plot_7_8(table: pd.DataFrame, path: Path) -> None:
     from PIL import Image
 
     from unweave.show.plot import PAGE, TEXT, panels
-    from unweave.show.saving import save_figure
 
     kinds = list(table.groupby("kind", sort=False))
     columns = max(len(part) for _, part in kinds)
@@ -184,7 +180,7 @@ def plot_7_8(table: pd.DataFrame, path: Path) -> None:
         for (content, polar), axis in zip(part[["picture", "angle"]].values, line, strict=False):
             axis.imshow(Image.open(io.BytesIO(content)).convert("RGB"))
             axis.set_title(f"{kind}, angle {polar:.2f}", fontsize=TEXT)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 FIGURE_2 = Recipe(

@@ -1,6 +1,7 @@
 """ISA-VAE: a prior of independent subspaces."""
 
-from unweave.recipes.isa_vae.biases import APPENDIX_B, APPENDIX_B4_B5, FIGURE_1
+from unweave.recipes.isa_vae.biases import APPENDIX_B, APPENDIX_B4_B5
+from unweave.recipes.isa_vae.components import FIGURE_1
 from unweave.recipes.isa_vae.exponents import FIGURE_7
 from unweave.recipes.isa_vae.pictures import DRAWINGS, FIGURE_3, FIGURES_8_16
 from unweave.recipes.isa_vae.settings import TABLES_1_2

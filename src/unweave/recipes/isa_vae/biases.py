@@ -1,26 +1,23 @@
-"""Figure 1 and Appendix B: what variational inference prefers, in models small enough to solve."""
+"""Appendix B: what variational inference prefers in factor analysis, where it can be solved."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from unweave.recipes.comparisons import FAILS, HOLDS
 from unweave.recipes.frames import claims
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
-
-if TYPE_CHECKING:
-    from unweave.theory.learning import Ascent
+from unweave.recipes.words import how_many
 
 __all__ = [
     "APPENDIX_B",
     "APPENDIX_B4_B5",
-    "FIGURE_1",
+    "checked",
+    "claims_verdict",
     "effects_of_beta",
-    "obtained_components",
     "obtained_free_energy",
     "without_the_spare",
 ]
@@ -38,14 +35,6 @@ SAME_DIRECTIONS = "β does not change the directions of largest free energy"
 SMALLER_WAVES = "β makes the free energy vary less over rotations"
 WIDER = "β makes the posterior more uncertain"
 SAME_FITS = "β-VI returns the same fits as VI for every β"
-THREE = "at β = 1 there are three components, more orthogonal than the true ones"
-ONE_PRUNED = "at β = 5 one component is pruned"
-ORTHOGONAL = "at β = 5 the two others are orthogonal"
-SEEDS = (0, 1, 2, 3)
-BEYOND = 2500
-"""Steps that Figure 1 goes on for, to see what becomes of β = 1 after its budget."""
-STRAIGHT = 85
-"""Degrees from which two components count as orthogonal."""
 
 
 def published_free_energy() -> pd.DataFrame:
@@ -94,7 +83,7 @@ def without_the_spare(betas: Sequence[float] = (1.0,)) -> pd.DataFrame:
             f"after {len(norms) - 1} steps",
         ),
     ]
-    return _checked(rows)
+    return checked(rows)
 
 
 def effects_of_beta(betas: Sequence[float] | None = None) -> pd.DataFrame:
@@ -128,7 +117,7 @@ def effects_of_beta(betas: Sequence[float] | None = None) -> pd.DataFrame:
             f"{_listed(table['norm_1'], '.2f')} long {words}",
         ),
     ]
-    return _checked(rows)
+    return checked(rows)
 
 
 def obtained_factor_analysis(_: pd.DataFrame) -> pd.DataFrame:
@@ -140,110 +129,15 @@ def claims_verdict(frame: pd.DataFrame) -> list[str]:
     """How many claims hold, and what is measured where one does not."""
     holds = frame["obtained"] == HOLDS
     return [
-        f"{counted(holds, 'claim').capitalize()} hold.",
+        f"{how_many(holds, 'claim').capitalize()} hold.",
         *(f"This does not: {row.claim}; {row.measured}." for row in frame[~holds].itertuples()),
     ]
 
 
-def obtained_components(learned: Mapping[float, Sequence["Ascent"]], budget: int) -> pd.DataFrame:
-    """What Figure 1 shows, checked at a step, for the runs of each β that are there.
-
-    Args:
-        learned: By β, what `components` returned for one or several seeds.
-        budget: The step.
-
-    Returns:
-        Of the claims about these β: `claim`, `published`, `obtained` (which holds if it does in
-        all runs), `measured`, and `pruned_from` and `pruned_to`, the steps between which the runs
-        lost a component; empty where one never did.
-    """
-    checks = {1.0: _three, 5.0: _two}
-    parts = []
-    for beta, runs in learned.items():
-        if beta in checks:
-            after = [run.pruned_after(2) for run in runs]
-            lost = [step for step in after if step is not None]
-            ends = (min(lost), max(lost)) if len(lost) == len(runs) else (None, None)
-            frame = _checked(checks[beta]([_at(run, budget) for run in runs]))
-            parts.append(frame.assign(pruned_from=ends[0], pruned_to=ends[1]))
-    if not parts:
-        return claims().assign(obtained=None, measured=None, pruned_from=None, pruned_to=None)
-    return pd.concat(parts, ignore_index=True)
-
-
-def obtain_components(_: pd.DataFrame) -> pd.DataFrame:
-    """Figure 1 for several seeds."""
-    from unweave.theory import vi_bias
-
-    steps = {1.0: BEYOND, 5.0: vi_bias.BUDGET}
-    learned = {
-        beta: [vi_bias.components(beta, steps[beta], seed) for seed in SEEDS] for beta in steps
-    }
-    return obtained_components(learned, vi_bias.BUDGET)
-
-
-def components_verdict(frame: pd.DataFrame) -> list[str]:
-    """How many claims hold, and whether β = 1 prunes beyond its budget."""
-    slow, fast = (frame[frame["claim"] == claim].iloc[0] for claim in (THREE, ONE_PRUNED))
-    if pd.isna(slow["pruned_to"]):
-        beyond = f"Within {BEYOND:,} steps β = 1 did not prune a component in every run."
-    elif pd.isna(fast["pruned_to"]):
-        beyond = (
-            f"β = 1 prunes a component after {slow['pruned_from']:,.0f} to "
-            f"{slow['pruned_to']:,.0f} steps, β = 5 did not in every run."
-        )
-    else:
-        beyond = (
-            f"Run on, β = 1 prunes a component too, after {slow['pruned_from']:,.0f} to "
-            f"{slow['pruned_to']:,.0f} steps (β = 5: {fast['pruned_from']:,.0f} to "
-            f"{fast['pruned_to']:,.0f}): here β sets how fast, not whether."
-        )
-    return [*claims_verdict(frame), beyond]
-
-
-def _checked(rows: Sequence[tuple[str, Any, str]]) -> pd.DataFrame:
+def checked(rows: Sequence[tuple[str, Any, str]]) -> pd.DataFrame:
+    """Claims, whether they hold, and what is measured."""
     found = [(claim, HOLDS, HOLDS if holds else FAILS, text) for claim, holds, text in rows]
     return pd.DataFrame(found, columns=["claim", "published", "obtained", "measured"])
-
-
-def _three(runs: Sequence[dict[str, float]]) -> list[tuple[str, bool, str]]:
-    holds = all(run["kept"] == 3 and run["orthogonality"] < run["true"] for run in runs)
-    text = (
-        f"the shortest is {_range(runs, 'share', '.3f')} of the longest, orthogonality is "
-        f"{_range(runs, 'orthogonality', '.3f')}, the truth's is {_range(runs, 'true', '.3f')}"
-    )
-    return [(THREE, holds, text)]
-
-
-def _two(runs: Sequence[dict[str, float]]) -> list[tuple[str, bool, str]]:
-    return [
-        (
-            ONE_PRUNED,
-            all(run["kept"] == 2 for run in runs),
-            f"the shortest is {_range(runs, 'share', '.3f')} of the longest",
-        ),
-        (
-            ORTHOGONAL,
-            all(run["angle"] >= STRAIGHT for run in runs),
-            f"{_range(runs, 'angle', '.1f')} degrees apart",
-        ),
-    ]
-
-
-def _at(run: "Ascent", budget: int) -> dict[str, float]:
-    step = min(budget, len(run.weights) - 1)
-    return {
-        "kept": run.kept[step],
-        "share": run.shares[step].min(),
-        "angle": run.angle[step],
-        "orthogonality": run.orthogonality[step],
-        "true": run.orthogonality[0],
-    }
-
-
-def _range(runs: Sequence[dict[str, float]], name: str, style: str) -> str:
-    ends = [f"{end(run[name] for run in runs):{style}}" for end in (min, max)]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
 def _listed(numbers: "pd.Series[float]", style: str) -> str:
@@ -264,25 +158,6 @@ def plot_effect_of_beta(_: pd.DataFrame, path: Path) -> None:
     draw_effect_of_beta().save(path)
 
 
-def plot_components(_: pd.DataFrame, path: Path) -> None:
-    """True and learned components of the first seed, and the way there and on."""
-    from unweave.theory import ica, vi_bias
-    from unweave.theory.vi_bias_figures import draw_components
-
-    learned = {beta: vi_bias.components(beta, BEYOND, SEEDS[0]) for beta in (1.0, 5.0)}
-    draw_components(ica.draw(SEEDS[0]), learned).save(path)
-
-
-FIGURE_1 = Recipe(
-    name="isa-vae/figure-1",
-    title="Three sparse components in two dimensions, by variational inference",
-    where="Figure 1",
-    claim="Variational inference makes components more orthogonal, and β = 5 prunes one of them.",
-    published=lambda: claims(THREE, ONE_PRUNED, ORTHOGONAL),
-    obtain=obtain_components,
-    verdict=components_verdict,
-    plot=plot_components,
-)
 APPENDIX_B = Recipe(
     name="isa-vae/appendix-b",
     title="Free energy of rotated factor analysis",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from unweave.recipes.isa_vae.studies import LEARNED
 from unweave.recipes.recipe import Recipe, RecipeError
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["FIGURE_7", "sorted_exponents"]
 
@@ -58,7 +58,7 @@ def _peak(values: np.ndarray) -> float:
 
 def verdict(frame: pd.DataFrame) -> list[str]:
     """Whether exponents leave their start, and where they go."""
-    left = counted(frame["left_start"] > 0.5, "exponent")
+    left = how_many(frame["left_start"] > 0.5, "exponent")
     modes, printed = (
         ", ".join(f"{value:.2f}" for value in frame[name]) for name in ("obtained", "published")
     )

@@ -66,7 +66,6 @@ def plot_3(_: pd.DataFrame, path: Path) -> None:
     """The cost by angle, of a few exponents, relative to that along the axes."""
     from unweave.show.colours import palette
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     figure, axes = panels(1, 1, (COLUMN, 2.2))
     panel = plain(axes[0, 0])
@@ -77,7 +76,7 @@ def plot_3(_: pd.DataFrame, path: Path) -> None:
     panel.set_xlabel("turn of the square of positions [°]", fontsize=TEXT)
     panel.set_ylabel("cost, relative", fontsize=TEXT)
     panel.legend(frameon=False, fontsize=SMALL)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def representative(table: pd.DataFrame) -> str:
@@ -148,7 +147,6 @@ def plot_8_16(table: pd.DataFrame, path: Path) -> None:
     """MIG of all models, by method: two modes are two heaps."""
     from unweave.show.colours import palette
     from unweave.show.plot import COLUMN, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     scored = score_of(table)
     methods = scored["method"].unique().tolist()
@@ -161,7 +159,7 @@ def plot_8_16(table: pd.DataFrame, path: Path) -> None:
     panel.set_xlabel("MIG", fontsize=TEXT)
     panel.set_ylabel("models", fontsize=TEXT)
     panel.legend(frameon=False, fontsize=SMALL)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def verdict_8_16(frame: pd.DataFrame) -> list[str]:

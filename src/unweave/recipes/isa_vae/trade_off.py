@@ -79,9 +79,8 @@ def obtain_5c(table: pd.DataFrame) -> pd.DataFrame:
         means = _means(part)
         for claim, beta in ((BEST_AT_1, 1.0), (BEST_AT_HALF, 0.5)):
             own, others = _score(means, "isa_vae", beta), _best_other(means, "isa_vae", beta)
-            rows.append(
-                comparison(claim, f"β = {beta:g}", MIG, own, others, own > others) | {"data": data}
-            )
+            of, holds = f"β = {beta:g}", own > others
+            rows.append(comparison(claim, of, MIG, own, others, holds, data=data))
     return compared(FIVE_C(), rows)
 
 
@@ -91,13 +90,13 @@ def obtain_6(table: pd.DataFrame) -> pd.DataFrame:
     for data, part in score_of(table).groupby("data", sort=False):
         means = _means(part)
         own, other = (_score(means, method, 1.0) for method in PAIRS[0])
-        rows.append(comparison(ABOVE, "β = 1", MIG, own, other, own > other) | {"data": data})
+        rows.append(comparison(ABOVE, "β = 1", MIG, own, other, own > other, data=data))
         both = means.pivot(index="strength", columns="method", values=MIG)
         gaps = (both["isa_vae"] - both["beta_vae"]).dropna()
         if len(gaps) > 1:
             first, last = float(gaps.iloc[0]), float(gaps.iloc[-1])
             of = f"β = {gaps.index[-1]:g} against β = {gaps.index[0]:g}"
-            rows.append(comparison(SHRINKS, of, MIG, last, first, last < first) | {"data": data})
+            rows.append(comparison(SHRINKS, of, MIG, last, first, last < first, data=data))
     return compared(SIX(), rows)
 
 
@@ -150,7 +149,6 @@ def plot_distribution(table: pd.DataFrame, path: Path) -> None:
     """MIG at β = 1 over seeds: every model a point, quartiles a box."""
     from unweave.show.colours import palette
     from unweave.show.plot import COLUMN, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     scored = score_of(table)
     figure, axes = panels(1, 1, (COLUMN, 2.4))
@@ -162,16 +160,15 @@ def plot_distribution(table: pd.DataFrame, path: Path) -> None:
         panel.plot(place + spread, values, ".", color=colour, alpha=0.7)
     panel.set_xticks([0, 1], [f"VAE, n = {len(_at_one(scored, 'beta_vae'))}", "ISA-VAE"])
     panel.set_ylabel("MIG", fontsize=TEXT)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def plot_trade_off(table: pd.DataFrame, path: Path) -> None:
     """Means over seeds, a line per method."""
-    from unweave.show.saving import save_figure
     from unweave.show.two_scores import trade_off
 
     scored = score_of(table).drop(columns="mig", errors="ignore").rename(columns={MIG: "mig"})
-    save_figure(trade_off(scored), path)
+    trade_off(scored).save(path)
 
 
 FIGURE_5A = Recipe(

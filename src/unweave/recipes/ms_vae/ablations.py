@@ -103,20 +103,18 @@ def _judged(data: Any, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
         if version in means.index:
             one, other = float(means.loc[version, column]), float(full[column])
             of, worse = f"{version} against M4", sign * (one - other) > 0
-            row = comparison(claim, of, word, one, other, worse)
-            yield row | {"data": data}
+            yield comparison(claim, of, word, one, other, worse, data=data)
     best = float(means.loc[means.index != "M5", "l2_x"].min())
     own = float(full["l2_x"])
-    row = comparison(M4, "M4 against all", "L2 of X", own, best, own <= best)
-    yield row | {"data": data}
+    yield comparison(M4, "M4 against all", "L2 of X", own, best, own <= best, data=data)
     if "M5" in means.index:
         last = means.loc["M5"]
         nats, most = float(last["nats_second"]), float(last["nats_first"])
-        row = comparison(M5, "C against Z", "nats", nats, most, nats < EMPTY * most)
-        yield row | {"data": data}
+        empty = nats < EMPTY * most
+        yield comparison(M5, "C against Z", "nats", nats, most, empty, data=data)
         own, other = float(last["mig_first"]), float(full["mig_first"])
-        row = comparison(M5, "Z of M5 against C of M4", "MIG", own, other, own < other)
-        yield row | {"data": data}
+        of = "Z of M5 against C of M4"
+        yield comparison(M5, of, "MIG", own, other, own < other, data=data)
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:

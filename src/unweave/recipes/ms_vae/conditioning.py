@@ -49,13 +49,13 @@ def _terms(data: Any, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
         ):
             high, low = float(row[one]), float(row[other])
             by = f"{one.upper()} against {other.upper()}"
-            yield comparison(claim, of, by, high, low, factor * high > low) | {"data": data}
+            yield comparison(claim, of, by, high, low, factor * high > low, data=data)
     shares = means["m3"] / means["m1"]
     if len(shares) > 1:
         lowest, highest = float(shares.min()), float(shares.max())
         holds = lowest > highest - DROP
         of = f"β = {shares.idxmin():g} against β = {shares.idxmax():g}"
-        yield comparison(FOLLOWS, of, "M3 / M1", lowest, highest, holds) | {"data": data}
+        yield comparison(FOLLOWS, of, "M3 / M1", lowest, highest, holds, data=data)
 
 
 def obtain_6(table: pd.DataFrame) -> pd.DataFrame:
@@ -65,18 +65,15 @@ def obtain_6(table: pd.DataFrame) -> pd.DataFrame:
         for (factor, beta), of in part.groupby(["factor", "beta"], sort=False):
             both, best = float(of["both"].mean()), float(of[["c", "z"]].mean().max())
             said = f"{factor}, β = {beta:g}"
-            row = comparison(BOTH_BEST, said, "accuracy", both, best, both >= best)
-            rows.append(row | {"data": data})
+            holds = both >= best
+            rows.append(comparison(BOTH_BEST, said, "accuracy", both, best, holds, data=data))
         for claim, code, sign in ((C_FALLS, "c", -1), (Z_RISES, "z", 1)):
             by_beta = part.groupby("beta")[code].mean()
             if len(by_beta) > 1:
                 first, last = float(by_beta.iloc[0]), float(by_beta.iloc[-1])
                 of = f"β = {by_beta.index[-1]:g} against β = {by_beta.index[0]:g}"
-                holds = sign * (last - first) > 0
-                rows.append(
-                    comparison(claim, of, f"accuracy from {code.upper()}", last, first, holds)
-                )
-                rows[-1]["data"] = data
+                by, holds = f"accuracy from {code.upper()}", sign * (last - first) > 0
+                rows.append(comparison(claim, of, by, last, first, holds, data=data))
     return compared(six(), rows)
 
 

@@ -30,7 +30,6 @@ def lines(
     """
     from unweave.show.colours import palette
     from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     parts = list(table.groupby("data", sort=False))
     figure, axes = panels(len(parts), len(panels_of), (PAGE, HEIGHT * len(parts)))
@@ -51,14 +50,13 @@ def lines(
             panel.set_xlabel(label, fontsize=TEXT)
             panel.set_title(f"{data}: {', '.join(known.values())}", fontsize=TEXT)
             panel.legend(fontsize=SMALL, frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -> None:
     """Means over seeds, a panel per measure and a bar per kind of model."""
     from unweave.show.colours import palette
     from unweave.show.plot import PAGE, SMALL, TEXT, panels, plain
-    from unweave.show.saving import save_figure
 
     parts = list(table.groupby("data", sort=False))
     known = {name: word for name, word in columns.items() if name in table}
@@ -69,7 +67,7 @@ def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -
             panel.bar(range(len(means)), means, color=palette(len(means)))
             panel.set_xticks(range(len(means)), means.index, fontsize=SMALL, rotation=30)
             panel.set_title(f"{data}: {word}", fontsize=TEXT)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def pictures(files: Sequence[Path], path: Path) -> None:
@@ -77,7 +75,6 @@ def pictures(files: Sequence[Path], path: Path) -> None:
     from PIL import Image
 
     from unweave.show.plot import PAGE, panels
-    from unweave.show.saving import save_figure
 
     images = [Image.open(file).convert("RGB") for file in files]
     height = sum(PAGE * image.height / image.width for image in images)
@@ -86,4 +83,4 @@ def pictures(files: Sequence[Path], path: Path) -> None:
     for image, (panel,) in zip(images, axes, strict=True):
         panel.imshow(image)
         panel.set_axis_off()
-    save_figure(figure, path)
+    figure.save(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from unweave.recipes.recipe import Recipe
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["TABLES_2_3", "obtained", "verdict"]
 
@@ -70,7 +70,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         for beside in (False, True)
     )
     return [
-        f"{counted(same, 'fraction').capitalize()} are those printed.",
+        f"{how_many(same, 'fraction').capitalize()} are those printed.",
         *(_compared(shares, known) for known in CONDITIONS),
         "The second could not be otherwise, since this Y tells C. Where the first stage errs half "
         f"of the time, C and Z are {through} given X and Y if X is made from Y, and {beside} if "

@@ -75,15 +75,15 @@ def _ranked(
             continue
         ranks = ((good.rank() - 1) / (len(good) - 1)).mean(axis=1)
         claim = on_norb if data == "smallnorb" else on_cars
-        row = comparison(
+        yield comparison(
             claim,
             f"{wanted} of {', '.join(map(str, means.index))}",
             f"mean rank by {', '.join(known)}",
             float(ranks[wanted]),
             BEST_HALF,
             ranks[wanted] >= BEST_HALF,
+            data=data,
         )
-        yield row | {"data": data}
 
 
 def extend_9_12(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -104,12 +104,12 @@ def obtain_9_12(table: pd.DataFrame) -> pd.DataFrame:
         of = f"C of {means.index[0]:g} against {C}"
         gain, usual = (float(1 - one["l2_x"] / one["l2_y"]) for one in (small, ten))
         l2, mig = (float(small["l2_y"]), float(ten["l2_y"])), (small["c_mig"], ten["c_mig"])
-        rows += [
+        found = [
             comparison(BLURRY, of, "L2 of Y", *l2, l2[0] > l2[1]),
             comparison(ADDS, of, "share of the error that Z takes away", gain, usual, gain > 0),
             comparison(SHARPER, of, "MIG of C", float(mig[1]), float(mig[0]), mig[1] > mig[0]),
         ]
-        rows[-3:] = [row | {"data": data} for row in rows[-3:]]
+        rows += [row | {"data": data} for row in found]
     return compared(nine(), rows)
 
 

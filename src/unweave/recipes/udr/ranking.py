@@ -6,7 +6,7 @@ import pandas as pd
 
 from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.udr.studies import STUDIES
-from unweave.recipes.words import counted
+from unweave.recipes.words import how_many
 
 __all__ = ["RANKING"]
 
@@ -88,10 +88,10 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     frame = frame.dropna(subset="obtained")
     sentences = []
     for relevance, rows in frame.groupby("udr", sort=False):
-        above = counted(rows["chosen"] > rows["median"], "metric")
+        above = how_many(rows["chosen"] > rows["median"], "metric")
         sentences.append(
             f"UDR by {relevance}: ranks correlate (at least {NOTABLE}) for "
-            f"{counted(rows['obtained'] == RISE, 'metric')}, from "
+            f"{how_many(rows['obtained'] == RISE, 'metric')}, from "
             f"{rows['correlation'].min():.2f} to {rows['correlation'].max():.2f}; the chosen "
             f"model is above the median for {above} and beats {rows['beats'].mean():.0%} of the "
             "others in the mean."
@@ -101,12 +101,10 @@ def verdict(frame: pd.DataFrame) -> list[str]:
 
 def plot(table: pd.DataFrame, path: Path) -> None:
     """UDR of every model against each metric, the chosen model marked."""
-    from matplotlib.figure import Figure
+    from unweave.show.plot import panels
 
-    from unweave.show.matrices import save_figure
-
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    for axes, metric in zip(figure.subplots(2, 3).flat, METRICS, strict=True):
+    figure, places = panels(2, 3, (9, 5.5))
+    for axes, metric in zip(places.flat, METRICS, strict=True):
         rows = table.dropna(subset=["udr_lasso", metric])
         drawn = axes.scatter(rows["udr_lasso"], rows[metric], c=rows["strength"], s=12)
         if len(rows):
@@ -115,7 +113,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             axes.axhline(rows[metric].median(), color="grey", linewidth=0.8, linestyle="--")
         axes.set(xlabel="UDR (Lasso)", ylabel=metric)
     figure.colorbar(drawn, ax=figure.axes, label="strength", shrink=0.6)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 RANKING = Recipe(

@@ -213,11 +213,6 @@ def _comparisons_7(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
                     yield comparison(MEMBERS, of, by, after, before, rises, control=control)
 
 
-def verdict_7(frame: pd.DataFrame) -> list[str]:
-    """How far the claims hold, and which data set they were asked of."""
-    return sentences(frame, meant="celeba")
-
-
 def plot_7(table: pd.DataFrame, path: Path) -> None:
     """Ensembles of two over training, by number of latents: both distances, and the control."""
     two = table[table["members"] == 2].sort_values("latents", kind="stable")
@@ -247,6 +242,6 @@ FIGURE_7 = Recipe(
     studies=studies.COLOUR,
     extend=extend_7,
     obtain=obtain_7,
-    verdict=verdict_7,
+    verdict=partial(sentences, meant="celeba"),
     plot=plot_7,
 )

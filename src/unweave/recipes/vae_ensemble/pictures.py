@@ -14,16 +14,15 @@ from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.trained import Trained, computed_once
 from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, scored
 from unweave.recipes.vae_ensemble.studies import COLOUR, LARGEST_GAMMA, STUDIES
+from unweave.recipes.vae_ensemble.traversals import STOPS, stitched, traversed
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.fleet.models import Model
 
 __all__ = ["DRAWINGS", "FIGURES_12_13", "FIGURE_11"]
 
 SHAPES_FILE, IMAGES_FILE = "traversals_of_shapes.parquet", "traversals_of_images.parquet"
 """How much images change along each latent, input by input, and a picture of that."""
-STOPS = np.linspace(-3, 3, 7)
 DRAWN = 8
 """Images of each input from which a latent goes through its range; the first is shown."""
 ACTIVE = 0.05
@@ -114,54 +113,6 @@ def _two_images(data: "Dataset") -> dict[str, Any]:
     return {f"image {row}": data.inputs(rows[place : place + 1]) for place, row in enumerate(rows)}
 
 
-def traversed(model: "Model", inputs: dict[str, Any]) -> pd.DataFrame:
-    """What changes along each latent of a model from each of some inputs.
-
-        change_l = mean over images and pixels of the variance of D(z with z_l = -3, …, 3)
-
-    Args:
-        model: A single model, or a member.
-        inputs: By name, images of each.
-
-    Returns:
-        A row per input and latent: `input`, `latent`, `change`, `picture` (the traversal from the
-        first image, bytes `[stops, H, W, C]`), and `sharpness` of its reconstruction relative to
-        that of the image.
-    """
-    rows = []
-    for name, images in inputs.items():
-        codes, _ = model.encode(images)
-        sharpness = _sharpness(model.decode(codes)) / _sharpness(_floats(images))
-        for latent in range(codes.shape[1]):
-            walked = np.repeat(codes[:, None], len(STOPS), 1)
-            walked[:, :, latent] = STOPS
-            seen = model.decode(walked.reshape(-1, codes.shape[1]))
-            seen = seen.reshape(*walked.shape[:2], *seen.shape[1:])
-            rows.append(
-                {
-                    "input": name,
-                    "latent": latent,
-                    "change": float(seen.var(1, dtype=np.float64).mean()),
-                    "sharpness": sharpness,
-                    "picture": (255 * seen[0]).round().astype(np.uint8).tobytes(),
-                    "shape": list(seen.shape[2:]),
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _floats(images: Any) -> np.ndarray:
-    from unweave.data.dataset import as_floats
-
-    floats: np.ndarray = as_floats(images).cpu().numpy()
-    return floats
-
-
-def _sharpness(images: np.ndarray) -> float:
-    """The mean square of differences between neighbouring pixels, of images `[n, H, W, C]`."""
-    return float(sum((np.diff(images, axis=axis) ** 2).mean() for axis in (1, 2)))
-
-
 def obtain_11(table: pd.DataFrame) -> pd.DataFrame:
     """How many latents are active for some shapes and not for others, in VAEs and in ensembles.
 
@@ -234,11 +185,6 @@ def _require(table: pd.DataFrame) -> None:
         raise RecipeError("the table has no column 'change'; `extend` adds it")
 
 
-def verdict_12_13(frame: pd.DataFrame) -> list[str]:
-    """How far the claims hold, and which data set they were asked of."""
-    return sentences(frame, meant="celeba")
-
-
 def plot(table: pd.DataFrame, path: Path) -> None:
     """Traversals of the first seed: a row per model, a column per input, active latents marked."""
     from unweave.show.plot import PAGE, SMALL, TEXT, panels
@@ -253,7 +199,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
         name = f"{method}, member {member}" if method == ENSEMBLE else str(method)
         for panel, chosen in zip(row, inputs, strict=True):
             part = latents[latents["input"] == chosen].sort_values("latent")
-            panel.imshow(_stitched(part), cmap="gray", vmin=0, vmax=255, interpolation="none")
+            panel.imshow(stitched(part), cmap="gray", vmin=0, vmax=255, interpolation="none")
             height = part["shape"].iloc[0][0]
             names = [
                 f"z{k}{' *' * on}" for k, on in zip(part["latent"], part["active"], strict=True)
@@ -263,16 +209,6 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             panel.set_title(f"{name}: {chosen}", fontsize=TEXT)
     figure.supxlabel("from -3 to 3; * active", fontsize=TEXT)
     figure.save(path)
-
-
-def _stitched(part: pd.DataFrame) -> np.ndarray:
-    """Traversals one below the other, grey `[H, W]` or colour `[H, W, 3]`."""
-    rows = []
-    for latent in part.itertuples():
-        stops = np.frombuffer(latent.picture, np.uint8).reshape(len(STOPS), *latent.shape)
-        rows.append(np.concatenate(list(stops), axis=1))
-    whole = np.concatenate(rows)
-    return whole[..., 0] if whole.shape[-1] == 1 else whole
 
 
 FIGURE_11 = Recipe(
@@ -298,7 +234,7 @@ FIGURES_12_13 = Recipe(
     studies=COLOUR,
     extend=extend_12_13,
     obtain=obtain_12_13,
-    verdict=verdict_12_13,
+    verdict=partial(sentences, meant="celeba"),
     plot=plot,
 )
 DRAWINGS = Recipe(

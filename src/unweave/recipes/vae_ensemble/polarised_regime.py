@@ -197,11 +197,6 @@ def _unused(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield comparison(SETTLES, of, "σ²", noise, expected, close, control=True)
 
 
-def verdict_9_10(frame: pd.DataFrame) -> list[str]:
-    """How far the claims hold, and which data set they were asked of."""
-    return sentences(frame, meant="celeba")
-
-
 def plot(table: pd.DataFrame, path: Path) -> None:
     """Ordered log Δ of every member, and signal beside noise: a column per size and latents."""
     from unweave.show.colours import GREY, MARKERS, PALETTE
@@ -263,6 +258,6 @@ FIGURES_9_10 = Recipe(
     studies=studies.COLOUR,
     extend=extend,
     obtain=obtain_9_10,
-    verdict=verdict_9_10,
+    verdict=partial(sentences, meant="celeba"),
     plot=plot,
 )

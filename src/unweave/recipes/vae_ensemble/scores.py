@@ -9,7 +9,7 @@ from unweave.recipes.recipe import Recipe, RecipeError
 from unweave.recipes.trained import Trained, computed_once
 from unweave.recipes.vae_ensemble.models import ENSEMBLE, ORIGINAL, STOPPED, kinds, scored
 from unweave.recipes.vae_ensemble.studies import STUDIES
-from unweave.recipes.words import counted, ordering
+from unweave.recipes.words import how_many, ordering
 
 __all__ = ["TABLE_1", "TABLE_2"]
 
@@ -120,7 +120,7 @@ def verdict_scores(frame: pd.DataFrame) -> list[str]:
         single = printed.set_index("method")["obtained"].drop(ENSEMBLE, errors="ignore")
         words = [f"{metric}:"]
         if "vae" in single and len(ensembles):
-            above = counted(ensembles["obtained"] > single["vae"], "ensemble")
+            above = how_many(ensembles["obtained"] > single["vae"], "ensemble")
             words.append(
                 f"above the plain VAE ({single['vae']:.3f}), as published for all: {above};"
             )
@@ -145,12 +145,12 @@ def _controls(metric: str, rows: pd.DataFrame) -> list[str]:
     known = ensembles[controls.notna()]
     sentences = []
     if len(known):
-        above = counted(known["obtained"] > controls[controls.notna()], "ensemble")
+        above = how_many(known["obtained"] > controls[controls.notna()], "ensemble")
         sentences.append(f"{metric}, control: above a single VAE with β = 1 / n: {above}.")
     stopped = rows[rows["method"] == STOPPED_NAME]
     both = stopped.merge(ensembles, on=["members", "gamma"], suffixes=("", "_followed"))
     if len(both):
-        above = counted(both["obtained_followed"] > both["obtained"], "ensemble")
+        above = how_many(both["obtained_followed"] > both["obtained"], "ensemble")
         sentences.append(
             f"{metric}, control: above the same ensemble with targets held fixed: {above}."
         )
@@ -159,16 +159,12 @@ def _controls(metric: str, rows: pd.DataFrame) -> list[str]:
 
 def plot_scores(table: pd.DataFrame, path: Path) -> None:
     """A panel per metric: published and obtained, setting by setting."""
-    from matplotlib.figure import Figure
-
     from unweave.show.colours import PALETTE
-    from unweave.show.saving import save_figure
+    from unweave.show.plot import panels
 
-    frame = obtain_scores(table)
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axes, (metric, rows) in zip(
-        figure.subplots(2, 1, sharex=True), frame.groupby("metric", sort=False), strict=True
-    ):
+    by_metric = obtain_scores(table).groupby("metric", sort=False)
+    figure, places = panels(2, 1, (11, 7), sharex=True)
+    for axes, (metric, rows) in zip(places.flat, by_metric, strict=True):
         labels = [
             row.method
             if row.members == 1
@@ -177,13 +173,13 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
         ]
         for shift, name, spread in ((-0.12, "published", "spread"), (0.12, "obtained", None)):
             error = rows[spread] if spread else rows["obtained_spread"]
-            places = [place + shift for place in range(len(rows))]
+            x = [place + shift for place in range(len(rows))]
             colour = PALETTE[0 if spread else 1]
-            axes.errorbar(places, rows[name], error, fmt="o", color=colour, label=name, ms=4)
+            axes.errorbar(x, rows[name], error, fmt="o", color=colour, label=name, ms=4)
         axes.set_ylabel(metric)
         axes.set_xticks(range(len(rows)), labels, rotation=60, ha="right", fontsize=8)
         axes.legend(frameon=False)
-    save_figure(figure, path)
+    figure.save(path)
 
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -227,7 +223,7 @@ def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
 def verdict_within(frame: pd.DataFrame) -> list[str]:
     """Whether members differ as little as published."""
     found = frame.dropna(subset="obtained")
-    few = counted(found["obtained"] < 0.02, "cell")
+    few = how_many(found["obtained"] < 0.02, "cell")
     return [
         f"Members of one ensemble differ by less than 0.02, as all published ones do, in {few}; "
         f"the largest spread is {found['obtained'].max():.4f}, published "
@@ -237,15 +233,12 @@ def verdict_within(frame: pd.DataFrame) -> list[str]:
 
 def plot_within(table: pd.DataFrame, path: Path) -> None:
     """Spread among members against their number, published and obtained."""
-    from matplotlib.figure import Figure
-
     from unweave.show.colours import PALETTE
-    from unweave.show.saving import save_figure
+    from unweave.show.plot import panels
 
-    frame = obtain_within(table)
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    panels = zip(figure.subplots(1, 2), frame.groupby("metric", sort=False), strict=True)
-    for axes, (metric, rows) in panels:
+    by_metric = obtain_within(table).groupby("metric", sort=False)
+    figure, places = panels(1, 2, (7, 3))
+    for axes, (metric, rows) in zip(places.flat, by_metric, strict=True):
         for colour, (gamma, part) in zip(PALETTE, rows.groupby("gamma"), strict=False):
             axes.plot(part["members"], part["published"], "o--", color=colour, ms=3)
             axes.plot(
@@ -253,7 +246,7 @@ def plot_within(table: pd.DataFrame, path: Path) -> None:
             )
         axes.set(xlabel="members", ylabel=f"spread of {metric} among members")
         axes.legend(frameon=False, title="dashed: published")
-    save_figure(figure, path)
+    figure.save(path)
 
 
 TABLE_1 = Recipe(

@@ -1,25 +1,31 @@
 """Which models the explorer offers: a fixed list, made without loading any of them."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors
-
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import PROTOCOL, kept, origin_text
 from unweave.evaluation.runs import Models
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import CONFIG, CURVE, WEIGHTS
+from unweave.fleet.model_files import (
+    BEST,
+    CONFIG,
+    CURVE,
+    RUNS,
+    UNREADABLE,
+    WEIGHTS,
+    diverged_at,
+    read_config,
+    trouble_with,
+)
 from unweave.fleet.models import Fleet, Model, load
-from unweave.study.store import RUNS, STUDY, Store
+from unweave.study.remote import is_url
+from unweave.study.store import STUDY, Store
 from unweave.study.study import Source
 
 __all__ = ["Entry", "entries_of"]
-
-BEST = "best"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ def _in_memory(model: Model) -> Entry:
 
 
 def _in_folder(path: str | Path) -> list[Entry]:
-    if "://" in str(path):
+    if is_url(str(path)):
         raise UnweaveError(f"only folders can be explored; copy {path} into one first")
     folder = Path(path).expanduser()
     if not folder.is_dir():
@@ -144,20 +150,18 @@ def _sources(folder: Path) -> Mapping[str, Source]:
 def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
     """What the files of a run say, without loading its weights."""
     try:
-        config = Config.from_dict(json.loads((folder / CONFIG).read_text()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError) as error:
-        return Entry(folder.name, folder=folder, trouble=_trouble(folder, error))
+        config = read_config(folder)
+    except (*UNREADABLE, UnweaveError) as error:
+        return Entry(folder.name, folder=folder, trouble=trouble_with(folder, error))
     origin = origin_text(config.data)
     source = (sources or {}).get(origin)
     entry = Entry(config.hash, config, folder, source=source, scores=_scores(folder, origin))
     try:
-        # Opening reads the header and compares the file's length with it.
-        with safetensors.safe_open(folder / WEIGHTS, "np") as file:
-            diverged_at = int(file.metadata()["diverged_at"])
+        warning = _warning(config, diverged_at(folder))
         (folder / CURVE).stat()
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        return replace(entry, trouble=_trouble(folder, error))
-    warning, trouble = _warning(config, diverged_at), _nothing_to_see(config)
+    except UNREADABLE as error:
+        return replace(entry, trouble=trouble_with(folder, error))
+    trouble = _nothing_to_see(config)
     return replace(entry, warning=warning, trouble=trouble)
 
 
@@ -172,13 +176,6 @@ def _scores(folder: Path, origin: str) -> dict[str, float]:
     }
 
 
-def _trouble(folder: Path, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        missing = Path(error.filename).name if error.filename else WEIGHTS
-        return f"{folder} holds no model: {missing} is missing"
-    return f"the model in {folder} is damaged ({error}); train it again"
-
-
 def _nothing_to_see(config: Config) -> str:
     """Why a model cannot be explored that decodes nothing."""
     try:
@@ -188,10 +185,10 @@ def _nothing_to_see(config: Config) -> str:
     return ""
 
 
-def _warning(config: Config, diverged_at: int) -> str:
-    if diverged_at >= 0:
+def _warning(config: Config, stopped: int) -> str:
+    if stopped >= 0:
         return (
-            f"This model diverged at step {diverged_at:,}: "
+            f"This model diverged at step {stopped:,}: "
             "what it draws is from just before, and says little."
         )
     if config.steps == 0:

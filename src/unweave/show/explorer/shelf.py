@@ -16,6 +16,7 @@ from unweave.evaluation.kept import origin_text
 from unweave.fleet.models import Model
 from unweave.select.latents import INFORMATIVE_KL, kl_in_use
 from unweave.show.explorer.listing import Entry
+from unweave.words import size_text
 
 __all__ = ["Activity", "Opened", "Shelf", "as_bytes"]
 
@@ -167,8 +168,8 @@ class Shelf:
             return None, f"{data.name} has curves and no images."
         if data.shape != model.shape:
             return None, (
-                f"{data.name} has images of {_size(data.shape)}, but this model takes "
-                f"{_size(model.shape)}."
+                f"{data.name} has images of {size_text(data.shape)}, but this model takes "
+                f"{size_text(model.shape)}."
             )
         return data, ""
 
@@ -211,15 +212,7 @@ def _factors(data: Dataset, index: int) -> dict[str, str]:
         return {}
     classes = data.factors([index])[0]
     return {
-        axis.name: _word(axis.values[c])
+        axis.name: axis.word(c)
         for axis, c in zip(known.axes, classes, strict=True)
         if len(axis) > 1
     }
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
-
-
-def _size(shape: Sequence[int]) -> str:
-    return " × ".join(map(str, shape))

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from unweave.data.origin import remember
+from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
+from unweave.fleet.device import chosen_device
 from unweave.progress import lines
 from unweave.select import Latents, consensus, fronts, mcc_pairs, udr_scores
 from unweave.select.latents import drawn_rows, kl_in_use
@@ -20,6 +21,7 @@ from unweave.show.report.findings import Findings, Part
 from unweave.show.report.saved_runs import DIVERGED
 from unweave.show.report.sources import Given
 from unweave.show.report.words import model_names
+from unweave.words import size_text
 
 __all__ = ["evenly", "explained", "find", "followed"]
 
@@ -44,7 +46,7 @@ def find(
         raise UnweaveError(f"no model of {given.place} is trained yet; train some first")
     if rows is not None and rows < 2:
         raise UnweaveError(f"models are compared on at least 2 images, but got {rows=}")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = chosen_device(device)
     parts = _parts(given)
     trouble = list(given.trouble)
     states = dict(zip(given.table["run"], given.table["state"], strict=True))
@@ -59,13 +61,13 @@ def find(
                 alive = [run for run in part.compared if states[run] != DIVERGED]
                 count = rows or max(LEAST_IMAGES, min(IMAGES, ENCODED // max(len(alive), 1)))
                 _encode(
-                    given, part, alive, count, seed, device, trouble, lambda: advance(ENCODING, 1)
+                    given, part, alive, count, seed, place, trouble, lambda: advance(ENCODING, 1)
                 )
             _compare(part)
             _choose(given, part, states)
             advance(COMPARING, 1)
     names = model_names({run: given.configs[run] for run in given.table["run"]})
-    return Findings(given, _board(given, parts), names, parts, trouble, device)
+    return Findings(given, _board(given, parts), names, parts, trouble, place)
 
 
 def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
@@ -109,7 +111,7 @@ def _open_data(given: Given, part: Part) -> None:
     except (UnweaveError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         part.missing = str(error)
         return
-    made = part.data.origin or remember(part.data, None, {}).origin
+    made = origin_of(part.data)
     if origin_text(made) != origin_text(part.origin):
         part.note = (
             f"The images shown and compared here are of {part.data.name}, which are not those that"
@@ -137,7 +139,7 @@ def _misfit(given: Given, part: Part) -> str:
         assert part.data is not None
         if takes == part.data.shape:
             return ""
-        sizes = [" × ".join(map(str, shape)) for shape in (part.data.shape, takes)]
+        sizes = [size_text(shape) for shape in (part.data.shape, takes)]
         return f"{part.data.name} has images of {sizes[0]}, but these models take {sizes[1]}"
     return ""
 
@@ -148,7 +150,7 @@ def _encode(
     alive: Sequence[str],
     count: int,
     seed: int,
-    device: str,
+    device: torch.device,
     trouble: list[tuple[str, str, str]],
     advance: Any,
 ) -> None:

@@ -10,6 +10,7 @@ from unweave.show.report.again import load_code, train_code
 from unweave.show.report.findings import Findings, Part, settings_of
 from unweave.show.report.saved_runs import DIVERGED
 from unweave.show.report.words import SYMBOLS, listed, method_name, value_text
+from unweave.words import size_text
 
 __all__ = ["facts_of"]
 
@@ -74,7 +75,7 @@ def _data_facts(part: Part) -> Mapping[str, Any]:
     return {
         "name": part.name,
         "count": f"{len(data.support):,}",
-        "size": " × ".join(map(str, data.shape)),
+        "size": size_text(data.shape),
         "factors": listed(factors) or "not known",
         "missing": "",
     }

@@ -7,11 +7,13 @@ part of the report. Shapes: M models of a part, n images, d latents.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
+from unweave.arrays import on_host
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
 from unweave.select import Consensus, Latents, UDRScores
@@ -65,7 +67,7 @@ class Part:
         known = None if self.data is None else self.data.grid or self.data.labels
         if known is None or self.data is None:
             return {}
-        columns = np.asarray(self.data.to("cpu").factors(self.images_of)).T
+        columns = on_host(self.data.factors(self.images_of)).T
         return dict(zip(known.names, columns, strict=True))
 
     @property
@@ -97,11 +99,11 @@ class Findings:
     names: dict[str, str]
     parts: list[Part]
     trouble: list[tuple[str, str, str]]
-    device: str
+    device: torch.device
 
     def open(self, run: str) -> Model:
         """The model of a run, where it is to work."""
-        return cast(Model, self.given.model(run).to(self.device))
+        return self.given.model(run).to(self.device)
 
     def part_of(self, run: str) -> Part:
         """Where a run belongs."""

@@ -19,7 +19,7 @@ from unweave.show.report.findings import Findings, Part
 from unweave.show.report.illustrations import StillPictures, still_pictures, strips_of
 from unweave.show.report.meanings import Meaning, meaning
 from unweave.show.report.saved_runs import DIVERGED
-from unweave.show.report.words import models
+from unweave.words import counted
 
 __all__ = ["summary", "write"]
 
@@ -67,7 +67,7 @@ def summary(found: Findings, part: Part) -> str:
     lost = int((table["state"] == DIVERGED).sum())
     kinds = [f"{methods} methods"] if methods > 1 else []
     kinds += [f"{strengths} strengths"] if strengths > methods else []
-    subject = models(len(part.runs))
+    subject = counted(len(part.runs), "model")
     subject += f" ({lost} diverged)" if lost else ""
     subject += f" of {' and '.join(kinds)}" if kinds else ""
     count = "" if part.data is None else f"{len(part.data.support):,} images"
@@ -139,7 +139,7 @@ def _render(
         any_data=any(part.data is not None for part in found.parts),
         chosen_names=[found.names[run] for run in chosen],
         written=datetime.now(UTC).strftime("%d %B %Y").lstrip("0"),
-        models=models,
+        counted=counted,
     )
     # Names of folders may hold bytes that are no text.
     return page.encode("utf-8", "replace").decode()

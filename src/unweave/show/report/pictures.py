@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from unweave.arrays import on_host
 from unweave.data.dataset import Dataset
 from unweave.fleet.models import Model
 from unweave.show.contact_sheet import traversal
 from unweave.show.report.findings import Part
+from unweave.show.walk import middle
 
 __all__ = ["COLUMNS", "Strips", "data_sheet", "fitted", "reversed_strip", "traversed", "webp"]
 
@@ -88,14 +90,6 @@ def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
     return np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None]
 
 
-def middle(data: Dataset) -> int:
-    """The image in the middle of the grid, or the first."""
-    if data.grid is None:
-        return int(data.support[0])
-    index = int(data.grid.index(np.array(data.grid.sizes) // 2))
-    return index if index in data.support else int(data.support[0])
-
-
 def data_sheet(data: Dataset) -> Strips:
     """One row for each factor, the others at their middle; or images drawn at random."""
     if data.grid is None:
@@ -110,7 +104,7 @@ def data_sheet(data: Dataset) -> Strips:
     height, width, _ = data.shape
     images = np.zeros((len(rows), COLUMNS, height, width, 4), np.uint8)
     for r, indices in enumerate(rows):
-        images[r, : len(indices), ..., :3] = np.asarray(data.to("cpu").images(indices))
+        images[r, : len(indices), ..., :3] = on_host(data.images(indices))
         images[r, : len(indices), ..., 3] = 255
     return Strips(images, [], names)
 

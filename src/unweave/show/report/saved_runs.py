@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import safetensors
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import CONFIG, CURVE, WEIGHTS, finite_losses, has_diverged
+from unweave.fleet.model_files import BEST, CONFIG, CURVE, RUNS, diverged_at, finite_losses
 from unweave.methods import EVERY
 from unweave.metrics import METRICS
 from unweave.study.columns import SAMPLED
 
 __all__ = ["config_of", "fate", "folders_of", "last_losses", "order", "scores_of"]
 
-RUNS, BEST = "runs", "best"
 DIVERGED, TRAINED = "diverged", "trained"
 """States of models in the table."""
 
@@ -59,11 +57,8 @@ def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def fate(folder: Path) -> tuple[str, dict[str, float]]:
     """Whether a saved model diverged, and its last losses."""
-    try:
-        lost = has_diverged(folder)
-    except safetensors.SafetensorError as error:
-        raise UnweaveError(f"{WEIGHTS} is damaged ({error})") from error
-    return DIVERGED if lost else TRAINED, last_losses(pd.read_parquet(folder / CURVE))
+    state = DIVERGED if diverged_at(folder) >= 0 else TRAINED
+    return state, last_losses(pd.read_parquet(folder / CURVE))
 
 
 def scores_of(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:

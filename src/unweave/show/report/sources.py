@@ -9,13 +9,13 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import rebuild, remember
+from unweave.data.origin import origin_of, rebuild, repeat
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
+from unweave.fleet.model_files import BEST, UNREADABLE
 from unweave.fleet.models import Fleet, Model, load
 from unweave.show.report.saved_runs import (
-    BEST,
     DIVERGED,
     TRAINED,
     config_of,
@@ -26,6 +26,7 @@ from unweave.show.report.saved_runs import (
     scores_of,
 )
 from unweave.show.report.words import data_names
+from unweave.study.remote import is_url
 from unweave.study.results import load as load_study
 from unweave.study.results import table_of
 from unweave.study.store import STUDY
@@ -84,7 +85,7 @@ def opened(
         return _of_fleet(source, images, scores, title)
     if scores is not None:
         raise UnweaveError("scores are given for a fleet in memory; those of runs lie beside them")
-    if "://" in str(source) or (Path(source) / STUDY).is_file():
+    if is_url(source) or (Path(source) / STUDY).is_file():
         return _of_study(str(source), images, title)
     return _of_runs(Path(source), images, title)
 
@@ -112,11 +113,9 @@ class _Images:
     @staticmethod
     def _changed(given: Any, origin: Sequence[Any]) -> Dataset:
         """The data set given, or what it was made into, where that is what is asked for."""
-        made = given.origin or remember(given, None, {}).origin
+        made = origin_of(given)
         if origin and origin_text(made[:1]) == origin_text(origin[:1]) and len(made) == 1:
-            for step, *arguments in origin[1:]:
-                choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-                given = getattr(given, step)(*arguments, **choice)
+            return repeat(given, origin[1:])
         return given
 
 
@@ -171,14 +170,7 @@ def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
             rows.append((run, state, config, {**losses, **scores}))
             configs[run] = config
             trouble += [(run, state, error) for error in errors]
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            UnweaveError,
-        ) as error:
+        except (*UNREADABLE, UnweaveError) as error:
             trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
     if not rows:
         raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
@@ -239,6 +231,6 @@ def _best(folder: Path, configs: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The run that lies in `best` beside the runs."""
     try:
         chosen = config_of(folder / BEST)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError):
+    except (*UNREADABLE, UnweaveError):
         return None
     return next((run for run, config in configs.items() if config == chosen), None)

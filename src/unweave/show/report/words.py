@@ -6,7 +6,6 @@ from typing import Any
 
 from unweave.evaluation.kept import origin_text
 from unweave.methods import EVERY
-from unweave.select.ranking import counted
 
 __all__ = [
     "data_names",
@@ -15,7 +14,6 @@ __all__ = [
     "listed",
     "method_name",
     "model_names",
-    "models",
     "setting",
     "value_text",
 ]
@@ -214,11 +212,6 @@ def label(column: str) -> str:
     name, _, part = column.partition(".")
     heading = LABELS.get(name, name.replace("_", " "))
     return f"{heading}: {part.removeprefix(f'{name}_').replace('_', ' ')}" if part else heading
-
-
-def models(count: int) -> str:
-    """`1 model`, `1,200 models`."""
-    return counted(count, "model").replace(str(count), f"{count:,}", 1)
 
 
 def listed(words: Sequence[str]) -> str:
