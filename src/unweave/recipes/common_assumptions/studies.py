@@ -83,8 +83,8 @@ STUDIES: dict[str, dict[str, Any]] = {
         settings={"batch": 16, "optimiser": {"lr": 1e-3, "variant": "tensorflow"}},
         strengths=slice(0, None, 5),
     ),
-    # 144 models in twelve fleets of 12, of which a step takes 0.9 to 2.2 ms: 12 minutes of training
-    # on an H200; with scores, and two fifths more to be sure, 22. Both data sets are rendered here.
+    # 144 models in twelve fleets of 12, a step of which takes 0.9 to 2.1 ms on an H200: 12 minutes
+    # of training, and with scores and two fifths more to be sure 22. Both data sets are rendered.
     "hour": _study(
         "hour",
         ["dsprites", "color_dsprites"],
