@@ -1,5 +1,6 @@
 """The page of the five results: claim, published, obtained, and whether it holds."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "Does disentanglement help to learn?": ("downstream-agreement", "downstream-efficiency"),
 }
 """The five questions of the paper, and the recipes that answer them."""
+SLUGS = tuple(slug for slugs in RESULTS.values() for slug in slugs)
 MOST_ROWS = 30
 """Longer tables are only linked."""
 
@@ -85,19 +87,18 @@ def rows(frame: pd.DataFrame, file: str) -> str:
     return f"{markdown([_heading(name) for name in known], cells)}\n\n{note}"
 
 
-def pictures(kept: Kept, folder: Path) -> list[Path]:
-    """Draw every recipe's picture into a folder."""
+def pictures(kept: Kept, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Path]:
+    """Draw recipes' pictures into a folder."""
     from unweave.data.cache import whole_file
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    for slugs in RESULTS.values():
-        for slug in slugs:
-            recipe, path = find(f"{PAPER}/{slug}"), folder / f"{slug}.svg"
-            if recipe.plot is not None:
-                with whole_file(path) as temporary:
-                    recipe.plot(kept.table, temporary)
-                drawn.append(path)
+    for slug in slugs:
+        recipe, path = find(f"{PAPER}/{slug}"), folder / f"{slug}.svg"
+        if recipe.plot is not None:
+            with whole_file(path) as temporary:
+                recipe.plot(kept.table, temporary)
+            drawn.append(path)
     return drawn
 
 
