@@ -1,13 +1,15 @@
 """Train and score a paper's study, in as many calls as it takes, and note what it took.
 
     python benchmarks/large_study.py --out OUT [--paper common-assumptions] [--scale hour]
-                                     [--folder FOLDER] [--minutes 9.5] [--fleet-size 64]
+                                     [--study FILE] [--folder FOLDER] [--minutes 9.5]
+                                     [--fleet-size 64]
 
 The study is the one that `unweave reproduce` runs for the paper's recipes, with all that any of
-them measures. After so many minutes it stops with a checkpoint; the same command goes on, and ends
-with 3 as long as something is left. OUT gets the study's table and `run.json`: the device, the
-seconds of every call, what a step took in every fleet, and what scoring took of the cores. From
-the two `python -m tools.results OUT` makes docs/results.
+them measures; or that of a file, such as `benchmarks/published_settings.yaml`. After so many
+minutes it stops with a checkpoint; the same command goes on, and ends with 3 as long as something
+is left. OUT gets the study's table and `run.json`: the device, the seconds of every call, what a
+step took in every fleet, and what scoring took of the cores. From the two `python -m tools.results
+OUT` makes docs/results.
 """
 
 import argparse
@@ -28,10 +30,11 @@ import torch
 from unweave.errors import InterruptedTrainingError
 from unweave.fleet.config import Config
 from unweave.recipes import RECIPES
-from unweave.recipes.running import default_folder, study_of
+from unweave.recipes.running import study_of
 from unweave.study import Study, load, run
 from unweave.study.estimate import device_name
 from unweave.study.store import Store
+from unweave.study.study_file import read
 
 CALLS, RUN, TABLE = "calls.json", "run.json", "study.parquet"
 LEFT = 3
@@ -104,14 +107,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paper", default="common-assumptions")
     parser.add_argument("--scale", default="hour")
+    parser.add_argument("--study", type=Path)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--fleet-size", type=int)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    study = whole_study(args.paper, args.scale)
-    recipe = next(one for one in RECIPES.values() if one.paper == args.paper)
-    folder = args.folder or default_folder(recipe, args.scale)
+    study = read(args.study) if args.study else whole_study(args.paper, args.scale)
+    name = study.name.replace("-", "_")
+    folder = args.folder or Path("reproduce") / study.name
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     notes = folder / CALLS
     calls = json.loads(notes.read_text()) if notes.exists() else []
@@ -121,8 +125,9 @@ def main() -> None:
     results.write()
     left = results.store.ledger.busy()
     said = {
-        "paper": args.paper,
-        "scale": args.scale,
+        "name": name,
+        "command": f"--study {args.study}" if args.study else f"--scale {args.scale}",
+        "settings": dict(study.settings),
         "device": device_name(device),
         "cores": os.cpu_count(),
         "torch": torch.__version__,

@@ -16,6 +16,10 @@ from tools.results.kept import RESULTS, Kept, ResultsError, every, take
 from tools.results.projection import benchmark, project
 from unweave.recipes import RECIPES, find
 from unweave.recipes.common_assumptions.studies import STRENGTHS
+from unweave.recipes.vae_ensemble.studies import SINGLE, STUDIES
+from unweave.study.study_file import read
+
+ROOT = Path(__file__).parents[2]
 
 FLEETS = [
     {"data": data, "channels": channels, "method": method, "models": 12, "us_per_model_step": us}
@@ -23,8 +27,9 @@ FLEETS = [
     for method in STRENGTHS
 ]
 RUN = {
-    "paper": "common-assumptions",
-    "scale": "hour",
+    "name": "common_assumptions_hour",
+    "command": "--scale hour",
+    "settings": {"batch": 64, "precision": "bf16"},
     "device": "NVIDIA H200",
     "cores": 16,
     "torch": "2.11.0",
@@ -53,6 +58,11 @@ def results(made, tmp_path_factory):
 def study(results):
     (found,) = every(results)
     return found
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return published.page()
 
 
 def cells_of(text, start):
@@ -177,32 +187,32 @@ def test_obtained_numbers_of_a_result_are_those_of_its_file(study):
         assert cells[1:3] == [f"{row['published']:.3g}", f"{row['obtained']:.3g}"]
 
 
-def test_published_scores_stand_beside_models_of_that_setting():
+def test_published_scores_stand_beside_models_of_that_setting(scores):
     """The FactorVAE of γ = 40 that was trained longest, by hand from its file."""
     table = pd.read_csv(RESULTS / "vae_ensemble_30000_steps" / "study.csv")
     models = table[table["method"].eq("factor_vae") & table["gamma"].eq(40)]
-    text = published.page().partition("**factor_vae (γ=40)**")[2].partition("**dip_vae_i ")[0]
+    text = scores.partition("**factor_vae (γ=40)**")[2].partition("**dip_vae_i ")[0]
     rows = [line for line in text.splitlines() if "vae_ensemble_30000_steps" in line]
-    scores = models["factor_vae"], models["dci"]
-    said = [f"{s.mean():.3f} ± {s.std(ddof=0):.3f}" for s in scores]
+    columns = models["factor_vae"], models["dci"]
+    said = [f"{s.mean():.3f} ± {s.std(ddof=0):.3f}" for s in columns]
     assert rows[0].split(" | ")[1:3] == said
     assert rows[0].split(" | ")[5:7] == ["30,000", "3"]
     assert text.splitlines()[0].split(" | ")[1:3] == ["0.764 ± 0.075", "0.253 ± 0.072"]
 
 
-def test_the_vae_is_the_beta_vae_at_one_and_its_longest_training_comes_last():
-    text = published.page().partition("**vae**")[2].partition("**beta_vae")[0]
+def test_the_vae_is_the_beta_vae_at_one_and_its_longest_training_comes_last(scores):
+    text = scores.partition("**vae**")[2].partition("**beta_vae")[0]
     last = [line for line in text.splitlines() if line.startswith("| obtained")][-1]
     said = json.loads((RESULTS / "literature_h200.json").read_text())
-    scores = pd.Series([row["mig"] for row in said["models"] if row["beta"] == 1])
-    assert f"{scores.mean():.3f} ± {scores.std(ddof=0):.3f} | – | 113,000 | 6" in last
+    migs = pd.Series([row["mig"] for row in said["models"] if row["beta"] == 1])
+    assert f"{migs.mean():.3f} ± {migs.std(ddof=0):.3f} | – | 113,000 | 6" in last
 
 
-def test_controls_are_no_ensembles_of_the_paper():
+def test_controls_are_no_ensembles_of_the_paper(scores):
     """Of three members with γ = 1 two were trained as published, and two with fixed targets."""
     (row,) = [
         line
-        for line in published.page().partition("**ensemble of 3, γ = 1**")[2].splitlines()[1:4]
+        for line in scores.partition("**ensemble of 3, γ = 1**")[2].splitlines()[1:4]
         if "vae_ensemble_hour" in line
     ]
     assert row.split(" | ")[6] == "2"
@@ -213,6 +223,24 @@ def test_new_results_come_into_the_page_of_published_scores(results):
     row = text.partition("**dip_vae_i ")[0].splitlines()[1]
     assert "common_assumptions_hour/study.csv" in row
     assert row.split(" | ")[5:8] == ["50,000", "2", "`conv`, 10 latents"]
+
+
+def test_a_study_of_no_paper_comes_in_with_the_settings_that_were_noted(made, tmp_path):
+    noted = RUN | {"name": "published_settings", "settings": {"architecture": "conv4x4"}}
+    table = made(("dsprites",), seeds=3).assign(steps=60_000)
+    table.to_parquet(tmp_path / "study.parquet")
+    (tmp_path / "run.json").write_text(json.dumps(noted))
+    take(tmp_path, tmp_path / "results")
+    text = published.page(tmp_path / "results").partition("**beta_tc_vae (β=4)**")[2]
+    row = text.splitlines()[1]
+    assert row.split(" | ")[5:8] == ["60,000", "3", "`conv4x4`, 10 latents"]
+    assert list(command.pages(tmp_path / "results")) == ["published.md"]
+
+
+def test_the_study_of_published_settings_is_that_of_the_recipe():
+    study = read(ROOT / "benchmarks" / "published_settings.yaml")
+    assert dict(study.methods) == SINGLE
+    assert study.settings == STUDIES["paper"]["settings"]
 
 
 def test_the_pages_are_those_of_the_results():

@@ -59,7 +59,10 @@ class Kept:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of all its models, as its recipes have them."""
+        """Settings of all its models: those that were noted, or else those of its recipes."""
+        if (self.folder / RUN).exists():
+            noted: dict[str, Any] = self.run["settings"]
+            return noted
         scale = self.folder.name.rpartition("_")[2]
         studies = [r.studies for r in RECIPES.values() if r.paper == self.paper and r.studies]
         if not studies:
@@ -95,7 +98,7 @@ def take(out: Path, results: Path = RESULTS) -> Kept:
             )
     run = json.loads((out / RUN).read_text())
     table = pd.read_parquet(out / "study.parquet")
-    folder = results / f"{run['paper'].replace('-', '_')}_{run['scale']}"
+    folder = results / run["name"]
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(out / RUN, folder / RUN)
     table.round(DIGITS).to_csv(folder / TABLE, index=False)

@@ -60,7 +60,7 @@ def what_was_run(kept: Kept) -> str:
         ["data", ", ".join(f"`{name}`" for name in table["data"].unique())],
         ["device", f"{run['device']}, {run['cores']} cores, torch {run['torch']}"],
         ["took", f"{seconds / 60:.1f} minutes, training and scores"],
-        ["command", f"`python benchmarks/large_study.py --scale {run['scale']} --out OUT`"],
+        ["command", f"`python benchmarks/large_study.py {run['command']} --out OUT`"],
     ]
     text = markdown(["", ""], rows)
     if not run["complete"]:
