@@ -148,6 +148,12 @@ def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
     assert str(agreement(explained)) == f"{alike} of {len(pairs)} pairs"
 
 
+def test_variance_explained_counts_without_what_chance_explains():
+    frame = pd.DataFrame({"published": [0.1, 0.9], "obtained": [0.5, 0.6]})
+    assert agreement(frame).verdict == "the order holds"
+    assert agreement(frame.assign(adjusted_r2=[0.3, 0.2])).verdict == "the order does not hold"
+
+
 @pytest.mark.parametrize("strong", [True, False])
 def test_strong_pairs_of_metrics_come_before_others_on_each_data_set(strong):
     frame = find("common-assumptions/metric-agreement").published()
