@@ -93,7 +93,11 @@ def test_a_page_says_what_was_run(study):
     assert "50,000 steps in place of 300,000 (17%)" in text
     # 36 cells and 72 models on each data set: 35 / 71.
     assert "2 seeds in place of 50" in text
-    assert "explain 49% by chance alone" in text
+    assert "explain 49% by chance alone (there: 2%)" in text
+    assert "- Products are in bf16." in text
+    # 300,000 steps of 3,600 models at 80 µs and of 9,000 at 100; 12,600 models of 50 s.
+    assert cells_of(text, "| fleets of 12, as met here |")[1:] == ["80.0", "100.0", "99"]
+    assert "Scores took 50 s of one core per model, so 175 core-hours for all" in text
     assert "5 of 7 data sets are missing: `noisy_dsprites`, `scream_dsprites`, `smallnorb`" in text
     assert "stopped before its end" not in text
 
@@ -190,7 +194,8 @@ def test_obtained_numbers_of_a_result_are_those_of_its_file(study):
     text = key_results.page(study)
     for kind, row in kept.iterrows():
         cells = cells_of(text, f"| {kind} |")
-        assert cells[1:3] == [f"{row['published']:.3g}", f"{row['obtained']:.3g}"]
+        assert cells[1] == f"{row['published']:.3f}"
+        assert float(cells[2]) == round(row["obtained"], 3)
 
 
 def test_published_scores_stand_beside_models_of_that_setting(scores):
