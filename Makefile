@@ -19,6 +19,7 @@ demo: setup
 
 docs: setup
 	@$(BIN)/python -m tools.pages --check || { echo "bring them up to date: $(BIN)/python -m tools.pages"; exit 1; }
+	@$(BIN)/python -m tools.results --check || { echo "make them anew: $(BIN)/python -m tools.results"; exit 1; }
 	@$(BIN)/python -m tools.site
 	@echo "Read them: $(BIN)/python -m http.server --directory site"
 

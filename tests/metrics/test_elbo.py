@@ -50,6 +50,15 @@ def test_bytes_and_floats_and_tensors_are_the_same_images(decoded):
     assert elbo(**same) == elbo(**decoded)
 
 
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+def test_torch_on_a_device_says_the_same(decoded, likelihood):
+    for images in (decoded["images"], decoded["images"] / 255, decoded["images"] > 0):
+        given = decoded | {"images": images, "likelihood": likelihood}
+        assert elbo(**given, device="cpu") == pytest.approx(elbo(**given), rel=1e-12)
+    with pytest.raises(MetricError, match="reconstructions must be bytes or floats"):
+        elbo(**decoded | {"reconstructions": decoded["reconstructions"] * 3}, device="cpu")
+
+
 def test_a_certain_wrong_pixel_costs_much_but_not_everything(decoded):
     wrong = decoded | {"reconstructions": 1 - decoded["images"] / 255}
     assert elbo(**wrong)["log_likelihood"] == pytest.approx(20 * np.log(1e-7), rel=1e-3)

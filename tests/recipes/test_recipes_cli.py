@@ -87,8 +87,8 @@ def test_only_the_plan(capsys, tmp_path):
     name = "common-assumptions/transfer"
     command.reproduce_recipe(name, "hour", tmp_path / "p", "here", True, False)
     said = capsys.readouterr().out
-    assert "720" in said
-    assert "rooms3d" in said
+    assert "144" in said
+    assert "color_dsprites" in said
     assert not (tmp_path / "p").exists()
 
 

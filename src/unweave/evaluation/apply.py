@@ -39,13 +39,17 @@ def _decoded(
     """Which rows a metric of images sees, and the options that show them."""
     if metric.needs == "images":
         rows = codes.decoded_rows
-        return rows, {
+        options: dict[str, Any] = {
             "logvars": codes.logvars[place][rows],
             "images": codes.images,
             "reconstructions": codes.reconstructions(place, sampled),
             "likelihood": codes.fleet.configs[place].likelihood,
         }
-    options: dict[str, Any] = {
+        # A processor takes seconds for the pixels of one model, while the GPU would wait.
+        if codes.fleet.device.type == "cuda" and "device" in metric.takes:
+            options["device"] = codes.fleet.device
+        return rows, options
+    options = {
         "images": codes.compared_images,
         "reconstructions": codes.compared_reconstructions(place, sampled),
     }

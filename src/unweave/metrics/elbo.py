@@ -1,5 +1,6 @@
 """The ELBO and its terms, from posteriors, images and their reconstructions."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ def elbo(
     images: Any = None,
     reconstructions: Any = None,
     likelihood: str = "bernoulli",
+    device: Any = None,
 ) -> dict[str, float]:
     """The evidence lower bound and its parts, means over the images, in nats.
 
@@ -38,6 +40,7 @@ def elbo(
         reconstructions: Of the same shape, what z decodes to; must be given. For the ELBO itself z
             is drawn from the posterior; decoded from its mean, they give a slightly larger number.
         likelihood: `"bernoulli"`, `"gaussian"` or `"narrow_gaussian"`, see `log_likelihood`.
+        device: Where torch compares pixels, a GPU; by default NumPy does.
 
     Returns:
         `elbo`, `log_likelihood`, `reconstruction_error` (minus the log-likelihood, as the protocol
@@ -56,7 +59,7 @@ def elbo(
     """
     if logvars is None or images is None or reconstructions is None:
         raise MetricError("the ELBO needs logvars, images and reconstructions beside the codes")
-    fits = log_likelihood(images, reconstructions, likelihood)
+    fits = log_likelihood(images, reconstructions, likelihood, device)
     costs = kl_divergence(codes, logvars)
     if len(fits) != len(costs):
         raise MetricError(
@@ -66,7 +69,7 @@ def elbo(
         "elbo": float((fits - costs).mean()),
         "log_likelihood": float(fits.mean()),
         "reconstruction_error": -float(fits.mean()),
-        "squared_error": float(squared_error(images, reconstructions).mean()),
+        "squared_error": float(squared_error(images, reconstructions, device).mean()),
         "kl": float(costs.mean()),
     }
 
@@ -83,11 +86,19 @@ def kl_divergence(means: Any, logvars: Any) -> np.ndarray:
     return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).sum(1)
 
 
-def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoulli") -> np.ndarray:
+def log_likelihood(
+    images: Any, reconstructions: Any, likelihood: str = "bernoulli", device: Any = None
+) -> np.ndarray:
     """The log-likelihood of every image x under its reconstruction p, summed over pixels, `[n]`.
 
         bernoulli: Σ x log p + (1 - x) log (1 - p)        gaussian: -Σ (x - p)²
         narrow_gaussian: -Σ (x - p)² / 2σ², σ = 0.1
+
+    Args:
+        images: As for `elbo`.
+        reconstructions: …
+        likelihood: One of the three.
+        device: …
 
     Notes:
         Probabilities are kept 1e-7 away from 0 and 1. The Gaussian has the protocol's scale,
@@ -99,7 +110,7 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
         array([-1.386])
     """
     if likelihood == "gaussian":
-        return -squared_error(images, reconstructions)
+        return -squared_error(images, reconstructions, device)
     if likelihood == "narrow_gaussian":
         x, p = (np.asarray(on_host(v), np.float64) for v in (images, reconstructions))
         return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)
@@ -107,25 +118,26 @@ def log_likelihood(images: Any, reconstructions: Any, likelihood: str = "bernoul
         raise MetricError(
             f"likelihood must be bernoulli, gaussian or narrow_gaussian, not {likelihood!r}"
         )
-    return _by_row(images, reconstructions, _bernoulli)
+    return _by_row(images, reconstructions, _bernoulli, device)
 
 
-def squared_error(images: Any, reconstructions: Any) -> np.ndarray:
+def squared_error(images: Any, reconstructions: Any, device: Any = None) -> np.ndarray:
     """Σ (x - p)² over the pixels of every image, `[n]`.
 
     Example:
         >>> squared_error([[1.0, 0.0]], [[0.5, 0.5]])
         array([0.5])
     """
-    return _by_row(images, reconstructions, lambda x, p: (x - p) ** 2)
+    return _by_row(images, reconstructions, lambda x, p, _: (x - p) ** 2, device)
 
 
-def _bernoulli(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    p = np.clip(p, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
-    return x * np.log(p) + (1 - x) * np.log1p(-p)
+def _bernoulli(x: Any, p: Any, library: Any) -> Any:
+    """Of arrays of NumPy or torch, by functions which both have."""
+    p = library.clip(p, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+    return x * library.log(p) + (1 - x) * library.log1p(-p)
 
 
-def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
+def _by_row(images: Any, reconstructions: Any, of_pixels: Any, device: Any) -> np.ndarray:
     """Sum a function of pixels over each image, a few images at a time."""
     images, reconstructions = on_host(images), on_host(reconstructions)
     if images.shape != reconstructions.shape or images.ndim < 2:
@@ -135,20 +147,23 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any) -> np.ndarray:
         )
     starts = range(0, len(images), ROWS_AT_ONCE)
     parts = [slice(start, start + ROWS_AT_ONCE) for start in starts]
-    sums = [
-        of_pixels(
-            _pixels(images[part], "images"), _pixels(reconstructions[part], "reconstructions")
-        )
-        for part in parts
-    ]
-    return np.concatenate([each.reshape(len(each), -1).sum(1) for each in sums])
+    library = np if device is None else import_module("torch")
+    sums = []
+    for part in parts:
+        x = _pixels(images[part], "images", device)
+        p = _pixels(reconstructions[part], "reconstructions", device)
+        sums.append(on_host(of_pixels(x, p, library).reshape(len(x), -1).sum(1)))
+    return np.concatenate(sums)
 
 
-def _pixels(values: np.ndarray, what: str) -> np.ndarray:
-    """Pixels as float64 in [0, 1]; bytes are divided by 255."""
+def _pixels(values: np.ndarray, what: str, device: Any) -> Any:
+    """Pixels as float64 in [0, 1], on a device where one is given; bytes are divided by 255."""
+    if device is None:
+        pixels: Any = values.astype(np.float64)
+    else:
+        pixels = import_module("torch").as_tensor(values).to(device).double()
     if values.dtype == np.uint8:
-        return values / 255.0
-    pixels = values.astype(np.float64)
+        return pixels / 255.0
     # Not `< 0 or > 1`: NaN must fail too.
     if not ((pixels >= 0) & (pixels <= 1)).all():
         raise MetricError(

@@ -13,7 +13,7 @@ __all__ = ["SCALES", "Recipe", "RecipeError"]
 
 SCALES = {
     "smoke": "a few minutes on a CPU; it shows that everything works, not what the paper found",
-    "hour": "about an hour on one H200, without downloads; fewer data sets, seeds and steps",
+    "hour": "within an hour on one H200, without downloads; fewer data sets, seeds and steps",
     "paper": "as published",
 }
 
