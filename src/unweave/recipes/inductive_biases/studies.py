@@ -21,10 +21,11 @@ __all__ = ["FILE", "IMAGES", "SCALES", "STRENGTHS", "examples", "trained"]
 IMAGES = ("original", "modified", "noise")
 STRENGTHS: dict[str, dict[str, Any]] = {
     "dsprites": {"beta_vae": 8, "beta_tc_vae": 6, "factor_vae": 35, "slow_vae": 1, "latents": 5},
-    "rooms3d": {"beta_vae": 32, "beta_tc_vae": 32, "factor_vae": 7, "slow_vae": 1, "latents": 6},
+    "rooms3d": {"beta_vae": 6, "beta_tc_vae": 6, "factor_vae": 7, "slow_vae": 1, "latents": 6},
     "shapes3d": {"beta_vae": 32, "beta_tc_vae": 32, "factor_vae": 7, "slow_vae": 1, "latents": 6},
 }
-"""Table 1 of the supplement, and the number of factors."""
+"""Table 1 of the supplement, and the number of factors. Strengths on rooms are our own: in small
+dense VAEs on 16 × 16 pixels, 6 is about the most at which no hue shares a latent or loses its."""
 METRICS = ["mig", "dci", "factor_vae", "sap"]
 FIELDS = {"beta_vae": "beta", "beta_tc_vae": "beta", "factor_vae": "gamma", "slow_vae": "beta"}
 FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5)
@@ -33,6 +34,10 @@ FILE, DETAILS = "modified-{base}.safetensors", "details.parquet"
 HELD_OUT = 256
 """Images on which the change is followed, and which it is not learned from."""
 FEW = {"shape": [0, 1, 2], "scale": [2, 5], "orientation": [0, 10], "posX": [0, 10, 20, 31]}
+HALF = [0, 1, 2, 3, 4]
+HALF_CIRCLES = {"floor_hue": HALF, "wall_hue": HALF, "object_hue": HALF}
+"""60,000 rooms. All ten hues are a circle, which needs two latents: after so few steps β-VAEs with
+β = 32 have a MIG of 0.02 to 0.25 on all rooms, and there is nothing that a change could harm."""
 SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
         "bases": {"dsprites": {**FEW, "posY": [0, 10, 20, 31]}},
@@ -51,7 +56,7 @@ SCALES: dict[str, dict[str, Any]] = {
     # 3 kinds of images × 3 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are
     # 162 s, and half as much again in fleets of 3. 54 models are scored meanwhile by the cores.
     "hour": {
-        "bases": {"rooms3d": {}},
+        "bases": {"rooms3d": HALF_CIRCLES},
         "seeds": 3,
         "steps": 25_000,
         "restarts": 10,
@@ -59,7 +64,8 @@ SCALES: dict[str, dict[str, Any]] = {
         "change_steps": 6_000,
         "change_rate": 3e-4,
         "search": [1.0],
-        "settings": {"precision": "bf16"},
+        # Five times the published rate, for a twelfth of its steps.
+        "settings": {"precision": "bf16", "optimiser": {"lr": 5e-4}},
     },
     "paper": {
         "bases": {"dsprites": {}, "shapes3d": {}},
