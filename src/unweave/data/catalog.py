@@ -25,6 +25,7 @@ class Entry:
         loader: The module and function that load it.
         preset: What that function is called with in any case.
         prepared: The files in the cache that make it ready, relative to the cache folder.
+        needs: An option without which it cannot be loaded.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +35,7 @@ class Entry:
     loader: str
     preset: Mapping[str, Any] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
+    needs: str | None = None
 
     def __len__(self) -> int:
         return self.count or prod(self.factors.values())
@@ -200,8 +202,8 @@ ALTERED = ("dsprites", "rooms3d", "shapes3d")
 
 def _modified(base: str) -> Entry:
     source = f"{base} changed by path=FILE of `unweave manipulate`"
-    loader = "unweave.manipulate.images:load_modified"
-    return replace(DATASETS[base], source=source, loader=loader, preset={"base": base})
+    loader, preset = "unweave.manipulate.images:load_modified", {"base": base}
+    return replace(DATASETS[base], source=source, loader=loader, preset=preset, needs="path")
 
 
 def _noise(base: str) -> Entry:

@@ -33,7 +33,7 @@ def data_list() -> None:
             ", ".join(f"{factor} {size}" for factor, size in entry.factors.items()) or "–",
             f"{entry.disk / 1e6:,.0f} MB" if entry.disk else "–",
             entry.source,
-            "yes" if entry.ready else "no",
+            f"with --{entry.needs}" if entry.needs else "yes" if entry.ready else "no",
         )
     console = Console()
     if not console.is_terminal:
