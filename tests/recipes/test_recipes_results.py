@@ -281,3 +281,12 @@ def test_what_is_missing_is_said(study, tmp_path):
         key_results.page(Kept(tmp_path))
     with pytest.raises(ResultsError, match="there are no results"):
         published.page(Path(tmp_path / "none"))
+
+
+def test_claims_say_the_steps_of_their_own_study():
+    lines = [line for line in published.claims(every()).splitlines() if "_hour/" in line]
+    steps = {line.split("]")[0].strip("| ["): line.split(" | ")[2] for line in lines}
+    assert steps["isa-vae/figure-5a"] == "7,200"
+    assert steps["isa-vae/figure-5c"] == "1,200"
+    assert steps["vae-ensemble/figure-7"] == "8,000"
+    assert "isa-vae/figure-7" not in steps  # sorted exponents are in order anyway
