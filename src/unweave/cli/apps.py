@@ -18,7 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Commands(SubcommandApp):
     """Commands whose help leaves out that what nobody gave is None."""
 
-    def command(self, *, name: str) -> Callable[[Function], Function]:  # type: ignore[override] # only in this way
+    # The library's takes more and returns Any, which would leave every command untyped.
+    def command(self, *, name: str) -> Callable[[Function], Function]:  # type: ignore[override] # see above
         """Make a function a command."""
         join = super().command
 

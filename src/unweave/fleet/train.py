@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["all_runs", "train", "train_runs"]
 
-SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "optimiser", "precision")
+OWN = ("method", "data", "seed", "steps", "first")
+SETTINGS = tuple(field.name for field in fields(Config) if field.name not in OWN)
 """Of `Config`, what is the same for all runs of a call."""
 
 
