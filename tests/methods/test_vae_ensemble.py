@@ -34,7 +34,7 @@ from unweave.methods import (
     Nets,
     VAEEnsemble,
 )
-from unweave.methods.members import member_seeds
+from unweave.methods.members import for_members, member_seeds
 from unweave.nets.layers import Maps
 from unweave.nets.likelihoods import gaussian
 from unweave.nets.network import Network
@@ -590,3 +590,12 @@ def test_ensembles_of_other_objectives_differ_only_by_their_strength(fleet):
     one = fleet.losses(*[VAEEnsemble(members=N, objective="beta_tc_vae")] * MODELS)
     other = fleet.losses(*[VAEEnsemble(members=N)] * MODELS)
     equal(one, other)
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_what_belongs_to_a_model_is_there_once_for_each_member(models):
+    values = torch.arange(2 * models).unflatten(0, (models, 2))
+    rows = for_members(values, 3)
+    assert rows.tolist() == [row for row in values.tolist() for _ in range(3)]
+    rows[0] = -1  # of the first member, and of no other
+    assert (rows[1:] >= 0).all()

@@ -9,8 +9,12 @@ __all__ = ["for_members", "member_seeds"]
 
 
 def for_members(values: Tensor, members: int) -> Tensor:
-    """What belongs to models, `[M, …]`, once for each member, `[M · n, …]`."""
-    return values[:, None].expand(-1, members, *values.shape[1:]).flatten(0, 1)
+    """What belongs to models, `[M, …]`, once for each member, `[M · n, …]`.
+
+    Always a copy: of a single model, a view would have all members at one place, past which
+    kernels that count on rows of their own would read.
+    """
+    return values.repeat_interleave(members, 0)
 
 
 def member_seeds(seeds: Tensor, members: int) -> Tensor:

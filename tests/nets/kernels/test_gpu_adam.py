@@ -203,3 +203,11 @@ def test_rates_are_those_of_the_plain_version(device, variant, step, dtype, monk
     assert found.is_contiguous()
     rtol = 1e-12 if dtype == torch.float64 else 2e-7
     torch.testing.assert_close(found.cpu(), expected, rtol=rtol, atol=0)
+
+
+def test_flags_of_several_models_at_one_place_are_refused(device):
+    """They were read as rows, and what lies behind them decided who moves."""
+    fleet = Fleet(device)
+    fleet.alive = torch.ones(1, dtype=torch.bool, device=device).expand(MODELS)
+    with pytest.raises(AssertionError, match="a row for each model"):
+        fleet.move(0)

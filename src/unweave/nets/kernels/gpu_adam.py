@@ -67,6 +67,8 @@ def update(
         alive: bool `[M]`; other models are left alone.
         finite: bool `[M]`, set to False for models with a gradient that is not finite.
     """
+    assert alive.is_contiguous(), "a row for each model"
+    assert finite.is_contiguous(), "a row for each model"
     dense = tuple(g if g.stride(1) == 1 else g.contiguous() for g in gradients)
     sizes = tuple(g.shape[1] for g in dense)
     blocks = [triton.cdiv(size, BLOCK) for size in sizes]
