@@ -1,13 +1,17 @@
 """Scores of reconstructions: those of `unweave.quality` on what each model decodes."""
 
 import json
+from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import pytest
 
 import unweave as uw
 from unweave.evaluation import codes as coding
+from unweave.evaluation.apply import apply
 from unweave.evaluation.kept import SCORES
+from unweave.metrics import METRICS, pixel_error
 from unweave.quality import inception_features
 from unweave.quality.fid import frechet_distance_of_features
 
@@ -32,6 +36,20 @@ def test_the_pixel_error_is_of_what_the_means_decode_to(fleet, sprites, monkeypa
         assert row["pixel_error.ssim"] == pytest.approx(expected, rel=1e-4)
     assert table["pixel_error"].nunique() == 4
     assert (table["pixel_error.images"] == 192).all()
+
+
+def test_pixels_are_compared_where_the_model_is(fleet, sprites):
+    """A processor takes longer for the windows of SSIM than a GPU for all else."""
+    seen = []
+
+    @wraps(pixel_error)
+    def watched(*args, **options):
+        seen.append(options["device"])
+        return pixel_error(*args, **options)
+
+    codes = coding.encode(fleet, sprites, 0)
+    apply(replace(METRICS["pixel_error"], function=watched), codes, 0, sampled=False)
+    assert seen == [fleet.device]
 
 
 def test_of_many_images_some_are_drawn_and_said(fleet, sprites, monkeypatch):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 import unweave as uw
-from unweave.errors import DataError
+from unweave.errors import DataError, UnweaveError
 from unweave.metrics import MetricError, pixel_error
 
 
@@ -41,6 +42,15 @@ def test_small_images_have_no_ssim(decoded):
     images, again = decoded
     found = pixel_error(np.zeros((600, 2)), images=images[:, :10], reconstructions=again[:, :10])
     assert list(found) == ["pixel_error", "l1", "l2", "images"]
+
+
+def test_it_is_computed_where_it_is_told(decoded, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    images, again = decoded
+    codes = np.zeros((600, 2))
+    assert pixel_error(codes, images=images, reconstructions=again, device="cpu")["ssim"] < 1
+    with pytest.raises(UnweaveError, match="there is no GPU"):
+        pixel_error(codes, images=images, reconstructions=again, device="cuda")
 
 
 def test_what_cannot_be_compared_is_refused(decoded):

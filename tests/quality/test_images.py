@@ -3,6 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import conv2d
 
 import unweave as uw
 from unweave.errors import DataError
@@ -57,6 +58,34 @@ def test_ssim_is_the_definition_window_by_window(two):
     ]
     assert min(expected) < 0.98
     np.testing.assert_allclose(ssim(x, y), expected, rtol=1e-6)
+
+
+def test_ssim_of_sharp_sprites_and_blurred_ones_is_that_of_a_window_as_one_convolution():
+    """Flat parts, where variances nearly cancel, in more images than are compared at once."""
+    places, radii = np.random.default_rng(0).integers(3, (29, 14), (36, 2)).T
+    rows, columns = np.indices((32, 48))
+    distances = np.hypot(rows - places[:, None, None], columns - 20)
+    images = np.where(distances < radii[:, None, None], 255, 0).astype(np.uint8)[..., None]
+    images = np.concatenate([images, 200 + images // 8, np.full_like(images, 255)], axis=3)
+    blurred = (images / 255 + np.roll(images, 2, 1) / 255) / 2
+    offsets = torch.arange(-5.0, 6, dtype=torch.float64)
+    window = torch.exp(-(offsets[:, None] ** 2 + offsets**2) / (2 * 1.5**2))
+    window = (window / window.sum()).expand(3, 1, 11, 11)
+    # What decoders give are floats of 32 bits, and so are bytes when they are divided.
+    x = torch.as_tensor(images).float().div(255).double().permute(0, 3, 1, 2)
+    y = torch.as_tensor(blurred).float().double().permute(0, 3, 1, 2)
+
+    def average(maps):
+        return conv2d(maps, window, groups=3)
+
+    mean_x, mean_y = average(x), average(y)
+    variances = average(x * x) - mean_x**2 + average(y * y) - mean_y**2
+    luminance = (2 * mean_x * mean_y + 1e-4) / (mean_x**2 + mean_y**2 + 1e-4)
+    structure = (2 * (average(x * y) - mean_x * mean_y) + 9e-4) / (variances + 9e-4)
+    expected = (luminance * structure).mean((1, 2, 3)).numpy()
+    assert expected.max() < 0.999
+    np.testing.assert_allclose(ssim(images, blurred), expected, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(ssim(images[7:8], blurred[7:8]), ssim(images, blurred)[7:8])
 
 
 def test_ssim_of_an_image_with_itself_is_one(two):

@@ -152,6 +152,12 @@ def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
     assert str(agreement(explained)) == f"{alike} of {len(pairs)} pairs"
 
 
+def test_pictures_are_no_claims():
+    frame = pd.DataFrame({"published": ["shown", "holds"], "obtained": ["a.png", "holds"]})
+    assert str(agreement(frame)) == "1 of 1 rows"
+    assert agreement(frame[:1]).verdict == "nothing to compare"
+
+
 def test_variance_explained_counts_without_what_chance_explains():
     frame = pd.DataFrame({"published": [0.1, 0.9], "obtained": [0.5, 0.6]})
     assert agreement(frame).verdict == "the order holds"
@@ -289,4 +295,7 @@ def test_claims_say_the_steps_of_their_own_study():
     assert steps["isa-vae/figure-5a"] == "7,200"
     assert steps["isa-vae/figure-5c"] == "1,200"
     assert steps["vae-ensemble/figure-7"] == "8,000"
+    assert steps["ms-vae/figure-4"] == "12,000, then 3,000"
+    assert steps["ms-vae/figures-37-40"] == "12,000, then 3,000 to 15,000"
+    assert steps["ms-vae/figures-18-20"] == "–"  # a flow, which is no study's
     assert "isa-vae/figure-7" not in steps  # sorted exponents are in order anyway

@@ -117,3 +117,15 @@ def test_notebooks_show_sheets_and_figures(sheet):
     shown = [Image.open(io.BytesIO(one._repr_png_())) for one in (sheet, figure)]
     assert [picture.size for picture in shown] == [sheet.size, (200, 100)]
     assert np.asarray(shown[1].convert("L")).min() < 50
+
+
+def test_a_caption_that_is_wider_than_its_sheet_goes_on_below():
+    rows = [Row([Image.new("RGB", (64, 64), "navy")] * 3, "name")]
+    caption = "C of the image above, Z of the image that the row names"
+    sheet = lay_out(rows, caption)
+    bottom = sheet.boxes[-1][-1][3]
+    inked = (np.asarray(sheet.convert("L"))[bottom:] < 200).any(0)
+    assert inked.any()
+    assert not inked[-8:].any()
+    assert sheet.height > lay_out(rows, "short").height
+    assert lay_out(rows, "short").height > lay_out(rows).height

@@ -53,6 +53,7 @@ def agreement(frame: pd.DataFrame) -> Agreement:
     Args:
         frame: What a recipe obtains: `published` and `obtained`, words or numbers. Of variance
             explained, `adjusted_r2` counts, since a study with few seeds has more by chance.
+            Pictures, which are only shown, do not count.
 
     Example:
         >>> frame = pd.DataFrame({"published": ["falls", "rises"], "obtained": ["falls", "falls"]})
@@ -63,7 +64,7 @@ def agreement(frame: pd.DataFrame) -> Agreement:
         '2 of 3 pairs'
     """
     column = "adjusted_r2" if "adjusted_r2" in frame else "obtained"
-    rows = frame.dropna(subset=["published", column])
+    rows = frame[frame["published"].ne("shown")].dropna(subset=["published", column])
     if not _numbers(rows[column]):
         return Agreement(int((rows["published"] == rows[column]).sum()), len(rows), "rows")
     said = rows["published"] if _numbers(rows["published"]) else rows["published"].map(LEVELS)

@@ -190,12 +190,26 @@ def claims(kept: list[Kept]) -> str:
 
 
 def _steps(kept: Kept, recipe: Recipe) -> str:
-    """Of the recipe's study; of the shortest and the longest in the folder, where that is none."""
+    """Of the recipe's study; of the shortest and the longest in the folder, where it differs."""
+    if not recipe.studies:
+        return "–"
     tables = [pd.read_csv(path)["steps"] for path in sorted(kept.folder.glob("study*.csv"))]
     trained = {int(steps) for table in tables for steps in table}
-    own = recipe.studies.get("hour", {}).get("steps")
-    ends = [own] if own in trained else sorted({min(trained), max(trained)})
-    return " to ".join(f"{steps:,}" for steps in ends)
+    study = recipe.studies.get("hour", {})
+    if study.get("steps") not in trained:
+        return _range(trained)
+    second = _of_second_stages(study)
+    return f"{study['steps']:,}" + (f", then {_range(second)}" if second else "")
+
+
+def _of_second_stages(study: Mapping[str, Any]) -> set[int]:
+    grids = study["methods"].values()
+    entries = [entry for grid in grids for entry in (grid if isinstance(grid, list) else [grid])]
+    return {entry["steps"] for entry in entries if "first" in entry and "steps" in entry}
+
+
+def _range(steps: set[int]) -> str:
+    return " to ".join(f"{end:,}" for end in sorted({min(steps), max(steps)}))
 
 
 def _trained_so(table: pd.DataFrame, method: str, values: Mapping[str, float]) -> "pd.Series":

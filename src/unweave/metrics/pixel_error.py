@@ -9,7 +9,7 @@ from unweave.metrics.base import Metric, MetricError, check_codes
 __all__ = ["PIXEL_ERROR", "pixel_error"]
 
 SMALLEST_FOR_SSIM = 11
-AT_ONCE = 256
+AT_ONCE = 64
 
 
 def pixel_error(
@@ -19,6 +19,7 @@ def pixel_error(
     *,
     images: Any = None,
     reconstructions: Any = None,
+    device: Any = None,
 ) -> dict[str, float]:
     """Means over the images of what `unweave.quality` says of each and its reconstruction.
 
@@ -31,6 +32,7 @@ def pixel_error(
         images: `[n, H, W, C]`, bytes 0 … 255 or floats in [0, 1]; must be given.
         reconstructions: Of the same shape, what the codes decode to; must be given. Both may be
             iterables of such arrays.
+        device: By default a GPU where there is one.
 
     Returns:
         `pixel_error`, which is L2; `l1`, `l2`, and `ssim` where images have 11 × 11 pixels at
@@ -44,14 +46,17 @@ def pixel_error(
         >>> pixel_error([[0.0], [1.0]], images=black, reconstructions=grey)
         {'pixel_error': 0.25, 'l1': 0.5, 'l2': 0.25, 'images': 2.0}
     """
+    from unweave.fleet.device import chosen_device
     from unweave.quality.images import l1, l2, ssim
     from unweave.quality.sets import pairs
 
     rows = len(check_codes(codes))
     if images is None or reconstructions is None:
         raise MetricError("the pixel error needs images and reconstructions beside the codes")
+    place = chosen_device(device)
     found: dict[str, list[np.ndarray]] = {}
-    for x, y in pairs(images, reconstructions, AT_ONCE):
+    for pair in pairs(images, reconstructions, AT_ONCE):
+        x, y = (part.to(place) for part in pair)
         measures = {"l1": l1, "l2": l2}
         if min(x.shape[1:3]) >= SMALLEST_FOR_SSIM:
             measures["ssim"] = ssim

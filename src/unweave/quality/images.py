@@ -5,14 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d
 
 from unweave.errors import DataError
 from unweave.quality.sets import Images, pairs
 
 __all__ = ["l1", "l2", "ssim"]
 
-AT_ONCE = 256
+AT_ONCE = 64
+CPU_NUMBERS, GPU_NUMBERS = 100_000, 2_000_000
+"""Of images that SSIM compares at once: so few stay in a CPU's cache, so many leave a GPU's memory
+to the models."""
 WINDOW, DEVIATION = 11, 1.5
 C1, C2 = 0.01**2, 0.03**2
 
@@ -93,20 +95,31 @@ def _ssim(x: Tensor, y: Tensor) -> Tensor:
             f"SSIM needs images of at least {WINDOW} × {WINDOW} pixels, but got "
             f"{x.shape[1]} × {x.shape[2]}"
         )
-    x, y = x.permute(0, 3, 1, 2), y.permute(0, 3, 1, 2)
-    mean_x, mean_y = _windowed(x), _windowed(y)
-    variance_x, variance_y = _windowed(x * x) - mean_x**2, _windowed(y * y) - mean_y**2
-    covariance = _windowed(x * y) - mean_x * mean_y
-    luminance = (2 * mean_x * mean_y + C1) / (mean_x**2 + mean_y**2 + C1)
-    structure = (2 * covariance + C2) / (variance_x + variance_y + C2)
+    few = max(1, (GPU_NUMBERS if x.is_cuda else CPU_NUMBERS) // x[0].numel())
+    parts = zip(x.split(few), y.split(few), strict=True)
+    return torch.cat([_similarity(one, other) for one, other in parts])
+
+
+def _similarity(x: Tensor, y: Tensor) -> Tensor:
+    # Of the variances only their sum is needed: four maps, not five.
+    maps = torch.stack([x, y, x * x + y * y, x * y])
+    mean_x, mean_y, squares, product = _windowed(_windowed(maps, 2), 3)
+    means, squared = mean_x * mean_y, mean_x**2 + mean_y**2
+    luminance = (2 * means + C1) / (squared + C1)
+    structure = (2 * (product - means) + C2) / (squares - squared + C2)
     return (luminance * structure).mean((1, 2, 3))
 
 
-def _windowed(maps: Tensor) -> Tensor:
-    """The Gaussian average around every position, `[n, C, H - 10, W - 10]`."""
-    offsets = torch.arange(WINDOW, dtype=maps.dtype, device=maps.device) - WINDOW // 2
+def _windowed(maps: Tensor, axis: int) -> Tensor:
+    """The Gaussian average around every position along one axis, which loses ten of them.
+
+    Shifted copies are added up: torch's convolutions of float64 on a CPU take many times as long.
+    """
+    offsets = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2
     gaussian = torch.exp(-(offsets**2) / (2 * DEVIATION**2))
-    gaussian = gaussian / gaussian.sum()
-    flat = maps.flatten(0, 1)[:, None]
-    down = conv2d(flat, gaussian.view(1, 1, -1, 1))
-    return conv2d(down, gaussian.view(1, 1, 1, -1))[:, 0].unflatten(0, maps.shape[:2])
+    first, *others = (gaussian / gaussian.sum()).tolist()
+    left = maps.shape[axis] - WINDOW + 1
+    sums = maps.narrow(axis, 0, left) * first
+    for shift, weight in enumerate(others, 1):
+        sums.add_(maps.narrow(axis, shift, left), alpha=weight)
+    return sums

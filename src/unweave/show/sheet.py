@@ -120,7 +120,7 @@ def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
 
     Args:
         rows: From top to bottom.
-        caption: Below all.
+        caption: Below all, in as many lines as it needs.
     """
     shown = [
         [faded(picture) if row.faint else picture for picture in map(enlarged, row.pictures)]
@@ -131,7 +131,8 @@ def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
     grid = max(map(len, shown)) * (width + gap) - gap
     size, left, right = _letter_size(rows, grid + 2 * margin, height)
     font, line = letters(size), round(LEADING * size)
-    below = line + margin // 2 if caption else 0
+    said = _lines(caption, grid + right, font)
+    below = len(said) * line + margin // 2 if said else 0
     total = 2 * margin + left + grid + right
     tall = 2 * margin + len(rows) * (height + gap) - gap + below
     sheet = Image.new("RGB", (total, tall), PAPER)
@@ -147,8 +148,22 @@ def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
         for x, picture in zip(places, pictures, strict=True):
             sheet.paste(picture, (x, top))
         boxes.append([(x, top, x + width, top + height) for x in places])
-    draw.text((margin + left, tall - margin), caption, fill=FAINT, font=font, anchor="ls")
+    for up, words in enumerate(reversed(said)):
+        place = margin + left, tall - margin - up * line
+        draw.text(place, words, fill=FAINT, font=font, anchor="ls")
     return Sheet(sheet, boxes)
+
+
+def _lines(text: str, width: float, font: ImageFont.FreeTypeFont) -> list[str]:
+    """A text in lines of at most this width, where its words are not wider."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and font.getlength(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _letter_size(rows: Sequence[Row], width: int, height: int) -> tuple[int, int, int]:

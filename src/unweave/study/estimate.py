@@ -33,11 +33,12 @@ STATE = 3
 GPU_MODEL_BYTES = 80e6
 USUAL_PARAMETERS = 1e6
 """Up to so many have no say: all the above has been measured with networks of that size."""
-GPU_SECONDS_PER_PARAMETER, GPU_BYTES_PER_PARAMETER = 26e-12, 42
-"""Of the others, by second stages of 80 million (`benchmarks/results/stages_h200.json`)."""
-DENSE = 0.08
-"""What dense layers take of the time of convolutions for the same images
-(`benchmarks/results/isa_2048_h200.json`)."""
+GPU_SECONDS_PER_PARAMETER, GPU_BYTES_PER_PARAMETER = 17e-12, 38
+"""Of the others, by eight second stages of 80 million at once
+(`benchmarks/results/stages_h200.json`)."""
+DENSE, DENSE_BYTES = 0.165, 0.08
+"""What dense layers take of the time and of the memory of convolutions for the same images, beside
+what their parameters take (`benchmarks/results/isa_2048_h200.json`)."""
 
 
 def device_name(device: torch.device) -> str:
@@ -79,7 +80,7 @@ def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
 
 def model_bytes(config: Config, shape: Shape) -> float:
     """What a model takes of a GPU while it trains, about."""
-    images = GPU_MODEL_BYTES * _work(config, shape) * (DENSE if _dense(config) else 1)
+    images = GPU_MODEL_BYTES * _work(config, shape) * (DENSE_BYTES if _dense(config) else 1)
     return images + GPU_BYTES_PER_PARAMETER * _unusual_parameters(config, shape)
 
 

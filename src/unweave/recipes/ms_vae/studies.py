@@ -40,12 +40,12 @@ SECOND: dict[str, dict[str, Any]] = {
 BIG = {"smoke": "small_big_conv", "hour": "big_conv", "paper": "big_conv"}
 STEPS = {"smoke": (300, 300), "hour": (12_000, 3_000), "paper": (300_000, 55_000)}
 """Of both stages; a hundred passes over Cars3D are 55,000 batches of 32."""
-# An hour has minutes for this paper. Of 80 million parameters a step takes about 1 ms per model,
-# 1.5 ms of the networks of Jacobian supervision and of GANs, and 0.3 ms of up to three small first
-# stages at once. 8 fleets of these are 8 × 12,000 × 0.3 ms = 29 s; 3 + 3 + 4 + 1 second stages
-# 11 × 3,000 × 1 ms = 33 s; 2 students 9 s; 2 large models 2 × 12,000 × 1.2 ms = 29 s; both stages
-# together (M1) 15,000 × 1.5 ms = 22 s; 3 GANs 3 × 3,000 × 1.5 ms = 14 s: over two minutes. Twice
-# as much goes into beginning 25 fleets, and into looking at 10,000 images by 18 models for FID.
+# What the `hour` took, with four other jobs on the same H200 and with all scores: the first study
+# 1,534 s, FID of its 13 models among them, the ablations 995 s, the faces 216 s. Steps were the
+# smaller part: three small first stages at once made 1,400 to 1,800 model-steps a second, a large
+# VAE 166 and a large β-TCVAE 77, both stages together (M1) 129; second stages stood still for
+# minutes while SSIM of other models was computed on a core, which a GPU does now. By the benchmark
+# (`stages_h200.json`) a step of a second stage takes 1.5 to 2.3 ms per model in fleets of 4 and 1.
 SIZE: dict[str, dict[str, Any]] = {
     "smoke": {"data": [FEW], "seeds": 1, "settings": QUICK},
     "hour": {"data": [MANY], "seeds": 1, "settings": FULL},
