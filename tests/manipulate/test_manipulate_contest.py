@@ -111,16 +111,24 @@ def test_gradients_of_m_agree_with_finite_differences():
         assert float(gradient[0, k, 0]) == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-5)
 
 
-def test_bernoulli_is_the_likelihood_of_the_library_and_has_a_gradient_for_images():
-    from unweave.nets.likelihoods import bernoulli
-
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+def test_what_is_the_same_for_all_images_costs_a_decoder_nothing(likelihood):
     rng = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 3, 4, 4, 1, generator=rng, dtype=torch.float64)
-    images = torch.rand(2, 3, 4, 4, 1, generator=rng, dtype=torch.float64).requires_grad_()
-    loss = LOSSES["bernoulli"](logits, images)
-    assert torch.allclose(loss, bernoulli(logits, images.detach()))
-    (gradient,) = torch.autograd.grad(loss.sum(), images)
-    assert torch.allclose(gradient, -logits)
+    means, images, pattern = (
+        torch.rand(2, 3, 4, 4, 1, generator=rng, dtype=torch.float64) for _ in range(3)
+    )
+    images, pattern = images.requires_grad_(), pattern[:1, :1]
+
+    def loss(means, images):
+        decoded = means.logit() if likelihood == "bernoulli" else means
+        return LOSSES[likelihood](decoded, images)
+
+    found = loss(means / 2, images)
+    expected = (means / 2 - images).square().sum((2, 3, 4))
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(loss(means / 2 + pattern / 2, images + pattern / 2), found)
+    (gradient,) = torch.autograd.grad(found.sum(), images)
+    torch.testing.assert_close(gradient, 2 * (images.detach() - means / 2))
 
 
 def test_the_mean_over_pairs_counts_each_side_once():

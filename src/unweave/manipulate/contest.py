@@ -1,10 +1,13 @@
 r"""The game that m is trained by: it helps some decoders and hinders others.
 
-    L_k = E_x E_{z ~ q_k(z|x)} ℓ(Dec_k(z), x̃),    x̃ what m makes of x,    q_k frozen
+    L_k = E_x E_{z ~ q_k(z|x)} ‖Dec_k(z) - x̃‖²,    x̃ what m makes of x,    q_k frozen
     every decoder minimises its own L_k;    m minimises L_ent - L_dis, means over pairs
 
 Codes are those of the original images, several draws of each, and m is moved once for every three
-batches of the decoders, so that these stay near the best for what m is just now.
+batches of the decoders, so that these stay near the best for what m is just now. Errors are
+squared whatever the models were trained with: then what is the same for all images costs a decoder
+nothing, and m must follow factors. A Bernoulli likelihood counts an error the less, the greyer a
+pixel is, and m learns to make images grey.
 
 With linear decoders, whitened factors w and codes R w + σ ε, what is left of a·w in L is aᵀ K a,
 K = Rᵀ diag(σ² / (1 + σ²)) R: m finds the eigenvector of K_ent - K_dis with the lowest eigenvalue.
@@ -18,7 +21,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from unweave.fleet.player import Player
 from unweave.methods.posterior import Posterior
@@ -36,12 +38,13 @@ def squared(decoded: Tensor, images: Tensor) -> Tensor:
     return (decoded - images).square().flatten(-3).sum(-1)
 
 
-def bernoulli(decoded: Tensor, images: Tensor) -> Tensor:
-    """-Σ [x log p + (1 - x) log(1 - p)], p = sigmoid(decoded), with a gradient for x too."""
-    return (softplus(decoded) - images * decoded).flatten(-3).sum(-1)
+def squared_of_logits(decoded: Tensor, images: Tensor) -> Tensor:
+    """The same with p = sigmoid(decoded)."""
+    return squared(decoded.sigmoid(), images)
 
 
-LOSSES = {"bernoulli": bernoulli, "gaussian": squared}
+LOSSES = {"bernoulli": squared_of_logits, "gaussian": squared}
+"""By what decoders were trained with, which says what they give."""
 
 
 @dataclass(frozen=True, eq=False)
