@@ -131,3 +131,29 @@ def test_a_recipe_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     assert "16 runs are trained already" in said
     assert "0.549" in said
     assert (tmp_path / "transfer.csv").exists()
+
+
+def test_all_recipes_of_a_paper_and_one_that_fails_costs_itself_only(
+    capsys, monkeypatch, tmp_path
+):
+    def broken(table):
+        raise RecipeError("a broken table")
+
+    names = ["isa-vae/figure-3", "isa-vae/appendix-b"]
+    recipes = {name: RECIPES[name] for name in [*names, "isa-vae/tables-1-2"]}
+    first = replace(RECIPES[names[0]], obtain=broken)
+    monkeypatch.setattr(command, "RECIPES", {**recipes, names[0]: first})
+    monkeypatch.setattr(command, "find", command.RECIPES.get)
+    with pytest.raises(RecipeError, match=r"1 of 2 recipes of isa-vae failed, .*: figure-3"):
+        command.reproduce_paper("isa-vae", "smoke", tmp_path, "here", False, False)
+    said = capsys.readouterr().out
+    assert "isa-vae/figure-3 failed: a broken table" in said
+    assert "isa-vae/appendix-b (2 of 2)" in said
+    assert (tmp_path / "appendix-b.csv").exists()
+    assert not (tmp_path / "figure-3.csv").exists()
+
+
+def test_all_is_of_a_paper():
+    done = run("isa", "--all")
+    assert done.returncode == 2
+    assert "no paper is called 'isa'; did you mean 'isa-vae'" in done.stderr

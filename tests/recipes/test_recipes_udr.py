@@ -60,7 +60,9 @@ def test_a_table_that_was_not_extended_is_refused(table):
 
 
 def test_the_models_of_a_study_are_compared_and_drawn(tmp_path):
-    few = {"load": "dsprites", "slice": {"shape": [0, 2], "scale": 5, "orientation": [0, 10]}}
+    places = {"posX": [0, 10, 20, 31], "posY": [0, 10, 20, 31]}
+    seen = {"shape": [0, 2], "scale": 5, "orientation": [0, 10], **places}
+    few = {"load": "dsprites", "slice": seen}
     study = Study(
         name="tiny",
         data=[few],

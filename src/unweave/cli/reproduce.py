@@ -5,10 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find
 from unweave.recipes.running import compare, default_folder, kept_table, make, study_of, train
 
-__all__ = ["list_recipes", "print_table", "reproduce_recipe"]
+__all__ = ["list_recipes", "print_table", "reproduce_paper", "reproduce_recipe"]
 
 PRINTED = ("published", "spread")
 
@@ -52,6 +53,28 @@ def reproduce_recipe(
     if recipe.studies or recipe.make is not None:
         _print_scale(recipe, scale)
     print("Saved: " + ", ".join(str(file) for file in found.files))
+
+
+def reproduce_paper(
+    paper: str, scale: str, out: Path | None, on: str, plan_only: bool, yes: bool
+) -> None:
+    """Run all recipes of a paper, one after the other; one that fails costs itself only."""
+    recipes = [one for one in RECIPES.values() if one.paper == paper and one.status == "ready"]
+    failed = []
+    for place, recipe in enumerate(recipes, 1):
+        print(f"\n{recipe.name} ({place} of {len(recipes)})")
+        try:
+            reproduce_recipe(recipe.name, scale, out, on, plan_only, yes)
+        except InterruptedTrainingError:
+            raise
+        except UnweaveError as error:
+            print(f"{recipe.name} failed: {error}", flush=True)
+            failed.append(recipe.slug)
+    if failed:
+        raise RecipeError(
+            f"{len(failed)} of {len(recipes)} recipes of {paper} failed, see above: "
+            f"{', '.join(failed)}"
+        )
 
 
 def _print_scale(recipe: Recipe, scale: str) -> None:

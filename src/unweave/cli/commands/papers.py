@@ -7,7 +7,7 @@ from tyro.conf import Positional, arg
 
 from unweave.cli.apps import app, theory_app
 from unweave.cli.options import MetricsOption
-from unweave.errors import DataError
+from unweave.errors import DataError, UnknownNameError
 
 
 @app.command(name="reproduce")
@@ -23,6 +23,7 @@ def reproduce(
     ] = None,
     on: str = "here",
     plan: bool = False,
+    every: Annotated[bool, arg(name="all", help="All recipes of the paper NAME.")] = False,
     yes: bool = False,
 ) -> None:
     """Reproduce a published table or figure: published and obtained, side by side.
@@ -35,10 +36,14 @@ def reproduce(
         plan: Only say what it would take.
         yes: Train what is meant for a GPU where there is none.
     """
-    from unweave.cli.reproduce import list_recipes, reproduce_recipe
+    from unweave.cli.reproduce import list_recipes, reproduce_paper, reproduce_recipe
     from unweave.recipes import PAPERS
 
-    if name is None or name in PAPERS:
+    if every:
+        if name not in PAPERS:
+            raise UnknownNameError("paper", str(name), PAPERS)
+        reproduce_paper(name, scale, out, on, plan, yes)
+    elif name is None or name in PAPERS:
         list_recipes(name)
     else:
         reproduce_recipe(name, scale, out, on, plan, yes)

@@ -53,11 +53,12 @@ SCALES: dict[str, dict[str, Any]] = {
     # Minutes of an H200. Rooms, since Shapes3D is where the paper's effect is clear. 10 restarts ×
     # 25,000 steps × 80 µs = 20 s. A step of m moves 6 decoders thrice with 5 draws, about 10 ms in
     # tf32: 6,000 of them are a minute; at three times the published rate they go as far as 18,000.
-    # 3 kinds of images × 3 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are
-    # 162 s, and half as much again in fleets of 3. 54 models are scored meanwhile by the cores.
+    # 3 kinds of images × 5 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are 270 s. 90
+    # models are scored meanwhile by the cores. Over 3 seeds the MIG of a method on one kind of
+    # images has a standard deviation of up to 0.24.
     "hour": {
         "bases": {"rooms3d": HALF_CIRCLES},
-        "seeds": 3,
+        "seeds": 5,
         "steps": 25_000,
         "restarts": 10,
         "pairs": 3,
