@@ -192,6 +192,11 @@ def test_train_makes_models_and_pictures_and_goes_on_where_it_was(tmp_path):
     stamps = {path: path.stat().st_mtime_ns for path in folders}
     assert run(*words).returncode == 0
     assert stamps == {path: path.stat().st_mtime_ns for path in folders}
+    # A run knows where its images are.
+    words = ["show", folders[0], "--kind", "reconstructions", "-o", tmp_path / "seen.png"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "seen.png").stat().st_size > 500
 
 
 @pytest.mark.parametrize(

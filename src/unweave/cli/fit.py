@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.loading import said
-from unweave.cli.noted import write_source
-from unweave.data import DATASETS, load
+from unweave.cli.noted import is_named, write_source
+from unweave.data import load
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.encoding import encode
@@ -71,7 +71,7 @@ def fit_images(
     found = fit(data, fleet_of, out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
     command = _command(source, out, options, found.best.config.steps)
-    if not _named(source):
+    if not is_named(source):
         write_source(out, source, said(loading))
     deliver(found, data, out, command, settings.get("device"))
     minutes = (time.monotonic() - start) / 60
@@ -105,7 +105,7 @@ def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | No
 def _check_folder(out: Path, source: str) -> None:
     """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
     images = Path(source).expanduser().resolve()
-    if not _named(source) and images.is_dir() and out.resolve().is_relative_to(images):
+    if not is_named(source) and images.is_dir() and out.resolve().is_relative_to(images):
         raise FitError(
             f"{out} is among the images of {source}, which pictures of models must not join; "
             "choose another folder with --out"
@@ -116,11 +116,6 @@ def _check_folder(out: Path, source: str) -> None:
             f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
             "with --out"
         )
-
-
-def _named(source: str) -> bool:
-    """Whether a source is the name of a data set, and no path."""
-    return spelled(source) in DATASETS
 
 
 def _keep_best(model: Model, best: Path) -> None:

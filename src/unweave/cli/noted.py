@@ -1,4 +1,4 @@
-"""Where a fit's images are, noted in its folder, so that later commands need not be told."""
+"""Where the images of a fit or a run are, noted in its folder: later commands need not be told."""
 
 import json
 import os
@@ -6,19 +6,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unweave.data import DATASETS
 from unweave.data.cache import whole_file
 from unweave.errors import DataError
+from unweave.words import spelled
 
-__all__ = ["SOURCE", "noted_source", "write_source"]
+__all__ = ["SOURCE", "is_named", "noted_source", "write_source"]
 
 SOURCE = "source.json"
+
+
+def is_named(source: str) -> bool:
+    """Whether a source is the name of a data set, and no path."""
+    return spelled(source) in DATASETS
 
 
 def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
     """Note where the images are, seen from the folder, and how they were loaded.
 
     Args:
-        folder: Of the fit.
+        folder: Of the fit, or of a run.
         source: A path of the user's.
         loading: Options of `uw.data.load`; those that name files are `Path`s.
     """
@@ -27,15 +34,17 @@ def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
         for name, value in loading.items()
     }
     note = {"source": _seen_from(folder, Path(source)), "options": options}
-    with whole_file(folder / SOURCE) as temporary:
-        temporary.write_text(json.dumps(note, indent=1) + "\n")
+    text, file = json.dumps(note, indent=1) + "\n", folder / SOURCE
+    if not file.is_file() or file.read_text() != text:
+        with whole_file(file) as temporary:
+            temporary.write_text(text)
 
 
 def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """What a fit's images are loaded from and how; None if that is not noted, or no longer there.
+    """What images are loaded from and how; None if that is not noted, or no longer there.
 
     Args:
-        folder: The fit's, its `best`, its `runs` or one of these.
+        folder: The fit's, its `best`, its `runs`, or any run's.
     """
     place = folder.resolve()
     fits = [parent for parent in (place, *place.parents[:2]) if (parent / SOURCE).is_file()]

@@ -16,6 +16,7 @@ from tyro.conf import arg
 
 from unweave.cli.apps import unsaid
 from unweave.cli.loading import said
+from unweave.cli.noted import is_named, write_source
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
@@ -107,7 +108,8 @@ def run(args: Sequence[str]) -> None:
     settings = {
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
-    data = load(source, **said({name: getattr(chosen, name) for name in DATA_OPTIONS}))
+    loading = said({name: getattr(chosen, name) for name in DATA_OPTIONS})
+    data = load(source, **loading)
     print(data)
     first = _models_in(chosen.first, kind)
     fleet = train(
@@ -128,6 +130,8 @@ def run(args: Sequence[str]) -> None:
         precision=chosen.precision,
     )
     for model in fleet:
+        if not is_named(source):
+            write_source(chosen.out / model.config.hash, source, loading)
         line = f"{chosen.out / model.config.hash}  {model!r}"
         if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
