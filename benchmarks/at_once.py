@@ -3,8 +3,8 @@
     python benchmarks/at_once.py --folder FOLDER --out OUT [--scale hour] [--minutes 9] JOB …
 
 A job is a paper, for all of its recipes, or names of recipes of one paper with commas between; its
-recipes run one after the other, those of different jobs at once. Fleets of a few models leave much
-of a GPU free: several processes fill it, through NVIDIA's Multi-Process Service where that is.
+recipes run one after the other, those of different jobs at once. They share the GPU, of which a
+fleet of few models leaves much free, through NVIDIA's Multi-Process Service where that is.
 
 Jobs go on when this has returned. The same command called again waits for them, and begins again
 those that died, without that service, since a fault of one process ends all that share it. It ends
@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -27,7 +26,7 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.recipes import PAPERS, RECIPES, find
+from unweave.recipes import PAPERS, find, ready
 
 JOBS, SERVICE, TABLE = "jobs.json", "mps", "study.parquet"
 LEFT, LOST = 3, 4
@@ -39,7 +38,7 @@ SHOWN = 160
 def recipes_of(job: str) -> list[str]:
     """The names of a job's recipes."""
     if job in PAPERS:
-        return [one.name for one in RECIPES.values() if (one.paper, one.status) == (job, "ready")]
+        return [recipe.name for recipe in ready(job)]
     return [find(name).name for name in job.split(",")]
 
 
@@ -191,5 +190,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     main()

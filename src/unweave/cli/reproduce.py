@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find
+from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
 from unweave.recipes.running import compare, default_folder, kept_table, make, study_of, train
 
 __all__ = ["list_recipes", "print_table", "reproduce_paper", "reproduce_recipe"]
@@ -58,9 +58,8 @@ def reproduce_recipe(
 def reproduce_paper(
     paper: str, scale: str, out: Path | None, on: str, plan_only: bool, yes: bool
 ) -> None:
-    """Run all recipes of a paper, one after the other; one that fails costs itself only."""
-    recipes = [one for one in RECIPES.values() if one.paper == paper and one.status == "ready"]
-    failed = []
+    """Run all recipes of a paper, one after the other; one that is refused costs itself only."""
+    recipes, failed = ready(paper), []
     for place, recipe in enumerate(recipes, 1):
         print(f"\n{recipe.name} ({place} of {len(recipes)})")
         try:

@@ -17,7 +17,7 @@ from unweave.recipes import (
 )
 from unweave.recipes.recipe import SCALES, Recipe, RecipeError
 
-__all__ = ["PAPERS", "RECIPES", "SCALES", "Recipe", "RecipeError", "find"]
+__all__ = ["PAPERS", "RECIPES", "SCALES", "Recipe", "RecipeError", "find", "ready"]
 
 PAPERS: dict[str, str] = {
     "common-assumptions": (
@@ -71,3 +71,13 @@ def find(name: str) -> Recipe:
         raise RecipeError(f"no recipe is called {name!r}; {hint}`unweave reproduce` lists them")
     slugs = [recipe.slug for recipe in RECIPES.values() if recipe.paper == paper]
     raise UnknownNameError(f"recipe of {paper}", slug, slugs)
+
+
+def ready(paper: str) -> list[Recipe]:
+    """The recipes of a paper that can be run, in their order.
+
+    Example:
+        >>> [recipe.name for recipe in ready("udr")]
+        ['udr/ranking']
+    """
+    return [one for one in RECIPES.values() if one.paper == paper and one.status == "ready"]
