@@ -39,7 +39,7 @@ def test_from_runs_to_a_file_and_a_picture(runs, tmp_path, capsys):
     said = capsys.readouterr().out
     m = Manipulation.load(out)
     before, after = m.curve["difference"].iloc[[0, -1]]
-    assert f"{before:.4g} at first, {after:.4g} at last" in said
+    assert f"L_ent - L_dis from {before:.4g} to {after:.4g}" in said
     assert m.epsilon == 0.2
     assert (m.settings["steps"], m.settings["held_out"]) == (2, 3)
     assert f"Manipulation.load({str(out)!r})" in said
@@ -58,3 +58,18 @@ def test_a_file_of_another_kind_is_refused_before_any_work(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["manipulate", "dsprites", "--disentangled", "a", "--entangled", "b", "-o", "m.npz"])
     assert "ends in .safetensors" in capsys.readouterr().err
+
+
+def test_without_runs_it_learns_from_the_images(runs, tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    words = ["manipulate", str(tmp_path / "squares.npy"), "--factors"]
+    words += [str(tmp_path / "factors.csv"), "-o", str(out), "--batch", "4", "--device", "cpu"]
+    main([*words, "--steps", "2", "--epsilon", "0.2"])
+    m = Manipulation.load(out)
+    before, after = m.curve["excess"].iloc[[0, -1]]
+    assert f"cost from {before:.4g} to {after:.4g}" in capsys.readouterr().out
+    assert m.settings["steps"] == 2
+    for more in (["--draws", "3"], ["--entangled", str(runs[0])]):
+        with pytest.raises(SystemExit):
+            main([*words, *more])
+        assert "needs both" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import torch
 
 import unweave as uw
 from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
-from unweave.manipulate import exemplars, manipulate
+from unweave.manipulate import exemplars, loop, manipulate
 from unweave.manipulate import training as room
 from unweave.manipulate.exemplars import joined
 
@@ -89,7 +89,7 @@ def stop_at(monkeypatch, looks):
         asked = iter(range(100))
         yield lambda: next(asked) // 2 >= looks
 
-    monkeypatch.setattr(room, "interruptible", soon)
+    monkeypatch.setattr(loop, "interruptible", soon)
 
 
 def test_seeds_and_sides_matter(panes, pair):

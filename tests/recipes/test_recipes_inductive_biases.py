@@ -128,7 +128,8 @@ def everything(tmp_path_factory):
     """All of it with three steps of everything."""
     folder = tmp_path_factory.mktemp("biases")
     recipe = find("inductive-biases/table-2")
-    quick = {**SCALES["smoke"], "steps": 3, "change_steps": 2}
+    change = {**SCALES["smoke"]["change"], "steps": 2}
+    quick = {**SCALES["smoke"], "steps": 3, "change": change}
     tiny = type(recipe)(**{**vars(recipe), "settings": {"smoke": quick}})
     return make(tiny, "smoke", folder), folder, quick
 

@@ -8,7 +8,7 @@ from unweave.data import load
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError
 from unweave.evaluation.files import check_out
-from unweave.manipulate import change_sizes, manipulate, show_changes
+from unweave.manipulate import change_sizes, manipulate, show_changes, turn_directions
 from unweave.show.saving import PICTURES
 
 __all__ = ["manipulate_images"]
@@ -31,25 +31,32 @@ def manipulate_images(
 
     Args:
         source: The images.
-        disentangled: Runs.
+        disentangled: Runs; without them and the next, m is learned from the images alone.
         entangled: Runs.
         out: The file of m.
         picture: A file for a sheet of changed images.
         overwrite: Whether files may be there already.
         loading: Options of loading the images.
-        settings: Of `unweave.manipulate.manipulate`.
+        settings: Of `unweave.manipulate.manipulate`, or `turn_directions`.
     """
     if out.suffix != ENDING:
         raise DataError(f"the file to write ends in {ENDING}, but got {out.name!r}")
     # A file that this same command wrote before is no mistake: it is found and taken.
     check_out(out, (ENDING, ENDING), overwrite=True)
     check_out(picture, PICTURES, overwrite)
+    if bool(disentangled) != bool(entangled) or ("draws" in settings and not disentangled):
+        raise DataError(
+            "the published attack needs both --disentangled and --entangled; give neither of "
+            "them, nor --draws, to learn from the images alone"
+        )
     data = load(source, **loading)
-    m = manipulate(data, disentangled, entangled, out=out, overwrite=overwrite, **settings)
+    if disentangled:
+        m = manipulate(data, disentangled, entangled, out=out, overwrite=overwrite, **settings)
+    else:
+        m = turn_directions(data, out=out, overwrite=overwrite, **settings)
     modified = m.modified(data)
     sizes = change_sizes(data, modified)
-    before, after = m.curve["difference"].iloc[[0, -1]]
-    print(f"L_ent - L_dis on held-out images: {before:.4g} at first, {after:.4g} at last")
+    print(f"{m.course[0].upper()}{m.course[1:]}")
     print(
         f"Pixels move by at most {sizes['linf']:.3g}, in the mean by {sizes['rms']:.3g} (rms); "
         f"{sizes['changed']:.0%} of them change"

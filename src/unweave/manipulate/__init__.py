@@ -1,6 +1,7 @@
 """Small changes of images that keep every factor and yet make variational methods entangle."""
 
 from unweave.manipulate.classifier import factor_accuracies
+from unweave.manipulate.directions import turn_directions
 from unweave.manipulate.exemplars import exemplars
 from unweave.manipulate.figures import (
     line_search,
@@ -33,5 +34,6 @@ __all__ = [
     "show_gaps",
     "show_histogram",
     "show_line_search",
+    "turn_directions",
     "with_noise",
 ]

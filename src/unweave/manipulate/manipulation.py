@@ -38,7 +38,9 @@ from unweave.words import size_text
 __all__ = ["COLUMNS", "Manipulation", "find"]
 
 COLUMNS = ("step", "disentangling", "entangling", "difference")
-"""Of the curve: the losses on held-out images, summed over pixels, and L_ent - L_dis."""
+"""Of the curve of an m that models were pitted for: the losses on held-out images, summed over
+pixels, and L_ent - L_dis."""
+GOALS = {"difference": "L_ent - L_dis", "excess": "nats that codes of single factors cost"}
 BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
 """How the origin of a data set names a file."""
 AT_ONCE = 64
@@ -54,7 +56,7 @@ class Manipulation:
         shape: Height, width and channels of the images.
         sizes: How many classes each factor has.
         settings: What it was trained with: `data`, the origin of the data set, and more.
-        curve: The losses on held-out images over training, with the columns `COLUMNS`.
+        curve: What was followed over training, `step` first and what m is to lower last.
     """
 
     parameters: Mapping[str, Tensor]
@@ -136,8 +138,9 @@ class Manipulation:
     @cached_property
     def _content(self) -> bytes:
         tensors = {name: value.cpu().contiguous() for name, value in self.parameters.items()}
-        tensors["curve"] = torch.as_tensor(self.curve[list(COLUMNS)].to_numpy(np.float64).copy())
+        tensors["curve"] = torch.as_tensor(self.curve.to_numpy(np.float64).copy())
         facts = {
+            "columns": list(self.curve),
             "epsilon": self.epsilon,
             "shape": self.shape,
             "sizes": self.sizes,
@@ -162,7 +165,8 @@ class Manipulation:
             with safetensors.safe_open(path, "pt") as file:
                 facts = json.loads(file.metadata()["unweave"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            curve = pd.DataFrame(tensors.pop("curve").numpy(), columns=list(COLUMNS))
+            columns = facts.get("columns", COLUMNS)
+            curve = pd.DataFrame(tensors.pop("curve").numpy(), columns=list(columns))
             shape, sizes = tuple(facts["shape"]), tuple(facts["sizes"])
             epsilon, settings = float(facts["epsilon"]), facts["settings"]
         except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
@@ -172,9 +176,15 @@ class Manipulation:
         return cls(tensors, epsilon, shape, sizes, settings, curve)
 
     def __repr__(self) -> str:
-        fall = self.curve["difference"].iloc[[0, -1]].tolist() if len(self.curve) else []
-        note = f", L_ent - L_dis from {fall[0]:.4g} to {fall[1]:.4g}" if fall else ""
+        note = f", {self.course}" if len(self.curve) else ""
         return f"manipulation of {size_text(self.shape)} images, ε = {self.epsilon:g}{note}"
+
+    @property
+    def course(self) -> str:
+        """How far it came, in words."""
+        name = str(self.curve.columns[-1])
+        before, after = self.curve[name].iloc[[0, -1]]
+        return f"{GOALS.get(name, name)} from {before:.4g} to {after:.4g}"
 
 
 def find(path: str | Path) -> Manipulation:

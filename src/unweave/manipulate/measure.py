@@ -16,6 +16,7 @@ from unweave.select.latents import drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
+    from unweave.data.grid import Grid
     from unweave.evaluation.runs import Models
     from unweave.show.sheet import Sheet
 
@@ -97,7 +98,7 @@ def active_by_noise(logvars: Any, noise: float = ACTIVE_NOISE) -> np.ndarray:
 def over_pruned(
     models: "Models", data: "Dataset", noise: float = ACTIVE_NOISE, seed: int = 0
 ) -> pd.DataFrame:
-    """Which models have fewer active latents than the data has factors.
+    """Which models have fewer active latents than the data has factors that vary.
 
     Args:
         models: As for `uw.evaluate`.
@@ -111,12 +112,13 @@ def over_pruned(
     """
     from unweave.evaluation.runs import runs_of
 
-    rows, factors = _rows_and_names(data, seed)
+    rows = drawn_rows(data, ROWS, seed)
+    factors = sum(size > 1 for size in _grid(data).sizes)
     found = []
     for run in runs_of(models):
         _, logvars = run.model.encode(_images(data, rows))
         active = int(active_by_noise(logvars, noise).sum())
-        found.append((run.model.config.hash, active, len(factors), active < len(factors)))
+        found.append((run.model.config.hash, active, factors, active < factors))
     return pd.DataFrame(found, columns=["run", "active", "factors", "over_pruned"])
 
 
@@ -135,7 +137,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.evaluation.runs import runs_of
     from unweave.metrics.mig import mig_of_factors
 
-    rows, names = _rows_and_names(data, seed)
+    rows, names = drawn_rows(data, ROWS, seed), _grid(data).names
     classes = on_host(data.factors(rows))
     found = []
     for run in runs_of(models):
@@ -145,10 +147,10 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     return pd.DataFrame(found, columns=["run", "factor", "gap"])
 
 
-def _rows_and_names(data: "Dataset", seed: int) -> tuple[np.ndarray, tuple[str, ...]]:
+def _grid(data: "Dataset") -> "Grid":
     if data.grid is None:
         raise DataError(f"{data.name} has no grid of factors, which this needs")
-    return drawn_rows(data, ROWS, seed), data.grid.names
+    return data.grid
 
 
 def _compared(

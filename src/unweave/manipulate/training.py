@@ -1,8 +1,6 @@
-"""Training of m from beginning to end: progress, checkpoints, interruption, the result."""
+"""m as it is learned from pairs of models: what is drawn, what is kept, what comes of it."""
 
-import json
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,34 +15,28 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
-from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
+from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.runs import Models, runs_of
-from unweave.fleet.device import chosen_device, keep_memory, matmul_precision
+from unweave.fleet.device import chosen_device
 from unweave.fleet.graphs import Replayed
-from unweave.fleet.interruption import interruptible
 from unweave.fleet.models import Fleet
 from unweave.fleet.networks import networks_of
 from unweave.fleet.player import Player
-from unweave.manipulate import checkpoint
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
 from unweave.manipulate.exemplars import joined, name_of
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
+from unweave.manipulate.loop import check_precision, learned
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.methods.base import MODEL
 from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam
-from unweave.progress import lines
 from unweave.streams import Stream
 
 __all__ = ["Training", "manipulate"]
 
 OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
-LOOKS = 50
-"""How often, at most, the losses on held-out images are computed."""
 HELD_OUT = 256
-JOB = "learning what to change"
-PRECISIONS = ("float32", "tf32")
 
 
 def manipulate(
@@ -95,8 +87,7 @@ def manipulate(
     check_alterable(data)
     epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
     check_epsilon(epsilon)
-    if precision not in PRECISIONS:
-        raise UnknownNameError("precision", precision, PRECISIONS)
+    check_precision(precision)
     sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {
@@ -112,25 +103,16 @@ def manipulate(
         "optimiser": asdict(optimiser),
         "precision": precision,
     }
-    settings = json.loads(json.dumps(settings))
-    path = None if out is None else Path(out)
-    if path is not None and path.exists():
-        there = Manipulation.load(path)
-        if there.settings == settings:
-            return there
-        if not overwrite:
-            raise UnweaveError(f"{path} is already there; choose another file, or overwrite it")
     place = chosen_device(device)
-    if place.type == "cpu":
-        keep_memory()
-    game = Training(pairs.to(place), len(sides[0]), data, settings, optimiser)
-    with matmul_precision(precision):
-        rows = _run(game, path, progress, checkpoint_every)
-    found = game.result(rows)
-    if path is not None:
-        found.save(path)
-        checkpoint.beside(path).unlink(missing_ok=True)
-    return found
+    return learned(
+        lambda said: Training(pairs.to(place), len(sides[0]), data, said, optimiser),
+        settings,
+        place,
+        out=out,
+        progress=progress,
+        checkpoint_every=checkpoint_every,
+        overwrite=overwrite,
+    )
 
 
 class Training:
@@ -251,34 +233,6 @@ class Training:
             self.settings,
             pd.DataFrame(rows, columns=list(COLUMNS)),
         )
-
-
-def _run(
-    game: Training, path: Path | None, progress: bool, checkpoint_every: float
-) -> list[list[float]]:
-    """Train to the end; the curve."""
-    total = game.settings["steps"]
-    every = max(1, math.ceil(total / LOOKS))
-    place = None if path is None else checkpoint.beside(path)
-    rows = [] if place is None else checkpoint.restore(game.tensors(), game.settings, place)
-    rows = rows or [game.look()]
-    step, saved = int(game.step), time.monotonic()
-    with interruptible() as stopped, lines({JOB: total}, progress) as advance:
-        advance(JOB, step)
-        while step < total:
-            taken = game.advance(min(every - step % every, total - step))
-            step += taken
-            advance(JOB, taken)
-            if step % every == 0 or step == total:
-                rows.append(game.look())
-            late = time.monotonic() - saved > checkpoint_every
-            if place is not None and step < total and (late or stopped()):
-                checkpoint.save(game.tensors(), game.settings, rows, place)
-                saved = time.monotonic()
-            if stopped() and step < total:
-                kept = "nothing was kept, for want of a file" if path is None else "run it again"
-                raise InterruptedTrainingError(f"stopped at step {step:,} of {total:,}; {kept}")
-    return rows
 
 
 def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
