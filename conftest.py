@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import signal
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,11 @@ import torch
 # Without a GPU its kernels run in Triton's interpreter, which must be said before their import.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# A shell's background ignores Ctrl-C, and so would explorers that tests start and stop so. Only
+# the main thread may say otherwise, which is where pytest, and each of its workers, runs tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where there is no Triton, nothing about its kernels can be imported.
 collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
