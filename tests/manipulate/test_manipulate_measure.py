@@ -89,6 +89,9 @@ def test_models_with_fewer_active_latents_than_factors_are_over_pruned(panes, pa
         fewer.images(np.arange(36)), factors=dict(zip("ab", columns, strict=True))
     )
     assert over_pruned(pair[0], fewer)["over_pruned"].tolist() == [False]
+    # Factors of one class need no latent.
+    fixed = over_pruned(pair[0], panes.slice(corner=[0]))
+    assert (fixed["factors"].tolist(), fixed["over_pruned"].tolist()) == ([2], [False])
 
 
 def test_the_mean_of_the_gaps_is_the_mig(panes, pair):

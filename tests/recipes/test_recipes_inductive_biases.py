@@ -1,13 +1,24 @@
 """The recipes of inductive biases on planted tables, and on a very small run of everything."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from unweave.manipulate import Manipulation
 from unweave.recipes import find
 from unweave.recipes.inductive_biases import scores, shapes3d
 from unweave.recipes.inductive_biases.polar import in_polar, separated
-from unweave.recipes.inductive_biases.studies import IMAGES, SCALES, STRENGTHS
+from unweave.recipes.inductive_biases.studies import (
+    DIRECTIONS,
+    FILE,
+    IMAGES,
+    SCALES,
+    STRENGTHS,
+    _latents,
+    examples,
+)
 from unweave.recipes.running import make
 
 VARIATIONAL = ("beta_vae", "factor_vae", "beta_tc_vae", "slow_vae")
@@ -162,3 +173,24 @@ def test_examples_are_drawn_without_training_again(everything):
     assert table[["separated", "angle", "radius"]].apply(lambda c: c.between(0, 1)).all(axis=None)
     recipe.plot(table, folder / "seven.svg")
     assert (folder / "seven.svg").read_text().count("<image") == 2
+
+
+def test_the_change_is_learned_from_models_or_from_images_alone(everything, tmp_path):
+    _, folder, quick = everything
+    name = FILE.format(base="dsprites")
+    assert list(Manipulation.load(folder / name).curve)[-1] == "difference"
+    shutil.copytree(folder, tmp_path / "copy")
+    change = {**quick["change"], "by": DIRECTIONS}
+    examples(tmp_path / "copy", **{**quick, "change": change})
+    curve = Manipulation.load(tmp_path / "copy" / name).curve
+    assert list(curve) == ["step", "excess"]
+    assert len(curve) == 3
+
+
+def test_there_are_as_many_latents_as_factors_vary():
+    found = [
+        _latents(base, classes)
+        for scale in ("smoke", "hour", "paper")
+        for base, classes in SCALES[scale]["bases"].items()
+    ]
+    assert found == [5, 4, 5, 6]

@@ -33,7 +33,7 @@ from unweave.fleet.graphs import Replayed
 from unweave.fleet.player import Player
 from unweave.manipulate.contest import MANIPULATION
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
-from unweave.manipulate.loop import check_precision, learned
+from unweave.manipulate.loop import check_precision, learned, manipulation_of
 from unweave.manipulate.manipulation import Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.nets.adam import Adam
@@ -215,12 +215,5 @@ class Turning:
 
     def result(self, rows: list[list[float]]) -> Manipulation:
         """m as it is now."""
-        named = self.player.named(self.player.parameters)[MANIPULATION]
-        return Manipulation(
-            {name: value[0].cpu().clone() for name, value in named.items()},
-            self.settings["epsilon"],
-            self.data.shape,
-            self.grid.sizes,
-            self.settings,
-            pd.DataFrame(rows, columns=list(COLUMNS)),
-        )
+        curve = pd.DataFrame(rows, columns=list(COLUMNS))
+        return manipulation_of(self.player, self.settings, self.data.shape, self.grid, curve)

@@ -7,17 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.data.grid import Grid
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.fleet.device import keep_memory, matmul_precision
 from unweave.fleet.interruption import interruptible
+from unweave.fleet.player import Player
 from unweave.manipulate import checkpoint
 from unweave.manipulate.manipulation import Manipulation
+from unweave.nets.architectures import Shape
 from unweave.progress import lines
 
-__all__ = ["Game", "check_precision", "learned"]
+__all__ = ["Game", "check_precision", "learned", "manipulation_of"]
 
 LOOKS = 50
 """How often, at most, a row of the curve is computed."""
@@ -53,6 +57,15 @@ def check_precision(precision: str) -> None:
     """Refuse what an m is not learned with."""
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
+
+
+def manipulation_of(
+    player: Player, settings: Mapping[str, Any], shape: Shape, grid: Grid, curve: pd.DataFrame
+) -> Manipulation:
+    """What a game ends with: the m of its player."""
+    (network,) = player.networks.values()
+    parameters = {name: value[0].cpu().clone() for name, value in network.named(player.parameters)}
+    return Manipulation(parameters, settings["epsilon"], shape, grid.sizes, settings, curve)
 
 
 def learned(

@@ -25,7 +25,7 @@ from unweave.fleet.player import Player
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
 from unweave.manipulate.exemplars import joined, name_of
 from unweave.manipulate.images import BASES, check_alterable, check_epsilon
-from unweave.manipulate.loop import check_precision, learned
+from unweave.manipulate.loop import check_precision, learned, manipulation_of
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.methods.base import MODEL
@@ -223,15 +223,9 @@ class Training:
 
     def result(self, rows: list[list[float]]) -> Manipulation:
         """m as it is now."""
-        player = self.contest.manipulation
-        named = player.named(player.parameters)[MANIPULATION]
-        return Manipulation(
-            {name: value[0].cpu().clone() for name, value in named.items()},
-            self.settings["epsilon"],
-            self.data.shape,
-            self.grid.sizes,
-            self.settings,
-            pd.DataFrame(rows, columns=list(COLUMNS)),
+        curve = pd.DataFrame(rows, columns=list(COLUMNS))
+        return manipulation_of(
+            self.contest.manipulation, self.settings, self.data.shape, self.grid, curve
         )
 
 

@@ -137,10 +137,10 @@ def manipulate(
 ) -> None:
     """Learn a small change of images, by their factors, that makes variational methods entangle.
 
-    With runs, what the published attack learns from them; without, from the images alone, by
-    turning the directions in which they vary. Stopped or killed, the same command goes on. The
-    result is a data set: unweave train dsprites-modified beta-vae --path FILE; its control with
-    noise is dsprites-noise.
+    With runs it is learned from these, as published; without, from the images alone, whose
+    directions of largest change it turns. Stopped or killed, the same command goes on. The result
+    is a data set: unweave train dsprites-modified beta-vae --path FILE; its control with noise is
+    dsprites-noise.
 
     Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1…
 

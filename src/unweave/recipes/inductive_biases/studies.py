@@ -54,12 +54,10 @@ SCALES: dict[str, dict[str, Any]] = {
         "search": [1.0],
         "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
     },
-    # Minutes of an H200. Rooms, since Shapes3D is where the paper's effect is clear. 10 restarts ×
-    # 25,000 steps × 80 µs = 20 s. A step of m moves 6 decoders thrice with 5 draws, about 10 ms in
-    # tf32: 6,000 of them are a minute; at three times the published rate they go as far as 18,000.
-    # 3 kinds of images × 5 seeds × (3 methods at 80 µs + 3 at 160) × 25,000 steps are 270 s. 90
-    # models are scored meanwhile by the cores. Over 3 seeds the MIG of a method on one kind of
-    # images has a standard deviation of up to 0.24.
+    # 12 minutes of an H200: half a minute each for 10 restarts and for m, then 18 fleets of 5 at
+    # 0.1 ms (β-VAE) to 0.4 ms (SlowVAE) per model-step, which the cores score meanwhile. Rooms,
+    # since Shapes3D is where the effect is clear; learned by pairs m followed one hue. Over
+    # 5 seeds the MIG of a method on one kind of images has a deviation of up to 0.27.
     "hour": {
         "bases": {"rooms3d": CUBES},
         "seeds": 5,
