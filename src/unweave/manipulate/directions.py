@@ -23,7 +23,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
@@ -32,8 +31,7 @@ from unweave.fleet.device import chosen_device
 from unweave.fleet.graphs import Replayed
 from unweave.fleet.player import Player
 from unweave.manipulate.contest import MANIPULATION
-from unweave.manipulate.images import BASES, check_alterable, check_epsilon
-from unweave.manipulate.loop import check_precision, learned, manipulation_of
+from unweave.manipulate.loop import learned, manipulation_of, prepared
 from unweave.manipulate.manipulation import Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.nets.adam import Adam
@@ -82,22 +80,18 @@ def turn_directions(
     Returns:
         The change, whose `modified(data)` is the new data set; `curve` has the nats.
     """
-    data = load_data(data) if isinstance(data, str) else data
-    check_alterable(data)
+    data, epsilon = prepared(data, epsilon, precision)
     if data.grid is None or data.weights is not None or sum(n > 1 for n in data.grid.sizes) < 2:
         raise DataError(
             f"{data.name} has no whole grid of two factors or more, which this needs; take one "
             "such as dsprites"
         )
-    epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
-    check_epsilon(epsilon)
-    check_precision(precision)
     place = chosen_device(device)
     return learned(
         lambda said: Turning(data, said, optimiser, place),
         {
             "data": list(origin_of(data)),
-            "epsilon": float(epsilon),
+            "epsilon": epsilon,
             "steps": steps,
             "batch": batch,
             "seed": seed,

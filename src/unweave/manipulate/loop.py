@@ -11,22 +11,27 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.data import load as load_data
+from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.fleet.device import keep_memory, matmul_precision
 from unweave.fleet.interruption import interruptible
 from unweave.fleet.player import Player
 from unweave.manipulate import checkpoint
+from unweave.manipulate.images import BASES, check_alterable, check_epsilon
 from unweave.manipulate.manipulation import Manipulation
 from unweave.nets.architectures import Shape
 from unweave.progress import lines
 
-__all__ = ["Game", "check_precision", "learned", "manipulation_of"]
+__all__ = ["Game", "learned", "manipulation_of", "prepared"]
 
 LOOKS = 50
 """How often, at most, a row of the curve is computed."""
 JOB = "learning what to change"
 PRECISIONS = ("float32", "tf32")
+USUAL = 0.1
+"""ε where the paper has none."""
 
 
 class Game(Protocol):
@@ -53,10 +58,15 @@ class Game(Protocol):
         ...
 
 
-def check_precision(precision: str) -> None:
-    """Refuse what an m is not learned with."""
+def prepared(data: Dataset | str, epsilon: float | None, precision: str) -> tuple[Dataset, float]:
+    """The images and ε, by default that of these images; refuses what no m is learned with."""
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
+    data = load_data(data) if isinstance(data, str) else data
+    check_alterable(data)
+    epsilon = BASES.get(data.name, USUAL) if epsilon is None else float(epsilon)
+    check_epsilon(epsilon)
+    return data, epsilon
 
 
 def manipulation_of(

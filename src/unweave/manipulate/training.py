@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
@@ -24,8 +23,7 @@ from unweave.fleet.networks import networks_of
 from unweave.fleet.player import Player
 from unweave.manipulate.contest import DECODER, LOSSES, MANIPULATION, Contest
 from unweave.manipulate.exemplars import joined, name_of
-from unweave.manipulate.images import BASES, check_alterable, check_epsilon
-from unweave.manipulate.loop import check_precision, learned, manipulation_of
+from unweave.manipulate.loop import learned, manipulation_of, prepared
 from unweave.manipulate.manipulation import COLUMNS, Manipulation
 from unweave.manipulate.network import manipulation_network, reflect, standardised
 from unweave.methods.base import MODEL
@@ -83,18 +81,14 @@ def manipulate(
     Returns:
         The change, whose `modified(data)` is the new data set.
     """
-    data = load_data(data) if isinstance(data, str) else data
-    check_alterable(data)
-    epsilon = BASES.get(data.name, 0.1) if epsilon is None else epsilon
-    check_epsilon(epsilon)
-    check_precision(precision)
+    data, epsilon = prepared(data, epsilon, precision)
     sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {
         "data": list(origin_of(data)),
         "disentangling": [name_of(model) for model in sides[0]],
         "entangling": [name_of(model) for model in sides[1]],
-        "epsilon": float(epsilon),
+        "epsilon": epsilon,
         "steps": steps,
         "batch": batch,
         "draws": draws,

@@ -54,7 +54,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "search": [1.0],
         "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
     },
-    # 12 minutes of an H200: half a minute each for 10 restarts and for m, then 18 fleets of 5 at
+    # 14 minutes of an H200: half a minute each for 10 restarts and for m, then 18 fleets of 5 at
     # 0.1 ms (β-VAE) to 0.4 ms (SlowVAE) per model-step, which the cores score meanwhile. Rooms,
     # since Shapes3D is where the effect is clear; learned by pairs m followed one hue. Over
     # 5 seeds the MIG of a method on one kind of images has a deviation of up to 0.27.
