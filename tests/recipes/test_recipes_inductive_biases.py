@@ -97,7 +97,20 @@ def test_figures_say_where_scores_lie():
         [table.assign(factor=f, dci=table["dci"] - abs(f - 1.25)) for f in (1.0, 1.25)]
     )
     found = shapes3d.obtain_4_6(searched).set_index("picture")["obtained"]
-    assert "of × 1, 1.25, best: beta_tc_vae × 1.25" in found["DCI by strength"]
+    assert "of × 1, 1.25, best on original images: beta_tc_vae × 1.25" in found["DCI by strength"]
+    assert found["SAP by strength"].endswith("modified ones score below at all 8 strengths")
+    better = searched["factor"].eq(1.25) & searched["images"].eq("modified")
+    searched.loc[better, "sap"] += 0.3
+    said = shapes3d.obtain_4_6(searched)["obtained"].iloc[2]
+    assert said.endswith("modified ones score below at 4 of 8 strengths")
+
+
+def test_figures_of_shapes3d_do_not_mix_it_with_sprites():
+    rooms, sprites = planted(), planted(drop=-0.2, base="dsprites").assign(factor=1.5)
+    both = pd.concat([rooms, sprites.assign(gap_0=0.9)])
+    for obtain in (shapes3d.obtain_2, shapes3d.obtain_3, shapes3d.obtain_4_6):
+        assert obtain(both).equals(obtain(rooms))
+    assert "0.700 to 0.720" in shapes3d.obtain_2(sprites.assign(factor=1.0))["obtained"].iloc[0]
 
 
 def test_two_ways_of_encoding_two_factors_are_told_apart():
@@ -140,7 +153,7 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("biases")
     recipe = find("inductive-biases/table-2")
     change = {**SCALES["smoke"]["change"], "steps": 2}
-    quick = {**SCALES["smoke"], "steps": 3, "change": change}
+    quick = {**SCALES["smoke"], "steps": 3, "change": change, "search": [1.0, 1.5]}
     tiny = type(recipe)(**{**vars(recipe), "settings": {"smoke": quick}})
     return make(tiny, "smoke", folder), folder, quick
 
@@ -149,6 +162,11 @@ def test_everything_is_trained_on_three_kinds_of_images(everything):
     table, folder, _ = everything
     assert sorted(table["images"].unique()) == sorted(IMAGES)
     assert table.groupby("images")["method"].nunique().tolist() == [6, 6, 6]
+    tried = table.groupby(["images", "method"])["factor"].unique().map(sorted)
+    for images, method in tried.index:
+        searched = method in VARIATIONAL and images != "noise"
+        assert tried[images, method] == ([1.0, 1.5] if searched else [1.0])
+    assert len(table) == len(set(table["run"])) == 2 * (2 * 4 + 2) + 6
     assert (folder / "modified-dsprites.safetensors").exists()
     assert table[["mig", "dci", "factor_vae", "sap", "active"]].notna().all(axis=None)
     gaps = table[[name for name in table if name.startswith("gap_")]]

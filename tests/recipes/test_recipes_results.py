@@ -110,7 +110,7 @@ def test_a_run_that_was_stopped_says_so(study, tmp_path):
 
 def test_the_projection_is_arithmetic():
     """2 × 1,800 models at 80 µs and 5 × 1,800 at 100, 300,000 steps; 50 s of a core for scores."""
-    found = project(RUN)
+    found = project(RUN, 50_000)
     assert found.models == 12_600
     assert found.hours == pytest.approx((3_600 * 80e-6 + 9_000 * 100e-6) * 300_000 / 3600)
     assert found.score_seconds == 7200 / 144
@@ -124,15 +124,41 @@ def test_a_study_as_fast_as_the_benchmark_projects_the_published_hours():
         row | {"us_per_model_step": benchmark(row["method"], row["channels"], 12)}
         for row in FLEETS
     ]
-    found = project(RUN | {"fleets": fleets})
+    found = project(RUN | {"fleets": fleets}, 50_000)
     assert found.slower == pytest.approx(1)
     assert found.large_microseconds[1] == pytest.approx(54.4, abs=0.05)
     assert found.large_microseconds[3] == pytest.approx(67.9, abs=0.05)
     assert found.large_hours == pytest.approx(67.3, abs=0.1)
     # One fleet less changes nothing but that its speed is an estimate.
-    fewer = project(RUN | {"fleets": fleets[1:]})
+    fewer = project(RUN | {"fleets": fleets[1:]}, 50_000)
     assert fewer.estimated == 1
     assert fewer.hours == pytest.approx(found.hours)
+
+
+def test_what_is_more_than_the_benchmark_grows_with_steps_or_not():
+    """20 µs more at each of 50,000 steps are a second per model: 3.5 hours for 12,600."""
+    fleets = [
+        row | {"us_per_model_step": benchmark(row["method"], row["channels"], 12) + 20}
+        for row in FLEETS
+    ]
+    found = project(RUN | {"fleets": fleets}, 50_000)
+    assert found.start_seconds == pytest.approx(1)
+    assert found.start_hours == pytest.approx(67.3 + 3.5, abs=0.1)
+    assert found.large_hours == pytest.approx(67.3 * found.slower, abs=0.1)
+    assert found.large_hours > found.start_hours + 5
+
+
+def test_fleets_beside_other_work_say_nothing_of_speed(study, tmp_path):
+    disturbed = [FLEETS[0] | {"alone": False, "us_per_model_step": 500.0}, *FLEETS[1:]]
+    found, without = (project(RUN | {"fleets": f}, 50_000) for f in (disturbed, FLEETS[1:]))
+    assert found == without
+    assert found.estimated == 1
+    noted = RUN | {"fleets": disturbed, "note": "One fleet was not alone."}
+    (tmp_path / "run.json").write_text(json.dumps(noted))
+    (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
+    text = study_page.page(Kept(tmp_path))
+    assert "One fleet was not alone." in text
+    assert "The speed of 1 of 12 kinds of fleets, interrupted, not trained, or trained beside" in text
 
 
 def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
@@ -184,7 +210,11 @@ def test_every_recipe_of_the_paper_has_its_claim_and_picture(study):
     for recipe in recipes:
         assert f"**Published**: {recipe.claim}" in text
         assert recipe.plot is not None
-    assert sorted(re.findall(r"\(images/([^)]+)\.svg\)", text)) == sorted(r.slug for r in recipes)
+    drawn = re.findall(r"\(images/([^)]+)\.svg\)", text)
+    assert len(drawn) == len(recipes)
+    # Three of them are the same scores, which are drawn once.
+    assert drawn.count("method-overlap") == 3
+    assert len(set(drawn)) == len({recipe.plot for recipe in recipes}) == len(recipes) - 2
 
 
 def test_pictures_are_drawn_of_every_model(study, tmp_path):
@@ -193,6 +223,8 @@ def test_pictures_are_drawn_of_every_model(study, tmp_path):
     points = re.search(r'<g id="PathCollection_1">.*?</g>\s*</g>', path.read_text(), re.DOTALL)
     assert path.name == "downstream-efficiency.svg"
     assert points[0].count("<use ") == 72
+    twice = ["seed-against-strength", "choice-rules"]
+    assert key_results.pictures(study, tmp_path, twice) == [tmp_path / "method-overlap.svg"]
 
 
 def test_obtained_numbers_of_a_result_are_those_of_its_file(study):

@@ -71,7 +71,7 @@ def section(recipe: Recipe, frame: pd.DataFrame, kept: Kept) -> str:
         f"### {recipe.where}: {recipe.title}",
         f"**Published**: {recipe.claim}",
         f"**Obtained**: {_judged(found)}" + "".join(f" {sentence}" for sentence in said),
-        f"![{recipe.title}](images/{recipe.slug}.svg)",
+        f"![{recipe.title}](images/{picture_of(recipe)})",
         rows(frame, file),
     ]
     return "\n\n".join(parts)
@@ -88,19 +88,23 @@ def rows(frame: pd.DataFrame, file: str) -> str:
     return f"{markdown([_heading(name) for name in known], cells)}\n\n{note}"
 
 
+def picture_of(recipe: Recipe) -> str:
+    """The file of a recipe's picture: that of the first recipe that draws the same."""
+    same = [slug for slug in SLUGS if find(f"{PAPER}/{slug}").plot is recipe.plot]
+    return f"{same[0]}.svg"
+
+
 def pictures(kept: Kept, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Path]:
-    """Draw recipes' pictures into a folder."""
+    """Draw recipes' pictures into a folder, each of them once."""
     from unweave.data.cache import whole_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = []
-    for slug in slugs:
-        recipe, path = find(f"{PAPER}/{slug}"), folder / f"{slug}.svg"
-        if recipe.plot is not None:
-            with whole_file(path) as temporary:
-                recipe.plot(kept.table, temporary)
-            drawn.append(path)
-    return drawn
+    recipes = [find(f"{PAPER}/{slug}") for slug in slugs]
+    plots = {picture_of(recipe): recipe.plot for recipe in recipes if recipe.plot is not None}
+    for name, plot in plots.items():
+        with whole_file(folder / name) as temporary:
+            plot(kept.table, temporary)
+    return [folder / name for name in plots]
 
 
 def _judged(found: Agreement) -> str:

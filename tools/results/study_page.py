@@ -44,7 +44,7 @@ def page(kept: Kept) -> str:
             "reconstruction and KL in nats.",
             *by_strength(kept.table),
             "## The whole study",
-            projection(project(kept.run), kept.run),
+            projection(project(kept.run, int(kept.table["steps"].max())), kept.run),
         ]
     )
 
@@ -65,6 +65,8 @@ def what_was_run(kept: Kept) -> str:
         ["command", f"`python benchmarks/large_study.py {run['command']} --out OUT`"],
     ]
     text = markdown(["", ""], rows)
+    if "note" in run:
+        text += f"\n\n{run['note']}"
     if not run["complete"]:
         text += "\n\n**It was stopped before its end**: models that are missing do not count."
     return text
@@ -130,27 +132,32 @@ def mean(values: "pd.Series", digits: int = 3) -> str:
 
 
 def projection(found: Projection, run: dict[str, Any]) -> str:
-    """Hours for all models, in a table and two sentences."""
+    """Hours for all models, in a table and a few sentences."""
     size = max((row["models"] for row in run["fleets"]), default=0)
     rows = [[f"fleets of {size}, as met here", *_hours(found.microseconds, found.hours)]]
     notes = [
         "Times here include starting, saving and what encoding for scores takes of the device"
     ]
     if MEASURED in run["device"]:
-        rows.append([f"fleets of {LARGE}", *_hours(found.large_microseconds, found.large_hours)])
+        larger = f"fleets of {LARGE}, if that"
+        rows += [
+            [f"{larger} grows with steps", *_hours(found.large_microseconds, found.large_hours)],
+            [f"{larger} does not", "", "", f"{found.start_hours:,.0f}"],
+        ]
         notes[0] += (
-            f": {found.slower:.2f} times the benchmark of fleets of the same size. The second row "
-            "is the benchmark of larger fleets "
-            "([fleet_h200.json](../../benchmarks/results/fleet_h200.json), "
+            f": {found.slower:.2f} times the benchmark of fleets of the same size, or "
+            f"{found.start_seconds:.1f} s more for each model. The other rows are the benchmark of "
+            "larger fleets ([fleet_h200.json](../../benchmarks/results/fleet_h200.json), "
             "[fleet_h200_colour.json](../../benchmarks/results/fleet_h200_colour.json)), as many "
-            "times"
+            "times, or with as many seconds more"
         )
     if found.estimated:
         notes.append(
             f"The speed of {found.estimated} of {2 * len(PAPER['methods'])} kinds of fleets, "
-            "interrupted or not trained, is that of the benchmark, as many times"
+            "interrupted, not trained, or trained beside other work, is that of the benchmark, as "
+            "many times"
         )
-    hours = min(found.hours, found.large_hours)
+    hours = min(found.hours, found.large_hours, found.start_hours)
     notes.append(
         f"Scores took {found.score_seconds:.0f} s of one core per model, so "
         f"{found.score_hours:,.0f} core-hours for all: {found.score_hours / hours:.1f} cores keep "
