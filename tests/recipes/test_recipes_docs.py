@@ -7,6 +7,8 @@ import pytest
 
 from unweave.recipes import PAPERS, RECIPES, SCALES, find
 from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.recipes.inductive_biases.studies import FIELDS, SEARCHED
+from unweave.recipes.inductive_biases.studies import SCALES as BIASES
 from unweave.recipes.running import study_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
@@ -51,3 +53,13 @@ def test_models_of_each_study_are_counted():
                 assert [int(count) for count in counts] == [len(s.runs()) for s in studies], row
                 counted.add(slug)
     assert {"table-1", "figure-5b", "beyond", "figures-21-31", "figures-37-40"} <= counted
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_models_of_inductive_biases_are_counted(scale):
+    """PCL and the autoencoder have one strength, noisy images too; restarts are among the seeds."""
+    said = BIASES[scale]
+    each = len(SEARCHED) * (len(FIELDS) * len(said["search"]) + 2) + len(FIELDS) + 2
+    more = max(0, said["restarts"] - said["seeds"])
+    models = len(said["bases"]) * (each * said["seeds"] + more)
+    assert re.search(rf"`{scale}`\s(has\s)?{models:,}\smodels", section_of("inductive-biases"))
