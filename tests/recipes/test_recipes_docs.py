@@ -57,7 +57,7 @@ def test_models_of_each_study_are_counted():
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_models_of_inductive_biases_are_counted(scale):
-    """PCL and the autoencoder have one strength, noisy images too; restarts are among the seeds."""
+    """PCL and the autoencoder have one strength, so have noisy images; restarts are seeds."""
     said = BIASES[scale]
     each = len(SEARCHED) * (len(FIELDS) * len(said["search"]) + 2) + len(FIELDS) + 2
     more = max(0, said["restarts"] - said["seeds"])

@@ -158,7 +158,7 @@ def test_fleets_beside_other_work_say_nothing_of_speed(study, tmp_path):
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
     text = study_page.page(Kept(tmp_path))
     assert "One fleet was not alone." in text
-    assert "The speed of 1 of 12 kinds of fleets, interrupted, not trained, or trained beside" in text
+    assert "1 of 12 kinds of fleets, interrupted, not trained, or trained beside other" in text
 
 
 def test_words_are_counted_by_rows_and_numbers_by_pairs(study):

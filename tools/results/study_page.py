@@ -146,8 +146,8 @@ def projection(found: Projection, run: dict[str, Any]) -> str:
         ]
         notes[0] += (
             f": {found.slower:.2f} times the benchmark of fleets of the same size, or "
-            f"{found.start_seconds:.1f} s more for each model. The other rows are the benchmark of "
-            "larger fleets ([fleet_h200.json](../../benchmarks/results/fleet_h200.json), "
+            f"{found.start_seconds:.1f} s more for each model. The other rows are the benchmark "
+            "of larger fleets ([fleet_h200.json](../../benchmarks/results/fleet_h200.json), "
             "[fleet_h200_colour.json](../../benchmarks/results/fleet_h200_colour.json)), as many "
             "times, or with as many seconds more"
         )
