@@ -247,7 +247,7 @@ def test_nonsense_is_one_sentence(fitted, tmp_path, capsys, words, sentence):
 
 def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches):
     out = tmp_path / "out"
-    words = ["fit", str(fitted / "images"), *QUICK, "--steps", "200", "-o", str(out)]
+    words = ["fit", str(fitted / "images"), *QUICK, "--steps", "60", "-o", str(out)]
     command = [sys.executable, "-m", "unweave", *words]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not catches(process, signal.SIGTERM):
@@ -262,7 +262,7 @@ def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches):
         best.config.method,
         data,
         seeds=[best.config.seed],
-        steps=200,
+        steps=60,
         batch=4,
         latents=3,
         optimiser=best.config.optimiser,

@@ -9,7 +9,7 @@ from unweave.fleet.engine import Engine
 from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
 from unweave.nets.adam import Adam
 
-STEPS, MANY_STEPS = 50, 200
+STEPS, MANY_STEPS = 20, 100
 BATCH = 4
 
 # A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
@@ -62,8 +62,8 @@ def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(name, sprites):
 def test_the_order_of_a_fleet_does_not_matter(sprites):
     configs = runs(BetaVAE)
     one, other = Engine(configs, sprites, "cpu"), Engine(configs[::-1], sprites, "cpu")
-    one.advance(50)
-    other.advance(50)
+    one.advance(STEPS)
+    other.advance(STEPS)
     for place in range(3):
         assert (weights(one, place) - weights(other, 2 - place)).abs().max() <= 1e-5
 
@@ -118,12 +118,12 @@ def test_the_tensorflow_variant_of_adam_is_used_where_asked(sprites):
     assert (weights(torch_like, 0) - weights(tensorflow_like, 0)).abs().max() > 1e-5
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
-def test_both_likelihoods_train(likelihood, sprites):
+@pytest.mark.parametrize(("likelihood", "steps"), [("bernoulli", 60), ("gaussian", 150)])
+def test_both_likelihoods_train(likelihood, steps, sprites):
     engine = Engine(runs(VAE, likelihood=likelihood, optimiser=Adam(lr=1e-3)), sprites, "cpu")
     engine.advance(5)
     before = engine.fetch()[0]
-    engine.advance(150)
+    engine.advance(steps)
     engine.fetch()
     engine.advance(30)
     assert (engine.fetch()[0] < 0.6 * before).all()

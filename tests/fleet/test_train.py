@@ -371,14 +371,15 @@ def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_
 
 def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    assert start(undisturbed, 200).communicate()[1] is None
+    assert start(undisturbed, 80).communicate()[1] is None
     for _ in range(2):
-        process = start(killed, 200)
+        process = start(killed, 80)
         wait_for_checkpoint(killed)
         time.sleep(0.3)
         process.kill()
         process.communicate()
-    start(killed, 200).communicate()
+        assert process.returncode == -signal.SIGKILL
+    start(killed, 80).communicate()
     names = sorted(path.name for path in undisturbed.iterdir())
     assert sorted(path.name for path in killed.iterdir() if path.name in names) == names
     assert len(names) == 2

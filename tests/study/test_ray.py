@@ -42,7 +42,7 @@ from unweave.study.workers import Worker
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
 STEPS = 45
-FAREWELL = 8.0
+FAREWELL = 6.0
 """Shorter than it is, and longer than it takes others to begin with what they may."""
 
 
@@ -96,8 +96,9 @@ def cluster():
 
 
 @pytest.fixture
-def add_node(cluster):
-    """Adds nodes with one core each, which are gone afterwards."""
+def add_node(cluster, monkeypatch):
+    """Adds nodes with one core each, which are gone afterwards, and are looked at often."""
+    monkeypatch.setattr(crew, "NODES_SECONDS", 0.5)
     nodes = []
 
     def add():
@@ -237,7 +238,6 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
     cluster, add_node, study, undisturbed, tmp_path, capfd, outlived, monkeypatch
 ):
     """The node dies with its worker, or the worker outlives it and has time to hear of that."""
-    monkeypatch.setattr(crew, "NODES_SECONDS", 0.5)
     monkeypatch.setattr(crew, "FAREWELL_SECONDS", FAREWELL)
     part, parted = Crew._part, []
     monkeypatch.setattr(Crew, "_part", lambda *of: (parted.append(time.monotonic()), part(*of)))
