@@ -13,13 +13,14 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import docstring_parser
 
 from tools import measured
+from tools.markdown import table
 from unweave.methods import EVERY, Method
 from unweave.metrics import METRICS, Metric
 
@@ -27,22 +28,6 @@ DOCS = Path(__file__).parents[1] / "docs"
 PART = re.compile(r"<!-- (\w+): from the code -->\n.*?<!-- end -->", re.DOTALL)
 HEADINGS = ("Args:", "Returns:", "Notes:", "References:", "Example:", "Raises:")
 BETTER = {True: "higher", False: "lower", None: "neither"}
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""A Markdown table.
-
-    Example:
-        >>> print(table(["a", "b"], [["1", "x|y"]]))
-        | a | b |
-        |---|---|
-        | 1 | x\|y |
-    """
-    lines = [headings, ["---"] * len(headings), *rows]
-    first, rule, *rest = (
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
-    return "\n".join([first, rule.replace(" ", ""), *rest])
 
 
 def body(docstring: str) -> str:

@@ -1,11 +1,14 @@
 """Pages of methods and metrics: there is one for each, it runs, and says what the code says."""
 
 import inspect
+import json
 import re
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 import unweave as uw
 from tools import pages
@@ -13,7 +16,7 @@ from unweave.methods import EVERY
 from unweave.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS, RESULTS = ROOT / "docs", ROOT / "benchmarks" / "results"
 OF_METHODS = [DOCS / "methods" / f"{name}.md" for name in EVERY]
 OF_METRICS = [DOCS / "metrics" / f"{name}.md" for name in METRICS]
 GENERATED = {path: (thing, parts) for path, thing, parts in pages.pages()}
@@ -55,6 +58,40 @@ def test_pages_name_the_fields_and_defaults_of_their_methods():
     settings = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", page, re.MULTILINE)
     assert settings == [("c_max", "25.0"), ("gamma", "1000.0"), ("threshold", "100000.0")]
     assert "L = E_q[-log p(x|z)] + γ |KL(q(z|x) ‖ N(0, I)) - C(t)|" in page
+
+
+def cells(page, start):
+    """The cells of the rows that begin so."""
+    rows = [line for line in page.read_text().splitlines() if line.startswith(f"| {start} |")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_scores_on_pages_are_those_of_the_files():
+    """Of some methods and metrics by hand."""
+    study = pd.read_csv(RESULTS / "common_assumptions_hour" / "study.csv")
+    pair = study.query("data == 'dsprites' and method == 'dip_vae_ii' and strength == 20")["mig"]
+    ((_, models, _, _, mig, *_),) = cells(DOCS / "methods" / "dip_vae_ii.md", "`lambda_od=20`")
+    assert (models, mig) == ("2", f"{pair.mean():.3f} ± {abs(pair.diff().iloc[1]) / 2:.3f}")
+    assert [row[0] for row in cells(DOCS / "methods" / "vae.md", "`beta=1`")] == ["`beta=1`"]
+    stages = pd.read_csv(RESULTS / "ms_vae_hour" / "study.csv").set_index("run")
+    seconds = stages[stages["method"] == "jacobian"]
+    shown = cells(DOCS / "methods" / "jacobian.md", "`jacobian` over it")
+    assert [row[1] for row in shown] == [f"{fid:.1f}" for fid in seconds["fid"]]
+    firsts = [row[1] for row in cells(DOCS / "methods" / "jacobian.md", "β-TCVAE, `beta=1`")]
+    assert firsts == [f"{stages.loc[seconds['first'].iloc[0], 'fid']:.1f}"]
+    scores = json.loads((RESULTS / "every_metric.json").read_text())["metrics"]
+    ((_, count, low, _, high, rank),) = cells(DOCS / "metrics" / "irs.md", "`beta=6`")
+    assert (count, low, high) == ("10", f"{min(scores['irs']):.3f}", f"{max(scores['irs']):.3f}")
+    assert float(rank) == pytest.approx(spearmanr(scores["irs"], scores["mig"])[0], abs=0.005)
+
+
+@pytest.mark.parametrize("page", [*OF_METHODS, *OF_METRICS], ids=short)
+def test_scores_of_every_method_and_metric_were_measured(page):
+    found = re.search(
+        r"<!-- scores: from the code -->\n\n(.*?)\n\n<!-- end", page.read_text(), re.S
+    )
+    assert "Not measured" not in found[1]
+    assert "benchmarks/results/" in found[1] or page.stem == "from_factors"
 
 
 def test_a_changed_default_is_noticed():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tools.pages import table as markdown
+from tools.markdown import table as markdown
 from tools.results.agreement import Agreement, agreement
 from tools.results.kept import Kept, ResultsError
 from unweave.recipes import Recipe, find

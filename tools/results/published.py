@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tools.pages import table as markdown
+from tools.markdown import table as markdown
 from tools.results.agreement import agreement
 from tools.results.kept import RESULTS, Kept, ResultsError, every
 from tools.results.study_page import mean

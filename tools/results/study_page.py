@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from tools.pages import table as markdown
+from tools.markdown import table as markdown
 from tools.results.kept import Kept
 from tools.results.projection import LARGE, Projection, project
 from unweave.metrics import CLASSIC

@@ -1,0 +1,181 @@
+"""What trained models of each method scored, from benchmarks/results."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from tools.markdown import table
+from tools.measured.reading import MISSING, link, mean, read, said
+from unweave.methods import EVERY
+from unweave.metrics import CLASSIC
+
+STUDY, ENSEMBLES = "common_assumptions_hour/study.csv", "vae_ensemble_hour/study.csv"
+ISA, BIASES = "isa_vae_hour/study.csv", "inductive_biases_hour/study.csv"
+STAGES, GENERATORS = "ms_vae_hour/study.csv", "ms_vae_hour/figures-21-31.csv"
+PAIRS = "weak_pairs_cpu.json"
+IMAGES = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score", "sap": "SAP"}
+HEADS = [f"[`{metric}`](../metrics/{metric}.md)" for metric in CLASSIC]
+OVER_SEEDS = "mean ± standard deviation over seeds"
+
+
+def scores_of_method(name: str) -> str:
+    """What is known of a method's models, and where it comes from."""
+    return KNOWN[name](name) if name in KNOWN else MISSING
+
+
+def _of_vaes(_: str) -> str:
+    models = read(STUDY)
+    return f"A VAE is a β-VAE with β = 1.\n\n{_by_strength('beta_vae', models['strength'] == 1)}"
+
+
+def _of_beta_vaes(name: str) -> str:
+    return f"{_by_strength(name)}\n\n{_of_many_seeds()}"
+
+
+def _by_strength(name: str, these: "pd.Series[bool] | bool" = True) -> str:
+    """The classic six by strength, on dSprites."""
+    models = read(STUDY)
+    models = models[(models["method"] == name) & (models["data"] == "dsprites") & these]
+    field = EVERY[name].stackable()[0]
+    rows = [
+        [said([field], [strength]), str(len(part)), *(mean(part[metric]) for metric in CLASSIC)]
+        for strength, part in models.groupby("strength")
+    ]
+    return table(["setting", "models", *HEADS], rows) + (
+        f"\n\ndSprites, {models['steps'].max():,} steps, `conv`, 10 latents, bf16, one H200; "
+        f"{OVER_SEEDS} ({link(STUDY)}, `python benchmarks/large_study.py --scale hour --out OUT`);"
+        " [all methods, and Color-dSprites](../results/index.md)."
+    )
+
+
+def _of_many_seeds() -> str:
+    rows = [
+        [
+            f"{strength:g}",
+            str(len(models)),
+            *(f"{models[metric].mean():.3f}" for metric in CLASSIC),
+        ]
+        for strength, models in read("udr_h200.csv").groupby("strength")
+    ]
+    return table(["`beta`", "models", *HEADS], rows) + (
+        f"\n\ndSprites, 60,000 steps, bf16, one H200; means ({link('udr_h200.csv')}, "
+        "`unweave reproduce udr/ranking --scale hour`)."
+    )
+
+
+def _of_ensembles(_: str) -> str:
+    study = read(ENSEMBLES)
+    study = study[study["method"] == "vae_ensemble"]
+    varied = ["members", "gamma", "stop_grad_target"]
+    rows = [
+        [said(varied, values), str(len(models)), mean(models["factor_vae"]), mean(models["dci"])]
+        for values, models in study.groupby(varied, dropna=False)
+    ]
+    return table(["setting", "models", "FactorVAE score", "DCI"], rows) + (
+        f"\n\ndSprites, {study['steps'].max():,} steps, `conv4x4`, bf16, one H200; {OVER_SEEDS} "
+        f"({link(ENSEMBLES)}, `unweave reproduce vae-ensemble/table-1 --scale hour`); "
+        "[beside the published ones](../ensembles.md#what-came-of-it)."
+    )
+
+
+def _of_isa(name: str) -> str:
+    study = read(ISA)
+    rows = [
+        [
+            f"`beta={beta:g}`",
+            str(len(models)),
+            mean(models["mig_density"]),
+            mean(models["mig"]),
+            f"{models['reconstruction'].mean():.1f}",
+        ]
+        for beta, models in study[study["method"] == name].groupby("beta")
+    ]
+    heads = ["setting", "models", "MIG by densities", "MIG", "reconstruction error"]
+    return table(heads, rows) + (
+        f"\n\ndSprites, {study['steps'].max():,} steps of 2,048 images, `mlp`, 20 latents, bf16, "
+        f"one H200; {OVER_SEEDS} ({link(ISA)}, `unweave reproduce isa-vae/figure-5b --scale hour`)"
+        "; [beside other methods](../isa-vae.md#what-came-of-it)."
+    )
+
+
+def _on_rooms(name: str) -> str:
+    """Original images, modified ones and noisy ones, at the published strength."""
+    study = read(BIASES)
+    study = study[(study["method"] == name) & (study["factor"] == 1)]
+    rows = [
+        [str(images), str(len(models)), *(mean(models[metric]) for metric in IMAGES)]
+        for images, models in study.groupby("images", sort=False)
+    ]
+    return table(["images", "models", *IMAGES.values()], rows) + (
+        f"\n\n1,875 rooms, {study['steps'].max():,} steps, 4 latents, bf16, one H200; "
+        f"{OVER_SEEDS} ({link(BIASES)}, `unweave reproduce inductive-biases/table-2 --scale hour`)"
+        "; [what is modified, and other methods](../inductive-biases.md#on-images)."
+    )
+
+
+def _of_second_stages(name: str) -> str:
+    """Images of a second stage beside those of its first."""
+    models = read(STAGES).set_index("run").to_dict("index")
+    rows = []
+    for model in models.values():
+        if model["method"] == name:
+            first = models[model["first"]]
+            named = f"β-TCVAE, `beta={first['beta']:g}`"
+            rows += [_images(named, first), _images(f"`{name}` over it", model)]
+    return table(["", "FID", "L1", "SSIM", "MIG"], rows) + (
+        "\n\nTextured dSprites, 12,000 steps of each first stage and 3,000 of each second, one "
+        f"seed, bf16, one H200 ({link(STAGES)}, `unweave reproduce ms-vae/table-1 --scale hour`); "
+        "[what it is compared with](../stages.md#what-came-of-it)."
+    )
+
+
+def _images(name: str, model: Mapping[str, Any]) -> list[str]:
+    digits = {"fid": 1, "pixel_error.l1": 4, "pixel_error.ssim": 3, "mig": 3}
+    return [name, *(f"{model[score]:.{many}f}" for score, many in digits.items())]
+
+
+def _of_generators(name: str) -> str:
+    """The comparisons that a generator is part of."""
+    found = read(GENERATORS)
+    rows = []
+    for row in found[found["of"].str.contains(name)].itertuples():
+        one, other = str(row.of).split(" against ")
+        rows.append([str(row.by), one, f"{row.measured:.3f}", other, f"{row.against:.3f}"])
+    return table(["", "of", "", "of", ""], rows) + (
+        "\n\nTextured dSprites, 3,000 steps over six latents of a β-VAE (C), one seed, bf16, one "
+        f"H200 ({link(GENERATORS)}, `unweave reproduce ms-vae/figures-21-31 --scale hour`)."
+    )
+
+
+def _of_pairs(_: str) -> str:
+    """Methods that learn from pairs beside a VAE, trained on a CPU."""
+    found = read(PAIRS)
+    models = pd.DataFrame(found["models"])
+    rows = [
+        [f"`{method}`", str(len(part)), *(mean(part[metric]) for metric in IMAGES)]
+        for method, part in models.groupby("method", sort=False)
+    ]
+    return table(["", "models", *IMAGES.values()], rows) + (
+        f"\n\n{found['about']}; {OVER_SEEDS} ({link(PAIRS)}, `python benchmarks/weak_pairs.py`)."
+    )
+
+
+def _of_none(_: str) -> str:
+    return "None: such models do not encode, and have no codes to score."
+
+
+KNOWN: dict[str, Callable[[str], str]] = {
+    "vae": _of_vaes,
+    "beta_vae": _of_beta_vaes,
+    **dict.fromkeys(("annealed_vae", "factor_vae", "beta_tc_vae"), _by_strength),
+    **dict.fromkeys(("dip_vae_i", "dip_vae_ii"), _by_strength),
+    "vae_ensemble": _of_ensembles,
+    **dict.fromkeys(("isa_vae", "isa_tc_vae"), _of_isa),
+    **dict.fromkeys(("ae", "pcl", "slow_vae"), _on_rooms),
+    **dict.fromkeys(("ms_vae", "jacobian"), _of_second_stages),
+    **dict.fromkeys(("ms_gan", "cgan", "infogan"), _of_generators),
+    **dict.fromkeys(("ada_gvae", "ada_ml_vae"), _of_pairs),
+    "from_factors": _of_none,
+}
+"""Where the scores of each method come from."""

@@ -1,0 +1,53 @@
+"""Files of benchmarks/results, and numbers in words."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+LINKS = "../../benchmarks/results"
+MISSING = "Not measured yet."
+
+
+@cache
+def read(name: str) -> Any:
+    """A file of results: a dictionary, or a frame."""
+    path = RESULTS / name
+    return pd.read_csv(path) if path.suffix == ".csv" else json.loads(path.read_text())
+
+
+def link(name: str) -> str:
+    """A link from a page to a file of results."""
+    return f"[{Path(name).name}]({LINKS}/{name})"
+
+
+def mean(scores: "pd.Series[float]") -> str:
+    """Mean ± standard deviation.
+
+    Example:
+        >>> mean(pd.Series([0.2, 0.4])), mean(pd.Series([0.2])), mean(pd.Series([float("nan")]))
+        ('0.300 ± 0.100', '0.200', 'diverged')
+    """
+    if scores.isna().all():
+        return "diverged"
+    spread = f" ± {scores.std(ddof=0):.3f}" if len(scores) > 1 else ""
+    return f"{scores.mean():.3f}{spread}"
+
+
+def said(names: Sequence[str], values: Sequence[Any]) -> str:
+    """Settings as a user writes them.
+
+    Example:
+        >>> said(["beta", "fast"], [4.0, True]), said(["beta"], [float("nan")])
+        ('`beta=4`, `fast=True`', 'as it comes')
+    """
+    known = [
+        f"`{name}={value if isinstance(value, bool) else format(value, 'g')}`"
+        for name, value in zip(names, values, strict=False)
+        if not pd.isna(value) and value is not False
+    ]
+    return ", ".join(known) or "as it comes"
