@@ -5,7 +5,7 @@ change of images is learned, or else from the images alone; then every method is
 original, modified and noisy images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from unweave.recipes.trained import Trained, computed_once
 
 if TYPE_CHECKING:
     from unweave.fleet.models import Model
+    from unweave.study import Study
 
 __all__ = ["FILE", "IMAGES", "SCALES", "SEARCHED", "STRENGTHS", "examples", "trained"]
 
@@ -118,7 +119,8 @@ def trained(
     for base, classes in bases.items():
         own = {**settings, "latents": _latents(base, classes)}
         _change(base, classes, restarts, pairs, change, folder=folder, steps=steps, settings=own)
-        table = _scores(base, classes, seeds, search, folder=folder, steps=steps, settings=own)
+        studies = _studies(base, classes, seeds, search, folder=folder, steps=steps, settings=own)
+        table = _scores(base, folder, studies)
         parts.append(_detailed(table, folder).assign(base=base))
     return pd.concat(parts, ignore_index=True)
 
@@ -229,7 +231,24 @@ def _change(
     return best, worst
 
 
-def _scores(
+def _scores(base: str, folder: Path, studies: "Sequence[Study]") -> pd.DataFrame:
+    """Every method on every kind of images, and by what its usual strength is multiplied."""
+    from unweave.study import run
+
+    table = pd.concat([run(study, folder).table for study in studies], ignore_index=True)
+    table = table.rename(columns={"data": "images"})
+    return table.assign(factor=_factors(base, table["method"], table["strength"]))
+
+
+def _factors(
+    base: str, methods: "pd.Series[str]", strengths: "pd.Series[float]"
+) -> "pd.Series[float]":
+    """By what usual strengths are multiplied; 1 for methods that have none."""
+    usual = methods.map({name: float(STRENGTHS[base][name]) for name in FIELDS})
+    return (strengths / usual).where(methods.isin(FIELDS), 1.0)
+
+
+def _studies(
     base: str,
     classes: Mapping[str, Any],
     seeds: int,
@@ -238,12 +257,11 @@ def _scores(
     folder: Path,
     steps: int,
     settings: Mapping[str, Any],
-) -> pd.DataFrame:
-    """Every method on every kind of images, with all strengths where these are searched."""
-    from unweave.study import Study, run
+) -> "list[Study]":
+    """All strengths on the images where these are searched, the published one on noisy images."""
+    from unweave.study import Study
 
-    said = STRENGTHS[base]
-    tables = []
+    said, found = STRENGTHS[base], []
     for kinds, factors in ((SEARCHED, search), ([NOISE], [1.0])):
         methods: dict[str, Any] = {
             name: {field: [factor * said[name] for factor in factors]}
@@ -258,11 +276,8 @@ def _scores(
             metrics=METRICS,
             settings=settings,
         )
-        tables.append(run(study, folder).table)
-    table = pd.concat(tables, ignore_index=True)
-    usual = table["method"].map({name: float(said[name]) for name in FIELDS})
-    factor = (table["strength"] / usual).where(table["method"].isin(FIELDS), 1.0)
-    return table.rename(columns={"data": "images"}).assign(factor=factor)
+        found.append(study)
+    return found
 
 
 def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
