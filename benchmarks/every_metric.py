@@ -6,7 +6,7 @@ Of the trained runs in FOLDER, the most that differ in their seeds alone. Those 
 results are the ten restarts in `reproduce/inductive-biases-hour/runs`, which `unweave reproduce
 inductive-biases/figures-7-8 --scale hour` trains; they reach from entangled to disentangled. FID,
 which takes minutes and a network that is a download, is left out unless it is named. What a file
-has of other metrics stays in it.
+has of other metrics, for the same models, stays in it.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import unweave as uw
 from unweave.metrics import METRICS
@@ -38,13 +39,17 @@ def main() -> None:
     args = parser.parse_args()
     models = restarts(args.runs)
     first = models[0].config
-    found = json.loads(args.out.read_text()) if args.out.exists() else {"metrics": {}}
-    found["about"] = {
+    about = {
         "data": first.to_dict()["data"],
         "method": first.to_dict()["method"],
         "steps": first.steps,
         "runs": [model.config.hash for model in models],
     }
+    found: dict[str, Any] = {"about": about, "metrics": {}}
+    if args.out.exists():
+        before = json.loads(args.out.read_text())
+        if before["about"]["runs"] == about["runs"]:
+            found["metrics"] = before["metrics"]
     for name in args.metrics:
         scores = uw.evaluate(models, metrics=[name], progress=False)[name]
         found["metrics"][name] = scores.tolist()

@@ -1,8 +1,8 @@
 """Train and score a paper's study, in as many calls as it takes, and note what it took.
 
     python benchmarks/large_study.py --out OUT [--paper common-assumptions] [--scale hour]
-                                     [--study FILE] [--folder FOLDER] [--minutes 9.5]
-                                     [--fleet-size 64]
+                                     [--study FILE] [--folder FOLDER] [--minutes 60]
+                                     [--fleet-size N]
 
 The study is the one that `unweave reproduce` runs for the paper's recipes, with all that any of
 them measures; or that of a file, such as `benchmarks/published_settings.yaml`. After so many

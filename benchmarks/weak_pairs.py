@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/weak_pairs.py [--seeds 4] [--steps 4000] [--out FILE]
 
 Hearts of six sizes at 16 × 16 places, four latents for three factors, small dense networks: small
-enough to be trained here within minutes. The two images of a pair differ in one factor, of which
-nobody says which.
+enough to be trained here within minutes. The two images of a pair differ in at most one factor,
+and nobody says in which.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> None:
     models = [row for one in methods for row in scored(one, data, args.seeds, args.steps)]
     about = (
         f"{len(data):,} hearts of six sizes at 16 × 16 places, {args.steps:,} steps of 64 images "
-        "or pairs that differ in one factor, `small_mlp`, 4 latents, two cores"
+        "or pairs that differ in at most one factor, `small_mlp`, 4 latents"
     )
     args.out.write_text(json.dumps({"about": about, "models": models}, indent=1) + "\n")
 

@@ -22,7 +22,7 @@ READER = """
 import os, sys
 from pathlib import Path
 from types import ModuleType
-import matplotlib.pyplot, pandas, scipy.stats, torch
+import pandas, torch
 for line in sys.stdin:
     child = os.fork()
     if child:

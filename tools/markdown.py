@@ -1,6 +1,8 @@
-"""Markdown of tables."""
+"""Markdown of tables and of what stands in their cells."""
 
 from collections.abc import Iterable, Sequence
+
+import pandas as pd
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -17,3 +19,17 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )
     return "\n".join([first, rule.replace(" ", ""), *rest])
+
+
+def mean(values: "pd.Series[float]", digits: int = 3) -> str:
+    """Mean ± standard deviation, by n, of the numbers that there are.
+
+    Example:
+        >>> mean(pd.Series([0.2, 0.4])), mean(pd.Series([0.2])), mean(pd.Series([float("nan")]))
+        ('0.300 ± 0.100', '0.200', '–')
+    """
+    known = values.dropna()
+    if known.empty:
+        return "–"
+    spread = f" ± {known.std(ddof=0):.{digits}f}" if len(known) > 1 else ""
+    return f"{known.mean():.{digits}f}{spread}"

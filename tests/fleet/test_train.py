@@ -352,9 +352,10 @@ def start(folder, steps):
 
 
 def wait_for_checkpoint(folder):
-    deadline = time.time() + 60
-    while not list(folder.glob(".fleet-*.safetensors")):
-        assert time.time() < deadline
+    """Wait for one that is newer than this call."""
+    begun = time.time()
+    while not any(path.stat().st_mtime > begun for path in folder.glob(".fleet-*.safetensors")):
+        assert time.time() < begun + 60
         time.sleep(0.02)
 
 

@@ -69,16 +69,18 @@ def test_total_correlation_as_published_and_the_other_way_round(made):
     table = made(("dsprites", "color_dsprites"))
     table["gaussian_total_correlation"] = table["level"]
     table["sampled.gaussian_total_correlation"] = -table["level"]
+    table["gaussian_total_correlation.active_total_correlation"] = -table["level"]
     frame, sentences = run("total-correlation", table)
     assert len(frame) == 10
     assert (frame["obtained"] == frame["published"]).all()
     assert sentences == [
-        f"Total correlation of {codes} codes {way} with strength, as published, for all 5 methods."
-        for codes, way in (("sampled", "falls"), ("mean", "rises"))
+        "Total correlation of sampled codes falls with strength, as published, for all 5 methods.",
+        "Total correlation of mean codes rises with strength, as published, for all 5 methods; "
+        "over active latents for none of 5 methods.",
     ]
     table["gaussian_total_correlation"] *= -1
     _, sentences = run("total-correlation", table)
-    assert "none of 5 methods" in sentences[1]
+    assert "as published, for none of 5 methods;" in sentences[1]
 
 
 def test_metric_agreement_finds_the_strong_pairs(made):
@@ -153,8 +155,8 @@ def test_variance_explained_knows_what_the_strength_explains(made):
     assert rows.loc["objective", "max"] < 0.05
     assert rows.loc["objective × strength", "min"] > 0.95
     assert sentences[2] == (
-        "Objective × strength explains more than objective: the published ordering holds "
-        "(6 of 6 pairs)."
+        "Objective × strength explains more than objective, by adjusted R²: the published "
+        "ordering holds (6 of 6 pairs)."
     )
 
 

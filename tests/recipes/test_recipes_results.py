@@ -161,6 +161,27 @@ def test_fleets_beside_other_work_say_nothing_of_speed(study, tmp_path):
     assert "1 of 12 kinds of fleets, interrupted, not trained, or trained beside other" in text
 
 
+def test_without_a_fleet_alone_nothing_is_said_of_larger_ones(study, tmp_path):
+    beside = [row | {"alone": False} for row in FLEETS]
+    (tmp_path / "run.json").write_text(json.dumps(RUN | {"fleets": beside}))
+    (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
+    text = study_page.page(Kept(tmp_path))
+    assert "fleets of 256" not in text
+    assert "12 of 12 kinds of fleets" in text
+
+
+def test_marks_by_hand_stay_when_the_same_run_is_kept_again(study, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    study.table.to_parquet(out / "study.parquet")
+    (out / "run.json").write_text(json.dumps(RUN))
+    kept = take(out, tmp_path / "results")
+    (kept.folder / "run.json").write_text(json.dumps(RUN | {"note": "Marked."}))
+    assert take(out, tmp_path / "results").run["note"] == "Marked."
+    (out / "run.json").write_text(json.dumps(RUN | {"calls": RUN["calls"][:1]}))
+    assert "note" not in take(out, tmp_path / "results").run
+
+
 def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
     """By hand from the recipes' files."""
     overlap = pd.read_csv(study.folder / "method-overlap.csv")

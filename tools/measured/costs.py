@@ -82,8 +82,8 @@ def _on_rooms(name: str) -> str:
         f"{between(name)} µs per model-step in fleets of {speeds['models'].iloc[0]}, which leave "
         "most of a GPU idle, starting, saving and encoding for scores included; β-TCVAE "
         f"{between('beta_tc_vae')} beside it. Rooms of three channels, bf16, one H200 "
-        f"({link('inductive_biases_hour/speeds.csv')}, "
-        "`unweave reproduce inductive-biases/table-2 --scale hour`)."
+        f"({link('inductive_biases_hour/speeds.csv')}, from the ledger of "
+        "`unweave reproduce inductive-biases/table-2 --scale hour` when it had one strength)."
     )
 
 

@@ -7,6 +7,7 @@ from tools.measured.reading import MISSING, link, read
 from unweave.metrics import CLASSIC, METRICS
 
 KINDS = ("perfect", "turned", "incomplete", "copied", "noise")
+MANY, FEW = 50, 0.05
 EVERY, STAGES = "every_metric.json", "ms_vae_hour/study.csv"
 
 
@@ -59,7 +60,8 @@ def _of_restarts(name: str) -> str:
     return table(heads, [row]) + (
         f"\n\nRestarts on 1,875 rooms, {about['steps']:,} steps on one H200, from entangled to "
         f"disentangled ({link(EVERY)}, `unweave reproduce inductive-biases/figures-7-8 --scale "
-        f"hour`, then `python benchmarks/every_metric.py --runs FOLDER --metrics {name}`)."
+        "hour`, then `python benchmarks/every_metric.py --metrics "
+        f"{name} --runs reproduce/inductive-biases-hour/runs`)."
     )
 
 
@@ -73,7 +75,7 @@ def _ranked(scores: "pd.Series[float]", others: "pd.Series[float]") -> str:
 def _of_stages() -> str:
     models = read(STAGES)
     rows = [
-        [f"`{method}`", str(len(part)), *_spread(part["fid"], 1)]
+        [f"`{method}`", str(len(part)), *_spread(part["fid"])]
         for method, part in models.groupby("method", sort=False)
     ]
     return table(["", "models", "lowest", "median", "highest"], rows) + (
@@ -82,5 +84,9 @@ def _of_stages() -> str:
     )
 
 
-def _spread(scores: "pd.Series[float]", digits: int = 3) -> list[str]:
-    return [f"{value:.{digits}f}" for value in (scores.min(), scores.median(), scores.max())]
+def _spread(scores: "pd.Series[float]") -> list[str]:
+    """Lowest, median and highest, with digits that tell them apart."""
+    most = scores.abs().max()
+    digits = ".1f" if most > MANY else ".2g" if most < FEW else ".3f"
+    found = (scores.min(), scores.median(), scores.max())
+    return [f"{round(value, 6):{digits}}" for value in found]

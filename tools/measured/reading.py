@@ -25,19 +25,6 @@ def link(name: str) -> str:
     return f"[{Path(name).name}]({LINKS}/{name})"
 
 
-def mean(scores: "pd.Series[float]") -> str:
-    """Mean ± standard deviation.
-
-    Example:
-        >>> mean(pd.Series([0.2, 0.4])), mean(pd.Series([0.2])), mean(pd.Series([float("nan")]))
-        ('0.300 ± 0.100', '0.200', 'diverged')
-    """
-    if scores.isna().all():
-        return "diverged"
-    spread = f" ± {scores.std(ddof=0):.3f}" if len(scores) > 1 else ""
-    return f"{scores.mean():.3f}{spread}"
-
-
 def said(names: Sequence[str], values: Sequence[Any]) -> str:
     """Settings as a user writes them.
 

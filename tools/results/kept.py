@@ -100,7 +100,10 @@ def take(out: Path, results: Path = RESULTS) -> Kept:
     table = pd.read_parquet(out / "study.parquet")
     folder = results / run["name"]
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(out / RUN, folder / RUN)
+    old = folder / RUN
+    if not (old.exists() and json.loads(old.read_text())["calls"] == run["calls"]):
+        # Otherwise it is the same run, in which something may have been marked by hand.
+        shutil.copyfile(out / RUN, old)
     table.round(DIGITS).to_csv(folder / TABLE, index=False)
     kept = Kept(folder)
     for recipe in RECIPES.values():

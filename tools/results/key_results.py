@@ -71,7 +71,7 @@ def section(recipe: Recipe, frame: pd.DataFrame, kept: Kept) -> str:
         f"### {recipe.where}: {recipe.title}",
         f"**Published**: {recipe.claim}",
         f"**Obtained**: {_judged(found)}" + "".join(f" {sentence}" for sentence in said),
-        f"![{recipe.title}](images/{picture_of(recipe)})",
+        f"![{recipe.where}](images/{picture_of(recipe)})",
         rows(frame, file),
     ]
     return "\n\n".join(parts)

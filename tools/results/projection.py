@@ -33,8 +33,8 @@ class Projection:
         start_hours: In fleets of 256 at the benchmark's speed, and so many seconds per model.
         score_seconds: Of one core, for all that was measured of a model.
         score_hours: Of one core, for all models.
-        estimated: Methods and data sets whose speed was not met, or beside other work, and is
-            the benchmark's.
+        met: How many fleets had the device to themselves.
+        estimated: Methods and data sets whose speed was not met so, and is the benchmark's.
     """
 
     models: int
@@ -48,6 +48,7 @@ class Projection:
     start_hours: float
     score_seconds: float
     score_hours: float
+    met: int
     estimated: int
 
 
@@ -112,6 +113,7 @@ def project(run: Mapping[str, Any], steps: int) -> Projection:
         start_hours=large_hours + start * sum(models.values()) / 3600,
         score_seconds=seconds,
         score_hours=seconds * sum(models.values()) / 3600,
+        met=len(alone),
         estimated=missing,
     )
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from tools.markdown import mean
 from tools.markdown import table as markdown
 from tools.results.agreement import agreement
 from tools.results.kept import RESULTS, Kept, ResultsError, every
-from tools.results.study_page import mean
 from unweave.recipes import find
 from unweave.recipes.inductive_biases.scores import COLUMNS as PLACES
 from unweave.recipes.inductive_biases.studies import FIELDS, STRENGTHS

@@ -34,11 +34,11 @@ def obtain(table: pd.DataFrame) -> pd.DataFrame:
     trend = analysis.total_correlation_trend(on(table, DATA))
     keys = ["data", "method", "codes"]
     every = trend[trend["latents"] == "all"].rename(columns={"direction": "obtained"})
-    active = trend[trend["latents"] == "active"].rename(columns={"direction": "active_latents"})
+    active = trend[trend["latents"] == "active"].rename(columns={"direction": "over_active"})
     said = published().drop(columns="data").merge(every.drop(columns="published"))
-    found = said.merge(active[[*keys, "active_latents"]], how="left")
+    found = said.merge(active[[*keys, "over_active"]], how="left")
     found["obtained"] = found["obtained"].where(found["spearman"].notna())
-    return found[[*keys, "published", "obtained", "spearman", "active_latents", "models"]]
+    return found[[*keys, "published", "obtained", "spearman", "over_active", "models"]]
 
 
 def verdict(frame: pd.DataFrame) -> list[str]:
@@ -46,10 +46,14 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     sentences = stands_in(frame["data"], DATA)
     for codes, direction in DIRECTIONS.items():
         rows = frame[frame["codes"] == codes].dropna(subset="obtained")
-        sentences.append(
+        said = (
             f"Total correlation of {codes} codes {direction} with strength, as published, for "
-            f"{how_many(rows['obtained'] == direction, 'method')}."
+            f"{how_many(rows['obtained'] == direction, 'method')}"
         )
+        active = rows["over_active"].dropna()
+        if len(active):
+            said += f"; over active latents for {how_many(active == direction, 'method')}"
+        sentences.append(f"{said}.")
     return sentences
 
 

@@ -40,7 +40,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     if found.empty:
         return ["The study shares no data set with the published tables."]
     sentences = [
-        f"{row.claim[0].upper()}{row.claim[1:]}: {row.sentence}."
+        f"{row.claim[0].upper()}{row.claim[1:]}, by adjusted R²: {row.sentence}."
         for row in analysis.variance_orderings(found.drop(columns="published")).itertuples()
     ]
     for grouping, rows in found.groupby("grouping", sort=False):

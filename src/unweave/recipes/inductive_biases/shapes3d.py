@@ -170,7 +170,7 @@ def plot_4_6(table: pd.DataFrame, path: Path) -> None:
 
     rows = _whole(table)
     figure, axes = panels(1, len(PICTURES), (PAGE, 2.2))
-    for metric, axis in zip(PICTURES, axes[0], strict=True):
+    for (metric, title), axis in zip(PICTURES.items(), axes[0], strict=True):
         panel = plain(axis)
         for method, colour in zip(VARIATIONAL, palette(len(VARIATIONAL)), strict=True):
             for images, line in zip(SEARCHED, ("o-", "o--"), strict=True):
@@ -178,8 +178,8 @@ def plot_4_6(table: pd.DataFrame, path: Path) -> None:
                 means = part.groupby("factor")[metric].mean()
                 label = method if images == "original" else None
                 panel.plot(means.index, means, line, color=colour, label=label, ms=3)
-        panel.set_xlabel("times the published strength", fontsize=TEXT)
-        panel.set_title(metric, fontsize=TEXT)
+        panel.set_xlabel("times the usual strength", fontsize=TEXT)
+        panel.set_title(title, fontsize=TEXT)
     dashed = Line2D([], [], color="grey", ls="--", label="modified images")
     legend_above(figure, [*axes[0, 0].get_legend_handles_labels()[0], dashed], columns=5)
     figure.save(path)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "IMAGES", "SCALES", "SEARCHED", "STRENGTHS", "examples", "trained"]
 
 SEARCHED, NOISE = ("original", "modified"), "noise"
-"""Images on which all strengths are tried, and those on which the published one is."""
+"""Images on which all strengths are tried, and those on which the usual one is."""
 IMAGES = (*SEARCHED, NOISE)
 STRENGTHS: dict[str, dict[str, Any]] = {
     "dsprites": {"beta_vae": 8, "beta_tc_vae": 6, "factor_vae": 35, "slow_vae": 1, "latents": 5},
@@ -57,8 +57,8 @@ SCALES: dict[str, dict[str, Any]] = {
         "search": [1.0],
         "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
     },
-    # Half a minute of an H200 each for 10 restarts and for m; the published strengths took 12
-    # minutes in fleets of 5, the others as long in fleets of up to 20, beside other work. Rooms,
+    # Half a minute of an H200 each for 10 restarts and for m; the usual strengths took 13 minutes
+    # in fleets of 5, the others as long in fleets of up to 20, beside other work. Rooms,
     # since Shapes3D is where the effect is clear; learned by pairs m followed one hue. Over
     # 5 seeds the MIG of a method on one kind of images has a deviation of up to 0.27.
     "hour": {
@@ -107,7 +107,7 @@ def trained(
         pairs: How many disentangled and entangled ones the change is learned from.
         change: How the change is learned: `by` `PAIRS` of models or from the `DIRECTIONS` in which
             images vary, `steps`, and `lr`.
-        search: By which factors the published strengths are multiplied, on `SEARCHED` images.
+        search: By which factors the usual strengths are multiplied, on `SEARCHED` images.
         settings: Of all models.
 
     Returns:
@@ -258,7 +258,7 @@ def _studies(
     steps: int,
     settings: Mapping[str, Any],
 ) -> "list[Study]":
-    """All strengths on the images where these are searched, the published one on noisy images."""
+    """All strengths on the images where these are searched, the usual one on noisy images."""
     from unweave.study import Study
 
     said, found = STRENGTHS[base], []
