@@ -1,6 +1,5 @@
 """Tests never touch the user's cache, and each worker keeps to one core."""
 
-import gc
 import importlib
 import os
 import shutil
@@ -37,12 +36,6 @@ LONGEST = ("test_ray.py", "test_docs.py")
 def pytest_collection_modifyitems(items):
     """Files of tests begin with the longest; each is one worker's, which trains fixtures once."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
-
-
-def pytest_collection_finish():
-    """What was collected stays to the end; the garbage collector need not go through it again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
