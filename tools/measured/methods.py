@@ -100,7 +100,7 @@ def _of_isa(name: str) -> str:
 
 
 def _on_rooms(name: str) -> str:
-    """Original images, modified ones and noisy ones, at the published strength."""
+    """Original images, modified ones and noisy ones, at the usual strength."""
     study = read(BIASES)
     study = study[(study["method"] == name) & (study["factor"] == 1)]
     rows = [
