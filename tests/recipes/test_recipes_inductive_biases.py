@@ -16,6 +16,7 @@ from unweave.recipes.inductive_biases.studies import (
     IMAGES,
     SCALES,
     STRENGTHS,
+    _factors,
     _latents,
     _studies,
     examples,
@@ -187,15 +188,14 @@ def test_strengths_are_searched_on_original_and_modified_images(tmp_path):
     assert searched.methods["factor_vae"] == {"gamma": [3.5, 7, 10.5]}
     assert noisy.methods["beta_vae"] == {"beta": [6]}
     for study in (searched, noisy):
-        assert list(study.methods) == [
-            "beta_vae",
-            "beta_tc_vae",
-            "factor_vae",
-            "slow_vae",
-            "pcl",
-            "ae",
-        ]
+        assert set(study.methods) == {*VARIATIONAL, "pcl", "ae"}
         assert study.methods["pcl"] == study.methods["ae"] == {}
+
+
+def test_a_strength_is_told_by_how_often_the_usual_one_it_is():
+    methods = pd.Series(["beta_vae", "factor_vae", "pcl"])
+    found = _factors("rooms3d", methods, pd.Series([9.0, 3.5, np.nan]))
+    assert found.tolist() == [1.5, 0.5, 1.0]
 
 
 def test_examples_are_drawn_without_training_again(everything):
