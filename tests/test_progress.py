@@ -16,6 +16,13 @@ def test_a_line_for_each_job_that_says_what_is_done(monkeypatch, capsys):
         assert text in shown.err
 
 
+def test_a_job_may_have_any_name(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    assert list(track([1], "writing [/odd] [red]")) == [1]
+    assert "[/odd] [red]" in capsys.readouterr().err
+
+
 def test_nothing_is_shown_where_nobody_watches_or_wants_it(monkeypatch, capsys):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     with lines({"mig": 1}) as advance:

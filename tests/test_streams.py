@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
+from unweave.errors import UnweaveError
 from unweave.streams import Stream, _philox
 
 
@@ -79,6 +80,12 @@ def test_normal_is_standard_normal_and_uncorrelated():
     normal = Stream(0, "test").normal(50_000, 3).numpy()
     assert stats.kstest(normal.flatten(), "norm").pvalue > 1e-3
     assert np.abs(np.corrcoef(normal.T) - np.eye(3)).max() < 0.02
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 10**30])
+def test_seeds_out_of_range_are_refused(seed):
+    with pytest.raises(UnweaveError, match="seed must be"):
+        Stream(seed, "test")
 
 
 @pytest.mark.parametrize("high", [2, 3, 64])

@@ -1,10 +1,20 @@
 """Arrays of any origin as NumPy and torch take them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["on_host", "writable"]
+__all__ = ["free_memory", "on_host", "writable"]
+
+MEMORY = Path("/proc/meminfo")
+
+
+def free_memory() -> int:
+    """Bytes of memory that are free; more than anybody has where the system does not say."""
+    lines = MEMORY.read_text().splitlines() if MEMORY.exists() else []
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    return found[0] if found else 2**62
 
 
 def on_host(values: Any) -> np.ndarray:

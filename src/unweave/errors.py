@@ -7,7 +7,7 @@ line prints it and exits with code 2; anything else that escapes is a bug.
 import difflib
 from collections.abc import Iterable
 
-from unweave.words import spelled
+from unweave.words import readable, shown, spelled
 
 __all__ = [
     "DataError",
@@ -19,7 +19,10 @@ __all__ = [
 
 
 class UnweaveError(Exception):
-    """The base of every error with a message for the user."""
+    """The base of every error with a message for the user: one line of plain text."""
+
+    def __str__(self) -> str:
+        return readable(super().__str__())
 
 
 class DataError(UnweaveError):
@@ -39,12 +42,15 @@ class UnknownNameError(UnweaveError):
 
     Args:
         kind: What is named, for the message ("data set", "factor", "method").
-        name: The name that came.
+        name: The name that came; in a file it may be anything.
         valid: The names that exist.
     """
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, valid: Iterable[str]) -> None:
         valid = list(valid)
-        near = difflib.get_close_matches(spelled(name), valid, n=1, cutoff=0.5)
+        word = spelled(name) if isinstance(name, str) else ""
+        near = difflib.get_close_matches(word, valid, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"no {kind} is called {name!r}{hint} (there are: {', '.join(valid)})")
+        super().__init__(
+            f"no {kind} is called {shown(name)}{hint} (there are: {', '.join(valid)})"
+        )

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from unweave.words import readable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -15,7 +17,7 @@ Item = TypeVar("Item")
 
 def say(line: str) -> None:
     """A line for people, on standard error, beside the bars."""
-    print(f"unweave: {line}", file=sys.stderr)  # noqa: T201 - the one place that does
+    print(f"unweave: {readable(line)}", file=sys.stderr)  # noqa: T201 - the one place that does
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:
@@ -66,7 +68,7 @@ def _progress(shown: bool = True) -> "Progress":
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # which may be the name of a folder
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

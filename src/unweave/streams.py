@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unweave.checks import check_seed
 from unweave.fused import fused
 
 __all__ = ["Stream"]
@@ -48,6 +49,10 @@ class Stream:
     seed: int | Tensor
     purpose: str
     step: int | Tensor = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, Tensor):
+            check_seed(self.seed)
 
     @property
     def seeds(self) -> Tensor:

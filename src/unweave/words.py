@@ -1,13 +1,36 @@
 """Counts, sizes and names, as messages and pictures say them and as users write them."""
 
+import unicodedata
 from collections.abc import Sequence
+from pathlib import PurePath
 
-__all__ = ["counted", "size_text", "spelled"]
+__all__ = ["counted", "readable", "shown", "size_text", "spelled"]
+
+LONGEST_SHOWN = 100
+ESCAPED = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode categories that no file, page or terminal takes as text: control characters, bytes that
+are not UTF-8, and line separators."""
+DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that show what follows them in another order than it has."""
 
 
 def counted(count: int, noun: str) -> str:
     """A number and its noun: `1 model`, `1,200 models`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def shown(value: object) -> str:
+    """A value as an error message quotes it: its `repr`, shortened where that is long.
+
+    Example:
+        >>> shown("heart"), len(shown([0] * 1_000))
+        ("'heart'", 101)
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def size_text(shape: Sequence[int]) -> str:
@@ -18,3 +41,29 @@ def size_text(shape: Sequence[int]) -> str:
 def spelled(name: str) -> str:
     """A name as the library spells it: `Beta-VAE` is `beta_vae`."""
     return name.replace("-", "_").lower()
+
+
+def readable(name: str | PurePath) -> str:
+    r"""A name as it is shown and written: what is not plain text in it as backslash escapes.
+
+    File names are bytes, which need not be UTF-8. Files are opened by their real names; tables,
+    pages, messages and terminals get this.
+
+    Example:
+        >>> print(readable(b"caf\xe9.png".decode(errors="surrogateescape")), readable("a\nb"))
+        caf\xe9.png a\nb
+    """
+    text = str(name)
+    if text.isprintable():
+        return text
+    return "".join(
+        _escape(letter)
+        if letter in DIRECTIONS or unicodedata.category(letter) in ESCAPED
+        else letter
+        for letter in text
+    )
+
+
+def _escape(letter: str) -> str:
+    byte = ord(letter) - 0xDC00  # how Python keeps a byte that is not UTF-8
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(letter)[1:-1]

@@ -1,0 +1,126 @@
+"""Read small text files that a stranger may have written: bounded in size and depth, plain data.
+
+Every JSON and YAML file, and every piece of JSON in the metadata of a binary file, is read here.
+Trouble is a ValueError or an OSError, which callers turn into a sentence that names the file.
+"""
+
+import json
+import math
+import stat
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any, TypeGuard, cast
+
+__all__ = ["is_number", "parse_json", "parse_yaml", "read_json", "read_text"]
+
+MOST_BYTES = 64 << 20
+MOST_YAML_BYTES = 128 << 10
+"""PyYAML reads some 200 kB a second, and study files have a few."""
+DEEPEST = 100
+MOST_VALUES, MOST_YAML_VALUES = 1_000_000, 100_000
+
+
+def read_json(path: Path) -> Any:
+    """The plain data in a JSON file."""
+    return parse_json(read_text(path))
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """The text of a regular file of at most so many bytes.
+
+    A pipe or a device in place of a file would never end.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size > most:
+        raise ValueError(f"it has {status.st_size:,} bytes, more than the {most:,} expected")
+    return path.read_text(encoding="utf-8")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The plain data that JSON stands for.
+
+    Example:
+        >>> parse_json('{"steps": 3}')
+        {'steps': 3}
+        >>> parse_json("[" * 100_000)
+        Traceback (most recent call last):
+        ValueError: it is nested more than 100 levels deep
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    # Walking through a value takes longer than parsing it, so short and shallow texts are spared.
+    plain = text if isinstance(text, str) else text.decode("latin-1")
+    if len(plain) > MOST_VALUES or plain.count("[") + plain.count("{") > DEEPEST:
+        _check_bounds(value, MOST_VALUES)
+    return value
+
+
+def parse_yaml(text: str) -> Any:
+    """The plain data that YAML stands for; aliases count as often as they are used.
+
+    Example:
+        >>> parse_yaml("{seeds: &few [0, 1], others: *few}")
+        {'seeds': [0, 1], 'others': [0, 1]}
+        >>> parse_yaml("&all [*all]")
+        Traceback (most recent call last):
+        ValueError: it is nested more than 100 levels deep
+    """
+    import yaml
+
+    if len(text) > MOST_YAML_BYTES:
+        raise ValueError(f"it has {len(text):,} characters, more than {MOST_YAML_BYTES:,}")
+    try:
+        value = yaml.safe_load(text)
+    except RecursionError:
+        raise _too_deep() from None
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        # PyYAML's own, of a tag that does not fit its value, such as `!!bool maybe`.
+        raise ValueError("a value does not fit its tag") from error
+    _check_bounds(value, MOST_YAML_VALUES)
+    return value
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite real number, which neither `true` nor `"4"` is.
+
+    Example:
+        >>> is_number(4), is_number(True), is_number(10**400), is_number("4")
+        (True, False, False, False)
+    """
+    try:
+        good = isinstance(value, Real) and not isinstance(value, bool)
+        return good and math.isfinite(cast(float, value))
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
+def _check_bounds(value: Any, most: int) -> None:
+    """Refuse data that could not be walked through in a moment: too deep, or too much of it."""
+    left = [(value, 1)]
+    count = 0
+    while left:
+        one, depth = left.pop()
+        children: Iterable[Any] = ()
+        if isinstance(one, Mapping):
+            children = [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set):
+            children = one
+        else:
+            continue
+        if depth > DEEPEST:
+            raise _too_deep()
+        left += [(child, depth + 1) for child in children]
+        count += len(one)
+        if count > most:
+            raise ValueError(f"it holds more than {most:,} values")
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"it is nested more than {DEEPEST} levels deep")
