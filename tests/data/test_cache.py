@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from unweave.data.cache import cache_folder, open_array, whole_array, whole_file
+from unweave.data.cache import cache_folder, whole_file
+from unweave.data.checked import open_array, whole_array
 from unweave.errors import DataError
 
 
@@ -91,7 +92,7 @@ def test_a_disk_without_room_is_one_sentence_not_a_crash(tmp_path):
     code = f"""
 import pathlib, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from unweave.data.cache import whole_array
+from unweave.data.checked import whole_array
 from unweave.errors import DataError
 try:
     with whole_array(pathlib.Path({str(tmp_path)!r}) / "big.npy", (1 << 24,)) as array:

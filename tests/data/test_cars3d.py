@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import io
 import tarfile
@@ -7,7 +8,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from unweave.data import cars3d
+from unweave.data import archives, cars3d
 from unweave.data.fetch import RemoteFile
 from unweave.errors import DataError
 
@@ -129,7 +130,7 @@ def test_truncated_archive(archive, cache):
         (b"no matrix at all", "cannot be read"),
         (mat(other=np.zeros(3)), r"cannot be read \(im\)"),
         (mat(im=np.zeros((64, 64, 3, 24, 4), np.uint8)), r"uint8 \[64, 64, 3, 24, 4\]"),
-        (mat(im=np.zeros((128, 128, 3, 24, 4))), "float64"),
+        (mat(im=np.zeros((128, 128, 3, 24, 4))), "double"),
     ],
 )
 def test_a_file_that_is_no_car(tmp_path, data, message):
@@ -144,3 +145,41 @@ def test_no_cars(tmp_path):
         cars3d.load(write_tar(tmp_path / "a.tar.gz", {"data/list.txt": b""}))
     with pytest.raises(DataError, match="no such thing"):
         cars3d.load(tmp_path / "nowhere")
+
+
+def test_a_bomb_of_a_tar(tmp_path):
+    """Compressed claims: a header that says that very much follows, and some of it that does."""
+    for kind in (tarfile.REGTYPE, tarfile.XHDTYPE):
+        member = tarfile.TarInfo("data/cars/car_001_mesh.mat")
+        member.size, member.type = 1 << 38, kind
+        path = tmp_path / f"{kind.decode()}.tar.gz"
+        path.write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+        with pytest.raises(DataError, match="claims to have"):
+            cars3d.load(path)
+
+
+def test_more_members_than_anybody_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 5)
+    path = write_tar(tmp_path / "a.tar.gz", {f"data/other/{n}": b"" for n in range(6)})
+    with pytest.raises(DataError, match="more than 5 files"):
+        cars3d.load(path)
+
+
+def test_links_among_the_cars_are_no_cars(tmp_path):
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        member = tarfile.TarInfo("data/cars/car_001_mesh.mat")
+        member.type, member.linkname = tarfile.SYMTYPE, "car_001_mesh.mat"
+        tar.addfile(member)
+    with pytest.raises(DataError, match="has none"):
+        cars3d.load(path)
+
+
+def test_flipped_bytes_are_one_sentence(tmp_path, contents):
+    content = bytearray(contents[NAMES[0]])
+    for place in (128, 132, 140, 200):
+        broken = content.copy()
+        broken[place] ^= 0xFF
+        path = write_tar(tmp_path / f"{place}.tar.gz", {"data/cars/car_1.mat": bytes(broken)})
+        with pytest.raises(DataError):
+            cars3d.load(path)

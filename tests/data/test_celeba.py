@@ -1,5 +1,6 @@
 import hashlib
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -180,3 +181,33 @@ def test_spoilt_attributes(folder):
     path.write_text("")
     with pytest.raises(DataError, match=r"list_attr_celeba\.txt cannot be read"):
         celeba.load(folder)
+
+
+def test_a_member_that_unpacks_to_far_too_much_is_skipped(tmp_path):
+    path = tmp_path / "img_align_celeba.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("000001.jpg", jpeg(1))
+        archive.writestr("000002.jpg", jpeg(2) + bytes(8 << 20))
+    data = celeba.load(path)
+    assert data.files == ("000001.jpg",)
+    assert [line.split(":")[0] for line in data.skipped] == ["000002.jpg"]
+
+
+def test_a_pipe_among_the_images_is_skipped(tmp_path):
+    (tmp_path / "000001.jpg").write_bytes(jpeg(1))
+    os.mkfifo(tmp_path / "000002.jpg")
+    data = celeba.load(tmp_path)
+    assert data.files == ("000001.jpg",)
+    assert len(data.skipped) == 1
+
+
+def test_a_zip_with_a_password(tmp_path):
+    path = tmp_path / "img_align_celeba.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("000001.jpg", jpeg(1))
+    content = bytearray(path.read_bytes())
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="no usable image"):
+        celeba.load(path)

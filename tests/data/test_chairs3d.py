@@ -161,3 +161,48 @@ def test_no_chairs(tmp_path):
         chairs3d.load(write(tmp_path / "a.tar", {"readme.txt": b""}))
     with pytest.raises(DataError, match="no such thing"):
         chairs3d.load(tmp_path / "b.tar")
+
+
+NAME = "rendered_chairs/b663f1e4/renders/image_000_p020_t011_r096.png"
+
+
+def write_member(path, size=0, kind=tarfile.REGTYPE, link=""):
+    """A tar with one member that claims a size, a kind and a target, and no content."""
+    member = tarfile.TarInfo(NAME)
+    member.size, member.type, member.linkname = size, kind, link
+    path.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        (tarfile.REGTYPE, 1 << 40),
+        (tarfile.REGTYPE, 1 << 29),
+        (tarfile.XHDTYPE, 1 << 32),
+        (tarfile.GNUTYPE_LONGNAME, 1 << 32),
+        (tarfile.SYMTYPE, 0),
+        (tarfile.LNKTYPE, 0),
+        (tarfile.DIRTYPE, 0),
+        (tarfile.FIFOTYPE, 0),
+    ],
+)
+def test_members_that_claim_anything(tmp_path, kind, size):
+    with pytest.raises(DataError):
+        chairs3d.load(write_member(tmp_path / "a.tar", size, kind, link=NAME))
+
+
+def test_a_picture_beyond_all_measure(tmp_path, members):
+    vast = png(Image.new("1", (20_000, 20_000)))
+    assert len(vast) < 1_000_000
+    name = next(name for name in members if name.endswith(".png"))
+    with pytest.raises(DataError, match="cannot be read"):
+        chairs3d.load(write(tmp_path / "a.tar", {**members, name: vast}))
+
+
+def test_a_broken_picture_is_one_sentence(tmp_path, members):
+    name = next(name for name in members if name.endswith(".png"))
+    content = bytearray(members[name])
+    content[40:60] = bytes(20)
+    with pytest.raises(DataError, match="cannot be read"):
+        chairs3d.load(write(tmp_path / "a.tar", {**members, name: bytes(content)}))

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
+from unweave.data import load
 from unweave.data.dataset import Dataset
 from unweave.data.dsprites_variants import Colored
 from unweave.data.grid import Factor, Grid, Labels
@@ -173,3 +174,11 @@ def test_repr_says_what_a_person_wants_to_know(data):
     assert text.splitlines()[0] == "numbered: 60 images of 4 × 4 × 1, 0.0 MB in memory"
     assert "a                    3   x, y, z" in text
     assert "drawn with weights from 20 of them" in repr(data.only(a=0))
+
+
+@pytest.mark.parametrize("seed", [-1, 10**30])
+def test_seeds_out_of_range_are_refused(seed):
+    data = load("color-dsprites")
+    for draw in (lambda: data.images([0], seed), lambda: data.draw(3, seed)):
+        with pytest.raises(UnweaveError, match="seed must be"):
+            draw()

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
 
 import unweave as uw
+from unweave.data import dsprites
+from unweave.data.catalog import RENDERED
 from unweave.data.export import export
 from unweave.errors import DataError
 
@@ -118,7 +121,7 @@ def test_rendering_is_quick_and_small_and_done_once(tmp_path):
     first = json.loads(render_in(tmp_path).communicate()[0])
     assert first["seconds"] < 60
     assert first["peak"] < 1000
-    (file,) = (tmp_path / "dsprites").iterdir()
+    file = tmp_path / "dsprites" / "bits.npy"
     assert file.stat().st_size < 400e6
     stamp = file.stat().st_mtime_ns
     second = json.loads(render_in(tmp_path).communicate()[0])
@@ -135,8 +138,10 @@ def test_killed_while_rendering_leaves_nothing_half_done(tmp_path, monkeypatch, 
     process.kill()
     process.communicate()
     assert not (folder / "bits.npy").exists()
+    assert len(list(folder.iterdir())) == 1
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path))
     again = uw.data.load("dsprites")
+    assert sorted(path.name for path in folder.iterdir()) == [".bits.npy.sum", "bits.npy"]
     np.testing.assert_array_equal(again.images([737_279]), data.images([737_279]))
 
 
@@ -151,6 +156,21 @@ def test_a_cache_that_was_cut_short_is_rendered_anew(tmp_path, monkeypatch, data
     np.testing.assert_array_equal(again.images([5]), data.images([5]))
 
 
+def test_other_images_in_a_cache_of_the_first_edition_are_found(tmp_path, monkeypatch):
+    """Caches of unweave 0.1 have no record, but every image is known."""
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path))
+    file = tmp_path / "dsprites" / "bits.npy"
+    file.parent.mkdir()
+    np.lib.format.open_memmap(file, "w+", np.uint8, dsprites.PACKED_SHAPE)
+    monkeypatch.setattr(dsprites, "render", lambda *pose: 7)  # this is quicker
+    assert uw.data.load("dsprites").store.array[300_000].tolist() == [7] * 512
+
+
+def test_the_digest_in_the_catalogue_is_that_of_the_images(data, cache):
+    with (cache / "dsprites" / "bits.npy").open("rb") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest() == RENDERED["dsprites/bits.npy"]
+
+
 def test_the_published_file_is_read_in_its_order_and_others_are_refused(tmp_path, data):
     """Write a file of the published layout and read it back; then one in another order."""
     path = export(data, tmp_path / "dsprites.npz")
@@ -163,3 +183,18 @@ def test_the_published_file_is_read_in_its_order_and_others_are_refused(tmp_path
     np.savez(shuffled, latents_classes=np.hstack([classes[:, :1] * 0, classes[::-1]]))
     with pytest.raises(DataError, match="not dSprites in its published order"):
         uw.data.load("dsprites", path=shuffled)
+
+
+def claiming(path, shape, descr="<i8"):
+    """A file of the published layout whose classes claim a shape."""
+    with zipfile.ZipFile(path, "w") as archive, archive.open("latents_classes.npy", "w") as file:
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_2_0(file, header)
+        file.write(bytes(1000))
+    return path
+
+
+@pytest.mark.parametrize("shape", [(1 << 45, 6), (1 << 62, 1 << 62), (737_280, 6), (0,)])
+def test_claims_of_terabytes_are_one_sentence(tmp_path, shape):
+    with pytest.raises(DataError, match="cannot be read"):
+        uw.data.load("dsprites", path=claiming(tmp_path / "a.npz", shape))

@@ -110,7 +110,7 @@ def test_without_a_usable_picture_the_error_says_what_to_do(tmp_path, monkeypatc
     Image.new("RGB", (64, 400)).save(tiny)
     with pytest.raises(DataError, match="both sides above 64"):
         uw.data.load("scream-dsprites", picture=tiny)
-    with pytest.raises(DataError, match="cannot read the picture"):
+    with pytest.raises(DataError, match="there is no file"):
         uw.data.load("scream-dsprites", picture=tmp_path / "missing.jpg")
     monkeypatch.setattr(
         "unweave.data.dsprites_variants.SCREAM",
@@ -118,3 +118,11 @@ def test_without_a_usable_picture_the_error_says_what_to_do(tmp_path, monkeypatc
     )
     with pytest.raises(DataError, match=r"scream\.jpg"):
         uw.data.load("scream-dsprites")
+
+
+def test_a_picture_beyond_all_measure_is_one_sentence(tmp_path):
+    for side in (10_100, 20_000):
+        path = tmp_path / f"{side}.png"
+        Image.new("1", (side, side)).save(path)
+        with pytest.raises(DataError, match="cannot read the picture"):
+            uw.data.load("scream-dsprites", picture=path)

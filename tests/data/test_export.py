@@ -77,5 +77,5 @@ def test_nothing_is_overwritten_unasked(small, tmp_path):
     assert path.read_bytes() == b"precious"
     export(small, path, overwrite=True)
     assert path.stat().st_size > 100
-    with pytest.raises(DataError, match=r"\.npz or \.h5"):
+    with pytest.raises(DataError, match=r"\.npz, \.h5 or"):
         export(small, tmp_path / "sprites.zip")

@@ -1,10 +1,12 @@
 import hashlib
+import os
 import re
 import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -17,6 +19,14 @@ from unweave.errors import DataError, DownloadError
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SIZE = len(CONTENT)
 MD5 = hashlib.md5(CONTENT).hexdigest()
+
+HOSTILE = {
+    "endless": (200, {}),
+    "vast": (200, {"Content-Length": str(1 << 60)}),
+    "odd-length": (200, {"Content-Length": "lots"}),
+    "no-such-part": (416, {"Content-Range": "bytes */0"}),
+}
+"""What a server answers that means no good: status and headers."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -34,6 +44,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, CONTENT[:-1])
         elif manner == "page":
             self.answer(200, b"<html>log in</html>", kind="text/html")
+        elif manner in HOSTILE or manner.startswith("to="):
+            self.be_hostile(manner)
         elif manner == "no-range" or wanted is None:
             self.answer(200, CONTENT)
         else:
@@ -47,6 +59,15 @@ class Handler(BaseHTTPRequestHandler):
                 span = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
                 self.answer(206, CONTENT[start:], span)
 
+    def be_hostile(self, manner):
+        status, headers = HOSTILE.get(manner) or (302, {"Location": manner.removeprefix("to=")})
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if status == 200:
+            self.drip(CONTENT, 100 if manner == "endless" else 1)
+
     def answer(self, status, body, span=None, kind="application/octet-stream"):
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -55,6 +76,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", span)
         self.end_headers()
         self.wfile.write(self.spoilt(body))
+
+    def drip(self, body, times):
+        """Send the same so many times, or until nobody listens."""
+        with suppress(ConnectionError):
+            for _ in range(times):
+                self.wfile.write(body)
+                self.server.sent += len(body)
 
     def spoilt(self, body):
         if self.path == "/cut":
@@ -76,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.requests, server.over = [], threading.Event()
+    server.requests, server.over, server.sent = [], threading.Event(), 0
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -96,9 +124,9 @@ def address(server, manner):
     return f"http://127.0.0.1:{server.server_port}/{manner}"
 
 
-def remote(server, *manners, size=SIZE, md5=MD5):
+def remote(server, *manners, size=SIZE, md5=MD5, limit=2 * SIZE):
     urls = tuple(address(server, manner) for manner in manners)
-    return RemoteFile(name="data.bin", size=size, md5=md5, urls=urls)
+    return RemoteFile(name="data.bin", size=size, md5=md5, urls=urls, limit=limit)
 
 
 def manners(server):
@@ -234,7 +262,7 @@ def test_checked_once_until_it_changes(tmp_path, monkeypatch):
     file = RemoteFile(name="data.bin", md5=MD5)
     fetch(file, tmp_path)
     with monkeypatch.context() as unable_to_hash:
-        unable_to_hash.setattr(fetch_module, "_fault", None)
+        unable_to_hash.setattr(fetch_module, "sums_of", None)
         fetch(file, tmp_path)
     path.write_bytes(CONTENT[::-1])
     with pytest.raises(DownloadError, match="md5"):
@@ -258,3 +286,119 @@ def test_two_processes_at_once(server, tmp_path):
     assert [process.wait(30) for process in processes] == [0, 0, 0]
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert manners(server) == ["slow"]
+
+
+def tofu(server, *manners):
+    """A file for which nobody publishes a size or a checksum."""
+    return remote(server, *manners, size=None, md5=None)
+
+
+def test_the_first_download_fixes_the_content_where_no_checksum_is_published(server, tmp_path):
+    path = fetch(tofu(server, "good"), tmp_path)
+    path.write_bytes(CONTENT[::-1])
+    with pytest.raises(DownloadError, match="SHA-256"):
+        fetch(tofu(server, "good"), tmp_path)
+    path.unlink()
+    with pytest.raises(DownloadError, match="SHA-256"):
+        fetch(tofu(server, "corrupt"), tmp_path)
+    assert fetch(tofu(server, "corrupt", "good"), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_file_put_there_by_hand_is_fixed_by_its_first_use(tmp_path):
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    fetch(RemoteFile(name="data.bin"), tmp_path)
+    (tmp_path / "data.bin").write_bytes(CONTENT[1:])
+    with pytest.raises(DownloadError, match="SHA-256"):
+        fetch(RemoteFile(name="data.bin"), tmp_path)
+
+
+def test_damage_without_a_trace_is_found_in_a_small_file(server, tmp_path):
+    path = fetch(remote(server, "good"), tmp_path)
+    status = path.stat()
+    path.write_bytes(CONTENT[:1000] + b"x" + CONTENT[1001:])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(DownloadError, match="md5"):
+        fetch(remote(server, "good"), tmp_path)
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+@pytest.mark.parametrize("bad", ["endless", "vast"])
+def test_a_server_that_sends_too_much_is_left(server, tmp_path, bad, size):
+    file = remote(server, bad, "good", size=size, md5=None)
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+    assert server.sent < 60 * SIZE
+    assert not (tmp_path / "data.bin.part").exists()
+
+
+def test_a_file_beyond_its_limit_is_refused(server, tmp_path):
+    with pytest.raises(DownloadError, match="300,000 bytes"):
+        fetch(remote(server, "good", size=None, md5=None, limit=SIZE - 1), tmp_path)
+    assert fetch(remote(server, "good", size=None, md5=None, limit=SIZE), tmp_path).exists()
+
+
+def test_a_server_that_refuses_a_part_nobody_asked_for(server, tmp_path):
+    assert fetch(tofu(server, "no-such-part", "good"), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_length_that_is_no_number(server, tmp_path):
+    assert fetch(tofu(server, "odd-length"), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("place", ["data.bin", "data.bin.part", ".data.bin.lock", ".data.bin.sum"])
+@pytest.mark.parametrize("there", [True, False])
+def test_links_placed_in_advance_are_not_followed(server, tmp_path, place, there):
+    victim = tmp_path / "victim"
+    if there:
+        victim.write_bytes(b"precious")
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / place).symlink_to(victim)
+    with pytest.raises(DataError, match="symbolic link"):
+        fetch(remote(server, "good"), folder)
+    assert victim.exists() == there
+    assert not there or victim.read_bytes() == b"precious"
+
+
+def test_the_record_of_the_first_edition_is_removed_but_not_what_it_links_to(server, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / ".data.bin.checked").symlink_to(victim)
+    assert fetch(remote(server, "good"), folder).read_bytes() == CONTENT
+    assert victim.read_bytes() == b"precious"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".data.bin.lock",
+        ".data.bin.sum",
+        "data.bin",
+    ]
+
+
+def test_a_part_that_is_also_another_file_is_not_written_to(server, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(CONTENT[:100])
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "data.bin.part").hardlink_to(victim)
+    assert fetch(remote(server, "good"), folder).read_bytes() == CONTENT
+    assert victim.read_bytes() == CONTENT[:100]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,hello", "gopher://x", "http://[bad"],
+)
+def test_redirections_lead_to_the_web_only(server, tmp_path, target):
+    with pytest.raises(DownloadError):
+        fetch(tofu(server, f"to={target}"), tmp_path)
+    assert not (tmp_path / "data.bin").exists()
+    there = address(server, "good")
+    assert fetch(tofu(server, f"to={there}"), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp", "data"])
+def test_addresses_are_of_the_web(tmp_path, scheme):
+    (tmp_path / "source").write_bytes(CONTENT)
+    file = RemoteFile(name="data.bin", urls=(f"{scheme}://{tmp_path}/source",))
+    with pytest.raises(DownloadError):
+        fetch(file, tmp_path / "cache")

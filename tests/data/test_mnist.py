@@ -204,3 +204,25 @@ def test_unknown_choices(tmp_path):
         mnist.load(tmp_path, split="trian")
     with pytest.raises(DataError, match="28, 32 or 64"):
         mnist.load(tmp_path, size=48)
+
+
+@pytest.mark.parametrize("sizes", [(2**32 - 1,) * 3, (1 << 20, 1 << 10, 1 << 10)])
+def test_a_file_that_claims_terabytes(tmp_path, sizes):
+    bomb = bytes([0, 0, 8, 3]) + struct.pack(">3I", *sizes) + bytes(1 << 20)
+    folder = write(tmp_path / "raw", **{"train-images-idx3-ubyte": bomb})
+    with pytest.raises(DataError, match="claims to have"):
+        mnist.load(folder)
+
+
+def test_a_damaged_file_out_of_a_package_is_not_used_again(cache, monkeypatch):
+    """Files that a package held lie unpacked in the cache."""
+    folder = cache / "mnist"
+    write(folder, compressed=False)
+    digests = {name: hashlib.md5(content).hexdigest() for name, content in contents().items()}
+    package = replace(mnist.MNIST.package, md5=digests, download=("false",))
+    files = tuple(RemoteFile(name=name) for name in NAMES)
+    monkeypatch.setattr(mnist, "MNIST", replace(mnist.MNIST, package=package, files=files))
+    assert len(mnist.load(split="test", size=28)) == 6
+    (folder / "train-images-idx3-ubyte").write_bytes(b"damaged")
+    with pytest.raises(DownloadError):
+        mnist.load(split="train", size=28)

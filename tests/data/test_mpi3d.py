@@ -145,3 +145,38 @@ def test_member_shorter_than_its_header_says(tmp_path):
 def test_unknown_variant():
     with pytest.raises(UnknownNameError, match="did you mean 'mpi3d_real'"):
         mpi3d.load("mpi3d_rael")
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_damaged_cache_is_converted_again(tmp_path, cache, suffix, capfd):
+    images = numbered_images()
+    np.savez(tmp_path / "a.npz", images=images)
+    for _ in range(2):
+        data = mpi3d.load("mpi3d_toy", tmp_path / "a.npz")
+        np.testing.assert_array_equal(data.images(np.arange(COUNT)), images)
+        (file,) = (cache / "mpi3d_toy").glob(f"*.{suffix}")
+        if suffix == "npy":
+            flip(file, 50_000)
+        else:
+            flip(file, 3)
+    data = mpi3d.load("mpi3d_toy", tmp_path / "a.npz")
+    np.testing.assert_array_equal(data.images(np.arange(COUNT)), images)
+    assert "is damaged" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("shape", [(1 << 62, 64, 64, 3), (-12, 64, 64, 3), (12, -1, 64, 64, 3)])
+def test_impossible_shapes(tmp_path, shape):
+    with (
+        zipfile.ZipFile(tmp_path / "a.npz", "w") as archive,
+        archive.open("images.npy", "w") as file,
+    ):
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(DataError):
+        mpi3d.load("mpi3d_toy", tmp_path / "a.npz")

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 import unweave as uw
-from unweave.data.origin import rebuild
-from unweave.errors import DataError
+from unweave.data.origin import check_origin, rebuild
+from unweave.errors import DataError, DownloadError, UnweaveError
 
 
 def through_json(origin):
@@ -61,3 +61,46 @@ def test_arrays_are_told_apart_but_cannot_be_made_again():
     assert one.origin != other.origin
     with pytest.raises(DataError, match="say where they are"):
         rebuild(one.origin)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None,
+        7,
+        "load",
+        [7],
+        [[]],
+        [["load"]],
+        [["load", "dsprites"]],
+        [["load", "dsprites", []]],
+        [["load", ["dsprites"], {}]],
+        [["load", "../private", {}]],
+        [["load", "dsprites", {"packed": 1}]],
+        [["load", "dsprites_noise", {"base": "rooms3d"}]],
+        [["load", "celeba", {"size": "64"}]],
+        [["own", "mine"]],
+        [["own", 7, "0123456789abcdef"]],
+        [["slice", {"shape": 0}]],
+        [["load", "cars3d", {}], ["slice", {"shape": 0}]],
+        [["load", "cars3d", {}], ["__class__", 3]],
+    ],
+)
+def test_what_is_no_origin_is_refused_before_anything_is_loaded(origin):
+    with pytest.raises(UnweaveError) as caught:
+        check_origin(origin)
+    assert not isinstance(caught.value, DownloadError)
+    with pytest.raises(UnweaveError) as caught:
+        rebuild(origin)
+    assert not isinstance(caught.value, DownloadError)
+
+
+def test_no_path_is_opened_because_an_origin_names_it(tmp_path):
+    with pytest.raises(DataError, match="load celeba yourself with that path"):
+        rebuild([["load", "celeba", {"path": str(tmp_path)}]])
+    with pytest.raises(DataError, match="load scream_dsprites yourself with that picture"):
+        rebuild([["load", "scream_dsprites", {"picture": "/dev/zero"}]])
+    with pytest.raises(DataError, match="yourself with that path"):
+        rebuild([["load", "dsprites_modified", {"path": "/dev/zero"}]])
+    with pytest.raises(DataError, match="is not at hand"):
+        rebuild([["load", "dsprites_modified", {"path": "file 0123456789abcdef"}]])

@@ -1,5 +1,7 @@
+import csv
 import logging
 import mmap
+import os
 import struct
 import time
 import warnings
@@ -301,12 +303,30 @@ class TestBroken:
         with pytest.raises(DataError, match=r"has 0 and 2 unreadable \(a\.png: not an image\)"):
             from_path(tmp_path)
 
-    def test_a_large_scan_is_no_bomb(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3000)
-        save(tmp_path, a=noise(64, 64), b=noise(64, 64), c=noise(80, 80))
+    def test_pipes_devices_and_links_cost_only_themselves(self, tmp_path):
+        save(tmp_path, a=noise(64, 64), b=noise(64, 64))
+        os.mkfifo(tmp_path / "c.png")
+        (tmp_path / "d.png").symlink_to("/dev/zero")
+        (tmp_path / "e.png").symlink_to("e.png")
+        (tmp_path / "f").symlink_to(".")
         data = from_path(tmp_path)
         assert data.files == ("a.png", "b.png")
-        assert data.skipped[0].startswith("c.png: Image size (6400 pixels) exceeds")
+        assert [line.split(":")[0] for line in data.skipped] == ["c.png", "d.png", "e.png"]
+        assert data.skipped[0] == "c.png: not a regular file"
+
+    @pytest.mark.parametrize("side", [10_100, 13_300, 20_000])
+    def test_an_image_of_too_many_pixels_costs_only_itself(self, tmp_path, side):
+        save(tmp_path, a=noise(64, 64), b=noise(64, 64))
+        (tmp_path / "c.png").write_bytes(png_header(side, side))
+        data = from_path(tmp_path)
+        assert data.files == ("a.png", "b.png")
+        assert data.skipped == ("c.png: more than 100 million pixels; make it smaller",)
+
+    def test_a_camera_takes_fewer_pixels(self, tmp_path):
+        Image.new("L", (9_900, 10_000)).save(tmp_path / "a.png")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert pictures.read_square(tmp_path / "a.png", 32, None).shape == (32, 32, 1)
 
     def test_no_images_is_an_error(self, tmp_path):
         (tmp_path / "notes.txt").write_text("hello")
@@ -621,3 +641,52 @@ class TestFactors:
         data = from_array(bits, factors={"a": [3, 2, 1, 0]})
         assert isinstance(data.store, Bits)
         assert np.array_equal(data[:][..., 0], bits[::-1] * 255)
+
+
+ODD_NAMES = {
+    b"caf\xe9.png": r"caf\xe9.png",
+    b"\xff\xfe.png": r"\xff\xfe.png",
+    b"two\nlines.png": r"two\nlines.png",
+    b"\x1b[31m.png": r"\x1b[31m.png",
+    b"a,b.png": "a,b.png",
+    b"it's \".png": "it's \".png",
+    b"-dash.png": "-dash.png",
+    b" space .png": " space .png",
+    b"x" * 251 + b".png": "x" * 251 + ".png",
+    "😀 שלום.png".encode(): "😀 שלום.png",
+    b"back\\slash.png": "back\\slash.png",
+}
+
+
+class TestOddNames:
+    """File names are bytes; what is shown of them is text."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        folder = tmp_path / os.fsdecode(b"im\xe9ges")
+        folder.mkdir()
+        for number, name in enumerate(ODD_NAMES):
+            Image.fromarray(noise(64, 64, seed=number)).save(folder / os.fsdecode(name))
+        (folder / os.fsdecode(b"bro\xe9ken.png")).write_text("no picture")
+        return folder
+
+    def test_images_are_read_by_their_bytes_and_named_in_text(self, folder, caplog):
+        data = from_path(folder)
+        assert data.name == r"im\xe9ges"
+        assert sorted(data.files) == sorted(ODD_NAMES.values())
+        assert data.skipped == (r"bro\xe9ken.png: not an image",)
+        assert r"files in /" in caplog.text
+        assert r"im\xe9ges could not be read" in caplog.text
+        for number, shown in enumerate(ODD_NAMES.values()):
+            expected = noise(64, 64, seed=number)
+            np.testing.assert_array_equal(data[data.files.index(shown)][..., 0], expected)
+
+    @pytest.mark.parametrize("raw", [False, True])
+    def test_tables_of_factors_name_them_as_they_are_shown(self, folder, tmp_path, raw):
+        names = [
+            name.decode() if raw and name.isascii() else shown for name, shown in ODD_NAMES.items()
+        ]
+        with (tmp_path / "factors.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("file", "number"), *zip(names, range(99), strict=False)])
+        data = from_path(folder, factors=tmp_path / "factors.csv")
+        assert data.files == tuple(ODD_NAMES.values())  # in the order of the factor

@@ -1,5 +1,6 @@
 import colorsys
 import math
+import shutil
 from itertools import combinations
 
 import numpy as np
@@ -362,3 +363,16 @@ def test_a_truncated_cache_is_rendered_again(data, cache, tmp_path, monkeypatch)
     layers = rooms3d.load().store.layers
     np.testing.assert_array_equal(layers[:, 2, 5], np.arange(480) % 251)
     assert (tmp_path / "rooms3d" / "layers.npy").stat().st_size == len(whole)
+
+
+def test_a_damaged_cache_is_rendered_again(data, cache, tmp_path, monkeypatch):
+    shutil.copytree(cache / "rooms3d", tmp_path / "rooms3d")
+    file = tmp_path / "rooms3d" / "layers.npy"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:5_000_000] + bytes([whole[5_000_000] ^ 1]) + whole[5_000_001:])
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path))
+    monkeypatch.setattr(
+        rooms3d, "render", lambda *geometry: data.index([0, 0, 0, *geometry]) % 251
+    )
+    layers = rooms3d.load().store.layers
+    np.testing.assert_array_equal(layers[:, 2, 5], np.arange(480) % 251)

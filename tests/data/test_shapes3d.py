@@ -109,7 +109,7 @@ def test_missing_combination(tmp_path):
 
 
 def test_labels_of_another_number(tmp_path):
-    with pytest.raises(DataError, match=r"6 factors, but their shape is \[10, 6\]"):
+    with pytest.raises(DataError, match=r"6 factors, but they are float64 \[10, 6\]"):
         shapes3d.load(write(tmp_path / "a.h5", labels=published_labels()[:10]))
 
 
@@ -141,3 +141,40 @@ def test_no_file(tmp_path):
         shapes3d.load(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"should hold 3dshapes\.h5"):
         shapes3d.load(tmp_path)
+
+
+def test_a_small_file_that_claims_terabytes(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", (1 << 30, 64, 64, 3), "u1", chunks=(64, 64, 64, 3))
+        file.create_dataset("labels", (1 << 30, 6), "f8", chunks=(64, 6))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match="at most 480,000 images"):
+        shapes3d.load(path)
+
+
+def test_labels_with_far_too_many_values(tmp_path):
+    labels = np.random.default_rng(0).random((COUNT, 6))
+    with pytest.raises(DataError, match="combinations"):
+        shapes3d.load(write(tmp_path / "a.h5", labels=labels))
+
+
+@pytest.mark.parametrize("kind", ["group", "external", "link", "virtual"])
+def test_images_that_are_not_in_the_file(tmp_path, kind):
+    path = write(tmp_path / "a.h5")
+    other = write(tmp_path / "other.h5")
+    with h5py.File(path, "a") as file:
+        del file["images"]
+        if kind == "group":
+            file.create_group("images")
+        elif kind == "external":
+            raw = [(str(other), 0, COUNT * 64 * 64 * 3)]
+            file.create_dataset("images", (COUNT, 64, 64, 3), "u1", external=raw)
+        elif kind == "link":
+            file["images"] = h5py.ExternalLink(other, "images")
+        else:
+            layout = h5py.VirtualLayout((COUNT, 64, 64, 3), "u1")
+            layout[:] = h5py.VirtualSource(other, "images", (COUNT, 64, 64, 3))
+            file.create_virtual_dataset("images", layout)
+    with pytest.raises(DataError, match="not an array in it"):
+        shapes3d.load(path)

@@ -156,3 +156,23 @@ def test_missing_file(tmp_path):
         smallnorb.load(folder)
     with pytest.raises(DataError, match="a folder with"):
         smallnorb.load(folder / NAMES[0])
+
+
+def header(magic, *sizes):
+    return struct.pack(f"<II{len(sizes)}I", magic, len(sizes), *sizes)
+
+
+@pytest.mark.parametrize("sizes", [(1 << 31, 1 << 31, 1 << 31), (1 << 30, 1, 1)])
+def test_a_matrix_that_claims_terabytes(tmp_path, sizes):
+    change = (("training", "cat"), lambda array, data: header(0x1E3D4C54, *sizes) + bytes(100))
+    with pytest.raises(DataError, match="claims to have"):
+        smallnorb.load(write(tmp_path / "raw", change=change))
+
+
+def test_factors_with_far_too_many_values(tmp_path):
+    def scatter(array, data):
+        return matrix(np.arange(array.size, dtype=np.int32).reshape(array.shape) * 7919)
+
+    change = (("training", "info"), scatter)
+    with pytest.raises(DataError, match="every combination"):
+        smallnorb.load(write(tmp_path / "raw", change=change))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError, UnknownNameError
-from unweave.words import spelled
+from unweave.paths import path_errors
+from unweave.words import shown, spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Batch, Dataset
@@ -69,11 +70,13 @@ def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
 
     if not isinstance(source, str | Path):
         return _call(partial(from_array, source), "an array", options)
-    path = Path(source).expanduser()
-    if path.exists():
+    with path_errors(Path(source), "read"):
+        path = Path(source).expanduser()
+        there = path.exists()
+    if there:
         return _call(partial(from_path, path), "your own images", options)
     if path.suffix or "/" in str(source):
-        raise DataError(f"there is no file or folder {str(source)!r}; check the path")
+        raise DataError(f"there is no file or folder {shown(str(source))}; check the path")
     raise UnknownNameError("file or folder here and no data set", str(source), DATASETS)
 
 

@@ -3,20 +3,21 @@
 import errno
 import os
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-import numpy as np
-
+from unweave.data.leftovers import remove_leftovers, temporary_name
 from unweave.errors import DataError
 
 __all__ = [
     "allowed",
     "cache_folder",
-    "open_array",
-    "whole_array",
+    "open_plain",
+    "refuse_link",
+    "temporary_folder",
     "whole_file",
     "whole_folder",
     "write_errors",
@@ -39,15 +40,15 @@ def cache_folder() -> Path:
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary path that becomes `path` when the block ends well, and is gone otherwise.
 
-    A reader, another process or a crash never sees a half-written file.
+    A reader, another process or a crash never sees a half-written file. What a killed process
+    leaves in the folder is removed by the next one.
     """
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
-        )
-        os.close(handle)
-    temporary = Path(name)
+        _check_name(path)
+        remove_leftovers(path.parent)
+        temporary = path.with_name(temporary_name(path.name))
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with _full_disks(path):
             yield temporary
@@ -66,10 +67,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     Where `path` exists by then, written by somebody else or before, it is left as it is.
     """
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
+    with temporary_folder(path) as temporary:
         with _full_disks(path):
             yield temporary
         with write_errors(path):
@@ -82,31 +80,45 @@ def whole_folder(path: Path) -> Iterator[Path]:
             temporary.chmod(allowed(0o777))
             if not path.exists():
                 temporary.rename(path)
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that is removed when the block ends.
+
+    That of a killed process is removed by the next one.
+    """
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _check_name(path)
+        remove_leftovers(path.parent)
+        temporary = path.with_name(temporary_name(path.name))
+        temporary.mkdir(mode=0o700)
+    try:
+        yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-@contextmanager
-def whole_array(path: Path, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """A uint8 array on disk to fill in, which appears at `path` (`.npy`) once it is complete."""
-    with whole_file(path) as temporary:
-        with write_errors(path):
-            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-            # Claim the space now: on a full disk this is an error, a page fault later a crash.
-            with temporary.open("rb+") as file:
-                os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
-        yield array
-        array.flush()
+def open_plain(path: Path) -> BinaryIO:
+    """A regular file opened for reading, through no symbolic link; nothing else would end."""
+    refuse_link(path)
+    # Opening a pipe would wait for somebody to write into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise DataError(f"{path} is not a regular file; remove it")
+    return file
 
 
-def open_array(path: Path, shape: tuple[int, ...] | None = None) -> np.ndarray | None:
-    """The `.npy` file at `path`, memory-mapped; None where it is missing or cut short."""
-    try:
-        # Copy-on-write: nothing reaches the file, and torch may share the memory.
-        array = np.lib.format.open_memmap(path, mode="c")
-    except (OSError, ValueError):
-        return None
-    return array if shape is None or array.shape == shape else None
+def refuse_link(path: Path) -> None:
+    """Refuse a symbolic link: in a shared folder, somebody else may have placed it there."""
+    if path.is_symlink():
+        raise DataError(
+            f"{path} is a symbolic link, which is not followed in the cache; remove it, and give "
+            "the file that it leads to by its own path"
+        )
 
 
 @contextmanager
@@ -133,6 +145,12 @@ def _full_disks(path: Path) -> Iterator[None]:
             raise
         with write_errors(path):
             raise
+
+
+def _check_name(path: Path) -> None:
+    """Raise now what renaming a temporary file to `path` would raise after all the work."""
+    with suppress(FileNotFoundError):
+        path.lstat()  # too long a name
 
 
 def allowed(mode: int) -> int:

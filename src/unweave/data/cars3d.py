@@ -12,15 +12,25 @@ References:
 """
 
 import io
-import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image
 
-from unweave.data.archives import Facts, fetching, find_files, prepare, reading, shrink
-from unweave.data.cache import whole_array
+from unweave.data.archives import (
+    Facts,
+    fetching,
+    find_files,
+    members,
+    open_tar,
+    prepare,
+    read_file,
+    read_member,
+    reading,
+    shrink,
+)
+from unweave.data.checked import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid
@@ -37,6 +47,7 @@ MESH = (128, 128, 3, AZIMUTHS, ELEVATIONS)
 FILES = (
     RemoteFile(
         name="nips2015-analogy-data.tar.gz",
+        limit=2 << 30,
         md5="4e866a7919c1beedf53964e6f7a23686",
         urls=("http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",),
     ),
@@ -83,16 +94,20 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
 
 def _from_files(paths: Sequence[Path]) -> Iterator[tuple[str, np.ndarray]]:
     for path in track(paths, "reading Cars3D"):
-        yield path.stem, _read_car(path.read_bytes(), path)
+        yield path.stem, _read_car(_content(path), path)
+
+
+def _content(path: Path) -> bytes:
+    with reading(path):
+        return read_file(path)
 
 
 def _from_tar(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    with reading(path), tarfile.open(path) as tar:
-        members = [member for member in tar.getmembers() if _is_car(PurePosixPath(member.name))]
-        for member in track(members, "reading Cars3D"):
-            stream = tar.extractfile(member)
-            assert stream is not None
-            yield PurePosixPath(member.name).stem, _read_car(stream.read(), path / member.name)
+    with reading(path), open_tar(path) as tar:
+        cars = [member for member in members(tar) if _is_car(PurePosixPath(member.name))]
+        for member in track(cars, "reading Cars3D"):
+            content = read_member(tar, member)
+            yield PurePosixPath(member.name).stem, _read_car(content, path / member.name)
 
 
 def _is_car(name: PurePosixPath) -> bool:
@@ -101,18 +116,21 @@ def _is_car(name: PurePosixPath) -> bool:
 
 def _read_car(content: bytes, path: Path) -> np.ndarray:
     """One car's images, halved, `[4, 24, 64, 64, 3]`."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
+    from scipy.io import loadmat, whosmat
 
     with reading(path):
         try:
-            mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
-        except (MatReadError, TypeError) as error:
+            # What is claimed is looked at before anything is read that would have to fit.
+            claims = {name: (shape, kind) for name, shape, kind in whosmat(io.BytesIO(content))}
+            shape, kind = claims["im"]
+            right = shape == MESH and kind == "uint8"
+            mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"] if right else None
+        except Exception as error:  # scipy raises anything for damaged files
             raise ValueError(str(error)) from error
-    if mesh.dtype != np.uint8 or mesh.shape != MESH:
+    if mesh is None or mesh.shape != MESH:
         raise DataError(
             f"{path} should hold `im` as bytes {list(MESH)}, "
-            f"but it is {mesh.dtype} {list(mesh.shape)}; get the published file"
+            f"but it is {kind} {list(shape)}; get the published file"
         )
     views = mesh.transpose(4, 3, 0, 1, 2).reshape(-1, *MESH[:3])
     small = [shrink(Image.fromarray(view), SIDE) for view in views]

@@ -6,11 +6,14 @@ from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unweave.data.cache import cache_folder
 
-__all__ = ["DATASETS", "Entry"]
+if TYPE_CHECKING:
+    from unweave.data.fetch import RemoteFile
+
+__all__ = ["DATASETS", "RENDERED", "Entry"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,7 @@ class Entry:
         preset: What that function is called with in any case.
         prepared: The files in the cache that make it ready, relative to the cache folder.
         needs: An option without which it cannot be loaded.
+        files: The module and name of the list of published files, if it has one.
     """
 
     shape: tuple[int, ...]
@@ -36,6 +40,7 @@ class Entry:
     preset: Mapping[str, Any] = field(default_factory=dict)
     prepared: tuple[str, ...] = ()
     needs: str | None = None
+    files: str | None = None
 
     def __len__(self) -> int:
         return self.count or prod(self.factors.values())
@@ -55,11 +60,28 @@ class Entry:
         """Bytes that its prepared files take now."""
         return sum(path.stat().st_size for path in self.paths if path.exists())
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders of the cache in which its files lie."""
+        return list(dict.fromkeys(Path(name).parts[0] for name in self.prepared))
+
+    def downloads(self) -> "tuple[RemoteFile, ...]":
+        """The published files that it is made from."""
+        if self.files is None:
+            return ()
+        module, name = self.files.split(":")
+        return getattr(import_module(module), name)
+
     def function(self) -> "partial[Any]":
         """The function that loads it."""
         module, name = self.loader.split(":")
         return partial(getattr(import_module(module), name), **self.preset)
 
+
+RENDERED = {
+    "dsprites/bits.npy": "7c3c55f0e04f683cbf14403e7c674f3eb18db44abd425bc3193cfb7339553b8e",
+}
+"""The SHA-256 of cached files that come out the same on every machine."""
 
 SPRITES = {"shape": 3, "scale": 6, "orientation": 40, "posX": 32, "posY": 32}
 ROOM = {
@@ -87,6 +109,7 @@ def _mpi3d(variant: str, kinds: int, source: str) -> Entry:
         factors=factors,
         source=source,
         loader="unweave.data.mpi3d:load",
+        files="unweave.data.mpi3d:FILES",
         preset={"variant": f"mpi3d_{variant}"},
         prepared=(f"mpi3d_{variant}/images.npy",),
     )
@@ -119,6 +142,7 @@ DATASETS: dict[str, Entry] = {
         factors=SPRITES,
         source="rendered here; the painting by download, or picture=FILE",
         loader="unweave.data.dsprites_variants:load_scream",
+        files="unweave.data.dsprites_variants:FILES",
         prepared=("dsprites/bits.npy", "scream_dsprites/scream.jpg"),
     ),
     "textured_dsprites": Entry(
@@ -140,6 +164,7 @@ DATASETS: dict[str, Entry] = {
         factors=ROOM,
         source="download of 3dshapes.h5, 268 MB",
         loader="unweave.data.shapes3d:load",
+        files="unweave.data.shapes3d:FILES",
         prepared=("shapes3d/images.npy",),
     ),
     "cars3d": Entry(
@@ -147,6 +172,7 @@ DATASETS: dict[str, Entry] = {
         factors={"elevation": 4, "azimuth": 24, "object": 183},
         source="download of nips2015-analogy-data.tar.gz, 300 MB",
         loader="unweave.data.cars3d:load",
+        files="unweave.data.cars3d:FILES",
         prepared=("cars3d/images.npy",),
     ),
     "smallnorb": Entry(
@@ -155,6 +181,7 @@ DATASETS: dict[str, Entry] = {
         count=48_600,
         source="download of six .mat.gz files, 250 MB",
         loader="unweave.data.smallnorb:load",
+        files="unweave.data.smallnorb:FILES",
         prepared=("smallnorb/images.npy",),
     ),
     "mpi3d_toy": _mpi3d("toy", 6, "download of an .npz, 12.7 GB"),
@@ -166,6 +193,7 @@ DATASETS: dict[str, Entry] = {
         count=202_599,
         source="download of img_align_celeba.zip, 1.4 GB",
         loader="unweave.data.celeba:load",
+        files="unweave.data.celeba:FILES",
         prepared=("celeba/images-148-64.npy",),
     ),
     "mnist": Entry(
@@ -173,6 +201,7 @@ DATASETS: dict[str, Entry] = {
         count=70_000,
         source="download of four idx files, 12 MB",
         loader="unweave.data.mnist:load",
+        files="unweave.data.mnist:FILES",
         prepared=("mnist/images-all-32.npy",),
     ),
     "fashion_mnist": Entry(
@@ -180,6 +209,7 @@ DATASETS: dict[str, Entry] = {
         count=70_000,
         source="download of four idx files, 31 MB",
         loader="unweave.data.mnist:load_fashion",
+        files="unweave.data.mnist:FASHION_FILES",
         prepared=("fashion_mnist/images-all-32.npy",),
     ),
     "chairs3d": Entry(
@@ -187,6 +217,7 @@ DATASETS: dict[str, Entry] = {
         factors={"chair": 1393, "elevation": 2, "azimuth": 31},
         source="download of rendered_chairs.tar, 770 MB",
         loader="unweave.data.chairs3d:load",
+        files="unweave.data.chairs3d:FILES",
         prepared=("chairs3d/images-1.npy",),
     ),
     "pendulum": Entry(

@@ -9,7 +9,6 @@ References:
 """
 
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from unweave.data.archives import (
+    BROKEN,
     Facts,
     batches,
     centre,
@@ -27,20 +26,24 @@ from unweave.data.archives import (
     find_files,
     open_image,
     prepare,
+    read_file,
     reading,
     shrink,
 )
-from unweave.data.cache import whole_array
+from unweave.data.checked import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Labels
 from unweave.data.stores import Bytes
 from unweave.errors import DataError
 from unweave.progress import track
+from unweave.reading import read_text
 
 __all__ = ["FILES", "load"]
 
 IMAGES_AT_ONCE = 1024
+MOST_BYTES = 4 << 20
+"""Of one image; published ones have some 10 kB."""
 SUFFIXES = (".jpg", ".jpeg")
 
 DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
@@ -64,6 +67,9 @@ FILES = (
 )
 ATTRIBUTES = FILES[1].name
 
+WIDTH, LARGEST = 178, 1024
+"""Of the published images, and of those that are made of them, in pixels."""
+
 
 def load(path: str | Path | None = None, crop: int = 148, size: int = 64) -> Dataset:
     """CelebA, as published, or from the zip or the folder of images at `path`.
@@ -74,8 +80,11 @@ def load(path: str | Path | None = None, crop: int = 148, size: int = 64) -> Dat
         crop: The side of the square cut out of the middle, in pixels of the original.
         size: The side of the images, in pixels.
     """
-    if crop < 1 or size < 1:
-        raise DataError(f"crop and size are numbers of pixels, but got {crop=}, {size=}")
+    if not (1 <= crop <= WIDTH and 1 <= size <= LARGEST):
+        raise DataError(
+            f"crop must be between 1 and {WIDTH} pixels and size between 1 and {LARGEST}, but got "
+            f"{crop=}, {size=}"
+        )
     given = None if path is None else _given(Path(path))
     work = partial(convert, crop=crop, size=size)
     images, facts = prepare("celeba", fetching(FILES), given, work, f"images-{crop}-{size}")
@@ -137,18 +146,26 @@ def convert(sources: Sequence[Path], place: Path, crop: int, size: int) -> Facts
 def _opened(pictures: Sequence[Path]) -> Iterator[tuple[list[str], Callable[[str], bytes]]]:
     """The names of the images in a zip or among files, sorted, and what reads one of them."""
     if pictures[0].suffix.lower() in SUFFIXES:
-        yield [str(path) for path in pictures], lambda name: Path(name).read_bytes()
+        yield [str(path) for path in pictures], _read_picture
         return
     with reading(pictures[0]), zipfile.ZipFile(pictures[0]) as archive:
         names = sorted(name for name in archive.namelist() if _is_picture(Path(name)))
         yield names, partial(_read_member, archive)
 
 
+def _read_picture(name: str) -> bytes:
+    """A file's content; nothing where it cannot be read, which is no image either."""
+    try:
+        return read_file(Path(name), MOST_BYTES)
+    except (OSError, ValueError):
+        return b""
+
+
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """A member's content; nothing where it is damaged, which is no image either."""
     try:
-        return archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, EOFError):
+        return archive.read(name) if archive.getinfo(name).file_size <= MOST_BYTES else b""
+    except BROKEN:
         return b""
 
 
@@ -161,14 +178,14 @@ def _decode(content: bytes, crop: int, size: int) -> np.ndarray | str:
     try:
         with open_image(content) as image:
             return shrink(centre(image.convert("RGB"), crop), size)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except BROKEN as error:
         return str(error)
 
 
 def _attributes(path: Path, files: Sequence[str]) -> Facts:
     """The names of the attributes, and 0 or 1 for each of them and each file."""
     with reading(path):
-        _, names, *rows = path.read_text().splitlines()
+        _, names, *rows = read_text(path).splitlines()
         table = dict(row.split(maxsplit=1) for row in rows if row.strip())
         missing = [file for file in files if file not in table]
         if missing:

@@ -8,7 +8,6 @@ References:
 """
 
 import re
-import tarfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,12 +21,15 @@ from unweave.data.archives import (
     centre,
     fetching,
     find_files,
+    members,
     open_image,
+    open_tar,
     prepare,
+    read_member,
     reading,
     shrink,
 )
-from unweave.data.cache import whole_array
+from unweave.data.checked import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid, Labels
@@ -45,6 +47,7 @@ MEMBER = re.compile(r"([^/]+)/renders/image_\d+_p(\d+)_t(\d+)_r\d+\.png$")
 FILES = (
     RemoteFile(
         name="rendered_chairs.tar",
+        limit=4 << 30,
         urls=("https://www.di.ens.fr/willow/research/seeing3Dchairs/data/rendered_chairs.tar",),
     ),
 )
@@ -78,9 +81,9 @@ def load(path: str | Path | None = None, channels: int = 1) -> Dataset:
 def convert(sources: Sequence[Path], place: Path, channels: int) -> Facts:
     """Write all images, sorted by chair, elevation and azimuth; the facts are these."""
     (source,) = sources
-    with reading(source), tarfile.open(source) as tar:
-        found = [(member, MEMBER.search(member.name)) for member in tar.getmembers()]
-        members = [member for member, match in found if match]
+    with reading(source), open_tar(source) as tar:
+        found = [(member, MEMBER.search(member.name)) for member in members(tar)]
+        pictures = [member for member, match in found if match]
         names = [match.groups() for _, match in found if match]
         facts, positions = _sort(names, source)
 
@@ -89,23 +92,17 @@ def convert(sources: Sequence[Path], place: Path, channels: int) -> Facts:
                 return shrink(centre(image.convert(MODES[channels]), CROP), SIDE)
 
         with (
-            whole_array(place, (len(members), SIDE, SIDE, channels)) as out,
+            whole_array(place, (len(pictures), SIDE, SIDE, channels)) as out,
             ThreadPoolExecutor() as pool,
         ):
-            numbers = batches(range(len(members)), IMAGES_AT_ONCE)
+            numbers = batches(range(len(pictures)), IMAGES_AT_ONCE)
             for batch in track(numbers, "reading 3D Chairs"):
-                chosen = [members[number] for number in batch]
-                contents = [_read(tar, member) for member in chosen]
+                chosen = [pictures[number] for number in batch]
+                contents = [read_member(tar, member) for member in chosen]
                 images = pool.map(decode, [member.name for member in chosen], contents)
                 for number, image in zip(batch, images, strict=True):
                     out[positions[number]] = image
     return facts
-
-
-def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    stream = tar.extractfile(member)
-    assert stream is not None
-    return stream.read()
 
 
 def _sort(names: Sequence[tuple[str, ...]], source: Path) -> tuple[Facts, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.checks import check_seed
 from unweave.data.grid import Array, Grid, Labels, whole_numbers
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.data.stores import Store
@@ -146,14 +147,13 @@ class Dataset:
         where = self._tensor(self._indices(indices))
         items = where if items is None else items
         if self.variants > 1:
-            chosen = Stream(self._tensor(seed), "variant", step).integers(self.variants, items, 1)[
-                ..., 0
-            ]
+            stream = Stream(self._seed(seed), "variant", step)
+            chosen = stream.integers(self.variants, items, 1)[..., 0]
             where = where * self.variants + chosen
         images = torch.as_tensor(self.store.gather(self._native(where)))
         if self.appearance is None:
             return images
-        return self.appearance(images, Stream(self._tensor(seed), "appearance", step), items)
+        return self.appearance(images, Stream(self._seed(seed), "appearance", step), items)
 
     def factors(self, indices: Any) -> Array:
         """The factor classes `[..., K]` of the images with indices `[...]`."""
@@ -178,14 +178,14 @@ class Dataset:
             step: See `seed`.
             fixed: Factors with the class, or the several classes, that they may have.
         """
-        indices = self.draw_indices(count, Stream(self._tensor(seed), "draw", step), fixed)
+        indices = self.draw_indices(count, Stream(self._seed(seed), "draw", step), fixed)
         return self._batch(indices, seed, step, self._tensor(np.arange(count)))
 
     def draw_pairs(
         self, count: int, seed: int = 0, step: int = 0, rule: PairRule | None = None
     ) -> tuple[Batch, Batch]:
         """Draw pairs of images, the second following from the first by a rule (`WeakPairs()`)."""
-        first, second = self.draw_index_pairs(count, self._tensor(seed), step, rule or WeakPairs())
+        first, second = self.draw_index_pairs(count, self._seed(seed), step, rule or WeakPairs())
         places = self._tensor(np.arange(count))
         return self._batch(first, seed, step, places), self._batch(
             second, seed, step, places + count
@@ -222,7 +222,7 @@ class Dataset:
         first = self.draw_indices(count, Stream(seed, "draw", step))
         return first, grid.index(rule(grid, grid.factors(first), Stream(seed, "pair", step)))
 
-    def leave_out(self, **choice: int | Iterable[int]) -> "Dataset":
+    def leave_out(self, /, **choice: int | Iterable[int]) -> "Dataset":
         """This data set, never drawing images whose named factors all have one of these classes.
 
         Example:
@@ -233,7 +233,7 @@ class Dataset:
         """
         return self._reweighted(~self._grid().where(choice), ["leave_out", self._listed(choice)])
 
-    def only(self, **choice: int | Iterable[int]) -> "Dataset":
+    def only(self, /, **choice: int | Iterable[int]) -> "Dataset":
         """This data set, drawing only what `leave_out` with the same choice leaves out."""
         return self._reweighted(self._grid().where(choice), ["only", self._listed(choice)])
 
@@ -255,7 +255,7 @@ class Dataset:
         weights = joint[classes[:, one], classes[:, two]]
         return self._reweighted(weights, ["correlate", first, second, correlation])
 
-    def slice(self, **choice: int | Iterable[int]) -> "Dataset":
+    def slice(self, /, **choice: int | Iterable[int]) -> "Dataset":
         """A smaller data set: the sub-grid where the named factors keep the given classes only."""
         grid = self._grid()
         if self.weights is not None or self.variants > 1 or self.device is not None:
@@ -336,6 +336,9 @@ class Dataset:
 
     def _tensor(self, values: Any) -> Tensor:
         return torch.as_tensor(values, device=self.device)
+
+    def _seed(self, seed: int | Tensor) -> Tensor:
+        return self._tensor(seed if isinstance(seed, Tensor) else check_seed(seed))
 
     def _native(self, tensor: Tensor) -> Array:
         return tensor if self.device is not None else tensor.numpy()

@@ -20,9 +20,11 @@ References:
     (github.com/deepmind/dsprites-dataset).
 """
 
+import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -31,10 +33,11 @@ from unweave.data.archives import (
     find_files,
     prepare,
     read_exactly,
-    read_npy_header,
     reading,
 )
-from unweave.data.cache import cache_folder, open_array, whole_array
+from unweave.data.cache import cache_folder
+from unweave.data.catalog import RENDERED
+from unweave.data.checked import open_array, read_npy_header, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Factor, Grid
 from unweave.data.stores import Bits
@@ -60,6 +63,7 @@ GRID = Grid(
 
 PACKED_SHAPE = (len(GRID), SIDE * ROW_BYTES)
 PUBLISHED = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+CACHED = "dsprites/bits.npy"
 AT_ONCE = 8192
 
 # LEFT_OF[n] has the n leftmost pixels set; the leftmost pixel is the highest bit.
@@ -74,8 +78,8 @@ def load(path: str | Path | None = None) -> Dataset:
 
 def packed() -> np.ndarray:
     """All images as packed bits `[737280, 512]`, memory-mapped from the cache."""
-    path = cache_folder() / "dsprites" / "bits.npy"
-    cached = open_array(path, PACKED_SHAPE)
+    path = cache_folder() / CACHED
+    cached = open_array(path, PACKED_SHAPE, RENDERED[CACHED])
     if cached is not None:
         return cached
     with whole_array(path, PACKED_SHAPE) as out:
@@ -139,7 +143,7 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
     (source,) = sources
     with reading(source), zipfile.ZipFile(source) as archive:
         with archive.open("latents_classes.npy") as stream:
-            classes = np.lib.format.read_array(stream, allow_pickle=False)
+            classes = _read_classes(stream)
         if not np.array_equal(classes[:, 1:], GRID.factors(np.arange(len(GRID)))):
             raise DataError(f"{source} is not dSprites in its published order; get {PUBLISHED}")
         with archive.open("imgs.npy") as stream:
@@ -153,3 +157,12 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
                         np.frombuffer(images, np.uint8)
                     ).reshape(AT_ONCE, -1)
     return {}
+
+
+def _read_classes(stream: IO[bytes]) -> np.ndarray:
+    """The classes of all factors, the constant colour first, `[737280, 6]`."""
+    shape, dtype = read_npy_header(stream)
+    if shape != (len(GRID), 1 + len(GRID.axes)) or dtype.kind not in "iu":
+        raise ValueError(f"its latents_classes are {dtype} {list(shape)}")
+    data = read_exactly(stream, math.prod(shape) * dtype.itemsize)
+    return np.frombuffer(data, dtype).reshape(shape)

@@ -14,20 +14,22 @@ References:
     Representations, arXiv:1811.12359, and the code of disentanglement_lib.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from unweave.data import dsprites
+from unweave.data.archives import BROKEN, open_image
 from unweave.data.cache import cache_folder
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.errors import DataError
 from unweave.fused import fused
+from unweave.paths import check_file
 from unweave.streams import Stream
 
 __all__ = ["Colored", "Noisy", "OnPainting", "load_color", "load_noisy", "load_scream"]
@@ -36,8 +38,10 @@ THUMBNAIL = (350, 274)
 
 SCREAM = RemoteFile(
     name="scream.jpg",
+    limit=64 << 20,
     urls=("https://upload.wikimedia.org/wikipedia/commons/f/f4/The_Scream.jpg",),
 )
+FILES = (SCREAM,)
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,16 @@ def load_scream(path: str | Path | None = None, picture: str | Path | None = Non
 
 def read_painting(file: Path) -> np.ndarray:
     """A picture reduced to fit 350 × 274, as the protocol has it, `[height, width, 3]`."""
+    check_file(file, "picture")
     try:
-        with Image.open(file) as picture:
-            reduced = picture.convert("RGB")
-    except (OSError, UnidentifiedImageError) as error:
-        raise DataError(f"cannot read the picture {file}; give a PNG or JPEG file") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, about sizes that are checked
+            with open_image(file) as picture:
+                reduced = picture.convert("RGB")
+    except BROKEN as error:
+        raise DataError(
+            f"cannot read the picture {file} ({error}); give a PNG or JPEG file"
+        ) from error
     reduced.thumbnail(THUMBNAIL)
     width, height = reduced.size
     if min(width, height) <= dsprites.SIDE:

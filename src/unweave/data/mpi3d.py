@@ -25,10 +25,9 @@ from unweave.data.archives import (
     find_files,
     prepare,
     read_exactly,
-    read_npy_header,
     reading,
 )
-from unweave.data.cache import whole_array
+from unweave.data.checked import read_npy_header, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid
@@ -44,9 +43,13 @@ IMAGES_AT_ONCE = 4096
 BUCKET = "https://storage.googleapis.com/mpi3d_disentanglement_dataset/data"
 HUB = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
 
+LIMIT = 16 << 30
+"""Bytes; the files of one layout whose size is published have 12.7 GB."""
+
 VARIANTS = {
     "mpi3d_toy": RemoteFile(
         name="mpi3d_toy.npz",
+        limit=LIMIT,
         md5="55889cb7c7dfc655d6e0277beee88868",
         urls=(f"{BUCKET}/mpi3d_toy.npz", f"{HUB}/mpi3d_toy.npz"),
     ),
@@ -58,11 +61,13 @@ VARIANTS = {
     ),
     "mpi3d_real": RemoteFile(
         name="mpi3d_real.npz",
+        limit=LIMIT,
         md5="0f33f609918fb5c97996692f91129802",
         urls=(f"{HUB}/mpi3d_real.npz", f"{BUCKET}/real.npz"),
     ),
     "mpi3d_complex": RemoteFile(
         name="real3d_complicated_shapes_ordered.npz",
+        limit=LIMIT,
         urls=(
             "https://drive.usercontent.google.com/download"
             "?id=1Tp8eTdHxgUMtsZv5uAoYAbJR1BOa_OQm&export=download&confirm=t",

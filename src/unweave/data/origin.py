@@ -7,6 +7,7 @@ when files change under the same path.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,9 +17,14 @@ import numpy as np
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.errors import DataError, UnweaveError
+from unweave.data.steps import FILES, apply_steps, check_options, check_steps
+from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.words import shown
 
-__all__ = ["digest", "loading", "origin_of", "own_data", "rebuild", "remember", "repeat"]
+__all__ = ["check_origin", "digest", "loading", "origin_of", "own_data", "rebuild", "remember"]
+
+BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
+"""How an origin names a file: by its content."""
 
 
 def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
@@ -50,26 +56,57 @@ def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any)
 
     if not origin:
         raise DataError("this model does not say what data it was trained on; load it yourself")
+    check_origin(origin)
     first, *rest = origin
     if first[0] == "load":
+        _demand_no_files(*first[1:])
         data = load(first[1], **first[2])
     elif source is None:
         raise DataError(
-            f"this model was trained on your own images {first[1]!r}; say where they are"
+            f"this model was trained on your own images {shown(first[1])}; say where they are"
         )
     else:
         data = load(source, **options)
         if digest(data) != first[2]:
-            raise DataError(f"these are not the images that {first[1]!r} had; load the right ones")
-    return repeat(data, rest)
+            raise DataError(
+                f"these are not the images that {shown(first[1])} had; load the right ones"
+            )
+    return apply_steps(data, rest)
 
 
-def repeat(data: Dataset, steps: Sequence[Sequence[Any]]) -> Dataset:
-    """Do to a data set what the later steps of an origin say."""
-    for step, *arguments in steps:
-        choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-        data = getattr(data, step)(*arguments, **choice)
-    return data
+def check_origin(origin: Any) -> None:
+    """Refuse anything but the origin of a data set; nothing is loaded.
+
+    Args:
+        origin: From a file, so it may be anything.
+    """
+    match origin:
+        case [["load", str(name), Mapping() as options], *rest]:
+            if name not in DATASETS:
+                raise UnknownNameError("data set", name, DATASETS)
+            check_options(DATASETS[name].function(), name, options)
+            check_steps(rest, DATASETS[name].factors or None)
+        case [["own", str(), str()], *rest]:
+            check_steps(rest)
+        case _:
+            raise DataError(
+                f"the origin of a data set begins with how it was loaded, but got {shown(origin)}"
+            )
+
+
+def _demand_no_files(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse to open a path that a saved model names: it may be a stranger's, or long gone.
+
+    Only the file of a manipulation is found again, by its content and in the cache.
+    """
+    for option in FILES:
+        value = options.get(option)
+        by_content = option == DATASETS[name].needs and BY_CONTENT.fullmatch(str(value))
+        if value is not None and not by_content:
+            raise DataError(
+                f"{name} was loaded with {option}={shown(value)}, and files are not opened because"
+                f" a saved model names them; load {name} yourself with that {option}"
+            )
 
 
 def own_data(

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,9 @@ from unweave.data.grid import Labels
 from unweave.data.pictures import SUFFIXES, read_square, square
 from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
+from unweave.paths import path_errors
 from unweave.progress import track
+from unweave.words import readable
 
 __all__ = ["SIZES", "from_array", "from_path"]
 
@@ -63,12 +66,14 @@ def from_path(
             data = from_path("photos", size=64, factors="photos.csv")
             data.files[0], data.skipped
     """
-    path = Path(path).expanduser()
     _check_options(size, channels)
-    if path.is_dir():
-        name = name or path.resolve().name
+    with path_errors(Path(path), "read"):
+        path = Path(path).expanduser()
+        folder, there = path.is_dir(), path.exists()
+    name = name or readable(path.resolve().name if folder else path.stem)
+    if folder:
         return _from_folder(path, size or 64, channels, factors, name, fewest)
-    if not path.exists():
+    if not there:
         raise DataError(f"there is no file or folder {str(path)!r}; check the path")
     if path.suffix.lower() not in READERS:
         raise DataError(
@@ -76,7 +81,7 @@ def from_path(
             "give one of these"
         )
     array = READERS[path.suffix.lower()](path)
-    return from_array(array, size, channels, factors, name or path.stem, fewest)
+    return from_array(array, size, channels, factors, name, fewest)
 
 
 def from_array(
@@ -132,7 +137,7 @@ def _from_folder(
     read = partial(_read_image, folder, size, channels)
     for place, result in enumerate(_parallel(read, files, "reading images")):
         if isinstance(result, str):
-            skipped.append(f"{files[place]}: {result}")
+            skipped.append(readable(f"{files[place]}: {result}"))
             continue
         if first is None:
             first = files[place]
@@ -152,12 +157,13 @@ def _from_folder(
             "%s of %s files in %s could not be read and %s left out: %s",
             f"{len(skipped):,}",
             f"{len(files):,}",
-            folder,
+            readable(folder),
             "was" if len(skipped) == 1 else "were",
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
     _check_count(int(kept.sum()), fewest, str(folder), skipped)
-    return _dataset(name, images[: kept.sum()], factors, kept, files=files, skipped=tuple(skipped))
+    shown = [readable(file) for file in files]
+    return _dataset(name, images[: kept.sum()], factors, kept, files=shown, skipped=tuple(skipped))
 
 
 def _image_files(folder: Path) -> list[str]:
@@ -179,7 +185,10 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
     """The image `[size, size, C]`, or the reason why there is none."""
     path = folder / file
     try:
-        if not path.stat().st_size:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return "not a regular file"
+        if not status.st_size:
             return "the file is empty"
         return read_square(path, size, channels)
     except UnidentifiedImageError:

@@ -6,7 +6,10 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps
 
-__all__ = ["FORMATS", "SUFFIXES", "read_square", "square"]
+__all__ = ["FORMATS", "MOST_PIXELS", "SUFFIXES", "open_picture", "read_square", "square"]
+
+MOST_PIXELS = 100_000_000
+"""Of an image: more than cameras take, and little enough that eight at once fit into memory."""
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 # Named, so that a file merely called .png cannot reach other readers of Pillow's (EPS runs code).
@@ -14,9 +17,25 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 
 
+def open_picture(file: Path | BinaryIO) -> Image.Image:
+    """An image file, whose pixels are not read yet; too many of them are a ValueError.
+
+    Pillow warns of fewer, which callers ignore.
+    """
+    too_large = ValueError(f"more than {MOST_PIXELS // 10**6} million pixels; make it smaller")
+    try:
+        image = Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError:  # beyond twice the pixels that Pillow warns of
+        raise too_large from None
+    if image.width * image.height > MOST_PIXELS:
+        image.close()
+        raise too_large
+    return image
+
+
 def read_square(file: Path | BinaryIO, size: int, channels: int | None) -> np.ndarray:
     """The centre square of an image file, upright and resized, in bytes `[size, size, C]`."""
-    with Image.open(file, formats=FORMATS) as image:
+    with open_picture(file) as image:
         # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
         image.draft(None, (2 * size, 2 * size))
         ImageOps.exif_transpose(image, in_place=True)

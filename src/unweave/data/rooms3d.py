@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from unweave.data.cache import cache_folder, open_array, whole_array
+from unweave.data.cache import cache_folder
+from unweave.data.checked import open_array, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Array, Factor, Grid
 from unweave.data.stores import Bytes

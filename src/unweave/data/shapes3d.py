@@ -7,6 +7,7 @@ References:
     Burgess and Kim, 3D Shapes Dataset, 2018 (github.com/google-deepmind/3d-shapes).
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.data.archives import Facts, fetching, find_files, prepare, reading
-from unweave.data.cache import whole_array
+from unweave.data.checked import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid
@@ -27,7 +28,8 @@ __all__ = ["FACTORS", "FILES", "load"]
 FACTORS = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
 SHAPES = ("cube", "cylinder", "sphere", "capsule")
 IMAGE = (64, 64, 3)
-IMAGES_AT_ONCE = 4096
+IMAGES_AT_ONCE, MOST_AT_ONCE = 4096, 65_536
+MOST_IMAGES = 480_000
 
 FILES = (
     RemoteFile(
@@ -62,7 +64,7 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
 
     (source,) = sources
     with reading(source), h5py.File(source) as file:
-        images, labels = file["images"], file["labels"][:]
+        images, labels = _array(file, "images"), _array(file, "labels")
         if images.dtype != np.uint8 or images.shape[1:] != IMAGE:
             raise DataError(
                 f"{source} should hold `images` as bytes [N, 64, 64, 3], "
@@ -76,18 +78,27 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
     return dict(zip(FACTORS, values, strict=True))
 
 
-def ordered_values(source: Path, labels: np.ndarray, count: int) -> list[np.ndarray]:
+def ordered_values(source: Path, labels: Any, count: int) -> list[np.ndarray]:
     """The values of each factor, if `labels` `[N, 6]` runs through their grid in order."""
-    if labels.shape != (count, len(FACTORS)):
+    if count > MOST_IMAGES:
+        raise DataError(
+            f"{source} should hold at most {MOST_IMAGES:,} images, but claims {count:,}; "
+            "get the published file"
+        )
+    if labels.shape != (count, len(FACTORS)) or labels.dtype.kind not in "iuf":
         raise DataError(
             f"{source} should hold `labels` for {count:,} images and 6 factors, "
-            f"but their shape is {list(labels.shape)}; get the published file"
+            f"but they are {labels.dtype} {list(labels.shape)}; get the published file"
         )
+    labels = labels[:]
     values = [np.unique(column) for column in labels.T]
-    expected = np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(FACTORS))
+    combinations = math.prod(len(v) for v in values)
+    expected: np.ndarray = np.empty(0)
+    if combinations == count:  # else they may be too many to write down
+        expected = np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(FACTORS))
     if not np.array_equal(expected, labels):
         raise DataError(
-            f"the labels of {source} should run through all {len(expected):,} combinations, "
+            f"the labels of {source} should run through all {combinations:,} combinations, "
             "orientation fastest, but do not; get the published file"
         )
     return values
@@ -96,4 +107,14 @@ def ordered_values(source: Path, labels: np.ndarray, count: int) -> list[np.ndar
 def _step(images: Any) -> int:
     """How many images to read at once: whole chunks of the file, none of them unpacked twice."""
     chunk = images.chunks[0] if images.chunks else 1
-    return int(max(1, IMAGES_AT_ONCE // chunk) * chunk)
+    return int(min(max(1, IMAGES_AT_ONCE // chunk) * chunk, MOST_AT_ONCE))
+
+
+def _array(file: Any, name: str) -> Any:
+    """An array of an HDF5 file that lies in this very file, not yet read."""
+    import h5py
+
+    array = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
+    if not isinstance(array, h5py.Dataset) or array.is_virtual or array.external:
+        raise ValueError(f"its {name} are not an array in it")
+    return array

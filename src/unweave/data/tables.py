@@ -1,6 +1,7 @@
 """Tables of factors: a CSV file, a dictionary, an array or a data frame, as classes."""
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -12,10 +13,15 @@ import numpy as np
 from unweave.arrays import on_host
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.errors import DataError
+from unweave.paths import path_errors
+from unweave.reading import read_text
+from unweave.words import readable
 
 __all__ = ["FILE_COLUMNS", "arrange", "factor_table", "rows_by_name"]
 
 FILE_COLUMNS = ("file", "filename", "path", "image")
+MOST_BYTES = 1 << 30
+"""Of a CSV file: tens of millions of images."""
 
 
 def factor_table(
@@ -73,7 +79,9 @@ def arrange(axes: tuple[Factor, ...], classes: np.ndarray) -> tuple[Grid | Label
 
 def _columns(factors: Any) -> dict[str, np.ndarray]:
     if isinstance(factors, str | Path):
-        return _read_csv(Path(factors).expanduser())
+        with path_errors(Path(factors), "read"):
+            path = Path(factors).expanduser()
+        return _read_csv(path)
     if isinstance(factors, Mapping):
         return {str(name): _flat(str(name), values) for name, values in factors.items()}
     if hasattr(factors, "columns"):
@@ -110,16 +118,16 @@ def _numpy(values: Any) -> np.ndarray:
 
 def _read_csv(path: Path) -> dict[str, np.ndarray]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        lines = [(reader.line_num, row) for row in reader if row]
+    except (OSError, ValueError, csv.Error) as error:
         raise DataError(
             f"cannot read the table of factors {path} ({error}); give a CSV file in UTF-8"
         ) from error
     if not lines:
         raise DataError(f"the table of factors {path} is empty; begin it with a line of names")
-    header = lines[0][1]
+    header = [cell.strip() for cell in lines[0][1]]
     _check_names(header, str(path))
     for number, cells in lines[1:]:
         if len(cells) != len(header):
@@ -127,16 +135,16 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
                 f"line {number} of {path} has {len(cells)} cells, but the header has "
                 f"{len(header)}; give one per column"
             )
-        if "" in cells:
-            raise DataError(
-                f"line {number} of {path} has an empty cell under {header[cells.index('')]!r}; "
-                "fill it in"
-            )
+        for name, cell in zip(header, cells, strict=True):
+            if not cell.strip():
+                raise DataError(
+                    f"line {number} of {path} has an empty cell under {name!r}; fill it in"
+                )
     rows = [cells for _, cells in lines[1:]]
     return {
         name: np.array([cells[k] for cells in rows])
         if name.lower() in FILE_COLUMNS
-        else _typed([cells[k] for cells in rows])
+        else _typed([cells[k].strip() for cells in rows])
         for k, name in enumerate(header)
     }
 
@@ -179,7 +187,10 @@ def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
 
 
 def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
-    """The row of each kept image, by its path or, where only one image has it, its base name."""
+    """The row of each kept image, by its path or, where only one image has it, its base name.
+
+    Names of both are compared as they are shown; see `unweave.words.readable`.
+    """
     if not files:
         raise DataError(
             "the table of factors names files, but an array of images has none; "
@@ -191,7 +202,8 @@ def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np
     places |= {file: place for place, file in enumerate(files)}
     rows = np.full(len(files), -1)
     for row, name in enumerate(names):
-        place = places.get(str(PurePosixPath(name)))
+        shown = readable(PurePosixPath(name))
+        place = places.get(shown, places.get(shown.strip()))
         if place is None:
             why = "several folders have it; give its path" if name in shared else "remove the row"
             raise DataError(

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from unweave.errors import DataError
@@ -28,6 +27,8 @@ def correlated_joint(rows: int, columns: int, correlation: float) -> np.ndarray:
     Returns:
         `[rows, columns]`, summing to 1.
     """
+    from scipy.optimize import brentq  # takes half a second, which most commands can spare
+
     if rows < 2 or columns < 2:
         raise DataError("a factor with one class cannot be correlated with another")
     u, v = np.linspace(-1, 1, rows), np.linspace(-1, 1, columns)
