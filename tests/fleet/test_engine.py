@@ -9,7 +9,7 @@ from unweave.fleet.engine import Engine
 from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
 from unweave.nets.adam import Adam
 
-STEPS, MANY_STEPS = 20, 100
+STEPS, MANY_STEPS = 12, 40
 BATCH = 4
 
 # A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
@@ -35,8 +35,8 @@ def runs(kind, seeds=(3, 11, 7), **settings):
 def test_other_architectures_and_sizes_keep_to_it_too(architecture, latents, sprites):
     configs = runs(BetaVAE, architecture=architecture, latents=latents, init="torch")
     fleet, alone = Engine(configs, sprites, "cpu"), Engine(configs[2:], sprites, "cpu")
-    fleet.advance(10)
-    alone.advance(10)
+    fleet.advance(5)
+    alone.advance(5)
     assert (weights(fleet, 2) - weights(alone, 0)).abs().max() <= 1e-5
 
 
@@ -72,10 +72,10 @@ def test_a_model_that_diverges_is_stopped_and_its_neighbours_are_untouched(sprit
     healthy = Config(method=VAE(), seed=0, batch=BATCH)
     sick = Config(method=VAE(), seed=1, batch=BATCH, optimiser=Adam(lr=1e3))
     fleet, alone = Engine([healthy, sick], sprites, "cpu"), Engine([healthy], sprites, "cpu")
-    fleet.advance(60)
-    alone.advance(60)
+    fleet.advance(30)
+    alone.advance(30)
     assert fleet.alive.tolist() == [True, False]
-    assert 0 < int(fleet.diverged_at[1]) < 60
+    assert 0 < int(fleet.diverged_at[1]) < 30
     assert fleet.diverged_at[0] == -1
     assert torch.isfinite(weights(fleet, 1)).all()
     assert (weights(fleet, 0) - weights(alone, 0)).abs().max() <= 1e-5
@@ -120,7 +120,8 @@ def test_the_tensorflow_variant_of_adam_is_used_where_asked(sprites):
 
 @pytest.mark.parametrize(("likelihood", "steps"), [("bernoulli", 60), ("gaussian", 150)])
 def test_both_likelihoods_train(likelihood, steps, sprites):
-    engine = Engine(runs(VAE, likelihood=likelihood, optimiser=Adam(lr=1e-3)), sprites, "cpu")
+    settings = {"likelihood": likelihood, "optimiser": Adam(lr=1e-3)}
+    engine = Engine(runs(VAE, **settings)[:2], sprites, "cpu")
     engine.advance(5)
     before = engine.fetch()[0]
     engine.advance(steps)

@@ -9,12 +9,14 @@ import torch
 from safetensors.torch import save_file
 
 import unweave as uw
+from unweave.checksums import write_sums
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet import train as training
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.fleet.join import join
+from unweave.fleet.model_files import FILES
 from unweave.fleet.size import room
 from unweave.methods import EnsembleMember, VAEEnsemble
 from unweave.methods.members import member_seeds
@@ -268,6 +270,7 @@ def test_a_file_of_another_number_of_members_is_damaged(fleet, tmp_path):
     weights["maps/0.weight"] = weights["maps/0.weight"][:, :1].contiguous()
     save_file(weights, path, metadata=facts)
     (folder / "config.json").write_text(json.dumps(config))
+    write_sums(folder, FILES)
     with pytest.raises(UnweaveError, match=r"damaged \(3 members in place of 2\)"):
         uw.load(folder)
 

@@ -1,8 +1,5 @@
 """Fleets that fit: how runs are shared out, what is measured, and that it changes no model."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -97,12 +94,11 @@ print(*(taken_by(runs[:count], data, torch.device("cpu")) for count in (1, 9)))
 """
 
 
-def test_more_models_are_seen_to_take_more_memory():
+def test_more_models_are_seen_to_take_more_memory(start):
     # In a process of its own: memory that is used again does not show.
-    output = subprocess.run(
-        [sys.executable, "-c", MEASURE], check=True, capture_output=True, text=True
-    ).stdout
-    few, more = map(int, output.split())
+    measuring = start(code=MEASURE)
+    assert measuring.wait() == 0, measuring.stderr
+    few, more = map(int, measuring.stdout.split())
     # 0.7 million parameters with two moments alone are 8 MB.
     assert more - few > 8 * 8e6
 

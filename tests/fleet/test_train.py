@@ -5,8 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 
@@ -15,11 +13,14 @@ import pytest
 import torch
 
 import unweave as uw
+from unweave.checksums import write_sums
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
+from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
+from unweave.fleet.model_files import FILES
 from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
 
 
@@ -28,20 +29,20 @@ def test_a_vae_and_a_beta_vae_learn(sprites):
     fleet = uw.train(
         BetaVAE(beta=[1, 4]),
         sprites,
-        steps=250,
-        batch=32,
-        optimiser=uw.Adam(lr=1e-3),
+        steps=150,
+        batch=16,
+        optimiser=uw.Adam(lr=2e-3),
         progress=False,
     )
     vae, beta_vae = fleet.curve.groupby("run", sort=False).tail(1).to_dict("records")
-    assert vae["reconstruction"] < 65
-    assert beta_vae["reconstruction"] < 82
-    assert 9 < vae["kl"] < 16
-    assert 4.5 < beta_vae["kl"] < 9
+    assert vae["reconstruction"] < 90
+    assert beta_vae["reconstruction"] < 130
+    assert 9 < vae["kl"] < 15
+    assert 3.5 < beta_vae["kl"] < 7
     mean, logvar = fleet.encode(sprites)
     assert mean.shape == logvar.shape == (2, 768, 10)
     decoded = fleet[0].decode(mean[0])
-    assert np.abs(decoded - sprites[:] / 255).mean() < 0.03
+    assert np.abs(decoded - sprites[:] / 255).mean() < 0.04
 
 
 def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
@@ -118,6 +119,7 @@ def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
     folder = tmp_path / model.config.hash
     other = shutil.copytree(folder, tmp_path / "other") / "config.json"
     other.write_text(other.read_text().replace('"latents": 10', '"latents": 9'))
+    write_sums(other.parent, FILES)
     with pytest.raises(UnweaveError, match=r"is damaged .* \[256, 20\], but its settings want"):
         uw.load(other.parent)
     for name in ("curve.parquet", "weights.safetensors", "config.json"):
@@ -127,7 +129,8 @@ def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
     other.write_text("[]")
     shutil.copy(folder / "weights.safetensors", other.parent)
     shutil.copy(folder / "curve.parquet", other.parent)
-    with pytest.raises(UnweaveError, match="is damaged"):
+    write_sums(other.parent, FILES)
+    with pytest.raises(UnweaveError, match="does not hold the settings of a run"):
         uw.load(other.parent)
     os.truncate(folder / "weights.safetensors", 1000)
     with pytest.raises(UnweaveError, match="is damaged"):
@@ -294,7 +297,7 @@ def test_a_method_of_ones_own_is_saved_loaded_and_not_trained_again(sprites, tmp
 def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setattr(Engine, "advance", None)
-    with pytest.raises(UnweaveError, match=r"cannot write into .*taken"):
+    with pytest.raises(UnweaveError, match=r"taken is a file, not a folder"):
         uw.train(BetaVAE(), sprites, steps=1, out=tmp_path / "taken", progress=False)
 
 
@@ -322,7 +325,6 @@ import numpy as np
 import unweave as uw
 from unweave.errors import InterruptedTrainingError
 images = np.random.default_rng(0).integers(0, 256, (64, 32, 32), dtype=np.uint8)
-print("start", flush=True)
 try:
     data = uw.data.load(images)
     uw.train(
@@ -332,23 +334,12 @@ try:
         steps=int(sys.argv[2]),
         batch=4,
         out=sys.argv[1],
-        checkpoint_every=0.2,
+        checkpoint_every=0.1,
     )
 except InterruptedTrainingError as error:
     print(error)
     sys.exit(130)
 """
-
-
-def start(folder, steps):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder), str(steps)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout.readline() == "start\n"
-    return process
 
 
 def wait_for_checkpoint(folder):
@@ -359,28 +350,26 @@ def wait_for_checkpoint(folder):
         time.sleep(0.02)
 
 
-def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path):
-    process = start(tmp_path, 100_000)
+def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path, start):
+    process = start(tmp_path, 100_000, code=SCRIPT)
     wait_for_checkpoint(tmp_path)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "run the same again to go on" in out
-    (kept,) = tmp_path.iterdir()
-    assert kept.suffix == ".safetensors"
+    assert process.wait() == 130
+    assert "run the same again to go on" in process.stdout
+    assert len(checkpoints(tmp_path)) == 1
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
+    assert len(list(tmp_path.iterdir())) <= 2
 
 
-def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path):
+def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path, start):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    assert start(undisturbed, 80).communicate()[1] is None
+    assert start(undisturbed, 80, code=SCRIPT).wait() == 0
     for _ in range(2):
-        process = start(killed, 80)
+        process = start(killed, 80, code=SCRIPT)
         wait_for_checkpoint(killed)
-        time.sleep(0.3)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    start(killed, 80).communicate()
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert start(killed, 80, code=SCRIPT).wait() == 0
     names = sorted(path.name for path in undisturbed.iterdir())
     assert sorted(path.name for path in killed.iterdir() if path.name in names) == names
     assert len(names) == 2
@@ -397,7 +386,7 @@ def test_how_many_seeds_may_be_numpys_number(sprites):
 
 
 def test_nonsense_is_refused(sprites):
-    with pytest.raises(UnweaveError, match="nothing to train"):
+    with pytest.raises(UnweaveError, match="seeds must be"):
         uw.train(BetaVAE(), sprites, seeds=0, steps=1)
     with pytest.raises(UnweaveError, match="are the same"):
         uw.train(BetaVAE(beta=[1, 1.0]), sprites, steps=1)
@@ -407,11 +396,11 @@ def test_nonsense_is_refused(sprites):
         uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
     with pytest.raises(UnweaveError, match="no setting of training is called 'latent'; did you"):
         uw.train(BetaVAE(), sprites, steps=1, latent=5)
-    with pytest.raises(UnweaveError, match="learning rate must not be negative"):
+    with pytest.raises(UnweaveError, match="lr of Adam must be at least 0"):
         uw.Adam(lr=-1)
     with pytest.raises(UnweaveError, match="threshold must be positive"):
         AnnealedVAE(threshold=0)
-    with pytest.raises(UnweaveError, match="batch must be at least 1"):
+    with pytest.raises(UnweaveError, match="batch must be between 1"):
         uw.train(BetaVAE(), sprites, steps=1, batch=0)
 
 

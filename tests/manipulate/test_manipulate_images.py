@@ -1,10 +1,14 @@
 """Changed data sets: their bytes, their order and labels, their names and origins."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import unweave as uw
 from unweave.data.export import export
@@ -220,7 +224,7 @@ def test_exports_keep_every_grey_level(ending, tmp_path):
 def test_what_cannot_be_is_said(file, tmp_path, sprites, panes, make_up):
     with pytest.raises(DataError, match="path=FILE"):
         uw.data.load("dsprites-modified")
-    with pytest.raises(DataError, match="changes dsprites, not rooms3d"):
+    with pytest.raises(DataError, match="changes 'dsprites', not rooms3d"):
         uw.data.load("rooms3d-modified", path=file)
     with pytest.raises(DataError, match="no file"):
         uw.data.load("dsprites-modified", path=tmp_path / "none.safetensors")
@@ -248,3 +252,64 @@ def test_a_file_says_all_that_was_saved(file, tmp_path):
     assert again.epsilon == 0.1
     assert all(torch.equal(again.parameters[name], m.parameters[name]) for name in m.parameters)
     assert again.curve.equals(m.curve)
+
+
+def test_a_flipped_bit_in_a_file_is_found(file, tmp_path):
+    path = tmp_path / "flipped.safetensors"
+    whole, rng = file.read_bytes(), np.random.default_rng(0)
+    places = [*rng.integers(len(whole), size=50), 0, 9, whole.index(b"epsilon") + 12, -1]
+    for place in places:
+        content = bytearray(whole)
+        content[place] ^= 1 << rng.integers(8)
+        path.write_bytes(content)
+        with pytest.raises(DataError):
+            Manipulation.load(path)
+
+
+def test_a_file_of_an_earlier_version_opens_and_is_the_same_data(file, tmp_path):
+    path = tmp_path / "older.safetensors"
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["unweave"])
+    del facts["check"]
+    save_file(load_file(file), path, metadata={"unweave": json.dumps(facts, sort_keys=True)})
+    older = Manipulation.load(path)
+    assert older.digest == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    assert older.save(tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [64, 64]},
+        {"shape": [64, 64, 1.0]},
+        {"shape": [2**70, 64, 1]},
+        {"shape": "abc"},
+        {"sizes": [0]},
+        {"sizes": 5},
+        {"epsilon": "nan"},
+        {"epsilon": None},
+        {"settings": 5},
+        {"columns": ["a"]},
+        {"columns": 5},
+    ],
+)
+def test_impossible_facts_are_one_sentence(file, tmp_path, change):
+    path = tmp_path / "other.safetensors"
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["unweave"]) | change
+    del facts["check"]
+    save_file(load_file(file), path, metadata={"unweave": json.dumps(facts)})
+    with pytest.raises(DataError):
+        Manipulation.load(path)
+
+
+def test_weights_that_are_not_finite_are_refused(file, tmp_path):
+    tensors = load_file(file)
+    tensors["0.bias"][0] = torch.nan
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["unweave"])
+    del facts["check"]
+    path = tmp_path / "other.safetensors"
+    save_file(tensors, path, metadata={"unweave": json.dumps(facts)})
+    with pytest.raises(DataError, match="finite"):
+        Manipulation.load(path)

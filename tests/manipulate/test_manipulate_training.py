@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import unweave as uw
 from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.manipulate import exemplars, loop, manipulate
 from unweave.manipulate import training as room
 from unweave.manipulate.exemplars import joined
+from unweave.tensor_files import digest_of, open_tensors, write_tensors
 
 QUICK = {"batch": 16, "draws": 2, "held_out": 36, "device": "cpu", "progress": False}
 FAST = uw.Adam(lr=1e-3, eps=1e-7)
@@ -78,6 +80,80 @@ def test_training_goes_on_to_the_same_end(panes, pair, tmp_path, monkeypatch):
     assert manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **settings).digest == whole.digest
     with pytest.raises(UnweaveError, match="already there"):
         manipulate(panes, pair[1], pair[0], 0.1, 6, out=out, **settings)
+
+
+@pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "both"])
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_serves(
+    panes, pair, tmp_path, monkeypatch, capsys, damaged
+):
+    settings = {**QUICK, "batch": 4, "seed": 3}
+    whole = manipulate(panes, pair[0], pair[1], 0.1, 6, **settings)
+    out = tmp_path / "m.safetensors"
+    stop_at(monkeypatch, 1)
+    with pytest.raises(InterruptedTrainingError):
+        manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, checkpoint_every=0, **settings)
+    monkeypatch.undo()
+    newest, before = sorted(tmp_path.iterdir(), key=lambda path: -path.stat().st_mtime_ns)
+    assert newest.name == ".m.safetensors.checkpoint"
+    for path in (newest, before)[:damaged]:
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    capsys.readouterr()
+    resumed = manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **settings)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == damaged
+    assert str(newest) in lines[0]
+    assert alike(whole, resumed)
+    assert resumed.curve.equals(whole.curve)
+    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+INTERRUPTED = {**QUICK, "batch": 4, "seed": 3}
+
+
+def interrupted(panes, pair, out, path, monkeypatch):
+    """Stop a training at its second step: the settings and tensors of its checkpoint."""
+    stop_at(monkeypatch, 2)
+    with pytest.raises(InterruptedTrainingError):
+        manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
+    monkeypatch.undo()
+    with open_tensors(path) as file:
+        return file.facts["settings"], file.tensors()
+
+
+@pytest.mark.parametrize("step", [-(2**62), 7, 2**62])
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "of an earlier version"])
+def test_checkpoints_with_impossible_steps_are_put_aside(
+    panes, pair, tmp_path, monkeypatch, capsys, step, sealed
+):
+    out, path = tmp_path / "m.safetensors", tmp_path / ".m.safetensors.checkpoint"
+    known, tensors = interrupted(panes, pair, out, path, monkeypatch)
+    tensors["step"] = torch.tensor(step)
+    if sealed:
+        write_tensors(path, tensors, {"settings": known, "sha256": digest_of(tensors)})
+    else:
+        save_file(tensors, path, metadata={"settings": json.dumps(known)})
+    capsys.readouterr()
+    resumed = manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
+    assert "is not between 0 and 6" in capsys.readouterr().err
+    assert alike(resumed, manipulate(panes, pair[0], pair[1], 0.1, 6, **INTERRUPTED))
+
+
+def test_a_checkpoint_of_an_earlier_version_serves(panes, pair, tmp_path, monkeypatch):
+    out, path = tmp_path / "m.safetensors", tmp_path / ".m.safetensors.checkpoint"
+    known, tensors = interrupted(panes, pair, out, path, monkeypatch)
+    save_file(tensors, path, metadata={"settings": json.dumps(known, sort_keys=True)})
+    advance, moved = room.Training.advance, []
+
+    def count(game, most=1):
+        moved.append(advance(game, most))
+        return moved[-1]
+
+    monkeypatch.setattr(room.Training, "advance", count)
+    resumed = manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
+    assert sum(moved) == 3
+    assert alike(resumed, manipulate(panes, pair[0], pair[1], 0.1, 6, **INTERRUPTED))
 
 
 def stop_at(monkeypatch, looks):

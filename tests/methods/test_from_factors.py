@@ -109,6 +109,8 @@ def test_latents_are_as_many_as_factors():
         Config(method=FromFactors(told=PLACES), latents=3)
     with pytest.raises(UnweaveError, match="say which: told="):
         Config(method=FromFactors(), latents=3)
-    for wrong in ("posX,,posY", None, 3):
-        with pytest.raises(UnweaveError, match="names with commas"):
+    with pytest.raises(UnweaveError, match="names with commas"):
+        FromFactors(told="posX,,posY")
+    for wrong in (None, 3):
+        with pytest.raises(UnweaveError, match="told must be text"):
             FromFactors(told=wrong)

@@ -1,84 +1,127 @@
 """Checkpoints: all that a fleet in training is, in one file, written whole or not at all."""
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
+from unweave.fleet import generations
+from unweave.fleet.config import RUN_NAME
 from unweave.fleet.engine import Engine
+from unweave.tensor_files import Layout, TensorFile
 
 __all__ = ["restore", "runs_of", "save"]
 
 MODEL_AXIS = {"sums": 1, "curve": 2}
 """Where the models are in a tensor, if not first."""
+MOST_RUNS = 1_000_000
 
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
     """Write the state of an engine and the curve `[windows, columns, M]` so far."""
-    tensors = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in _tensors(engine).items()
-    }
-    runs = json.dumps([config.hash for config in engine.configs])
-    with whole_file(path) as temporary:
-        save_file({**tensors, "curve": rows.contiguous()}, temporary, metadata={"runs": runs})
+    runs = [config.hash for config in engine.configs]
+    generations.save(path, {**_tensors(engine), "curve": rows}, {"runs": runs})
 
 
 def runs_of(path: Path) -> list[str]:
     """The names of the runs in a checkpoint."""
-    with _reading(path), safetensors.safe_open(path, "pt") as file:
-        runs: list[str] = json.loads(file.metadata()["runs"])
-    return runs
+    with generations.opened(path) as file:
+        return _runs(file)
 
 
 def restore(engine: Engine, path: Path) -> Tensor:
     """Put an engine into the state of a checkpoint, which may have other runs besides.
 
+    An engine is left as it is where the checkpoint is damaged.
+
     Returns:
         The curve so far.
     """
-    runs = runs_of(path)
-    wanted = [config.hash for config in engine.configs]
-    if not set(wanted) <= set(runs):
-        raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
-    places = torch.tensor([runs.index(run) for run in wanted])
-    with _reading(path), safetensors.safe_open(path, "pt") as file:
-        curve = file.get_tensor("curve").index_select(MODEL_AXIS["curve"], places)
-        if curve.shape[1] != len(engine.columns):
+    with generations.opened(path) as file:
+        runs = _runs(file)
+        wanted = [config.hash for config in engine.configs]
+        if not set(wanted) <= set(runs):
+            raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
+        if file.layout["curve"][1][1:2] != (len(engine.columns),):
             raise UnweaveError(
                 f"the checkpoint {path} is of another version of unweave; remove it to start anew"
             )
-        for name, tensor in _tensors(engine).items():
-            stored = file.get_tensor(name)
+        _check_layout(file.layout, engine, len(runs))
+        stored = generations.verified(file)
+        _check_state(stored, engine.config.steps)
+        if not generations.is_sealed(file):
+            _check_numbers(stored)
+    places = torch.tensor([runs.index(run) for run in wanted])
+    for name, tensor in _tensors(engine).items():
+        value = stored[name]
+        axis = MODEL_AXIS.get(name, 0)
+        tensor.copy_(_of_models(value, axis, places, len(runs)) if value.ndim else value)
+    for player in engine.players.values():
+        player.refresh()
+    return stored["curve"].index_select(MODEL_AXIS["curve"], places)
+
+
+def _runs(file: TensorFile) -> list[str]:
+    runs = file.facts["runs"]
+    if (
+        not isinstance(runs, list)
+        or not 0 < len(runs) <= MOST_RUNS
+        or not all(isinstance(run, str) and RUN_NAME.fullmatch(run) for run in runs)
+        or len(set(runs)) != len(runs)
+    ):
+        raise ValueError("its metadata do not name its runs")
+    return runs
+
+
+def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
+    """Whether the tensors are those of such an engine with so many models; none is read yet."""
+    wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+    for name, tensor in _tensors(engine).items():
+        shape = list(tensor.shape)
+        if shape:
             axis = MODEL_AXIS.get(name, 0)
-            tensor.copy_(_of_models(stored, axis, places, len(runs)) if stored.ndim else stored)
-        for player in engine.players.values():
-            player.refresh()
-    return curve
+            shape[axis] = shape[axis] // len(engine.configs) * models
+        wanted[name] = (tensor.dtype, tuple(shape))
+    # A row is written every so many steps.
+    windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
+    wanted["curve"] = (torch.float32, (windows, len(engine.columns), models))
+    if dict(layout) != wanted:
+        odd = sorted(name for name in {*layout, *wanted} if layout.get(name) != wanted.get(name))
+        raise ValueError(f"{odd[0]} is not that of such a fleet")
+
+
+def _check_state(stored: Mapping[str, Tensor], steps: int) -> None:
+    """Whether the numbers that steer training are possible."""
+    step = int(stored["step"])
+    if not 0 <= step <= steps:
+        raise ValueError(f"its step {step:,} is not between 0 and {steps:,}")
+    lost = stored["diverged_at"]
+    if not bool(((lost >= -1) & (lost <= step)).all()):
+        raise ValueError("it has models that diverged in steps that were not taken")
+    if not bool(((lost < 0) == stored["alive"]).all()):
+        raise ValueError("it has models of which it is not clear whether they diverged")
+
+
+def _check_numbers(stored: Mapping[str, Tensor]) -> None:
+    """The same for all other numbers, where no checksum vouches for them."""
+    for name, value in stored.items():
+        if name.endswith(("/parameters", "/first", "/second")):
+            possible = value.isfinite() & ((value >= 0) | (not name.endswith("/second")))
+            if not bool(possible.all()):
+                raise ValueError(f"{name} has impossible numbers")
+    steps = stored["curve"][:, 0]
+    if not bool(((steps >= 0) & (steps <= stored["step"].float())).all()):
+        raise ValueError("its curve has steps that were not taken")
+    if not 0 <= float(stored["count"]) <= float(stored["step"]):
+        raise ValueError("it has counted more steps than were taken")
 
 
 def _of_models(stored: Tensor, axis: int, places: Tensor, models: int) -> Tensor:
     """The parts of a tensor that are some models', each of which has one row or several."""
     rows = stored.shape[axis] // models
     return stored.index_select(axis, (places[:, None] * rows + torch.arange(rows)).flatten())
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise UnweaveError(
-            f"the checkpoint {path} is damaged ({error}); remove it to start anew"
-        ) from error
 
 
 def _tensors(engine: Engine) -> Mapping[str, Tensor]:

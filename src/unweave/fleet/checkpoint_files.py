@@ -5,47 +5,66 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.config import Config
+from unweave.fleet.generations import DAMAGED, DamagedCheckpointError, previous_of
 
-__all__ = ["CHECKPOINT", "checkpoints", "damaged_checkpoints", "path_of", "tidy"]
+__all__ = ["CHECKPOINT", "checkpoints", "damaged_checkpoints", "newest_first", "path_of", "tidy"]
 
 CHECKPOINT = ".fleet-"
 """What their names begin with."""
 
 
 def path_of(configs: Sequence[Config], folder: Path) -> Path:
-    """Where the checkpoint of a fleet of these runs is."""
+    """Where the newest checkpoint of a fleet of these runs is."""
     names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
     return folder / f"{CHECKPOINT}{names}.safetensors"
 
 
 def checkpoints(folder: Path) -> dict[Path, list[str]]:
-    """All checkpoints and the runs in each, those that are furthest behind last."""
-    found = {}
+    """The last readable checkpoint of every fleet and the runs in it, the newest first."""
+    found = _readable(folder)
+    older = {previous_of(path) for path in found}
+    return {path: runs for path, runs in found.items() if path not in older}
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """All checkpoints, also those before the last, and also those that cannot be read."""
+    times = {}
     for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
         # Another process may remove one that is done with at any moment.
         with suppress(FileNotFoundError):
-            found[path] = (-path.stat().st_mtime, checkpoint.runs_of(path))
-    return {path: found[path][1] for path in sorted(found, key=lambda path: found[path][0])}
+            times[path] = path.stat().st_mtime_ns
+    older = {previous_of(path) for path in times}
+    return sorted(times, key=lambda path: (-times[path], path in older))
 
 
 def damaged_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints that cannot be read."""
     damaged = []
-    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
+    for path in newest_first(folder):
         try:
             checkpoint.runs_of(path)
         except FileNotFoundError:
             continue
-        except UnweaveError:
+        except DamagedCheckpointError:
             damaged.append(path)
     return damaged
 
 
 def tidy(folder: Path) -> None:
-    """Remove checkpoints all of whose runs are saved."""
-    for path, runs in checkpoints(folder).items():
+    """Remove checkpoints all of whose runs are saved; after the last, damaged ones too."""
+    for path, runs in _readable(folder).items():
         if all((folder / run).exists() for run in runs):
             path.unlink(missing_ok=True)
+    if not newest_first(folder):
+        for path in folder.glob(f"{CHECKPOINT}*{DAMAGED}"):
+            path.unlink(missing_ok=True)
+
+
+def _readable(folder: Path) -> dict[Path, list[str]]:
+    found = {}
+    for path in newest_first(folder):
+        with suppress(FileNotFoundError, DamagedCheckpointError):
+            found[path] = checkpoint.runs_of(path)
+    return found

@@ -4,20 +4,29 @@ import dataclasses
 import hashlib
 import json
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods import EVERY, PARTS, Method
-from unweave.methods.base import Strength
+from unweave.methods.settings import KINDS, Strength
 from unweave.nets.adam import Adam
 from unweave.nets.network import INITS
+from unweave.reading import is_number
+from unweave.words import shown
 
-__all__ = ["PRECISIONS", "Config"]
+__all__ = ["PRECISIONS", "RUN_NAME", "Config"]
 
 FLOAT = (float, Strength, "Strength")
 PRECISIONS = ("float32", "tf32", "bf16")
+LIMITS = {"seed": (0, 2**63 - 1), "steps": (0, 2**32), "batch": (1, 2**20), "latents": (1, 10_000)}
+"""The least and the most of each whole number: a config of somebody else's may ask for anything,
+and random numbers are counted by the step in 32 bits."""
+MOST_STAGES = 8
+RUN_NAME = re.compile(r"[0-9a-f]{16}")
+"""What `Config.hash` gives, and so the name of a run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +62,9 @@ class Config:
     first: "Config | None" = None
 
     def __post_init__(self) -> None:
-        if not self.architecture:
+        if not isinstance(self.method, Method):
+            raise UnweaveError(f"method must be one of uw.methods, but got {shown(self.method)}")
+        if self.architecture == "":
             object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
         for kind, name, valid in (
             ("architecture", self.architecture, self.method.architectures),
@@ -61,28 +72,40 @@ class Config:
             ("initialisation", self.init, INITS),
             ("precision", self.precision, PRECISIONS),
         ):
-            if name not in valid:
+            if not isinstance(name, str) or name not in valid:
                 raise UnknownNameError(kind, name, valid)
-        for name in ("seed", "steps", "batch", "latents"):
+        for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-                raise UnweaveError(f"{name} must be a whole number, but got {value!r}")
+                raise UnweaveError(f"{name} must be a whole number, but got {shown(value)}")
             object.__setattr__(self, name, operator.index(value))
-        for name in ("batch", "latents"):
-            if getattr(self, name) < 1:
-                raise UnweaveError(f"{name} must be at least 1, but got {getattr(self, name)}")
+            if not least <= getattr(self, name) <= most:
+                raise UnweaveError(
+                    f"{name} must be between {least} and {most:,}, but got {shown(value)}"
+                )
+        if not isinstance(self.optimiser, Adam):
+            raise UnweaveError(f"the optimiser must be a uw.Adam, but got {shown(self.optimiser)}")
+        self._check_data()
         self.method.demand_latents(self.latents)
         self._check_first()
-        if self.steps < 0 or not 0 <= self.seed < 2**63:
-            raise UnweaveError(
-                f"steps and seed must not be negative, but got {self.steps=}, {self.seed=}"
-            )
+
+    def _check_data(self) -> None:
+        """Require a list of steps; `unweave.data.origin` checks the steps themselves."""
+        steps = self.data if isinstance(self.data, list | tuple) else [self.data]
+        for step in steps:
+            if not isinstance(step, list | tuple) or not step or not isinstance(step[0], str):
+                raise UnweaveError(
+                    "data must be a list of steps, each a list that begins with its name, but got "
+                    f"{shown(step)}"
+                )
 
     def _check_first(self) -> None:
         if self.first is None and self.method.needs_first:
             raise UnweaveError(
                 f"{self.method.name} builds on trained models; say on which: first=…"
             )
+        if self.first is not None and not isinstance(self.first, Config):
+            raise UnweaveError(f"first must be the run before, but got {shown(self.first)}")
         if self.first is not None and not self.method.needs_first:
             raise UnweaveError(
                 f"{self.method.name} builds on no other models; leave out what came first"
@@ -92,6 +115,8 @@ class Config:
                 f"{self.method.name} builds on single models, and {self.first.method.name} trains "
                 "several members each; choose one of them: fleet.members"
             )
+        if len(self.stages) > MOST_STAGES:
+            raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")
 
     @property
     def code_size(self) -> int:
@@ -133,26 +158,34 @@ class Config:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any], own: type[Method] | None = None) -> "Config":
-        """The inverse of `to_dict`; `own` is a method that is not in `METHODS`."""
-        values = dict(plain)
+    def from_dict(cls, plain: Any, own: type[Method] | None = None) -> "Config":
+        """The inverse of `to_dict`.
+
+        Args:
+            plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
+            own: A method that is not in `METHODS`.
+        """
+        if not isinstance(plain, Mapping) or not isinstance(plain.get("method"), Mapping):
+            raise UnweaveError(f"a config is a mapping with a method, but got {shown(plain)}")
+        values = {**plain}
         first = values.pop("first", None)
-        method = dict(values.pop("method"))
+        method = {**values.pop("method")}
         name = method.pop("name", "")
-        known = {
-            **EVERY,
-            **PARTS,
-            **({} if own is None else {own.name: own}),
-        }
-        if name not in known:
+        known = {**EVERY, **PARTS, **({} if own is None else {own.name: own})}
+        if not isinstance(name, str) or name not in known:
             raise UnknownNameError("method", name, known)
+        _check_stages(first)
+        optimiser = values.pop("optimiser", {})
+        if not isinstance(optimiser, Mapping):
+            raise UnweaveError(f"the optimiser is a mapping, but got {shown(optimiser)}")
+        data = values.pop("data", ())
         return _build(
             cls,
             {
                 **values,
                 "method": _build(known[name], method),
-                "optimiser": _build(Adam, values.get("optimiser", {})),
-                "data": tuple(values.get("data", ())),
+                "optimiser": _build(Adam, optimiser),
+                "data": tuple(data) if isinstance(data, list) else data,
                 "first": None if first is None else cls.from_dict(first, own),
             },
         )
@@ -188,10 +221,27 @@ def _plain(settings: Any) -> dict[str, Any]:
     }
 
 
-def _build(kind: Any, values: Mapping[str, Any]) -> Any:
-    """A dataclass from plain data, numbers where it wants floats, nothing unknown."""
+def _build(kind: Any, values: Mapping[Any, Any]) -> Any:
+    """A dataclass from plain data, one value for each field, nothing unknown."""
     known = {f.name: f.type for f in dataclasses.fields(kind)}
-    for name in values:
+    for name, value in values.items():
         if name not in known:
             raise UnknownNameError(f"setting of {kind.__name__}", name, known)
+        if known[name] in FLOAT and not is_number(value):
+            raise UnweaveError(
+                f"{name} of {kind.__name__} must be a number, but got {shown(value)}"
+            )
+        if known[name] in KINDS and isinstance(value, list | tuple):
+            raise UnweaveError(
+                f"{name} of {kind.__name__} must be a single value, but got {shown(value)}"
+            )
     return kind(**{n: float(v) if known[n] in FLOAT else v for n, v in values.items()})
+
+
+def _check_stages(first: Any) -> None:
+    """Refuse long chains before they are followed."""
+    for _ in range(MOST_STAGES):
+        if not isinstance(first, Mapping):
+            return
+        first = first.get("first")
+    raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")

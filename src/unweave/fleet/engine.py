@@ -162,11 +162,10 @@ class Engine:
         gradients = {}
         for name in names:
             own = [leaf for network in leaves[name].values() for leaf in network.values()]
-            loss = losses.players[name]
+            # Of the sum: with a gradient of each loss torch would import sympy, for a second.
             gradients[name] = torch.autograd.grad(
-                loss,
+                losses.players[name].sum(),
                 own,
-                torch.ones_like(loss),
                 retain_graph=name != names[-1],
                 allow_unused=True,
                 materialize_grads=True,

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from unweave.errors import InterruptedTrainingError
 from unweave.fleet import checkpoint
-from unweave.fleet.checkpoint_files import checkpoints, path_of, tidy
+from unweave.fleet.checkpoint_files import newest_first, path_of, tidy
 from unweave.fleet.engine import Engine
+from unweave.fleet.generations import DamagedCheckpointError, put_aside
 from unweave.fleet.interruption import interruptible
 from unweave.fleet.models import Fleet
 from unweave.fleet.watch import Watch
@@ -65,12 +66,9 @@ def _run(
     """Train to the end; the curve `[windows, columns, M]`, each row led by its step."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else path_of(engine.configs, folder)
-    rows = torch.empty(0, len(engine.columns), models)
-    wanted = {config.hash for config in engine.configs}
-    for earlier, runs in ({} if folder is None else checkpoints(folder)).items():
-        if wanted <= set(runs):
-            rows = checkpoint.restore(engine, earlier)
-            break
+    rows = None if folder is None else _restored(engine, folder)
+    if rows is None:
+        rows = torch.empty(0, len(engine.columns), models)
     start = int(engine.step)
     saved = time.monotonic()
     with interruptible() as stopped, Watch(engine, start, progress) as watch:
@@ -91,6 +89,20 @@ def _run(
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
     return rows
+
+
+def _restored(engine: Engine, folder: Path) -> Tensor | None:
+    """Resume from the newest undamaged checkpoint with all runs of an engine; the curve so far."""
+    wanted = {config.hash for config in engine.configs}
+    for path in newest_first(folder):
+        try:
+            if wanted <= set(checkpoint.runs_of(path)):
+                return checkpoint.restore(engine, path)
+        except FileNotFoundError:  # another process is done with it
+            continue
+        except DamagedCheckpointError as error:
+            put_aside(path, error)
+    return None
 
 
 def _glance(engine: Engine, step: int, total: int) -> Tensor:
@@ -136,12 +148,13 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
         for player in engine.players.values()
         for name, buffer in player.buffers(player.parameters)
     }
+    diverged_at = engine.diverged_at.cpu()
+    for buffer in parameters.values():
+        # The last step may end with weights that no loss has been computed of.
+        finite = buffer.unflatten(0, (len(engine.configs), -1)).isfinite().flatten(1).all(1)
+        diverged_at[~finite & (diverged_at < 0)] = engine.config.steps
     return Fleet(
-        engine.configs,
-        engine.data.shape,
-        parameters,
-        _table(engine, rows),
-        engine.diverged_at.cpu().numpy(),
+        engine.configs, engine.data.shape, parameters, _table(engine, rows), diverged_at.numpy()
     )
 
 

@@ -32,7 +32,7 @@ from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 from unweave.words import counted, size_text
 
-__all__ = ["Fleet", "Model", "load"]
+__all__ = ["Fleet", "Model", "load", "saved_form"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,14 +293,19 @@ class Model(Fleet):
         folder = Path(folder)
         if folder.exists():
             raise UnweaveError(f"{folder} is already there; choose another folder")
-        lost = int(self.diverged_at[0])
-        write(Saved(self.config, self.shape, self.parameters, self.curve, lost), folder)
+        write(saved_form(self), folder)
         return folder
 
 
 def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:
     latents = [] if member == 0 else [name for name in curve if name.startswith("kl_")]
     return curve.assign(**dict.fromkeys(latents, np.nan))
+
+
+def saved_form(model: Model) -> Saved:
+    """What the files of a model hold."""
+    lost = int(model.diverged_at[0])
+    return Saved(model.config, model.shape, model.parameters, model.curve, lost)
 
 
 def load(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from unweave.arrays import free_memory
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
@@ -110,9 +111,7 @@ def _free(device: torch.device) -> int:
     if device.type == "cuda":
         _release(device)
         return torch.cuda.mem_get_info(device)[0]
-    lines = _read("/proc/meminfo").splitlines()
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
-    return found[0] if found else 2**62
+    return free_memory()
 
 
 def _release(device: torch.device) -> None:

@@ -1,9 +1,9 @@
 """Training runs: every combination of a grid, in fleets that fit, those that are done left out."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.checks import check_count
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
+from unweave.data.leftovers import remove_leftovers
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
@@ -25,6 +27,7 @@ from unweave.fleet.models import Fleet, Model
 from unweave.fleet.models import load as load_model
 from unweave.fleet.size import fits, shares
 from unweave.methods import Method
+from unweave.paths import check_folder, path_errors
 
 if TYPE_CHECKING:
     from unweave.evaluation.runs import Models
@@ -34,6 +37,7 @@ __all__ = ["all_runs", "train", "train_runs"]
 OWN = ("method", "data", "seed", "steps", "first")
 SETTINGS = tuple(field.name for field in fields(Config) if field.name not in OWN)
 """Of `Config`, what is the same for all runs of a call."""
+MOST_SEEDS = 10_000
 
 
 def train(
@@ -110,7 +114,11 @@ def all_runs(
     for name in settings:
         if name not in SETTINGS:
             raise UnknownNameError("setting of training", name, SETTINGS)
-    chosen = range(seeds) if isinstance(seeds, int | np.integer) else list(seeds)
+    if isinstance(seeds, int | np.integer):
+        seeds = range(check_count("seeds", seeds, 1, MOST_SEEDS))
+    chosen = list(islice(seeds, MOST_SEEDS + 1))
+    if len(chosen) > MOST_SEEDS:
+        raise UnweaveError(f"at most {MOST_SEEDS:,} seeds can be trained in one call, got more")
     origin = origin_of(data)
     before = [None] if first is None else first.configs
     configs = [
@@ -164,7 +172,12 @@ def train_runs(
         raise UnweaveError("there is nothing to train: no run was given")
     check_alike(configs, data.shape)
     device = chosen_device(device)
-    folder = None if out is None else _writable(Path(out))
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        check_folder(folder)
+        with path_errors(folder, "make"):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder)
     done = {} if folder is None else _finished(configs, folder)
     given = {} if first is None else {model.config.hash: model for model in first}
     kinds: dict[str, list[Config]] = {}
@@ -245,19 +258,6 @@ def _too_large(models: int, device: torch.device) -> str:
         f"{models} models do not fit on the device, where {free:.1f} GB are free; train fewer at "
         "once (--fleet-size), or free the device"
     )
-
-
-def _writable(folder: Path) -> Path:
-    """The folder, made if need be; better to know now than after training."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        reason = error.strerror or error
-        raise UnweaveError(
-            f"cannot write into {folder}: {reason}; choose another folder"
-        ) from error
 
 
 def _finished(configs: Sequence[Config], folder: Path) -> dict[str, Model]:

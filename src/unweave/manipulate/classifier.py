@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from unweave.checks import numpy_rng
 from unweave.data.grid import Grid
 from unweave.errors import DataError
 from unweave.fleet.device import chosen_device, matmul_precision
@@ -65,7 +66,7 @@ def factor_accuracies(
     grid, shape = _common(data)
     place = chosen_device(device)
     count = len(grid)
-    tested = np.random.default_rng(seed).permutation(count)[: max(1, min(test, count // 4))]
+    tested = numpy_rng(seed).permutation(count)[: max(1, min(test, count // 4))]
     weights = np.ones(count)
     weights[tested] = 0
     near = [replace(one, weights=weights).to(place) for one in data.values()]

@@ -145,6 +145,8 @@ class Turning:
         device: Where it is learned.
     """
 
+    columns = COLUMNS
+
     def __init__(
         self, data: Dataset, settings: Mapping[str, Any], optimiser: Adam, device: torch.device
     ) -> None:
@@ -209,5 +211,5 @@ class Turning:
 
     def result(self, rows: list[list[float]]) -> Manipulation:
         """m as it is now."""
-        curve = pd.DataFrame(rows, columns=list(COLUMNS))
+        curve = pd.DataFrame(rows, columns=list(self.columns))
         return manipulation_of(self.player, self.settings, self.data.shape, self.grid, curve)

@@ -24,10 +24,11 @@ import torch
 
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Array, Grid
-from unweave.data.origin import origin_of
+from unweave.data.origin import check_origin, origin_of, rebuild
 from unweave.data.stores import Curves, Floats, Store
 from unweave.errors import DataError
 from unweave.streams import Stream
+from unweave.words import shown
 
 if TYPE_CHECKING:
     from unweave.manipulate.manipulation import Manipulation
@@ -159,7 +160,6 @@ def load_modified(base: str, path: str | Path | None = None) -> Dataset:
         base: The name of what is changed.
         path: The file of m.
     """
-    from unweave.data.origin import rebuild
     from unweave.manipulate.manipulation import find
 
     if path is None:
@@ -167,10 +167,11 @@ def load_modified(base: str, path: str | Path | None = None) -> Dataset:
             f"{base}_modified needs the file of m as path=FILE; make one with `unweave manipulate`"
         )
     m = find(path)
-    first, *rest = m.settings["data"] or [[]]
-    if first[:2] != ["load", base]:
-        made_of = first[1] if len(first) > 1 else "unknown images"
-        raise DataError(f"{path} changes {made_of}, not {base}; load it by the right name")
+    origin: Any = m.settings.get("data")
+    check_origin(origin)
+    (kind, made_of, *_), *rest = origin
+    if (kind, made_of) != ("load", base):
+        raise DataError(f"{path} changes {shown(made_of)}, not {base}; load it by the right name")
     data = rebuild([["load", base, {}], *rest])
     return replace(m.modified(data), name=f"{base}_modified")
 
@@ -201,6 +202,8 @@ def with_noise(data: Dataset, epsilon: float, seed: int = 0) -> Dataset:
     """
     check_alterable(data)
     check_epsilon(epsilon)
+    if not 0 <= seed < 2**63:
+        raise DataError(f"the seed of the noise must be between 0 and 2**63, but got {seed}")
     rule = Noise(in_bytes(epsilon), torch.tensor(seed))
     step = ["noise", epsilon, seed]
     return replace(
@@ -223,6 +226,8 @@ def mixture(m: "Manipulation", grid: Grid) -> Mixture:
     rows = FEWEST
     while True:
         changes = 255 * m.along(lowest + span * np.linspace(0, 1, rows))
+        if not np.isfinite(changes).all():
+            raise DataError("this m changes images by numbers that are not finite; train it again")
         if rows >= MOST or np.abs(np.diff(changes, axis=0)).max() <= 1:
             break
         rows *= 2

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,10 +11,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.checks import check_count, check_seed
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
+from unweave.fleet import generations
 from unweave.fleet.device import keep_memory, matmul_precision
 from unweave.fleet.interruption import interruptible
 from unweave.fleet.player import Player
@@ -31,6 +33,8 @@ LOOKS = 50
 JOB = "learning what to change"
 PRECISIONS = ("float32", "tf32")
 USUAL = 0.1
+MOST = 10**9
+"""Steps, images per step and codes per image; more are a mistake."""
 """ε where the paper has none."""
 
 
@@ -40,6 +44,11 @@ class Game(Protocol):
     settings: Mapping[str, Any]
     step: Tensor
     """How often m was moved."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Of the curve, `step` first."""
+        ...
 
     def advance(self, most: int = 1) -> int:
         """Move m at least once and at most so often; how often."""
@@ -99,6 +108,9 @@ def learned(
         checkpoint_every: Seconds between checkpoints.
         overwrite: Whether another m in `out` may be replaced.
     """
+    check_seed(settings["seed"])
+    for name in ("steps", "batch", *(["draws"] if "draws" in settings else [])):
+        check_count(name, settings[name], 1, MOST)
     settings = json.loads(json.dumps(settings))
     path = None if out is None else Path(out)
     if path is not None and path.exists():
@@ -115,7 +127,7 @@ def learned(
     found = game.result(rows)
     if path is not None:
         found.save(path)
-        checkpoint.beside(path).unlink(missing_ok=True)
+        generations.remove(checkpoint.beside(path))
     return found
 
 
@@ -126,7 +138,9 @@ def _run(
     total = game.settings["steps"]
     every = max(1, math.ceil(total / LOOKS))
     place = None if path is None else checkpoint.beside(path)
-    rows = [] if place is None else checkpoint.restore(game.tensors(), game.settings, place)
+    rows: list[list[float]] = []
+    if place is not None:
+        rows = checkpoint.restore(game.tensors(), game.settings, len(game.columns), place)
     rows = rows or [game.look()]
     step, saved = int(game.step), time.monotonic()
     with interruptible() as stopped, lines({JOB: total}, progress) as advance:

@@ -1,12 +1,12 @@
 """A trained m: what it does to images, and the small file in which it is kept.
 
 The file has the parameters of m and the curve of its training as safetensors and, as text beside
-them, ε, the shape of images and all that m was trained with.
+them, ε, the shape of images, all that m was trained with, and a checksum of everything. Files of
+earlier versions have no checksum.
 """
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,10 +20,13 @@ import torch
 from safetensors.torch import save as save_bytes
 from torch import Tensor
 
+from unweave.checksums import sha256_of
 from unweave.data.cache import cache_folder, whole_file
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
+from unweave.data.origin import BY_CONTENT
 from unweave.errors import DataError
+from unweave.fleet import model_files
 from unweave.manipulate.images import (
     Altered,
     check_alterable,
@@ -33,7 +36,9 @@ from unweave.manipulate.images import (
 )
 from unweave.manipulate.network import manipulation_network, standardised
 from unweave.nets.network import Network
-from unweave.words import size_text
+from unweave.reading import parse_json
+from unweave.tensor_files import digest_of
+from unweave.words import shown, size_text
 
 __all__ = ["COLUMNS", "Manipulation", "find"]
 
@@ -41,9 +46,16 @@ COLUMNS = ("step", "disentangling", "entangling", "difference")
 """Of the curve of an m that models were pitted for: the losses on held-out images, summed over
 pixels, and L_ent - L_dis."""
 GOALS = {"difference": "L_ent - L_dis", "excess": "nats that codes of single factors cost"}
-BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
-"""How the origin of a data set names a file."""
+KEY = "unweave"
+"""Where the file has its text."""
+UNREADABLE = (*model_files.UNREADABLE, safetensors.SafetensorError)
+"""What reading a file may raise."""
 AT_ONCE = 64
+CHECK = "check"
+"""Where the file has its checksum."""
+MOST_BYTES = 1 << 30
+MOST = 1_000_000
+"""Pixels of a side, and classes of a factor, are fewer than these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +69,8 @@ class Manipulation:
         sizes: How many classes each factor has.
         settings: What it was trained with: `data`, the origin of the data set, and more.
         curve: What was followed over training, `step` first and what m is to lower last.
+        sealed: Whether its file has a checksum. One from an earlier version has none, and is
+            saved again as it was, since the origins of data name files by their content.
     """
 
     parameters: Mapping[str, Tensor]
@@ -65,6 +79,7 @@ class Manipulation:
     sizes: tuple[int, ...]
     settings: Mapping[str, Any]
     curve: pd.DataFrame
+    sealed: bool = True
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -74,6 +89,8 @@ class Manipulation:
                 f"these are not the parameters of an m for images {list(self.shape)} with "
                 f"{len(self.sizes)} factors; take those of such a one"
             )
+        if not all(value.isfinite().all() for value in self.parameters.values()):
+            raise DataError("some parameters of this m are not finite; train it again")
 
     @property
     def network(self) -> Network:
@@ -146,7 +163,9 @@ class Manipulation:
             "sizes": self.sizes,
             "settings": self.settings,
         }
-        return save_bytes(tensors, {"unweave": json.dumps(facts, sort_keys=True)})
+        if self.sealed:
+            facts[CHECK] = _check(facts, tensors)
+        return save_bytes(tensors, {KEY: json.dumps(facts, sort_keys=True)})
 
     def save(self, path: str | Path) -> Path:
         """Write it into a file, whole or not at all."""
@@ -162,18 +181,28 @@ class Manipulation:
         if not path.is_file():
             raise DataError(f"there is no file {path} of a manipulation; check the path")
         try:
+            if path.stat().st_size > MOST_BYTES:
+                raise ValueError(f"it has {path.stat().st_size:,} bytes")
             with safetensors.safe_open(path, "pt") as file:
-                facts = json.loads(file.metadata()["unweave"])
+                facts = parse_json(file.metadata()[KEY])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            sealed = CHECK in facts
+            if sealed and facts.pop(CHECK) != _check(facts, tensors):
+                raise ValueError("its content does not match its checksum")
             columns = facts.get("columns", COLUMNS)
+            _check_facts(facts, columns)
             curve = pd.DataFrame(tensors.pop("curve").numpy(), columns=list(columns))
+            for name, value in tensors.items():
+                if value.dtype != torch.float32 or not bool(value.isfinite().all()):
+                    raise ValueError(f"{name} has other numbers than finite ones in float32")
+            epsilon, settings = float(facts["epsilon"]), dict(facts["settings"])
             shape, sizes = tuple(facts["shape"]), tuple(facts["sizes"])
-            epsilon, settings = float(facts["epsilon"]), facts["settings"]
-        except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+            return cls(tensors, epsilon, shape, sizes, settings, curve, sealed)
+        except UNREADABLE as error:
+            reason = " ".join(str(error).split())
             raise DataError(
-                f"{path} is no whole manipulation ({error}); make it with `unweave manipulate`"
+                f"{path} is no whole manipulation ({reason}); make it with `unweave manipulate`"
             ) from error
-        return cls(tensors, epsilon, shape, sizes, settings, curve)
 
     def __repr__(self) -> str:
         note = f", {self.course}" if len(self.curve) else ""
@@ -185,6 +214,18 @@ class Manipulation:
         name = str(self.curve.columns[-1])
         before, after = self.curve[name].iloc[[0, -1]]
         return f"{GOALS.get(name, name)} from {before:.4g} to {after:.4g}"
+
+
+def _check_facts(facts: Mapping[str, Any], columns: Any) -> None:
+    """Refuse metadata that do not describe an m; those of a file may be anything."""
+    if not isinstance(facts["settings"], Mapping):
+        raise TypeError(f"its settings are {shown(facts['settings'])}")
+    if not columns or not all(isinstance(name, str) for name in columns):
+        raise ValueError(f"the columns of its curve are {shown(columns)}")
+    shape, sizes = facts["shape"], facts["sizes"]
+    whole = all(type(number) is int and 0 < number < MOST for number in (*shape, *sizes))
+    if not whole or len(shape) != 3:
+        raise ValueError(f"its images are {shown(shape)}, with {shown(sizes)} classes of factors")
 
 
 def find(path: str | Path) -> Manipulation:
@@ -203,6 +244,8 @@ def find(path: str | Path) -> Manipulation:
                 f"the images were changed by an m that is not at hand (its file's SHA-256 begins "
                 f"with {known[1]}); load them yourself, with path=FILE"
             )
+        if sha256_of(kept)[:16] != known[1]:
+            raise DataError(f"{kept} is damaged; remove it, and load the images with path=FILE")
         return Manipulation.load(kept)
     found = Manipulation.load(path)
     content = Path(path).read_bytes()
@@ -211,6 +254,11 @@ def find(path: str | Path) -> Manipulation:
         with whole_file(kept) as temporary:
             temporary.write_bytes(content)
     return found
+
+
+def _check(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    text = json.dumps(facts, sort_keys=True) + digest_of(tensors)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _kept(digest: str) -> Path:

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.checks import numpy_rng
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
@@ -120,6 +121,8 @@ class Training:
         optimiser: Of the decoders and of m.
     """
 
+    columns = COLUMNS
+
     def __init__(
         self,
         pairs: Fleet,
@@ -217,7 +220,7 @@ class Training:
 
     def result(self, rows: list[list[float]]) -> Manipulation:
         """m as it is now."""
-        curve = pd.DataFrame(rows, columns=list(COLUMNS))
+        curve = pd.DataFrame(rows, columns=list(self.columns))
         return manipulation_of(
             self.contest.manipulation, self.settings, self.data.shape, self.grid, curve
         )
@@ -231,5 +234,5 @@ def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
             f"{data.name} has {len(support):,} images to draw, of which at least one can be held "
             f"out and not all, but got held_out={count}"
         )
-    chosen = np.random.default_rng(seed).choice(support, count, replace=False)
+    chosen = numpy_rng(seed).choice(support, count, replace=False)
     return np.sort(chosen)

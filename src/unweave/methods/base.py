@@ -10,7 +10,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import OfModel, Strength, each_value
+from unweave.methods.settings import OfModel, Strength, check_kinds, each_value
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
@@ -139,11 +138,7 @@ class Method(ABC):
     """How what it decodes may be meant."""
 
     def __post_init__(self) -> None:
-        for name in self.stackable():
-            for one in each_value(getattr(self, name)):
-                fits = isinstance(one, Real | Tensor) and not isinstance(one, bool)
-                if not fits or (isinstance(one, Real) and not float(one) >= 0):
-                    raise UnweaveError(f"{self.name}'s {name} must be at least 0, but got {one!r}")
+        check_kinds(self)
 
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:

@@ -47,8 +47,7 @@ class FromFactors(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         for names in each_value(self.told):
-            separate = names.split(",") if isinstance(names, str) else [""]
-            if names != "" and not all(name.strip() for name in separate):
+            if names and not all(name.strip() for name in names.split(",")):
                 raise UnweaveError(
                     f"from_factors's told are names with commas, 'posX,posY', not {names!r}"
                 )

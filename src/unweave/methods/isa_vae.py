@@ -14,7 +14,7 @@ from unweave.methods.base import MODEL, Losses, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import decompose
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import OfModel, check_choice, check_flags, each_value
+from unweave.methods.settings import OfModel, check_choice, each_value
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Offsets
@@ -87,14 +87,9 @@ class ISAVAE(VAE):
         self._check_exponents("p0", *STABLE)
         self._check_exponents("p", *(LEARNED if self.learned is True else STABLE))
         for layout in each_value(self.layout):
-            if not isinstance(layout, str):
-                raise UnweaveError(
-                    f'{self.name}\'s layout must be text such as "5x4", but got {layout!r}'
-                )
             if layout:
                 tree_of(layout)
         check_choice(self, "scale", SCALES)
-        check_flags(self, "learned", "exact_entropy")
 
     def _check_exponents(self, name: str, least: float, most: float) -> None:
         for value in each_value(getattr(self, name)):

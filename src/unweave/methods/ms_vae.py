@@ -12,7 +12,7 @@ from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of, noise_of_images
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import check_choice, check_flags, check_whole
+from unweave.methods.settings import check_choice, check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.kernels import unit
@@ -21,6 +21,7 @@ from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
 
 __all__ = ["MSVAE"]
 
+MOST_DRAWS = 1_000
 CONDITIONS = ("image", "logits", "code")
 MIXINGS = ("adain", "pixelwise", "concat")
 
@@ -68,8 +69,7 @@ class MSVAE(VAE):
         super().__post_init__()
         check_choice(self, "condition", CONDITIONS)
         check_choice(self, "mixing", MIXINGS)
-        check_whole(self, "draws", 1)
-        check_flags(self, "together")
+        check_whole(self, "draws", 1, MOST_DRAWS)
 
     def main_networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int

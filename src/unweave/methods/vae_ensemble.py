@@ -16,10 +16,11 @@ from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.members import for_members
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import check_flags, check_whole, each_value
+from unweave.methods.settings import check_whole, each_value
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network
+from unweave.words import shown
 
 __all__ = ["EnsembleMember", "VAEEnsemble"]
 
@@ -92,9 +93,8 @@ class VAEEnsemble(Method):
         check_whole(self, "members", 1, MOST)
         check_whole(self, "neighbours", ALL, MOST - 1)
         check_whole(self, "gamma_steps", 0, 2**32)
-        check_flags(self, "cross_reconstruction", "alignment", "stop_grad_target")
         for value in each_value(self.objective):
-            _mixture(str(value))
+            _mixture(value)
 
     @property
     def copies(self) -> int:
@@ -288,9 +288,9 @@ def _mixture(objective: str) -> list[tuple[str, float | None]]:
             value = float(strength) if given else None
         except ValueError:
             value = math.nan
-        if value is not None and not value >= 0:
+        if value is not None and not 0 <= value < math.inf:
             raise UnweaveError(
-                f"the strength of {name} must be a number of at least 0, but got {strength!r}"
+                f"the strength of {name} must be a number of at least 0, but got {shown(strength)}"
             )
         parts.append((name, value))
     return parts

@@ -1,6 +1,7 @@
 """Adam over stacked buffers: every model has its own rates, its own moments, the same step."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.fused import fused
+from unweave.reading import is_number
+from unweave.words import shown
 
 __all__ = ["Adam", "Moments", "update"]
 
@@ -57,11 +60,16 @@ class Adam:
     """Where eps is added: as in torch, or as in TensorFlow 1."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.lr, float | int) and not self.lr >= 0:
-            raise UnweaveError(f"the learning rate must not be negative, but got {self.lr}")
+        for name, below in {"lr": math.inf, "beta1": 1, "beta2": 1, "eps": math.inf}.items():
+            value = getattr(self, name)
+            if not isinstance(value, Tensor) and not (is_number(value) and 0 <= value < below):
+                limit = "and finite" if below == math.inf else f"and below {below}"
+                raise UnweaveError(
+                    f"{name} of Adam must be at least 0 {limit}, but got {shown(value)}"
+                )
         if self.variant not in VARIANTS:
             raise UnweaveError(
-                f"variant must be one of {', '.join(VARIANTS)}, not {self.variant!r}"
+                f"variant must be one of {', '.join(VARIANTS)}, not {shown(self.variant)}"
             )
 
     @classmethod

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from unweave.errors import UnweaveError
+from unweave.words import shown
 
 __all__ = ["Layout", "Run", "Tree", "tree_of"]
+
+LONGEST, DEEPEST = 10_000, 50
+"""Characters and brackets that a layout may have."""
 
 
 @dataclass(frozen=True)
@@ -126,15 +130,16 @@ def tree_of(layout: Layout) -> Tree:
 
 @lru_cache
 def _read(layout: str) -> Tree:
-    tokens = re.findall(r"\d+|\S", layout.replace("×", "x"))
+    tokens = re.findall(r"\d+|\S", layout[: LONGEST + 1].replace("×", "x"))
+    good = len(layout) <= LONGEST and tokens.count("(") <= DEEPEST
     try:
-        tree, rest = _children(tokens)
+        tree, rest = _children(tokens if good else [])
     except (IndexError, ValueError):
-        rest = tokens or [""]
-    if rest:
+        good = False
+    if not good or rest:
         raise UnweaveError(
             'a layout is the sizes of subspaces, at least 1 each, such as "5x4", "2x4,3x1" or, '
-            f'nested, "2x(1,2),4", but got {layout!r}'
+            f'nested, "2x(1,2),4", but got {shown(layout)}'
         )
     return tree
 
