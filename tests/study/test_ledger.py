@@ -112,7 +112,7 @@ def test_an_unknown_state_is_refused(tmp_path):
 
 def test_a_broken_file_says_how_to_mend_it(tmp_path):
     (tmp_path / "ledger.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(UnweaveError, match="check --repair"):
+    with pytest.raises(UnweaveError, match=f"study check {tmp_path} --repair"):
         Ledger(tmp_path / "ledger.sqlite")
     with pytest.raises(UnweaveError, match="there is no study in"):
         Ledger(tmp_path / "other" / "ledger.sqlite", create=False)
@@ -170,3 +170,51 @@ def test_twelve_thousand_runs_are_planned_and_counted_quickly(tmp_path):
     assert sum(map(len, book.open_runs().values())) == 12_600
     assert len(book.configs(names)) == 12_600
     assert time.perf_counter() - start < 2
+
+
+def gone():
+    """A worker on this machine whose process has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return Worker("dead", Worker.here().host, process.pid)
+
+
+def listed(book):
+    """The names of all workers in the file, dead or alive."""
+    with sqlite3.connect(book.path) as connection:
+        return {name for (name,) in connection.execute("SELECT worker FROM workers")}
+
+
+def test_what_dead_workers_were_training_counts_as_planned(tmp_path):
+    book, names = planned(tmp_path)
+    dead, here = gone(), Worker.here()
+    book.claim(dead, names[:3])
+    book.mark(names[:2], "training")
+    book.claim(here, names[3:4])
+    counts = book.counts()
+    assert (counts["planned"], counts["claimed"], counts["training"]) == (5, 1, 0)
+
+
+def test_dead_workers_are_struck_off_with_what_they_hold(tmp_path):
+    book, names = planned(tmp_path)
+    dead, here = gone(), Worker.here()
+    book.claim(dead, names[:3])
+    book.mark(names[:1], "training")
+    book.mark(names[2:3], "trained")
+    book.claim_trained(dead, 1)
+    book.claim(here, names[3:])
+    book.beat(ELSEWHERE)
+    book.release_gone()
+    assert listed(book) == {here.name, ELSEWHERE.name}
+    assert list(states(book).values()) == ["planned", "planned", "trained", *["claimed"] * 3]
+    assert book.table()["worker"].tolist() == [None] * 3 + [here.name] * 3
+
+
+@pytest.mark.parametrize(
+    "row",
+    [(1, 1e300), (1, -1e300), (0, None), (-1, None), (2**70, None)],
+)
+def test_workers_that_cannot_be_are_not_at_work(row):
+    process, seen = row
+    host = Worker.here().host
+    assert not module.lives(host, process, time.time() if seen is None else seen)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
+import socket
 import sys
 import threading
 import time
@@ -18,8 +18,7 @@ import pytest
 import ray
 import torch
 from ray.cluster_utils import Cluster
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import unweave
 from unweave.data.cache import whole_file
@@ -28,9 +27,14 @@ from unweave.fleet.checkpoint_files import checkpoints
 from unweave.study import Study, load, run
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray import crew, far_ledger
-from unweave.study.on_ray.cluster import connected, start_actor
+from unweave.study.on_ray.cluster import (
+    ANSWER_SECONDS,
+    connected,
+    demand_answer,
+    start_actor,
+)
 from unweave.study.on_ray.crew import Crew
-from unweave.study.on_ray.far_ledger import CALLS, FarLedger, Mailbox, answer
+from unweave.study.on_ray.far_ledger import CALLS, FarLedger, Mailbox, Request, answer
 from unweave.study.on_ray.hand import Hand, Job
 from unweave.study.on_ray.places import Place, places
 from unweave.study.remote import open_store
@@ -38,11 +42,12 @@ from unweave.study.running import prepare
 from unweave.study.store import Store
 from unweave.study.watch import StudyWatch, details, summary
 from unweave.study.workers import Worker
+from unweave.tensor_files import digest_of, open_tensors, write_tensors
 
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
 STEPS = 45
-FAREWELL = 6.0
+FAREWELL = 3.0
 """Shorter than it is, and longer than it takes others to begin with what they may."""
 
 
@@ -127,10 +132,10 @@ def hands(node):
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            title = (entry / "cmdline").read_text()
+            title = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if parent == raylet(node) and title.startswith("ray::Hand"):
+        if parent == raylet(node) and title.startswith(b"ray::Hand"):
             found.append(int(entry.name))
     return found
 
@@ -217,14 +222,13 @@ def undisturbed(study, tmp_path_factory):
 
 def leave_a_mark(path):
     """Add to a checkpoint a row of the curve that no training would write."""
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        facts = file.metadata()
+    with open_tensors(path) as file:
+        facts, tensors = file.facts, file.tensors()
     assert 0 < int(tensors["step"]) < STEPS
     mark = torch.full((1, *tensors["curve"].shape[1:]), -1.0)
     tensors["curve"] = torch.cat([mark, tensors["curve"]])
     with whole_file(path) as temporary:
-        save_file(tensors, temporary, metadata=facts)
+        write_tensors(temporary, tensors, {**facts, "sha256": digest_of(tensors)})
 
 
 def marked(folder):
@@ -297,13 +301,15 @@ def test_a_study_at_a_url_goes_on_from_the_checkpoint_there(
         node = next(node for node in nodes if node.node_id[:12] in worker)
         (hand,) = hands(node)
         os.kill(hand, signal.SIGSTOP)
-        said = next(said for said in store._fleets().values() if set(said["runs"]) == runs)
-        leave_a_mark(tmp_path / "away" / "fleets" / said["file"])
+        fleet = next(one for one in store._fleets().values() if set(one.runs) == runs)
+        leave_a_mark(tmp_path / "away" / "fleets" / fleet.file)
         os.kill(hand, signal.SIGKILL)
         return runs
 
     with meanwhile(kill) as came:
-        results = run(study, url, on=cluster.address, progress=False, checkpoint_every=0.1)
+        results = run(
+            study, url, on=cluster.address, progress=False, checkpoint_every=0.1, scorers=0
+        )
     assert results.counts["scored"] == 6
     assert not list(store.runs.glob("*"))
     assert marked(tmp_path / "away") == came[0]
@@ -376,15 +382,13 @@ def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
     assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
 
 
-def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path):
+def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path, start):
     """In a process of its own: one that has had its own Ray cannot join all others any more."""
     part = replace(study, methods={"beta_vae": {"beta": [1, 4]}})
     (tmp_path / "squares.yaml").write_text(json.dumps(part.to_dict()))
-    command = [sys.executable, "-m", "unweave", "study", "run", "squares.yaml", "--on", "ray"]
-    done = subprocess.run(
-        [*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["study", "run", "squares.yaml", "--on", "ray", "--out", "out", "--scorers", "0"]
+    done = start(*command, cwd=tmp_path)
+    assert done.wait() == 0, done.stderr
     assert "2 runs: 2 scored" in done.stdout
     assert "unweave: 0 of 2 runs trained, 0 scored, 0 workers, 1 starting" in done.stderr
     found = weights(tmp_path / "out")
@@ -411,13 +415,20 @@ def answering(mailbox, ledger):
         thread.join()
 
 
+NAMES = [f"run{place}" for place in range(4)]
+
+
+def planned(path):
+    ledger = Ledger(path)
+    ledger.plan({n: {"seed": k} for k, n in enumerate(NAMES)}, dict.fromkeys(NAMES, "kind"))
+    return ledger
+
+
 def said_by(ledger, worker):
-    """What a ledger answers to every call, times left out."""
-    names = [f"run{place}" for place in range(4)]
+    """What a ledger answers to every call of workers, times left out."""
+    names = NAMES
     said = [
-        ledger.plan({n: {"seed": k} for k, n in enumerate(names)}, dict.fromkeys(names, "kind")),
         ledger.claim(worker, names[:3]),
-        ledger.held(worker),
         ledger.mark(names[:1], "trained", None, [{"mig": 0.5}]),
         ledger.mark(names[1:2], "failed", "why"),
         ledger.claim_trained(worker, 2),
@@ -426,14 +437,11 @@ def said_by(ledger, worker):
         ledger.open_runs(),
         ledger.busy(),
         ledger.counts(),
-        ledger.reasons(),
-        ledger.table().drop(columns="changed").to_dict(),
-        ledger.rows(),
+        ledger.states(),
         ledger.configs(names[2:]),
         ledger.note_speed("kind", "device", 0.25),
         ledger.speeds("device"),
         ledger.reopen(names[1:2], "planned"),
-        ledger.reopen_scored("all"),
         ledger.release(worker),
         ledger.counts(),
     ]
@@ -443,22 +451,30 @@ def said_by(ledger, worker):
 
 
 def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
-    calls = {"beat", "busy", "claim", "claim_trained", "configs", "counts", "held", "mark"}
-    calls |= {"note_speed", "open_runs", "plan", "reasons", "release", "reopen", "rows"}
-    calls |= {"reopen_scored", "speeds", "states"}
-    assert calls | {"table", "workers"} == CALLS
     worker = Worker.here()
-    near = said_by(Ledger(tmp_path / "near.sqlite"), worker)
+    near = said_by(planned(tmp_path / "near.sqlite"), worker)
     with connected(cluster.address):
         mailbox = start_actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
         there = FarLedger(mailbox, worker.name, "there")
-        with answering(mailbox, Ledger(tmp_path / "far.sqlite")):
+        with answering(mailbox, planned(tmp_path / "far.sqlite")):
             assert said_by(there, worker) == near
         with pytest.raises(AttributeError, match="a ledger has no 'path'"):
             there.path  # noqa: B018
         ray.kill(mailbox)
         with pytest.raises(UnweaveError, match="the process that runs the study is gone"):
             there.counts()
+
+
+@pytest.mark.parametrize("call", ["plan", "path", "__init__", "_open", "__class__", "rows"])
+def test_calls_that_workers_do_not_need_are_not_answered(tmp_path, call):
+    said = answer(planned(tmp_path / "ledger.sqlite"), Request(0, "worker", call, ()))
+    assert said.value is None
+    assert "cannot call" in said.error
+
+
+def test_calls_of_workers_are_those_of_a_ledger():
+    assert all(callable(getattr(Ledger, name)) for name in CALLS)
+    assert all(not name.startswith("_") for name in CALLS)
 
 
 def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
@@ -541,11 +557,71 @@ def test_a_folder_that_a_worker_does_not_see_is_said_so(tmp_path):
         ("moon", "here, ray, auto, host:port or ray://host:port, but got 'moon'"),
         ("127.0.0.1:9", "no Ray cluster answers at 127.0.0.1:9 "),
         ("ray://127.0.0.1:9", "no Ray cluster answers at ray://127.0.0.1:9 "),
+        ("http://127.0.0.1:9", "here, ray, auto, host:port or ray://host:port, but got 'http:"),
+        ("127.0.0.1:99999", "but got '127.0.0.1:99999'"),
+        ("127.0.0.1:²", "but got '127.0.0.1:²'"),
+        ("no..where:6379", "no Ray cluster answers at no..where:6379 "),
     ],
 )
 def test_no_cluster_there_is_one_sentence(study, tmp_path, on, sentence):
     with pytest.raises(UnweaveError, match=sentence):
         run(study, tmp_path, on=on, progress=False)
+
+
+def test_an_address_that_is_none_is_refused_before_anything_is_written(study, tmp_path):
+    with pytest.raises(UnweaveError, match="but got 'moon'"):
+        run(study, tmp_path / "study", on="moon", progress=False)
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.fixture
+def listening():
+    """A port that accepts connections, and says something to each if it is told to."""
+    server, kept, over = socket.create_server(("127.0.0.1", 0)), [], threading.Event()
+    server.settimeout(0.05)
+
+    def serve(words):
+        while not over.is_set():
+            with suppress(TimeoutError):
+                kept.append(server.accept()[0])
+                kept[-1].sendall(words)
+
+    def start(words):
+        thread = threading.Thread(target=serve, args=(words,))
+        thread.start()
+        threads.append(thread)
+        return server.getsockname()[1]
+
+    threads = []
+    yield start
+    over.set()
+    for one in [*threads]:
+        one.join()
+    for one in [server, *kept]:
+        one.close()
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_what_accepts_and_stays_silent_is_given_up_soon(listening, scheme):
+    on = f"{scheme}127.0.0.1:{listening(b'')}"
+    start = time.monotonic()
+    with pytest.raises(UnweaveError, match=r"nothing was heard for 0\.3 s"):
+        demand_answer(on, 0.3)
+    assert time.monotonic() - start < 3
+
+
+def test_what_answers_and_is_not_ray_is_said_so(listening):
+    on = f"127.0.0.1:{listening(b'HTTP/1.1 400 Bad Request')}"
+    with pytest.raises(UnweaveError, match="something else"):
+        demand_answer(on, 3)
+
+
+def test_waiting_for_a_cluster_takes_a_minute_at_most():
+    assert 2 * ANSWER_SECONDS < 60
+
+
+def test_a_real_cluster_answers(cluster):
+    demand_answer(cluster.address, 10)
 
 
 def test_a_cluster_without_what_is_needed_is_one_sentence(cluster, study, tmp_path):

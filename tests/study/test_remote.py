@@ -13,7 +13,9 @@ from unweave.fleet.engine import Engine
 from unweave.fleet.model_files import SUMS
 from unweave.fleet.models import load
 from unweave.fleet.train import train_runs
+from unweave.reading import MOST_BYTES
 from unweave.study import Study, run
+from unweave.study import load as load_study
 from unweave.study.remote import RemoteStore, is_url, open_store
 from unweave.study.running import prepare
 
@@ -122,3 +124,69 @@ def test_urls_that_lead_nowhere_are_one_sentence():
     assert not is_url("some/study")
     with pytest.raises(UnweaveError, match="moon://study cannot be reached"):
         open_store("moon://study")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"runs": ["0" * 16], "file": "../../victim"},
+        {"runs": ["0" * 16], "file": "../../victim.safetensors"},
+        {"runs": ["0" * 16], "file": "/etc/passwd"},
+        {"runs": ["0" * 16], "file": 5},
+        {"runs": ["../../victim"], "file": "mine-1.safetensors"},
+        {"runs": "0" * 16, "file": "mine-1.safetensors"},
+        {"runs": [], "file": "mine-1.safetensors"},
+        {"runs": [["0" * 16]], "file": "mine-1.safetensors"},
+        {"file": "mine-1.safetensors"},
+        ["runs"],
+        None,
+    ],
+)
+def test_checkpoints_with_names_that_lead_elsewhere_do_not_count(study, tmp_path, said):
+    one, _ = two_processes(tmp_path, study)
+    victims = [tmp_path / "victim", tmp_path / "victim.safetensors"]
+    for victim in victims:
+        victim.write_text("mine")
+    fleets = tmp_path / "away" / "fleets"
+    fleets.mkdir(parents=True)
+    (fleets / "mine.json").write_text(json.dumps(said))
+    (fleets / "deep.json").write_text("[" * 100_000)
+    assert one.interrupted() == []
+    one.bring_checkpoint(["0" * 16])
+    one.hand_in([])
+    assert all(victim.exists() for victim in victims)
+
+
+def test_a_run_whose_files_were_changed_is_not_brought(study, tmp_path):
+    one, two = two_processes(tmp_path, study)
+    config = study.runs()[0]
+    train_runs([config], study.sources[0].open(), out=one.runs, progress=False)
+    one.hand_in([config.hash])
+    file = tmp_path / "away" / "runs" / config.hash / "weights.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UnweaveError, match=f"{config.hash} is damaged"):
+        two.bring([config.hash])
+    assert not (two.runs / config.hash).exists()
+
+
+def test_files_that_are_far_too_large_are_not_brought(study, tmp_path):
+    _, two = two_processes(tmp_path, study)
+    (two.folder / "study.json").unlink()
+    (tmp_path / "away").mkdir(exist_ok=True)
+    with (tmp_path / "away" / "study.json").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(UnweaveError, match="more than the"):
+        two.bring_study()
+    assert not (two.folder / "study.json").exists()
+
+
+def test_a_damaged_ledger_at_a_url_says_what_to_delete(study, tmp_path, monkeypatch):
+    url = f"file://{tmp_path / 'away'}"
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "here"))
+    run(study, url, progress=False, scorers=0)
+    (tmp_path / "away" / "ledger.sqlite").write_bytes(b"junk")
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
+    with pytest.raises(UnweaveError, match=f"delete .* and {url}/ledger.sqlite"):
+        load_study(url)

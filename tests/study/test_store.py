@@ -17,8 +17,9 @@ from unweave.errors import UnweaveError
 from unweave.fleet.model_files import intact
 from unweave.recipes.common_assumptions.studies import STUDIES
 from unweave.study import Study, load, plan, run
+from unweave.study.checking import check
 from unweave.study.ledger import Ledger
-from unweave.study.repair import _make_ledger, check, tidy
+from unweave.study.repair import make_ledger, tidy
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 
@@ -93,12 +94,14 @@ def test_the_ledger_is_made_again_from_the_folders(done):
     table, before = load(done).table, states(done)
     (done / "ledger.sqlite").write_bytes(b"nothing" * 1000)
     (done / "ledger.sqlite-journal").write_bytes(b"left by a killed process")
-    with pytest.raises(UnweaveError, match="check --repair"):
+    with pytest.raises(UnweaveError, match=f"study check {done} --repair"):
         _ = load(done).table
-    assert check(Store(done), repair=True).good
+    assert "not a file of SQLite" in check(Store(done), repair=True).ledger
     assert states(done) == before
     pd.testing.assert_frame_equal(load(done).table, table)
     assert not (done / "ledger.sqlite-journal").exists()
+    assert (done / "damaged" / "ledger.sqlite").read_bytes() == b"nothing" * 1000
+    assert check(Store(done)).good
 
 
 def test_a_score_that_was_changed_is_computed_again(done, small):
@@ -223,7 +226,7 @@ def test_the_large_study_is_planned_and_read_in_seconds(tmp_path):
     assert table.groupby(["data", "method", "strength"]).size().eq(50).all()
     assert planning.seconds < 10
     assert status.seconds < 1
-    assert reading.seconds < 2
+    assert reading.seconds < 4  # verified and validated, row by row
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="of machines without a GPU")
@@ -273,7 +276,7 @@ def test_a_ledger_is_made_again_in_milliseconds_per_run(done, small):
     store = Store(done)
     store.plan(study)
     with Took() as making:
-        _make_ledger(store, {config.hash: config for config in study.runs()})
+        make_ledger(store, {config.hash: config for config in study.runs()})
     assert len(load(done).table) == 300
     assert making.seconds < 60 * 300 / 12_600
 
@@ -288,7 +291,7 @@ def test_a_checkpoint_that_cannot_be_read_is_put_aside(done, small):
 
 
 def test_a_run_that_ends_while_others_are_checked_is_not_missing(done, small, monkeypatch):
-    import unweave.study.repair as module
+    import unweave.study.checking as module
 
     def slow(folder):
         if not list((done / "runs").glob("*"))[4:]:

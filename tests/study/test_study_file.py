@@ -164,12 +164,108 @@ def test_your_own_images_are_known_by_their_pixels(tmp_path):
         ({"settings": 3}, "settings are a mapping"),
         ({"data": [{"load": "dsprites", "slice": [1, 2]}]}, "slice of dsprites is a mapping"),
         ({"data": [{"load": "dsprites", "slize": {}}]}, "did you mean 'slice'"),
+        ({"name": 7}, "the name of a study must be text, but got 7"),
+        ({"name": "a\0b"}, "printable"),
+        ({"name": ""}, "1 to 100 printable characters"),
+        ({"methods": {1: 2}}, "no method is called 1"),
+        ({"methods": [1]}, "needs methods"),
+        ({"metrics": 5}, "metrics are names of metrics, but got 5"),
+        ({"metrics": [["mig"]]}, "metrics are names of metrics"),
+        ({"sampled": {"mig": 1}}, "sampled are names of metrics"),
+        ({"settings": {"optimiser": {"lr": "abc"}}}, "lr of Adam must be at least 0"),
+        ({"settings": {"optimiser": {7: 1}}}, "setting of the optimiser is called 7"),
+        ({"settings": {7: 1}}, "no setting is called 7"),
+        ({"settings": {"architecture": [["conv"]]}}, "no architecture is called"),
+        ({"settings": {"batch": 10**30}}, "batch must be between 1"),
+        ({"data": 5}, "data are one data set or a list"),
+        ({"data": [{"load": 7}]}, "a data set is a name"),
+        ({"data": [{"load": "dsprites", "name": 7}]}, "the name of a data set must be text"),
+        ({"data": [{"load": "dsprites", "name": "\x1b[2J"}]}, "printable"),
+        ({"data": [{"load": "dsprites", "correlate": ["posX"]}]}, "correlate takes a list of two"),
+        ({"data": [{"load": "dsprites", "slice": {"self": 0}}]}, "no factor is called 'self'"),
+        ({"data": [{"load": "dsprites", "slice": {7: 0}}]}, "slice takes a mapping"),
+        ({"data": [{"load": "dsprites", "slice": {"shape": "ab"}}]}, "slice takes a mapping"),
+        ({"data": [{"load": "dsprites", "slice": {"shape": 0.5}}]}, "slice takes a mapping"),
+        ({"data": [{"load": "dsprites", "path": 7}]}, "path of dsprites cannot be 7"),
+        ({"data": [{"load": "dsprites_noise", "base": "rooms3d"}]}, "option of dsprites_noise"),
+        ({"data": [{"load": "celeba", "size": "64"}]}, "size of celeba cannot be '64'"),
+        ({"seeds": 10**9}, "at most 100,000 runs, but this one would have 8,000,000,000"),
+        ({"seeds": 10**40}, "at most 100,000 runs"),
+        ({"seeds": -3}, "at least one seed"),
+        ({"seeds": [-3]}, "seed must be between 0"),
+        ({"seeds": [True]}, "seeds are a number or a list of numbers"),
+        ({"steps": -1}, "steps must be between 0"),
+        ({"steps": float("inf")}, "steps must be a whole number"),
+        ({"methods": {"beta_vae": {"beta": [[1]]}}}, "beta must be at least 0 and finite"),
+        ({"methods": {"beta_vae": {"beta": "four"}}}, "beta must be at least 0 and finite"),
+        ({"methods": {"beta_vae": {"steps": "many"}}}, "steps must be a whole number"),
+        ({"methods": {"beta_tc_vae": {"estimator": {"a": 1}}}}, "estimator must be text"),
     ],
 )
 def test_what_cannot_be_understood_is_one_sentence(change, sentence):
     with pytest.raises(UnweaveError, match=sentence) as caught:
         Study.from_dict({**SAID, **change})
     assert "\n" not in str(caught.value)
+
+
+def test_grids_are_counted_before_they_are_made():
+    wide = {name: list(range(1, 1_001)) for name in ("beta", "alpha", "gamma")}
+    with pytest.raises(StudyFileError, match="would have 1,000,000,000"):
+        Study.from_dict({**SAID, "methods": {"beta_tc_vae": wide}})
+    stages = {"vae": {}}
+    for _ in range(5):
+        stages = {"ms_vae": {"first": stages, "settings": {"latents": list(range(2, 22))}}}
+    with pytest.raises(StudyFileError, match="at most 100,000 runs"):
+        Study.from_dict({**SAID, "methods": stages})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "&all [*all]",
+        "a: &a [x, x]\nb: &b [*a, *a]\n"
+        + "".join(
+            f"c{k}: &c{k} [{', '.join([f'*c{k - 1}' if k else '*b'] * 9)}]\n" for k in range(9)
+        ),
+        "[" * 3_000 + "]" * 3_000,
+        "seeds: 0x" + "f" * 50_000,
+        "seeds: !!bool maybe",
+        "name: " + "x" * 200_000,
+        "name: 2024-01-01",
+        "name: ../../x",
+        "name: /tmp/x",
+        "name: s3://bucket/x",
+        "name: .hidden",
+        "name: 'a\\b'",
+        "steps: 1e400",
+        "steps: .nan",
+        "methods: !!set {vae}",
+        "methods: !!python/object/apply:os.system ['id']",
+        "data: " + "x" * 5_000,
+        "data: ~nobody-at-all/images",
+        "data: !!binary aGVsbG8=",
+        "? [1, 2]\n: 3",
+    ],
+)
+def test_a_file_of_a_stranger_is_refused_in_a_sentence(tmp_path, text):
+    valid = (
+        ""
+        if text[0] in "&[?"
+        else "".join(
+            f"{name}: {value}\n"
+            for name, value in {
+                "data": "dsprites",
+                "methods": "{vae: }",
+                "metrics": "[mig]",
+            }.items()
+            if not text.startswith(name)
+        )
+    )
+    (tmp_path / "a.yaml").write_text(valid + text + "\n")
+    with pytest.raises(UnweaveError) as caught:
+        _ = [source.origin for source in read(tmp_path / "a.yaml").sources]
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1_000
 
 
 def test_files_that_are_no_studies(tmp_path):

@@ -6,9 +6,11 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -21,12 +23,13 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.metrics import METRICS
 from unweave.quality.fid import frechet_distance_of_features
 from unweave.study import load, plan, run
+from unweave.study.checking import check
 from unweave.study.estimate import device_name
-from unweave.study.repair import check
 from unweave.study.running import prepare
 from unweave.study.scoring import Scorer
 from unweave.study.store import Store
 from unweave.study.work import Work
+from unweave.study.workers import Worker
 
 
 def go(study, folder, **options):
@@ -287,7 +290,7 @@ def test_a_fleet_that_no_longer_fits_is_halved_also_after_a_checkpoint(
 ):
     import unweave.study.work as module
 
-    study, sizes, train = small(steps=60), [], module.train_runs
+    study, sizes, train = small(), [], module.train_runs
 
     def short_of_memory(configs, data, **options):
         sizes.append(len(configs))
@@ -347,20 +350,19 @@ def test_too_little_room_stops_before_training(small, tmp_path, monkeypatch):
 
 
 FULL = """
-import resource, sys
+import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 from unweave.cli import main
-main(["study", "run", sys.argv[1], "--out", sys.argv[2], "--scorers", "0"])
+main()
 """
 
 
-def test_a_disk_that_fills_while_saving_fails_the_runs_and_tells(small, tmp_path):
+def test_a_disk_that_fills_while_saving_fails_the_runs_and_tells(small, tmp_path, start):
     file = tmp_path / "small.json"
     file.write_text(json.dumps(small().to_dict()))
     out = tmp_path / "out"
-    command = [sys.executable, "-c", FULL, str(file), str(out)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1, result.stderr
+    result = start("study", "run", file, "--out", out, "--scorers", "0", code=FULL)
+    assert result.wait() == 1, result.stderr
     assert "4 runs: 4 failed" in result.stdout
     assert "Traceback" not in result.stderr
     assert [p for p in (out / "runs").iterdir() if not p.name.startswith(".")] == []
@@ -368,21 +370,17 @@ def test_a_disk_that_fills_while_saving_fails_the_runs_and_tells(small, tmp_path
     assert go(small(), out).counts["scored"] == 4
 
 
-def test_interrupted_training_goes_on_and_ends_the_same(small, tmp_path, catches):
+def test_interrupted_training_goes_on_and_ends_the_same(small, tmp_path, catches, start):
     study = small(steps=40)
     go(study, tmp_path / "whole")
     file = tmp_path / "small.json"
     file.write_text(json.dumps(study.to_dict()))
-    code = "import sys; from unweave.cli import main; main(sys.argv[1:])"
-    words = ["study", "run", str(file), "--out", str(tmp_path / "cut"), "--scorers", "0"]
-    command = [sys.executable, "-c", code, *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = start("study", "run", file, "--out", tmp_path / "cut", "--scorers", "0")
     while process.poll() is None and not catches(process, signal.SIGTERM):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "run the same again to go on from there" in said
+    assert process.wait() == 130, process.stderr
+    assert "run the same again to go on from there" in process.stderr
     assert load(tmp_path / "cut").counts["planned"] == 4
     assert list((tmp_path / "cut" / "runs").glob(".fleet-*"))
     go(study, tmp_path / "cut")
@@ -392,12 +390,16 @@ def test_interrupted_training_goes_on_and_ends_the_same(small, tmp_path, catches
         assert torch.equal(values, cut[name])
 
 
+KILLS = 8
+
+
 def worker(folder):
     torch.set_num_threads(1)
     Work(Store(folder), scorers=0, fleet_size=2, checkpoint_every=0.02).go()
 
 
-def test_fifty_kills_lose_nothing_and_change_nothing(small, tmp_path):
+def test_kills_lose_nothing_and_change_nothing(small, tmp_path):
+    """A few; benchmarks/torture.py kills more often, and at chosen moments."""
     study = small(
         methods={"beta_vae": {"beta": [1, 4]}, "dip_vae_ii": {"lambda_od": [1, 10]}},
         steps=60,
@@ -410,7 +412,7 @@ def test_fifty_kills_lose_nothing_and_change_nothing(small, tmp_path):
     context.set_forkserver_preload(["unweave.study.work"])
     chance, kills, left = random.Random(0), 0, []
     deadline = time.monotonic() + 240
-    while kills < 50 and time.monotonic() < deadline:
+    while kills < KILLS and time.monotonic() < deadline:
         left = [one for one in left if one.is_alive()]
         while len(left) < 2:
             left.append(context.Process(target=worker, args=(store.folder,)))
@@ -431,7 +433,7 @@ def test_fifty_kills_lose_nothing_and_change_nothing(small, tmp_path):
     for one in left:
         one.kill()
         one.join()
-    assert kills == 50
+    assert kills == KILLS
     worker(store.folder)
     assert set(states(store.folder).values()) == {"scored"}
     calm, storm = weights(tmp_path / "calm"), weights(tmp_path / "storm")
@@ -461,3 +463,48 @@ def test_two_processes_share_a_study(small, tmp_path):
         one.join()
     assert [one.exitcode for one in both] == [0, 0]
     assert load(tmp_path).counts["scored"] == 8
+
+
+def test_a_worker_that_is_done_is_not_listed_again(small, tmp_path, monkeypatch):
+    """Its last beat, however late, comes before it is struck off."""
+    import unweave.study.work as module
+
+    go(small(), tmp_path)
+    store = Store(tmp_path)
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.0)
+    for _ in range(15):
+        Work(store, scorers=0).go()
+        with closing(sqlite3.connect(store.ledger.path)) as connection:
+            assert connection.execute("SELECT worker FROM workers").fetchall() == []
+
+
+def left_by_a_dead_worker(study, folder):
+    """A study that a worker was training when it died, and that worker."""
+    store = Store(folder)
+    prepare(store, study)
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    dead = Worker("dead", Worker.here().host, process.pid)
+    runs = [config.hash for config in study.runs()]
+    store.ledger.claim(dead, runs)
+    store.ledger.mark(runs, "training")
+    return store, dead
+
+
+def test_the_next_run_strikes_off_dead_workers(small, tmp_path):
+    study = small(seeds=1)
+    store, _ = left_by_a_dead_worker(study, tmp_path)
+    prepare(store, study)
+    with closing(sqlite3.connect(store.ledger.path)) as connection:
+        assert connection.execute("SELECT worker FROM workers").fetchall() == []
+    assert set(states(tmp_path).values()) == {"planned"}
+
+
+def test_status_does_not_show_dead_workers(small, tmp_path, capsys):
+    store, dead = left_by_a_dead_worker(small(seeds=1), tmp_path)
+    store.ledger.beat(dead, "2 models at step 5 of 12")
+    main(["study", "status", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "2 runs: 2 planned" in said
+    assert "nobody is at work on it" in said
+    assert "step 5" not in said

@@ -10,7 +10,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.fleet.size import fits, shares
 from unweave.study.estimate import seconds_per_step
-from unweave.study.fates import configs_of, fail
+from unweave.study.fates import fail
 from unweave.study.sources import Sources
 from unweave.study.store import Store
 from unweave.study.workers import Worker
@@ -58,7 +58,7 @@ class Claims:
                 # As many as fit, if it has turned out that all of them do not.
                 kind = next(kind for kind, runs in kinds.items() if left[0] in runs)
                 left = left[: self.sizes.get(kind, len(left))]
-                return configs_of(self.store, self._take(left))
+                return self.store.configs(self._take(left))
         costs = {kind: len(runs) * self._seconds(runs[0]) for kind, runs in kinds.items()}
         for kind in sorted(kinds, key=lambda kind: -costs[kind]):
             runs = kinds[kind]
@@ -66,7 +66,7 @@ class Claims:
             if size:
                 claimed = self._take(runs[: self._share(runs, size, kinds)])
                 if claimed:
-                    return configs_of(self.store, claimed)
+                    return self.store.configs(claimed)
         return []
 
     def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -103,8 +103,8 @@ class Claims:
     def firsts(self, runs: Sequence[str]) -> dict[str, str]:
         """The runs that second stages build on, by theirs; nothing for first stages."""
         new = [run for run in runs if run not in self.first_of]
-        if new and configs_of(self.store, new[:1])[0].first is not None:
-            known = [(config.hash, config.first) for config in configs_of(self.store, new)]
+        if new and self.store.configs(new[:1])[0].first is not None:
+            known = [(config.hash, config.first) for config in self.store.configs(new)]
             self.first_of |= {run: first.hash for run, first in known if first is not None}
         return {run: self.first_of[run] for run in runs if run in self.first_of}
 
@@ -116,7 +116,7 @@ class Claims:
         return shares(len(runs), size)[0]
 
     def _seconds(self, run: str) -> float:
-        config = configs_of(self.store, [run])[0]
+        config = self.store.configs([run])[0]
         try:
             shape = self.store.source(config).shape
         except UnweaveError:
@@ -126,7 +126,7 @@ class Claims:
     def _size(self, kind: str, runs: Sequence[str]) -> int:
         """How many models of a kind fit; 0 where it cannot be trained, which its runs then say."""
         if kind not in self.sizes:
-            configs = configs_of(self.store, runs)
+            configs = self.store.configs(runs)
             try:
                 data = self.sources.open(configs[0])
                 self.sizes[kind] = self.fleet_size or fits(configs, data, self.device)

@@ -10,6 +10,7 @@ as here, which is trained for it.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -20,9 +21,17 @@ from unweave.fleet.config import Config
 from unweave.methods import EVERY, Method
 from unweave.methods.settings import each_value
 from unweave.nets.adam import Adam
-from unweave.words import spelled
+from unweave.words import shown, spelled
 
-__all__ = ["Entry", "StudyFileError", "check_settings", "read_entries", "runs_of"]
+__all__ = [
+    "Entry",
+    "StudyFileError",
+    "check_count",
+    "check_settings",
+    "count_runs",
+    "read_entries",
+    "runs_of",
+]
 
 OWN = {"method", "data", "seed", "steps", "first"}
 """Of a `Config`, what studies say elsewhere than in their settings."""
@@ -30,6 +39,10 @@ BESIDE = ("settings", "steps", "first")
 """What an entry may have besides the fields of its method."""
 OF_THE_FIRST = ("architecture", "latents", "init")
 """Settings of a study that a second stage does not share."""
+
+
+MOST_RUNS = 100_000
+"""More runs than any study has; a slip, or a file that is not meant to be run."""
 
 
 class StudyFileError(UnweaveError):
@@ -60,26 +73,39 @@ class Entry:
 
 def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
     """Every method with every combination of its values."""
-    return [
-        entry
-        for name, said in methods.items()
-        for values in (said if isinstance(said, list | tuple) else [said or {}])
-        for entry in _entries(name, values)
-    ]
+    found: list[Entry] = []
+    for name, said in methods.items():
+        for values in said if isinstance(said, list | tuple) else [said or {}]:
+            found += _entries(name, values)
+            check_count(len(found))
+    return found
 
 
-def _entries(name: str, values: Any) -> Iterator[Entry]:
-    key = spelled(name)
+def check_count(runs: int) -> None:
+    """Refuse more runs than a study can have, before they are all made."""
+    if runs > MOST_RUNS:
+        raise StudyFileError(
+            f"a study has at most {MOST_RUNS:,} runs, but this one would have {_rounded(runs)}; "
+            "give fewer values or seeds"
+        )
+
+
+def _rounded(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else "far more"
+
+
+def _entries(name: Any, values: Any) -> Iterator[Entry]:
+    key = spelled(name) if isinstance(name, str) else ""
     if key not in EVERY:
         raise UnknownNameError("method", name, EVERY)
     if not isinstance(values, Mapping):
         raise StudyFileError(
-            f"the grid of {name} is a mapping of its settings, but got {values!r}"
+            f"the grid of {name} is a mapping of its settings, but got {shown(values)}"
         )
     fields = [f.name for f in dataclasses.fields(EVERY[key])]
     for setting in values:
         if setting not in (*fields, *BESIDE):
-            raise UnknownNameError(f"setting of {name}", str(setting), [*fields, *BESIDE])
+            raise UnknownNameError(f"setting of {name}", setting, [*fields, *BESIDE])
     settings = check_settings(values.get("settings") or {})
     first = _first(name, values.get("first"))
     if EVERY[key].needs_first and not first:
@@ -87,6 +113,7 @@ def _entries(name: str, values: Any) -> Iterator[Entry]:
             f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
         )
     grid = {n: value for n, value in values.items() if n not in BESIDE}
+    check_count(math.prod(len(each_value(value)) for value in grid.values()))
     for method in EVERY[key](**grid).grid():
         yield Entry(method, settings, values.get("steps"), first)
 
@@ -99,14 +126,14 @@ def _first(name: str, said: Any) -> Sequence[str | Entry]:
     names = each_value(said)
     for one in names:
         if not isinstance(one, str):
-            raise StudyFileError(f"what {name} builds on is a method's name, but got {one!r}")
+            raise StudyFileError(f"what {name} builds on is a method's name, but got {shown(one)}")
     return [spelled(one) for one in names]
 
 
 def check_settings(said: Any) -> dict[str, list[Any]]:
     """Settings of runs, each with a list of its values."""
     if not isinstance(said, Mapping):
-        raise StudyFileError(f"settings are a mapping of names, but got {said!r}")
+        raise StudyFileError(f"settings are a mapping of names, but got {shown(said)}")
     known = {f.name for f in dataclasses.fields(Config)} - OWN
     for name in said:
         if name not in known:
@@ -124,7 +151,9 @@ def _optimiser(said: Any) -> Adam:
     if isinstance(said, Adam):
         return said
     if not isinstance(said, Mapping):
-        raise StudyFileError(f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {said!r}")
+        raise StudyFileError(
+            f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {shown(said)}"
+        )
     known = {f.name for f in dataclasses.fields(Adam)}
     for name in said:
         if name not in known:
@@ -152,6 +181,28 @@ def runs_of(
     if any(entry.first or not entry.plain for entry in entries):
         return list({config.hash: config for config in found}.values())
     return found
+
+
+def count_runs(entries: Sequence[Entry], settings: Mapping[str, Sequence[Any]], seeds: int) -> int:
+    """How many runs `runs_of` would make, at most, by arithmetic alone."""
+    total = 0
+    named: dict[str, int] = {}
+    for entry in entries:
+        runs, below = _count_of_entry(entry, seeds, named)
+        total += runs + below
+        if entry.plain or entry.first:
+            named[entry.method.name] = named.get(entry.method.name, 0) + runs
+    return total * math.prod(map(len, settings.values()))
+
+
+def _count_of_entry(entry: Entry, seeds: int, named: Mapping[str, int]) -> tuple[int, int]:
+    """The runs of an entry itself, and of those that are trained for it alone."""
+    own = math.prod(map(len, entry.settings.values()))
+    if not entry.first:
+        return own * seeds, 0
+    inner = [sum(_count_of_entry(e, seeds, named)) for e in entry.first if isinstance(e, Entry)]
+    before = sum(named.get(name, 0) for name in entry.first if isinstance(name, str))
+    return own * (before + sum(inner)), sum(inner)
 
 
 def _runs_of_entry(

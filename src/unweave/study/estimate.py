@@ -1,8 +1,10 @@
 """What runs cost before they run: seconds, bytes, and how many fit together."""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeAlias
 
 import torch
@@ -10,11 +12,13 @@ import torch
 from unweave.fleet.config import Config
 from unweave.fleet.networks import networks_of
 from unweave.methods.base import MODEL
+from unweave.paths import check_room
 from unweave.study.ledger import Ledger
+from unweave.words import counted
 
 Shape: TypeAlias = tuple[int, int, int]
 
-__all__ = ["device_name", "disk_bytes", "model_bytes", "seconds_per_step"]
+__all__ = ["check_disk", "device_name", "disk_bytes", "model_bytes", "seconds_per_step"]
 
 GPU_MICROSECONDS = {"factor_vae": (102.4, 117.3), "beta_tc_vae": (48.5, 61.3)}
 """Per step of one model with batch 64 on an H200 in bf16, one channel and three
@@ -28,8 +32,8 @@ PIXELS, BATCH = 64 * 64, 64
 CURVE_BYTES = 12
 """Of a curve, per number that it holds, once compressed and indexed."""
 WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
-STATE = 3
-"""A checkpoint holds parameters and two moments."""
+STATE = 6
+"""A checkpoint holds parameters and two moments, and the one before it is kept as well."""
 GPU_MODEL_BYTES = 80e6
 USUAL_PARAMETERS = 1e6
 """Up to so many have no say: all the above has been measured with networks of that size."""
@@ -76,6 +80,13 @@ def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
     windows = -(-config.steps // WINDOW)
     kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
     return kept + (STATE * weights if in_training else 0)
+
+
+def check_disk(configs: Sequence[Config], shape: Shape, folder: Path) -> None:
+    """Refuse runs whose results would not fit on the disk; those in the folder take no more."""
+    missing = [config for config in configs if not (folder / config.hash).exists()]
+    need = sum(disk_bytes(config, shape, in_training=True) for config in missing)
+    check_room(folder, need, counted(len(missing), "model"))
 
 
 def model_bytes(config: Config, shape: Shape) -> float:

@@ -8,7 +8,7 @@ from unweave.fleet.config import Config
 from unweave.study.scoring import sentence
 from unweave.study.store import Store
 
-__all__ = ["configs_of", "fail", "note"]
+__all__ = ["fail", "note"]
 
 
 def note(store: Store, configs: Sequence[Config]) -> None:
@@ -23,13 +23,7 @@ def note(store: Store, configs: Sequence[Config]) -> None:
 def fail(store: Store, runs: Sequence[str], error: Exception, device: torch.device) -> None:
     """Tell the ledger why runs could not be trained; those that were before count as such."""
     saved = [run for run in runs if store.has(run)]
-    note(store, configs_of(store, saved))
+    note(store, store.configs(saved))
     store.ledger.mark([run for run in runs if run not in saved], "failed", sentence(error))
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def configs_of(store: Store, runs: Sequence[str]) -> list[Config]:
-    """The settings of some runs, from the ledger."""
-    found = store.ledger.configs(runs)
-    return [Config.from_dict(found[run]) for run in runs]

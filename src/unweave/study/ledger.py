@@ -2,7 +2,8 @@
 
 One SQLite file beside the runs' folders. Every change is one transaction, so that a process may be
 killed at any moment, and several processes may work on one study without doing a run twice. What
-counts are the folders: the ledger can be thrown away and made again from them.
+counts are the folders: the ledger can be thrown away and made again from them. It is verified when
+it is opened (`ledger_file.py`).
 
 A worker holds its claims only as long as it lives: it says so every few seconds (`beat`), and
 claims of a worker that has been silent for too long, or whose process is gone from this machine,
@@ -12,30 +13,49 @@ are free again. A trained run that a worker holds is being scored.
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unweave.study.ledger_file import LedgerFile
-from unweave.study.workers import Worker, gone_holders, lives, note_seen
+from unweave.reading import parse_json
+from unweave.study.ledger_file import STATES, DamagedLedgerError, LedgerFile
+from unweave.study.workers import Worker, gone_holders, gone_workers, lives, note_seen
 from unweave.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATES", "Ledger", "summary"]
+__all__ = ["STATES", "Ledger", "Record", "summary"]
 
-STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
 OPEN = ("planned", "claimed", "training")
 """States of runs that have still to be trained."""
 
 
+class Record(NamedTuple):
+    """What the ledger says of a run; for the columns see `Ledger.plan` and `Ledger.mark`."""
+
+    kind: str
+    config: dict[str, Any]
+    state: str
+    worker: str | None
+    error: str | None
+    results: dict[str, float] | None
+    asked: bool
+    scored_for: str | None
+
+
 class Ledger(LedgerFile):
-    """The ledger in a file, made if it is not there.
+    """The ledger in a file.
 
     Args:
         path: The file.
-        create: Whether to make it if need be.
+        create: Whether to make it if it is missing; without, it must also list some runs.
     """
+
+    def __init__(self, path: Path, create: bool = True) -> None:
+        super().__init__(path, create)
+        if not create and not self._any_runs():
+            raise DamagedLedgerError(path, "it lists no runs")
 
     def plan(self, configs: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, str]) -> int:
         """Add runs that are not there yet; how many were added.
@@ -53,18 +73,21 @@ class Ledger(LedgerFile):
             for run, config in configs.items()
         ]
         with self._change() as connection:
-            before = connection.total_changes
+            before = _count(connection)
             connection.executemany(
                 "INSERT OR IGNORE INTO runs (run, kind, config, state, changed)"
                 " VALUES (?, ?, ?, 'planned', ?)",
                 rows,
             )
-            added = connection.total_changes - before
+            count = _count(connection)
+            connection.execute("UPDATE totals SET runs = ?", (count,))
             connection.execute("CREATE TEMP TABLE named (run TEXT PRIMARY KEY)")
             connection.executemany("INSERT INTO named VALUES (?)", [(run,) for run in configs])
-            connection.execute("UPDATE runs SET asked = run IN (SELECT run FROM named)")
+            connection.execute(
+                "UPDATE runs SET asked = NOT asked WHERE asked != (run IN (SELECT run FROM named))"
+            )
             connection.execute("DROP TABLE named")
-            return added
+            return count - before
 
     def claim(self, worker: Worker, runs: Sequence[str]) -> list[str]:
         """Take those of some runs that are open and that no living worker holds."""
@@ -132,6 +155,9 @@ class Ledger(LedgerFile):
             raise ValueError(f"{state!r} is none of {', '.join(STATES)}")
         held = "worker" if state in OPEN[1:] else "NULL"
         texts = [json.dumps(one) for one in results] if results else [None] * len(runs)
+        if error is not None:
+            # File names in it may be no text.
+            error = error.encode(errors="backslashreplace").decode()
         with self._change() as connection:
             connection.executemany(
                 f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held},"  # noqa: S608 - one of two words
@@ -143,14 +169,17 @@ class Ledger(LedgerFile):
             )
 
     def release(self, worker: Worker) -> None:
-        """Give back what a worker holds and has not finished."""
+        """Give back what a worker holds and has not finished, and strike it off."""
         with self._change() as connection:
-            connection.execute(
-                "UPDATE runs SET worker = NULL, state ="
-                " CASE state WHEN 'trained' THEN state ELSE 'planned' END WHERE worker = ?",
-                (worker.name,),
-            )
-            connection.execute("DELETE FROM workers WHERE worker = ?", (worker.name,))
+            _release(connection, [worker.name])
+
+    def release_gone(self) -> None:
+        """The same for all workers that do not live any more."""
+        with self._open() as connection:
+            gone = gone_workers(connection)
+        if gone:
+            with self._change() as connection:
+                _release(connection, gone_workers(connection))
 
     def held(self, worker: Worker) -> list[str]:
         """The runs that a worker holds."""
@@ -227,14 +256,24 @@ class Ledger(LedgerFile):
         return open_ones is not None
 
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state."""
+        """How many runs are in each state; what a dead worker was training is planned again."""
         with self._open() as connection:
+            connection.execute("BEGIN")
             found = dict(
                 connection.execute(
                     "SELECT state, COUNT(*) FROM runs WHERE asked = 1 GROUP BY state"
-                )
+                ).fetchall()
             )
-        return {state: found.get(state, 0) for state in STATES}
+            counts = {state: found.get(state, 0) for state in STATES}
+            for worker in gone_holders(connection):
+                for state in OPEN[1:]:
+                    (count,) = connection.execute(
+                        "SELECT COUNT(*) FROM runs WHERE asked = 1 AND worker = ? AND state = ?",
+                        (worker, state),
+                    ).fetchone()
+                    counts[state] -= count
+                    counts["planned"] += count
+        return counts
 
     def reasons(self) -> list[tuple[str, str, int, str]]:
         """What is to be said of runs: state, error, of how many, and the name of one of them."""
@@ -264,7 +303,7 @@ class Ledger(LedgerFile):
                 "SELECT run, state, config, results FROM runs"
                 " WHERE asked = 1 AND results IS NOT NULL ORDER BY rowid"
             ).fetchall()
-        return [(run, state, json.loads(c), json.loads(r)) for run, state, c, r in rows]
+        return [(run, state, self._mapping(c), self._numbers(r)) for run, state, c, r in rows]
 
     def configs(self, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The settings of some runs."""
@@ -272,7 +311,49 @@ class Ledger(LedgerFile):
             connection.execute("CREATE TEMP TABLE wanted (run TEXT)")
             connection.executemany("INSERT INTO wanted VALUES (?)", [(run,) for run in runs])
             rows = connection.execute("SELECT run, config FROM runs JOIN wanted USING (run)")
-            return {run: json.loads(config) for run, config in rows}
+            return {run: self._mapping(config) for run, config in rows}
+
+    def records(self) -> dict[str, Record]:
+        """All that is written down of every run."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT run, kind, config, state, worker, error, results, asked, scored_for"
+                " FROM runs ORDER BY rowid"
+            ).fetchall()
+        return {
+            run: Record(
+                kind,
+                self._mapping(config),
+                state,
+                worker,
+                error,
+                None if results is None else self._numbers(results),
+                bool(asked),
+                scored_for,
+            )
+            for run, kind, config, state, worker, error, results, asked, scored_for in rows
+        }
+
+    def _any_runs(self) -> bool:
+        with self._open() as connection:
+            return connection.execute("SELECT 1 FROM runs LIMIT 1").fetchone() is not None
+
+    def _mapping(self, text: str) -> dict[str, Any]:
+        """What the JSON in a cell stands for."""
+        try:
+            value = parse_json(text)
+        except ValueError as error:
+            raise DamagedLedgerError(self.path, error) from error
+        if not isinstance(value, dict):
+            raise DamagedLedgerError(self.path, f"{text[:40]} is not a JSON object")
+        return value
+
+    def _numbers(self, text: str) -> dict[str, float]:
+        numbers = self._mapping(text)
+        for name, value in numbers.items():
+            if type(value) not in (int, float):
+                raise DamagedLedgerError(self.path, f"{name} is {value!r}, which is no number")
+        return numbers
 
 
 def summary(counts: Mapping[str, int]) -> str:
@@ -287,3 +368,18 @@ def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple
         yield from connection.execute(
             "SELECT run, state, worker FROM runs WHERE run = ?", (run,)
         ).fetchall()
+
+
+def _count(connection: sqlite3.Connection) -> int:
+    (count,) = connection.execute("SELECT COUNT(*) FROM runs").fetchone()
+    return int(count)
+
+
+def _release(connection: sqlite3.Connection, workers: Iterable[str]) -> None:
+    names = [(worker,) for worker in workers]
+    connection.executemany(
+        "UPDATE runs SET worker = NULL, state ="
+        " CASE state WHEN 'trained' THEN state ELSE 'planned' END WHERE worker = ?",
+        names,
+    )
+    connection.executemany("DELETE FROM workers WHERE worker = ?", names)

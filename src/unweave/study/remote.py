@@ -6,28 +6,58 @@ Every process works in a folder of its own, hands in what it has done and brings
     URL/runs/<run>/    SHA256SUMS comes last: without it the run is not there
     URL/fleets/        NAME.json has the runs of a checkpoint, and its file, which came before it
 
-So whatever is killed, nothing that is half there is taken for whole.
+So whatever is killed, nothing that is half there is taken for whole. Others may have written what
+is there, so names are checked before they become paths, runs are verified by their checksums, and
+nothing is fetched that is larger than it can be.
 """
 
 import hashlib
 import json
+import re
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unweave.data.cache import cache_folder, whole_file, whole_folder
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
 from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints
-from unweave.fleet.model_files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS
+from unweave.fleet.model_files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
+from unweave.reading import MOST_BYTES, parse_json
 from unweave.study.ledger import Ledger
-from unweave.study.store import LEDGER, STUDY, Store
+from unweave.study.ledger_file import DamagedLedgerError
+from unweave.study.store import LEDGER, STUDY, TOKEN, Store
 
 __all__ = ["RemoteStore", "is_url", "open_store"]
 
 FLEETS = "fleets"
+SMALL = (CONFIG, SUMS, SCORES, STUDY)
+"""Files of text, which are never large."""
+RUN = re.compile(r"[0-9a-f]{16}")
+NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+FILE = re.compile(r"[\w-]{1,96}\.safetensors", re.ASCII)
+"""Names of runs, of checkpoints, and of their files."""
+
+
+class _Fleet(NamedTuple):
+    """A checkpoint at a URL: its runs, and the name of its file."""
+
+    runs: list[str]
+    file: str
+
+    @classmethod
+    def of(cls, said: Any) -> "_Fleet":
+        """What `NAME.json` says; a ValueError where it is not as `hand_in_checkpoints` has it."""
+        parts = said if isinstance(said, dict) else {}
+        runs, file = parts.get("runs"), parts.get("file", "")
+        if not isinstance(runs, list) or not runs or not all(_is_name(run, RUN) for run in runs):
+            raise ValueError("it does not name runs")
+        if not _is_name(file, FILE):
+            raise ValueError("it does not name a checkpoint")
+        return cls(runs, file)
 
 
 def is_url(place: str | Path) -> bool:
@@ -71,7 +101,7 @@ class RemoteStore(Store):
 
     def interrupted(self) -> list[list[str]]:
         """The runs of every checkpoint."""
-        return [said["runs"] for said in self._fleets().values()]
+        return [fleet.runs for fleet in self._fleets().values()]
 
     def bring(self, runs: Sequence[str]) -> None:
         """Have what was done of some runs in this folder: models, scores, the last checkpoint."""
@@ -80,17 +110,22 @@ class RemoteStore(Store):
                 with whole_folder(self.runs / run) as temporary:
                     for name in (CONFIG, WEIGHTS, CURVE, SUMS):
                         self._get(self._at(RUNS, run, name), temporary / name)
+                    if not intact(temporary):
+                        raise UnweaveError(
+                            f"the run at {self.url}/{RUNS}/{run} is damaged: its files do not "
+                            f"match its {SUMS}; delete it there, and run the study again"
+                        )
             if (self.runs / run).exists() and self.files.exists(self._at(RUNS, run, SCORES)):
                 with whole_file(self.runs / run / SCORES) as temporary:
                     self._get(self._at(RUNS, run, SCORES), temporary)
 
     def bring_checkpoint(self, runs: Sequence[str]) -> None:
         """Have the checkpoint of some runs in this folder."""
-        for name, said in self._fleets().items():
+        for name, fleet in self._fleets().items():
             path = self.runs / f"{CHECKPOINT}{name}.safetensors"
-            if set(runs) <= set(said["runs"]) and not path.exists():
+            if set(runs) <= set(fleet.runs) and not path.exists():
                 with whole_file(path) as temporary:
-                    self._get(self._at(FLEETS, said["file"]), temporary)
+                    self._get(self._at(FLEETS, fleet.file), temporary)
                 self.handed_in[path] = path.stat().st_mtime_ns
 
     def hand_in(self, runs: Sequence[str]) -> None:
@@ -100,9 +135,9 @@ class RemoteStore(Store):
             for name in (SCORES,) if there else (CONFIG, WEIGHTS, CURVE, SCORES, SUMS):
                 if (self.runs / run / name).exists():
                     self._put(self.runs / run / name, self._at(RUNS, run, name))
-        for name, said in self._fleets().items():
-            if set(runs) & set(said["runs"]) and all(map(self.has, said["runs"])):
-                self._remove(self._at(FLEETS, f"{name}.json"), self._at(FLEETS, said["file"]))
+        for name, fleet in self._fleets().items():
+            if set(runs) & set(fleet.runs) and all(map(self.has, fleet.runs)):
+                self._remove(self._at(FLEETS, f"{name}.json"), self._at(FLEETS, fleet.file))
 
     def hand_in_checkpoints(self) -> None:
         """Put every checkpoint that is newer here in its place."""
@@ -116,9 +151,18 @@ class RemoteStore(Store):
             self._put(path, self._at(FLEETS, file))
             said = json.dumps({"runs": runs, "file": file})
             self.files.pipe_file(self._at(FLEETS, f"{name}.json"), said.encode())
-            if before is not None and before["file"] != file:
-                self._remove(self._at(FLEETS, before["file"]))
+            if before is not None and before.file != file:
+                self._remove(self._at(FLEETS, before.file))
             self.handed_in[path] = made
+
+    def _open_ledger(self, create: bool) -> Ledger:
+        try:
+            return super()._open_ledger(create)
+        except DamagedLedgerError as error:
+            raise UnweaveError(
+                f"the ledger of {self.url} cannot be used: {error.why}; delete "
+                f"{self.folder / LEDGER} and {self.url}/{LEDGER}, and run the study again"
+            ) from error
 
     def bring_study(self) -> None:
         """Have here what the study trains and measures."""
@@ -156,17 +200,27 @@ class RemoteStore(Store):
         """Whether such a file is there."""
         return bool(self.files.exists(self._at(token)))
 
-    def _fleets(self) -> dict[str, dict[str, Any]]:
+    def tokens(self) -> list[str]:
+        """The names of all such files."""
+        self.files.invalidate_cache()
+        if not self.files.exists(self._at()):
+            return []
+        names = [path.rpartition("/")[2] for path in self.files.ls(self._at(), detail=False)]
+        return [name for name in names if name.startswith(TOKEN)]
+
+    def _fleets(self) -> dict[str, _Fleet]:
         self.files.invalidate_cache()
         if not self.files.exists(self._at(FLEETS)):
             return {}
         found = {}
         for path in self.files.ls(self._at(FLEETS), detail=False):
-            if path.endswith(".json"):
+            name = path.rpartition("/")[2].removesuffix(".json")
+            if path.endswith(".json") and _is_name(name, NAME):
                 try:
-                    found[Path(path).stem] = json.loads(self.files.cat_file(path))
-                except (FileNotFoundError, ValueError):
-                    continue  # another worker is done with it, or about to write it
+                    self._check_size(path, MOST_BYTES)
+                    found[name] = _Fleet.of(parse_json(self.files.cat_file(path)))
+                except (FileNotFoundError, ValueError, UnweaveError):
+                    continue  # another worker is done with it or is writing it, or it is not ours
         return found
 
     def _at(self, *parts: str) -> str:
@@ -177,7 +231,17 @@ class RemoteStore(Store):
         self.files.put_file(str(path), place)
 
     def _get(self, place: str, path: Path) -> None:
+        small = place.rpartition("/")[2] in SMALL
+        self._check_size(place, MOST_BYTES if small else shutil.disk_usage(path.parent).free)
         self.files.get_file(place, str(path))
+
+    def _check_size(self, place: str, most: int) -> None:
+        """An error for a file that is too large; some places do not tell."""
+        size = self.files.size(place)
+        if size is not None and size > most:
+            raise UnweaveError(
+                f"{place} has {size:,} bytes, more than the {most:,} there can be; see what it is"
+            )
 
     def _make_folder(self, place: str) -> None:
         self.files.makedirs(place, exist_ok=True)
@@ -188,6 +252,10 @@ class RemoteStore(Store):
                 self.files.rm_file(place)
             except FileNotFoundError:
                 continue  # by another worker
+
+
+def _is_name(text: Any, kind: re.Pattern[str]) -> bool:
+    return isinstance(text, str) and kind.fullmatch(text) is not None
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -1,167 +1,115 @@
-"""Whether a study's folder is whole, and how it is put right."""
+"""How a study's folder is put right: damaged files kept aside, leftovers removed, a new ledger."""
 
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import SCORES
 from unweave.fleet import checkpoint_files
-from unweave.fleet.checkpoint_files import CHECKPOINT, damaged_checkpoints
+from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import UNREADABLE, intact, read_config
+from unweave.fleet.model_files import UNREADABLE, read_config
 from unweave.study.ledger import Ledger
-from unweave.study.store import DAMAGED, LEDGER, STUDY, TABLE, Store
+from unweave.study.ledger_file import DamagedLedgerError
+from unweave.study.results import Results
+from unweave.study.store import LEDGER, STUDY, TABLE, Store
+from unweave.study.tokens import dead_tokens, remove_dead_tokens
 
-__all__ = ["Check", "at_work", "check", "put_checkpoints_aside", "tidy"]
+__all__ = [
+    "config_of",
+    "leftovers",
+    "put_checkpoints_aside",
+    "repair_study",
+    "saved_config",
+    "saved_runs",
+    "tidy",
+]
 
-TRAINED = ("trained", "scored", "diverged")
 HALF_A_RUN = re.compile(rf"\.[0-9a-f]{{16}}\..*|\.\{CHECKPOINT}.*|\.tmp\w{{6}}")
 """Temporary names of runs, of checkpoints and of safetensors; nothing else may be removed."""
 QUIET_SECONDS = 600.0
 """So old is a temporary file in the study's folder that nobody is writing it any more."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """What was found in a study's folder.
-
-    Args:
-        whole: How many runs are as they were written.
-        damaged: The runs that are not.
-        missing: Runs that the ledger says are trained and whose folders are gone.
-        unscored: Runs that the ledger says are scored and some of whose scores are not there.
-        unknown: Folders of runs that the study does not ask for; they are left alone.
-    """
-
-    whole: int
-    damaged: Sequence[str]
-    missing: Sequence[str]
-    unscored: Sequence[str]
-    unknown: Sequence[str]
-
-    @property
-    def good(self) -> bool:
-        """Whether nothing is wrong."""
-        return not (self.damaged or self.missing or self.unscored)
-
-    def __str__(self) -> str:
-        parts = [f"{self.whole:,} run{' is' if self.whole == 1 else 's are'} whole"]
-        for word, runs in (
-            ("damaged", self.damaged),
-            ("missing", self.missing),
-            ("with damaged scores", self.unscored),
-            ("not of this study", self.unknown),
-        ):
-            if runs:
-                some = ", ".join(runs[:3]) + (", …" if len(runs) > 3 else "")
-                parts.append(f"{len(runs):,} {word} ({some})")
-        return "; ".join(parts)
-
-
-def check(
-    store: Store, repair: bool = False, advance: Callable[[int], None] | None = None
-) -> Check:
-    """Verify the checksums of all runs; with `repair`, make the ledger again.
-
-    Runs that are damaged are put aside into `damaged/`, never deleted, and trained again.
+def repair_study(
+    store: Store, asked: Mapping[str, Config], bad: Sequence[Path], in_order: Sequence[str]
+) -> None:
+    """Put a study right; only while nobody is at work on it.
 
     Args:
         store: The study.
-        repair: Whether to put things right; only while nobody is at work.
-        advance: Told how many runs were verified, now and then.
+        asked: The runs that it asks for, by name.
+        bad: Folders of runs to keep aside, which are then trained again.
+        in_order: Names of runs that come first in the new ledger, as in the old one.
     """
-    # Before the folders are listed, so that what is done meanwhile does not seem to be missing.
-    states = {} if repair else _states(store)
-    asked = {config.hash: config for config in store.runs_of(store.study)[0]}
-    folders = [f for f in sorted(store.runs.glob("[!.]*")) if f.is_dir()]
-    whole = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for good in pool.map(intact, folders):
-            whole.append(good)
-            if advance is not None:
-                advance(1)
-    damaged = [f.name for f, good in zip(folders, whole, strict=True) if not good]
-    found = {folder.name for folder in folders}
-    scored = [run for run in found - set(damaged) if states.get(run) == "scored" and run in asked]
-    result = Check(
-        len(folders) - len(damaged),
-        damaged,
-        [run for run, state in states.items() if state in TRAINED and run not in found],
-        sorted(run for run in scored if store.look(asked[run]).missing),
-        sorted(found - asked.keys()),
-    )
-    if repair:
-        _put_aside(store, [store.runs / run for run in damaged])
-        put_checkpoints_aside(store)
-        tidy(store)
-        _make_ledger(store, asked)
-    return result
+    store.put_aside(bad)
+    put_checkpoints_aside(store)
+    tidy(store)
+    known = [run for run in in_order if run in asked]
+    make_ledger(store, {run: asked[run] for run in [*known, *asked]})
+    if store.table_file.is_dir():
+        store.put_aside([store.table_file])
+    Results(store).write()
 
 
 def tidy(store: Store) -> None:
     """Remove what killed processes left half-written; only while nobody is at work."""
     checkpoint_files.tidy(store.runs)
-    for path in store.runs.glob(".*"):
-        if HALF_A_RUN.fullmatch(path.name):
-            _remove(path)
-    for path in store.runs.glob(f"*/.{SCORES}.*"):
+    for path in _half_written(store):
         _remove(path)
+    remove_dead_tokens(store)
+
+
+def leftovers(store: Store) -> list[str]:
+    """The names of what `tidy` would remove."""
+    done = []
+    with suppress(UnweaveError):  # those that are damaged are not counted here
+        done = [
+            path
+            for path, runs in checkpoints(store.runs).items()
+            if all(store.has(run) for run in runs)
+        ]
+    return [path.name for path in (*done, *_half_written(store))] + dead_tokens(store)
+
+
+def _half_written(store: Store) -> list[Path]:
+    half = [path for path in store.runs.glob(".*") if HALF_A_RUN.fullmatch(path.name)]
+    half += store.runs.glob(f"*/.{SCORES}.*")
     old = time.time() - QUIET_SECONDS
     for name in (STUDY, LEDGER, TABLE):
         for path in store.folder.glob(f".{name}.*"):
-            if path.stat().st_mtime < old:
-                _remove(path)
+            with suppress(FileNotFoundError):  # whoever wrote it is done
+                if path.stat().st_mtime < old:
+                    half.append(path)
+    return half
 
 
 def put_checkpoints_aside(store: Store) -> None:
     """Put checkpoints that cannot be read into `damaged/`; their fleets begin anew."""
-    _put_aside(store, damaged_checkpoints(store.runs))
-
-
-def at_work(store: Store) -> bool:
-    """Whether some process works on the study; not where the ledger cannot be read."""
-    try:
-        return bool(store.ledger.workers())
-    except UnweaveError:
-        return False
-
-
-def _states(store: Store) -> dict[str, str]:
-    return store.ledger.states() if (store.folder / LEDGER).exists() else {}
+    store.put_aside(damaged_checkpoints(store.runs))
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
 
 
-def _put_aside(store: Store, paths: Sequence[Path]) -> None:
-    for path in paths:
-        place = store.folder / DAMAGED / path.name.lstrip(".")
-        place.parent.mkdir(exist_ok=True)
-        free = place
-        count = 1
-        while free.exists():
-            free, count = place.with_name(f"{place.name}-{count}"), count + 1
-        path.rename(free)
-
-
-def _make_ledger(store: Store, asked: Mapping[str, Config]) -> None:
+def make_ledger(store: Store, asked: Mapping[str, Config]) -> None:
     """Write a ledger that says what the folders say, and put it in place of the old one."""
     with whole_file(store.folder / LEDGER) as temporary:
-        # What a killed process was writing to the old ledger must not reach the new one.
-        (store.folder / f"{LEDGER}-journal").unlink(missing_ok=True)
+        temporary.unlink()  # an empty file is no ledger
         ledger = Ledger(temporary)
-        runs = {**asked, **_saved(store)}
+        runs = {**asked, **saved_runs(store)}
         store.write_down(ledger, list(runs.values()))
         store.write_down(ledger, list(asked.values()))
         present = [config for run, config in runs.items() if store.has(run)]
@@ -173,18 +121,38 @@ def _make_ledger(store: Store, asked: Mapping[str, Config]) -> None:
         for (state, error), rows in alike.items():
             names, results = [run for run, _ in rows], [numbers for _, numbers in rows]
             ledger.mark(names, state, error, results, store.asked if state == "scored" else None)
+        _put_damaged_ledger_aside(store)
     store.renew()
 
 
-def _saved(store: Store) -> dict[str, Config]:
+def _put_damaged_ledger_aside(store: Store) -> None:
+    """With what a killed process was writing to it, which must not reach the new one."""
+    path = store.folder / LEDGER
+    try:
+        Ledger(path)
+    except DamagedLedgerError:
+        beside = [path.with_name(f"{LEDGER}-{end}") for end in ("journal", "wal", "shm")]
+        store.put_aside(one for one in (path, *beside) if os.path.lexists(one))
+
+
+def saved_runs(store: Store) -> dict[str, Config]:
     """All runs that have a folder, also those that the study no longer asks for."""
-    configs = [_config(folder) for folder in store.runs.glob("[!.]*")]
+    configs = [saved_config(folder) for folder in store.runs.glob("[!.]*")]
     return {config.hash: config for config in configs if config is not None}
 
 
-def _config(folder: Path) -> Config | None:
+def saved_config(folder: Path) -> Config | None:
+    """The settings in the folder of a run; None where they are not those of its name."""
     try:
         config = read_config(folder)
     except (*UNREADABLE, UnweaveError):
         return None
     return config if config.hash == folder.name else None
+
+
+def config_of(plain: Mapping[str, Any]) -> Config | None:
+    """Settings as the ledger has them; None where they are none."""
+    try:
+        return Config.from_dict(plain)
+    except (*UNREADABLE, UnweaveError):
+        return None

@@ -7,18 +7,24 @@ from typing import Any
 import pandas as pd
 
 from unweave.data.cache import whole_file
+from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
-from unweave.fleet.config import Config
+from unweave.fleet.config import RUN_NAME, Config
 from unweave.methods import EVERY
+from unweave.reading import is_number
 from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
-from unweave.study.ledger import Ledger, summary
+from unweave.study.ledger import summary
+from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.remote import open_store
-from unweave.study.store import LEDGER, Store
+from unweave.study.store import Store
+from unweave.words import shown
 
 __all__ = ["Results", "load", "table_of"]
 
 SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 """Settings that have a column where a study varies them."""
+OWN = ("run", DATA, METHOD, STRENGTH, SEED, "steps", "state", "first", *SETTINGS)
+"""Columns that a table has by itself."""
 
 
 class Results:
@@ -41,7 +47,12 @@ class Results:
         `latents` have one where they vary.
         """
         names = {text: source.name for text, source in self.store.sources.items()}
-        return table_of(self.store.ledger.rows(), names)
+        ledger = self.store.ledger
+        try:
+            return table_of([_checked(*row) for row in ledger.rows()], names)
+        except (AttributeError, KeyError, TypeError, ValueError, UnweaveError) as error:
+            why = f"some of its settings cannot be read ({error})"
+            raise DamagedLedgerError(ledger.path, why) from error
 
     @property
     def counts(self) -> dict[str, int]:
@@ -72,8 +83,20 @@ def load(folder: str | Path) -> Results:
     """The results of the study in a folder, or at a URL as last handed in there."""
     store = open_store(folder)
     store.demand()
-    Ledger(store.folder / LEDGER, create=False)
+    store.demand_ledger()
     return Results(store)
+
+
+def _checked(
+    run: str, state: str, plain: Any, results: Any
+) -> tuple[str, str, Mapping[str, Any], Mapping[str, float]]:
+    """A row of a ledger, which may be a stranger's, with its settings and numbers checked."""
+    numbers = isinstance(results, Mapping) and all(
+        value is None or isinstance(value, float) or is_number(value) for value in results.values()
+    )
+    if not RUN_NAME.fullmatch(run) or not numbers:
+        raise ValueError(f"it says {shown(results)} of the run {shown(run)}")
+    return run, state, Config.from_dict(plain).to_dict(), results
 
 
 def table_of(
@@ -127,13 +150,13 @@ def _several(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
-    """By their columns; a setting that is called strength is not the table's."""
-    return {"method.strength" if n == STRENGTH else n: v for n, v in method.items() if n != "name"}
+    """By their columns; a setting that is called as one of the table's is not that."""
+    return {f"method.{n}" if n in OWN else n: v for n, v in method.items() if n != "name"}
 
 
 def _loss(name: str, method: Mapping[str, Any]) -> str:
     """The column of a number; a loss that is called as a setting does not hide it."""
-    return f"loss.{name}" if name in method else name
+    return f"loss.{name}" if name in method or name in OWN else name
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import CURVE, diverged_at, finite_losses
+from unweave.fleet.model_files import diverged_at, finite_losses, read_curve
 from unweave.metrics import Metric
 from unweave.study.columns import SAMPLED
 from unweave.study.study import Study
@@ -75,7 +73,7 @@ def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
     if not folder.exists():
         return Found("planned", {}, None, wanted)
     outcomes = kept(folder)
-    results, errors, missing = _last_losses(folder / CURVE), [], []
+    results, errors, missing = _last_losses(folder), [], []
     for one in wanted:
         outcome = outcomes.get(one.key(config))
         if outcome is None:
@@ -89,9 +87,7 @@ def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
     return Found("diverged" if diverged_at(folder) >= 0 else state, results, said, missing)
 
 
-def _last_losses(path: Path) -> dict[str, float]:
+def _last_losses(folder: Path) -> dict[str, float]:
     """Those of the last row of a run's curve."""
-    table = pq.read_table(path)
-    if not table.num_rows:
-        return {}
-    return finite_losses(table.slice(table.num_rows - 1).to_pylist()[0])
+    curve = read_curve(folder)
+    return {} if curve.empty else finite_losses(curve.iloc[-1].to_dict())

@@ -7,6 +7,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.progress import say
+from unweave.study.on_ray.cluster import check_address
 from unweave.study.on_ray.running import run_on_ray
 from unweave.study.remote import open_store
 from unweave.study.repair import put_checkpoints_aside
@@ -14,6 +15,7 @@ from unweave.study.results import Results
 from unweave.study.store import Store
 from unweave.study.study import Study
 from unweave.study.study_file import read
+from unweave.study.tokens import remove_dead_tokens
 from unweave.study.work import Work
 
 __all__ = ["prepare", "run"]
@@ -40,8 +42,8 @@ def run(
         study: A study, or a file of one.
         folder: Where it is kept, a folder or a URL that fsspec knows; by default a folder with its
             name.
-        on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"` or
-            `"ray://host:port"`, a Ray cluster that runs; see docs/scaling.md.
+        on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"`,
+            `"host:port"` or `"ray://host:port"`, a running Ray cluster; see docs/scaling.md.
         device: By default a GPU where there is one.
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
@@ -69,6 +71,8 @@ def run(
     """
     study = study if isinstance(study, Study) else read(study)
     store = open_store(study.name if folder is None else folder)
+    if on != "here":
+        check_address(on)
     if scorers is not None and scorers < 0:
         raise UnweaveError(f"scores are computed by 0 processes or more, but got {scorers=}")
     errors = prepare(store, study)
@@ -99,6 +103,8 @@ def prepare(store: Store, study: Study) -> dict[str, str]:
             f"cannot write into {store.folder}: {error.strerror or error}; choose another folder"
         ) from error
     put_checkpoints_aside(store)
+    store.ledger.release_gone()
+    remove_dead_tokens(store)
     _, errors = store.plan(study)
     for name, reason in errors.items():
         say(f"without {name}: {reason}")

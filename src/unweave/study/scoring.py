@@ -6,6 +6,7 @@ if so it encodes the next trained run and hands the codes over. Trees never keep
 """
 
 import multiprocessing
+import multiprocessing.context
 import os
 import signal
 import sys
@@ -34,6 +35,8 @@ from unweave.study.workers import Worker
 
 __all__ = ["Scorer"]
 
+SLOW = ("unweave.metrics.trees", "sklearn.linear_model")
+"""What most studies' metrics import, which takes a second."""
 LOOK_SECONDS = 1.0
 """How often to ask the ledger for trained runs where there were none."""
 
@@ -101,7 +104,7 @@ class Scorer:
             if not runs:
                 self.look_at = time.monotonic() + LOOK_SECONDS
                 break
-            self._begin(self._config(runs[0]))
+            self._begin(self.store.configs(runs)[0])
             moved = True
         return moved
 
@@ -109,9 +112,6 @@ class Scorer:
         """Wait until something is done, but not for long."""
         if self.jobs:
             wait(self.jobs, seconds, "FIRST_COMPLETED")
-
-    def _config(self, run: str) -> Config:
-        return Config.from_dict(self.store.ledger.configs([run])[run])
 
     def _begin(self, config: Config) -> None:
         try:
@@ -141,14 +141,13 @@ class Scorer:
             try:
                 future = self._opened().submit(_score, names, job.codes)
             except BrokenProcessPool:
-                self.pool = None
+                self._bury()
                 future = self._opened().submit(_score, names, job.codes)
         self.jobs[future] = job
 
     def _opened(self) -> ProcessPoolExecutor:
         if self.pool is None:
-            context = multiprocessing.get_context("spawn")
-            self.pool = ProcessPoolExecutor(self.processes, context, _prepare)
+            self.pool = ProcessPoolExecutor(self.processes, _context(), _prepare)
         return self.pool
 
     def _collect(self) -> bool:
@@ -158,10 +157,21 @@ class Scorer:
             try:
                 self._take_in(job, future.result())
             except BrokenProcessPool as error:
+                self._bury()
                 self._suspect(job, error)
             except Exception as error:  # as above
                 self._fail(job.config, error)
         return bool(finished)
+
+    def _bury(self) -> None:
+        """End what is left of a pool in which a process died.
+
+        Python ends the others, but may overlook one that starts just then, and wait for it.
+        """
+        if self.pool is not None and self.pool._broken:
+            for process in list((self.pool._processes or {}).values()):
+                process.kill()
+            self.pool = None
 
     def _suspect(self, job: _Job, error: BrokenProcessPool) -> None:
         """A process died, for its memory perhaps, and all in the pool with it: who was it?"""
@@ -213,6 +223,19 @@ def sentence(error: BaseException) -> str:
     """An error on one line; those that are not meant for users with their kind."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UnweaveError) else f"{type(error).__name__}: {text}"
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """How processes start: as forks of one that has imported what all of them need.
+
+    That takes seconds and hundreds of megabytes, which they share. Elsewhere than on Linux forks
+    are not there or not safe, and each process imports it.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *SLOW])
+    return context
 
 
 def _prepare() -> None:

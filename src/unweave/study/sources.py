@@ -3,8 +3,6 @@
 import torch
 
 from unweave.data.dataset import Dataset
-from unweave.data.origin import origin_of
-from unweave.errors import DataError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
 from unweave.study.store import Store
@@ -28,15 +26,7 @@ class Sources:
         """What a run learns from, in host memory."""
         origin = origin_text(config.data)
         if origin not in self.here:
-            source = self.store.source(config)
-            data = source.open()
-            made = origin_of(data)
-            if origin_text(made) != origin:
-                raise DataError(
-                    f"{source.name} ({source.load}) is not what it was when the study was planned;"
-                    " bring the same images back"
-                )
-            self.here[origin] = data
+            self.here[origin] = self.store.source(config).open_as(config.data)
         return self.here[origin]
 
     def near(self, config: Config, device: torch.device) -> Dataset:

@@ -5,12 +5,13 @@ study/
   ledger.sqlite     states and claims; can be made again from the rest
   runs/<run>/       a folder per trained model, with its scores
   study.parquet     the table, one row per model
-  damaged/          runs whose files were not those that had been written
+  damaged/          files that were not as they had been written, kept aside
 """
 
 import hashlib
 import json
-from collections.abc import Container, Mapping, Sequence
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,8 @@ from unweave.evaluation.kept import PROTOCOL, origin_text
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.config import Config
 from unweave.fleet.model_files import RUNS
+from unweave.progress import say
+from unweave.reading import read_json
 from unweave.study.ledger import Ledger
 from unweave.study.run_folder import Found, Wanted, look, wanted_by
 from unweave.study.study import Source, Study
@@ -29,6 +32,8 @@ from unweave.study.study import Source, Study
 __all__ = ["Store"]
 
 STUDY, LEDGER, TABLE, DAMAGED = "study.json", "ledger.sqlite", "study.parquet", "damaged"
+TOKEN = ".ray-"  # noqa: S105 - no password
+"""What the names of files begin with by which workers on Ray see that they share a folder."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +109,33 @@ class Store:
         """Whether such a file is there."""
         return (self.folder / token).exists()
 
+    def tokens(self) -> list[str]:
+        """The names of all such files."""
+        return [path.name for path in self.folder.glob(f"{TOKEN}*")]
+
+    def put_aside(self, paths: Iterable[Path]) -> None:
+        """Keep damaged files and folders in `damaged/`, under a name that is free there."""
+        for path in paths:
+            place = self.folder / DAMAGED / path.name.lstrip(".")
+            place.parent.mkdir(exist_ok=True)
+            free = place
+            count = 1
+            while os.path.lexists(free):
+                free, count = place.with_name(f"{place.name}-{count}"), count + 1
+            path.rename(free)
+
     @cached_property
     def ledger(self) -> Ledger:
         """Its ledger."""
-        return self._given or Ledger(self.folder / LEDGER)
+        return self._given or self._open_ledger(create=True)
+
+    def demand_ledger(self) -> None:
+        """An error where the ledger is missing, or lists no runs."""
+        if self._given is None:
+            self.ledger = self._open_ledger(create=False)
+
+    def _open_ledger(self, create: bool) -> Ledger:
+        return Ledger(self.folder / LEDGER, create)
 
     def demand(self) -> None:
         """An error where there is no study."""
@@ -150,16 +178,18 @@ class Store:
             How many runs are new, and for each data set that cannot be had, why.
         """
         runs, sources, errors = self.runs_of(study)
-        before = self._said() if (self.folder / STUDY).exists() else {"sources": {}}
-        said = {
+        before = self._said_before()
+        said: dict[str, Any] = {
             "study": study.to_dict(),
             "sources": {**before["sources"], **{t: s.to_dict() for t, s in sources.items()}},
         }
+        said["checksum"] = _checksum(said)
         if said != before:
             with whole_file(self.folder / STUDY) as temporary:
                 temporary.write_text(json.dumps(said, indent=1) + "\n")
         if errors:
-            runs += self._planned_before(study, errors, before["sources"])
+            plain = self.ledger.configs(list(self.ledger.states())).values()
+            runs += self.on_lost_data(study, errors, map(Config.from_dict, plain))
         added = self.write_down(self.ledger, runs)
         self.ledger.reopen_scored(self.asked)
         return added, errors
@@ -176,14 +206,19 @@ class Store:
                 errors[source.name] = str(error)
         return runs, sources, errors
 
-    def _planned_before(
-        self, study: Study, names: Container[str], sources: Mapping[str, Any]
+    def on_lost_data(
+        self, study: Study, names: Container[str], configs: Iterable[Config]
     ) -> list[Config]:
-        """Runs in the ledger on data sets that cannot be had now: they are still asked for."""
+        """Those of some runs that a study still asks for, on data that are not available now.
+
+        Args:
+            study: The study.
+            names: Its data sets that are not available.
+            configs: The runs.
+        """
         lost = [source.to_dict() for source in study.sources if source.name in names]
-        origins = {text for text, said in sources.items() if said in lost}
-        plain = self.ledger.configs(self.ledger.table()["run"].tolist()).values()
-        return [Config.from_dict(one) for one in plain if origin_text(one["data"]) in origins]
+        origins = {text for text, source in self.sources.items() if source.to_dict() in lost}
+        return [config for config in configs if origin_text(config.data) in origins]
 
     @staticmethod
     def write_down(ledger: Ledger, runs: Sequence[Config]) -> int:
@@ -193,6 +228,18 @@ class Store:
             {name: config.to_dict() for name, config in names.items()},
             {name: config.fleet for name, config in names.items()},
         )
+
+    def configs(self, runs: Sequence[str]) -> list[Config]:
+        """The settings of some runs, from the ledger."""
+        found = self.ledger.configs(runs)
+        configs = [Config.from_dict(found[run]) for run in runs]
+        for run, config in zip(runs, configs, strict=True):
+            if config.hash != run:
+                raise UnweaveError(
+                    f"the ledger of {self.place} has the settings of another run for {run}; "
+                    f"`unweave study check {self.place} --repair` rebuilds it from the run folders"
+                )
+        return configs
 
     def look(self, config: Config) -> Found:
         """What the folder of a run says has become of it."""
@@ -214,15 +261,42 @@ class Store:
     def _said(self) -> dict[str, Any]:
         path = self.folder / STUDY
         try:
-            said: dict[str, Any] = json.loads(path.read_text())
-            said["study"], said["sources"]
+            said = read_json(path)
+            _check_said(said)
         except FileNotFoundError:
             raise UnweaveError(
                 f"there is no study in {self.folder}; `unweave study run FILE --out {self.folder}`"
                 " starts one"
             ) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise UnweaveError(
-                f"{path} cannot be read ({error}); run the study's file again to write it anew"
+                f"{path} cannot be read ({error}); `unweave study run` with the study's file "
+                "writes it again"
             ) from error
-        return said
+        return dict(said)
+
+    def _said_before(self) -> dict[str, Any]:
+        """What `study.json` says, before another study is written there; a damaged one goes."""
+        path = self.folder / STUDY
+        if os.path.lexists(path):
+            try:
+                return self._said()
+            except UnweaveError:
+                say(f"{path} was damaged; it is kept in {self.folder / DAMAGED} and written again")
+                self.put_aside([path])
+        return {"sources": {}}
+
+
+def _check_said(said: Any) -> None:
+    """A ValueError where `study.json` does not hold what `Store.plan` writes."""
+    parts = [said.get(name) for name in ("study", "sources")] if isinstance(said, dict) else [None]
+    if not all(isinstance(part, dict) for part in parts):
+        raise ValueError("it does not hold a study")
+    # There was no checksum in the first edition.
+    if "checksum" in said and said["checksum"] != _checksum(said):
+        raise ValueError("its checksum is wrong")
+
+
+def _checksum(said: Mapping[str, Any]) -> str:
+    plain = json.loads(json.dumps([said["study"], said["sources"]]))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]

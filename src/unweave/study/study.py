@@ -13,7 +13,8 @@ A Python file says the same with `study = uw.study.Study(name="sprites", …)`.
 """
 
 import dataclasses
-import inspect
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -23,23 +24,33 @@ from typing import Any, cast
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import loading, origin_of
-from unweave.errors import UnknownNameError
+from unweave.data.steps import (
+    FILES,
+    STEPS,
+    apply_steps,
+    check_options,
+    check_steps,
+    options_of,
+)
+from unweave.errors import DataError, UnknownNameError
 from unweave.evaluation.choice import choose
+from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
 from unweave.nets.adam import Adam
-from unweave.study.entries import Entry, StudyFileError, check_settings, read_entries, runs_of
-from unweave.words import spelled
+from unweave.study.entries import (
+    Entry,
+    StudyFileError,
+    check_count,
+    check_settings,
+    count_runs,
+    read_entries,
+    runs_of,
+)
+from unweave.words import shown, spelled
 
-__all__ = ["Source", "Study"]
+__all__ = ["Source", "Study", "check_name"]
 
-CHANGES = {
-    "slice": "a mapping of factors to the classes that stay",
-    "leave_out": "a mapping of factors to the classes that go",
-    "correlate": "a list of two factors and a strength",
-}
-"""What a data set of a study can go through, in the order in which the file says it."""
-FILES = ("factors", "path", "picture")
-"""Options of loading that are files."""
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -65,9 +76,9 @@ class Source:
             return said
         if isinstance(said, str):
             said = {"load": said}
-        if not isinstance(said, Mapping) or "load" not in said:
+        if not isinstance(said, Mapping) or not isinstance(said.get("load"), str | Path):
             raise StudyFileError(
-                f"a data set is a name, or a mapping with `load`, but got {said!r}"
+                f"a data set is a name, or a mapping with `load`, but got {shown(said)}"
             )
         load = str(said["load"])
         key = spelled(load)
@@ -75,17 +86,29 @@ class Source:
         options = {
             n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v
             for n, v in said.items()
-            if n not in ("load", "name", *CHANGES)
+            if n not in ("load", "name", *STEPS)
         }
-        known = inspect.signature(_loader(load)).parameters
-        for option in options:
-            if option not in known:
-                raise UnknownNameError(f"option of {load}", option, [*known, *CHANGES])
-        changes = tuple((n, v) for n, v in said.items() if n in CHANGES)
+        loader = _loader(load)
+        unknown = next((option for option in options if option not in options_of(loader)), None)
+        if unknown is not None:
+            raise UnknownNameError(f"option of {load}", unknown, [*options_of(loader), *STEPS])
+        check_options(loader, load, options)
+        changes = tuple((n, v) for n, v in said.items() if n in STEPS)
         for change, value in changes:
             if not isinstance(value, list | tuple if change == "correlate" else Mapping):
-                raise StudyFileError(f"{change} of {load} is {CHANGES[change]}, but got {value!r}")
-        return cls(str(said.get("name", Path(load).stem)), load, options, changes)
+                raise StudyFileError(
+                    f"{change} of {load} is {STEPS[change]}, but got {shown(value)}"
+                )
+        name = said["name"] if "name" in said else _printable(Path(load).stem)
+        check_name("the name of a data set", name)
+        made = cls(name, load, options, changes)
+        check_steps(made.steps, DATASETS[load].factors or None if load in DATASETS else None)
+        return made
+
+    @property
+    def steps(self) -> list[list[Any]]:
+        """What it goes through, as in `Dataset.origin`."""
+        return [[n, said] if isinstance(said, Mapping) else [n, *said] for n, said in self.changes]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `of` reads."""
@@ -96,12 +119,16 @@ class Source:
         """The data set."""
         from unweave.data import load
 
-        data = load(self.load, **self.options)
-        for change, said in self.changes:
-            if isinstance(said, Mapping):
-                data = getattr(data, change)(**said)
-            else:
-                data = getattr(data, change)(*said)
+        return apply_steps(load(self.load, **self.options), self.steps)
+
+    def open_as(self, origin: Sequence[Any]) -> Dataset:
+        """The data set, if it is the one of an origin: the images that some runs learned from."""
+        data = self.open()
+        if origin_text(origin_of(data)) != origin_text(origin):
+            raise DataError(
+                f"{self.name} ({self.load}) is not what it was when the study was planned; bring "
+                "the same images back"
+            )
         return data
 
     @cached_property
@@ -130,7 +157,7 @@ class Study:
             grids as a list. Beside fields a grid may have `settings` and `steps` in place of the
             study's, and a second stage needs `first`: see `unweave.study.entries`.
         data: Data sets: names, or mappings with `load`, options of loading, `name`, and `slice`,
-            `leave_out` or `correlate`.
+            `leave_out`, `only` or `correlate`.
         name: What the study is called.
         seeds: How many seeds (0, 1, 2 …), or which.
         steps: Updates of the parameters.
@@ -155,22 +182,29 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_name("the name of a study", self.name)
         if not isinstance(self.methods, Mapping) or not self.methods:
             raise StudyFileError(
                 "a study needs methods: names, each with its grid, such as {beta_vae: {beta: 4}}"
             )
+        if not isinstance(self.data, str | Mapping | Source | list | tuple):
+            raise StudyFileError(f"data are one data set or a list, but got {shown(self.data)}")
         names = [source.name for source in self.sources]
         if not names:
             raise StudyFileError("a study needs data: the name of a data set, or several")
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise StudyFileError(
                 f"two data sets are called {twice!r}; give each a `name` of its own"
             )
         for name in ("metrics", "sampled"):
-            object.__setattr__(self, name, getattr(self, name) or ())
-            if getattr(self, name):
-                choose(getattr(self, name))
+            said = getattr(self, name) or ()
+            several = said if isinstance(said, list | tuple) else [said]
+            if not all(isinstance(one, str) for one in several):
+                raise StudyFileError(f"{name} are names of metrics, but got {shown(said)}")
+            object.__setattr__(self, name, said)
+            if said:
+                choose(said)
         object.__setattr__(self, "settings", self.settings or {})
         self._runs_on(())
 
@@ -195,6 +229,8 @@ class Study:
 
     def _runs_on(self, origin: tuple[Any, ...]) -> list[Config]:
         each = check_settings(self.settings)
+        seeds = self.seeds if isinstance(self.seeds, int) else len(self._seeds())
+        check_count(count_runs(self.entries, each, max(0, seeds)) * len(self.sources))
         configs = runs_of(self.entries, each, self._seeds(), self.steps, origin)
         if not configs:
             raise StudyFileError("a study needs at least one seed")
@@ -204,11 +240,11 @@ class Study:
 
     def _seeds(self) -> Sequence[int]:
         seeds = self.seeds
-        if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if type(seeds) is int:
             return range(seeds)
-        if isinstance(seeds, list | tuple | range) and all(isinstance(s, int) for s in seeds):
+        if isinstance(seeds, list | tuple | range) and all(type(s) is int for s in seeds):
             return seeds
-        raise StudyFileError(f"seeds are a number or a list of numbers, but got {seeds!r}")
+        raise StudyFileError(f"seeds are a number or a list of numbers, but got {shown(seeds)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON and YAML."""
@@ -233,15 +269,35 @@ class Study:
         known = [f.name for f in dataclasses.fields(cls)]
         for name in plain:
             if name not in known:
-                raise UnknownNameError("entry of a study", str(name), known)
+                raise UnknownNameError("entry of a study", name, known)
         for name in ("methods", "data"):
             if name not in plain:
                 raise StudyFileError(f"a study needs {name}")
         return cls(**plain)
 
 
+def check_name(what: str, name: object) -> None:
+    """Refuse names that cannot stand in tables and on screens.
+
+    Args:
+        what: What is named, for the message.
+        name: From a file, so it may be anything.
+    """
+    if not isinstance(name, str):
+        raise StudyFileError(f"{what} must be text, but got {shown(name)}; put it in quotes")
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise StudyFileError(
+            f"{what} must have 1 to {LONGEST_NAME} printable characters, but got {shown(name)}"
+        )
+
+
+def _printable(text: str) -> str:
+    """A name made of a path, which may hold anything."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:LONGEST_NAME] or "images"
+
+
 def _absolute(path: str | Path) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - as in `uw.data.load`
 
 
 def _loader(load: str) -> Any:

@@ -1,13 +1,17 @@
 """Reading the file of a study: YAML, JSON or Python."""
 
+import os
 import re
 import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unweave.data.steps import FILES
+from unweave.reading import MOST_YAML_BYTES, parse_yaml, read_text
 from unweave.study.entries import StudyFileError
-from unweave.study.study import FILES, Study
+from unweave.study.study import Study, check_name
+from unweave.words import shown
 
 __all__ = ["read"]
 
@@ -16,26 +20,34 @@ EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 
 
 def read(path: str | Path) -> Study:
-    """The study in a `.yaml`, `.json` or `.py` file."""
+    """The study in a `.yaml`, `.json` or `.py` file; only a `.py` file is executed."""
     path = Path(path)
-    if not path.is_file():
-        raise StudyFileError(f"there is no study file {path}; check the path")
+    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file fails on very long paths
+        raise StudyFileError(f"there is no study file {shown(str(path))}; check the path")
     if path.suffix == ".py":
         found = runpy.run_path(str(path)).get("study")
         if not isinstance(found, Study):
             raise StudyFileError(f"{path} must set `study` to a uw.study.Study")
         return found
-    import yaml
-
     try:
-        plain = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = " ".join(str(error).split())
-        raise StudyFileError(f"{path} is no YAML: {where}") from error
+        plain = parse_yaml(read_text(path, MOST_YAML_BYTES))
+    except (OSError, ValueError) as error:
+        raise StudyFileError(f"{path} is no YAML: {error}") from error
     if not isinstance(plain, Mapping):
         return Study.from_dict(plain)
     said = {"name": path.stem, **_numbers(plain)}
+    _check_folder_name(said["name"])
     return Study.from_dict({**said, "data": _beside(said.get("data"), path.absolute().parent)})
+
+
+def _check_folder_name(name: object) -> None:
+    """Refuse a name that leads out of the current folder, where a study goes by default."""
+    check_name("the name of a study", name)
+    if not isinstance(name, str) or name[0] == "." or "/" in name or "\\" in name:
+        raise StudyFileError(
+            f"the name of a study is that of its folder and cannot be {shown(name)}; "
+            "leave out slashes and dots in front"
+        )
 
 
 def _numbers(said: Any) -> Any:
@@ -56,5 +68,5 @@ def _beside(data: Any, folder: Path) -> Any:
         return [_beside(one, folder) for one in data]
     if isinstance(data, Mapping):
         return {n: _beside(v, folder) if n in ("load", *FILES) else v for n, v in data.items()}
-    there = isinstance(data, str) and (folder / data).exists()
+    there = isinstance(data, str) and os.path.exists(folder / data)  # noqa: PTH110 - as above
     return str(folder / data) if there else data

@@ -95,12 +95,13 @@ class Work:
 
     def go(self) -> None:
         """Work until nothing is left that this process could do, nor others may leave to it."""
-        with self._beating(), self.scorer:
-            try:
+        try:
+            with self._beating(), self.scorer:
                 while self._advance():
                     pass
-            finally:
-                self.ledger.release(self.worker)
+        finally:
+            # After the last beat, which would list this worker once more.
+            self.ledger.release(self.worker)
         if self.table:
             if not self.ledger.workers():
                 tidy(self.store)

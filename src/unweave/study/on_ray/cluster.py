@@ -1,6 +1,7 @@
 """A Ray to work with: how it is started or reached, its nodes, and actors on them."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -11,9 +12,15 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 
-__all__ = ["connected", "nodes", "start_actor"]
+__all__ = ["check_address", "connected", "nodes", "start_actor"]
 
-REACH_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+"""How long a cluster may take to answer, twice: to connect, and to say that it speaks HTTP/2."""
+ADDRESS = re.compile(r"(?:ray://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How HTTP/2, and so gRPC and Ray, begins a conversation: this, and empty settings."""
+SETTINGS = 4
+"""The kind of message with which a server answers that."""
 OBJECT_BYTES = 200_000_000
 """For Ray's object store on one machine: nothing large passes through it."""
 ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
@@ -31,14 +38,15 @@ def connected(on: str) -> Iterator[None]:
     if on == "ray":
         how = {"address": "local", "include_dashboard": False, "object_store_memory": OBJECT_BYTES}
     else:
-        _demand_reachable(on)
+        if on != "auto":
+            demand_answer(on)
         how = {"address": on, "runtime_env": _code()}
     with _as_it_was():
         try:
             ray.init(**how, **quiet)
         except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             reason = " ".join(str(error).split())
-            raise UnweaveError(f"there is no Ray to be had with --on {on}: {reason}") from error
+            raise UnweaveError(f"could not connect to Ray with --on {on}: {reason}") from error
         try:
             yield
         finally:
@@ -76,22 +84,47 @@ def _ray() -> Any:
     return ray
 
 
-def _demand_reachable(on: str) -> None:
-    """An error at once where nobody listens; Ray itself would try for minutes."""
-    if on == "auto":
-        return
-    host, _, port = on.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
+def check_address(on: str) -> tuple[str, int] | None:
+    """The host and port of a cluster; None for words that name one without.
+
+    Example:
+        >>> check_address("ray://first:10001")
+        ('first', 10001)
+    """
+    if on in ("ray", "auto"):
+        return None
+    address = ADDRESS.fullmatch(on)
+    if address is None or not 0 < int(address[2]) < 2**16:
         raise UnweaveError(
             f"a study runs on here, ray, auto, host:port or ray://host:port, but got {on!r}"
         )
+    return address[1].strip("[]"), int(address[2])
+
+
+def demand_answer(on: str, seconds: float = ANSWER_SECONDS) -> None:
+    """An error where no cluster answers within some seconds; Ray itself would try for minutes."""
+    address = check_address(on)
+    if address is None:
+        return
     try:
-        socket.create_connection((host, int(port)), REACH_SECONDS).close()
-    except OSError as error:
-        raise UnweaveError(
-            f"no Ray cluster answers at {on} ({error.strerror or error}); check the address, or "
-            "start one with `ray start --head`"
-        ) from error
+        with socket.create_connection(address, seconds) as connection:
+            connection.settimeout(seconds)
+            connection.sendall(PREFACE)
+            answer = connection.recv(9)
+    except TimeoutError as error:
+        raise _no_cluster(on, f"nothing was heard for {seconds:g} s") from error
+    except (OSError, UnicodeError) as error:
+        raise _no_cluster(on, getattr(error, "strerror", None) or error) from error
+    # Encrypted, it says something else, but it does say something.
+    if answer[3:4] != bytes([SETTINGS]) and "RAY_USE_TLS" not in os.environ:
+        raise _no_cluster(on, "what answers there is something else")
+
+
+def _no_cluster(on: str, why: object) -> UnweaveError:
+    return UnweaveError(
+        f"no Ray cluster answers at {on} ({why}); check the address, or start one with "
+        "`ray start --head`"
+    )
 
 
 def _code() -> dict[str, Any]:

@@ -22,9 +22,24 @@ from unweave.study.workers import Worker
 __all__ = ["CALLS", "Answer", "FarLedger", "Mailbox", "Request", "answer"]
 
 CALLS = frozenset(
-    name for name, value in vars(Ledger).items() if callable(value) and not name.startswith("_")
+    {
+        "beat",
+        "busy",
+        "claim",
+        "claim_trained",
+        "configs",
+        "counts",
+        "mark",
+        "note_speed",
+        "open_runs",
+        "release",
+        "reopen",
+        "speeds",
+        "states",
+        "workers",
+    }
 )
-"""What can be asked of a ledger."""
+"""What workers ask of a ledger; nothing else is answered."""
 NOTHING_NEW: Mapping[str, Any] = {"busy": True, "claim_trained": [], "open_runs": {}}
 """Answers that say only that there is nothing for a worker to do yet."""
 PAUSE_SECONDS = 3.0
@@ -60,6 +75,8 @@ class Answer(NamedTuple):
 
 def answer(ledger: Ledger, request: Request, stop: bool = False) -> Answer:
     """Make a call that a worker asked for."""
+    if request.call not in CALLS:
+        return Answer(error=f"workers cannot call {request.call!r} of a ledger", stop=stop)
     try:
         return Answer(getattr(ledger, request.call)(*request.arguments), stop=stop)
     except UnweaveError as error:
@@ -95,7 +112,7 @@ class Mailbox:
 
 
 class FarLedger:
-    """A ledger with all the calls of `Ledger`, each of which is asked of a mailbox.
+    """A ledger with those calls of `Ledger` that workers need, each asked of a mailbox.
 
     Args:
         mailbox: The actor.

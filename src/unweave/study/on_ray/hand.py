@@ -3,8 +3,10 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from unweave.data.cache import temporary_folder
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray.far_ledger import FarLedger
@@ -66,7 +68,7 @@ def _store_there(folder: str, ledger: Ledger) -> Iterator[Store]:
     if not is_url(folder):
         yield Store(folder, ledger)
         return
-    with tempfile.TemporaryDirectory(prefix="unweave-") as scratch:
+    with temporary_folder(Path(tempfile.gettempdir()) / "unweave-study") as scratch:
         store = RemoteStore(folder, scratch, ledger)
         store.bring_study()
         yield store

@@ -1,6 +1,5 @@
 """Running a study on Ray: connect, let a crew work until nothing is left, write the results."""
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from unweave.study.remote import RemoteStore
 from unweave.study.repair import tidy
 from unweave.study.results import Results
 from unweave.study.store import Store
+from unweave.study.tokens import new_token
 from unweave.study.watch import StudyWatch
 
 __all__ = ["run_on_ray"]
@@ -51,7 +51,7 @@ def _kind(device: str | torch.device | None) -> str | None:
 @contextmanager
 def _token(store: Store) -> Iterator[str]:
     """A file in the study's folder by which workers see that it is the same folder."""
-    token = f".ray-{uuid.uuid4().hex}"
+    token = new_token()
     store.leave(token)
     try:
         yield token

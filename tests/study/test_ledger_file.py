@@ -1,0 +1,250 @@
+"""The file of a ledger: what is refused, and ledgers from before there were checksums."""
+
+import os
+import sqlite3
+import struct
+from contextlib import closing
+
+import pytest
+
+from unweave.errors import UnweaveError
+from unweave.study.ledger import Ledger
+from unweave.study.ledger_file import DamagedLedgerError
+from unweave.study.workers import Worker
+
+FIRST_EDITION = """
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
+    worker TEXT, error TEXT, results TEXT, changed REAL NOT NULL,
+    asked INTEGER NOT NULL DEFAULT 1, scored_for TEXT
+);
+CREATE INDEX IF NOT EXISTS by_state ON runs (asked, state, kind);
+CREATE INDEX IF NOT EXISTS by_worker ON runs (worker) WHERE worker IS NOT NULL;
+CREATE TABLE IF NOT EXISTS workers (
+    worker TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, seen REAL NOT NULL,
+    doing TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS speeds (
+    kind TEXT NOT NULL, device TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (kind, device)
+);
+INSERT INTO runs (run, kind, config, state, results, changed)
+    VALUES ('a', 'k', '{"seed": 0}', 'scored', '{"mig": 0.25}', 1.5),
+           ('b', 'k', '{"seed": 1}', 'planned', NULL, 2.5);
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A ledger with three runs, one of them scored."""
+    path = tmp_path / "ledger.sqlite"
+    names = ["a", "b", "c"]
+    book = Ledger(path)
+    book.plan({n: {"seed": k} for k, n in enumerate(names)}, dict.fromkeys(names, "kind"))
+    book.mark(["a"], "scored", None, [{"mig": 0.25}])
+    book.note_speed("kind", "device", 0.5)
+    book.beat(Worker.here())
+    return path
+
+
+def change(path, *statements):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def forge(path, column, value):
+    """Change a run as somebody would who knows how checksums are made."""
+    with Ledger(path)._change() as connection:
+        connection.execute(f"UPDATE runs SET {column} = ? WHERE run = 'a'", (value,))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE runs SET results = '{\"mig\": 0.75}' WHERE run = 'a'",
+        "UPDATE runs SET state = 'trained' WHERE run = 'a'",
+        "UPDATE runs SET asked = 0 WHERE run = 'a'",
+        "UPDATE runs SET config = '{\"seed\": 5}' WHERE run = 'a'",
+        "UPDATE runs SET checksum = NULL WHERE run = 'a'",
+        "UPDATE runs SET state = 'lost' WHERE run = 'a'",
+        "UPDATE runs SET changed = 'now' WHERE run = 'a'",
+        "UPDATE runs SET error = CAST(x'ff' AS TEXT) WHERE run = 'a'",
+        "DELETE FROM runs",
+        "DELETE FROM runs WHERE run = 'b'",
+        "DELETE FROM totals",
+        "UPDATE workers SET seen = 'soon'",
+        "UPDATE workers SET process = 1.5",
+        "UPDATE workers SET doing = CAST(x'ff' AS TEXT)",
+        "UPDATE speeds SET seconds = -1",
+        "PRAGMA user_version = 0",
+        "PRAGMA user_version = 9",
+        "PRAGMA application_id = 7",
+        "CREATE TABLE more (one)",
+        "CREATE VIEW look AS SELECT * FROM runs",
+        "CREATE TRIGGER pull AFTER UPDATE ON runs BEGIN DELETE FROM speeds; END",
+        "DROP TABLE speeds",
+        "DROP INDEX by_state",
+        "ALTER TABLE runs ADD COLUMN more",
+        "PRAGMA journal_mode = WAL",
+    ],
+)
+def test_what_another_program_changed_is_refused(path, statement):
+    change(path, statement)
+    with pytest.raises(DamagedLedgerError, match=f"study check {path.parent} --repair"):
+        Ledger(path)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def other_file(path):
+    path.write_bytes(os.urandom(5000))
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def missing(path):
+    (path.parent / "study.json").write_text("{}")
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [cut, empty, other_file, folder, pipe, missing])
+def test_what_is_no_ledger_is_refused(path, damage):
+    damage(path)
+    with pytest.raises(DamagedLedgerError):
+        Ledger(path, create=False)
+
+
+def test_another_programs_database_is_not_touched(tmp_path):
+    path = tmp_path / "bookmarks.sqlite"
+    change(path, "CREATE TABLE places (url TEXT)", "INSERT INTO places VALUES ('x')")
+    before = path.read_bytes()
+    (tmp_path / "ledger.sqlite").symlink_to(path)
+    with pytest.raises(DamagedLedgerError):
+        Ledger(tmp_path / "ledger.sqlite")
+    assert path.read_bytes() == before
+
+
+def test_a_ledger_that_lists_no_runs_is_not_a_study(tmp_path):
+    Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(DamagedLedgerError, match="lists no runs"):
+        Ledger(tmp_path / "ledger.sqlite", create=False)
+
+
+def test_a_journal_cannot_have_another_file_deleted(path, tmp_path):
+    """SQLite deletes the file that a journal names as the one it was part of."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"important")
+    magic, name = bytes.fromhex("d9d505f920a163d7"), str(victim).encode()
+    header = magic + struct.pack(">5I", 0, 0, path.stat().st_size // 4096, 512, 4096)
+    end = name + struct.pack(">2I", len(name), sum(name)) + magic
+    journal = header.ljust(512, b"\0") + struct.pack(">I", 2**30 // 4096 + 1) + end
+    path.with_name("ledger.sqlite-journal").write_bytes(journal)
+    with pytest.raises(DamagedLedgerError):
+        Ledger(path)
+    assert victim.exists()
+
+
+def test_what_a_killed_process_was_writing_to_a_lost_ledger_goes(path):
+    journal = path.with_name("ledger.sqlite-journal")
+    path.unlink()
+    journal.write_bytes(b"left")
+    Ledger(path)
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("config", "no JSON"),
+        ("config", "[" * 100_000),
+        ("config", "[1]"),
+        ("results", "{"),
+        ("results", '{"mig": "high"}'),
+        ("results", '{"mig": true}'),
+        ("results", '{"mig": [1]}'),
+    ],
+)
+def test_contents_that_were_never_written_are_refused_when_they_are_read(path, column, value):
+    forge(path, column, value)
+    with pytest.raises(DamagedLedgerError):
+        Ledger(path).rows()
+    with pytest.raises(DamagedLedgerError):
+        Ledger(path).records()
+
+
+def test_errors_with_undecodable_file_names_are_kept(path):
+    Ledger(path).mark(["b"], "failed", "cannot read caf\udce9.png")
+    assert Ledger(path).reasons() == [("failed", "cannot read caf\\udce9.png", 1, "b")]
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A ledger as the first edition wrote it."""
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_EDITION)
+    return path
+
+
+def test_a_ledger_of_the_first_edition_is_read_without_a_change(old):
+    before = old.read_bytes()
+    book = Ledger(old, create=False)
+    assert book.states() == {"a": "scored", "b": "planned"}
+    assert book.rows() == [("a", "scored", {"seed": 0}, {"mig": 0.25})]
+    assert book.counts()["scored"] == 1
+    assert old.read_bytes() == before
+
+
+def test_a_ledger_of_the_first_edition_gets_checksums_with_its_first_change(old):
+    book = Ledger(old)
+    book.mark(["b"], "trained", None, [{"mig": 0.5}])
+    assert Ledger(old).rows() == [
+        ("a", "scored", {"seed": 0}, {"mig": 0.25}),
+        ("b", "trained", {"seed": 1}, {"mig": 0.5}),
+    ]
+    assert book.plan({"c": {"seed": 2}}, {"c": "k"}) == 1
+    assert Ledger(old).counts()["planned"] == 1
+    change(old, "UPDATE runs SET results = '{\"mig\": 0.75}' WHERE run = 'a'")
+    with pytest.raises(DamagedLedgerError, match="checksum of run a"):
+        Ledger(old)
+
+
+def test_a_change_that_fails_leaves_an_old_ledger_as_it_was(old):
+    before = Ledger(old).table()
+    with pytest.raises(UnweaveError), Ledger(old)._change() as connection:
+        connection.execute("UPDATE runs SET state = NULL")
+    assert Ledger(old).table().equals(before)
+    with closing(sqlite3.connect(old)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+
+
+def test_every_change_keeps_the_checksums(path):
+    book, worker = Ledger(path), Worker.here()
+    book.claim(worker, ["b", "c"])
+    book.mark(["b"], "trained", None, [{"mig": float("nan")}])
+    book.claim_trained(worker, 1)
+    book.release(worker)
+    book.reopen(["a"], "trained")
+    book.reopen_scored("other")
+    book.plan({"b": {}, "d": {"seed": 4}}, {"b": "kind", "d": "kind"})
+    assert Ledger(path).states() == {
+        "a": "trained",
+        "b": "trained",
+        "c": "planned",
+        "d": "planned",
+    }
+    assert Ledger(path).table()["asked"].tolist() == [False, True, False, True]
