@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from explorer_tools import IDLE, PORT, Client
+from explorer_tools import IDLE, PORT, TOKEN, Client
 
 import unweave as uw
 from unweave.show.explorer.app import make_app
@@ -62,13 +62,15 @@ def colours():
 
 
 @pytest.fixture(scope="session")
-def runs(fleet, raw, tmp_path_factory):
+def runs(fleet, raw, tmp_path_factory, resettled):
     """A folder of four runs: two good ones, one that was never trained, one that is cut short."""
     folder = tmp_path_factory.mktemp("runs")
     fleet.save(folder)
     raw.save(folder / raw.config.hash)
-    cut_short(raw.save(folder / "short") / "weights.safetensors")
-    rename_seed(folder / "short" / "config.json")
+    short = raw.save(folder / "short")
+    cut_short(short / "weights.safetensors")
+    # Another run than the one that was saved.
+    resettled(short, (short / "config.json").read_text().replace('"seed": 0', '"seed": 7'))
     return folder
 
 
@@ -77,15 +79,10 @@ def cut_short(file):
     file.write_bytes(whole[: len(whole) // 2])
 
 
-def rename_seed(file):
-    """Another run than the one that was saved."""
-    file.write_text(file.read_text().replace('"seed": 0', '"seed": 7'))
-
-
 @pytest.fixture(scope="session")
 def client(runs):
     """The explorer of these runs, asked as its page asks."""
-    return Client(make_app(Shelf(entries_of(runs)), PORT))
+    return Client(make_app(Shelf(entries_of(runs)), PORT, TOKEN))
 
 
 @pytest.fixture(scope="session")

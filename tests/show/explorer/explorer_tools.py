@@ -2,10 +2,13 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 
 PORT = 4321
+TOKEN = "token-of-these-tests"
+COOKIE = {"Cookie": f"unweave-explorer-{PORT}={TOKEN}"}
 OWN = f"http://127.0.0.1:{PORT}"
 IDLE = 2
 """The latent of the small models that says nothing."""
@@ -14,13 +17,14 @@ IDLE = 2
 class Client:
     """Sends single requests to an app that believes to be served at `PORT`."""
 
-    def __init__(self, app):
+    def __init__(self, app, cookie=COOKIE):
         self.app = app
+        self.cookie = cookie
 
     def request(self, method, path, headers=None, **options):
         async def answer():
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            own = {"Origin": OWN}
+            own = {"Origin": OWN, **self.cookie}
             async with httpx.AsyncClient(transport=transport, base_url=OWN, headers=own) as client:
                 return await client.request(method, path, headers=headers, **options)
 
@@ -33,3 +37,12 @@ class Client:
 
     def post(self, path, **options):
         return self.request("POST", path, **options)
+
+
+@contextmanager
+def opened(address):
+    """A client that has opened the address once, as a browser does, and keeps the cookie."""
+    # A busy machine is waited for.
+    with httpx.Client(base_url=address.split("?")[0], timeout=60) as client:
+        client.get(address).raise_for_status()
+        yield client

@@ -8,11 +8,12 @@ import re
 
 import numpy as np
 import pytest
-from explorer_tools import PORT, Client
+from explorer_tools import PORT, TOKEN, Client
 from PIL import Image
 
 import unweave as uw
 from unweave.show.explorer.app import make_app
+from unweave.show.explorer.guard import MOST_DISCARDED
 from unweave.show.explorer.listing import entries_of
 from unweave.show.explorer.requests import IMAGE_BYTES, JSON_BYTES, PIXELS
 from unweave.show.explorer.shelf import Shelf
@@ -50,7 +51,7 @@ def test_an_ensemble_is_its_first_member(sprites, planted):
     small = {"steps": 1, "batch": 4, "latents": 4, "architecture": "small_mlp"}
     (trained,) = uw.train(uw.methods.VAEEnsemble(members=3), sprites, progress=False, **small)
     model, _ = planted(trained, sprites)
-    client = Client(make_app(Shelf(entries_of(model), sprites), PORT))
+    client = Client(make_app(Shelf(entries_of(model), sprites), PORT, TOKEN))
     said = client.get("/models/0").json()
     assert said["members"] == 3
     active = np.array(said["activity"]) > said["threshold"]
@@ -61,24 +62,25 @@ def test_an_ensemble_is_its_first_member(sprites, planted):
     assert np.abs(model.encode(image, member=1)[0][0] - answer["code"]).max() > 0.1
 
 
-def test_odd_names_and_settings_cost_nobody_else(fleet, tmp_path):
+def test_odd_names_and_settings_cost_nobody_else(fleet, tmp_path, resettled):
     fleet.save(tmp_path)
     (tmp_path / os.fsdecode(b"no \xff text")).mkdir()
     (tmp_path / os.fsdecode(b"no \xff text") / "config.json").write_text("{")
-    endless = fleet[0].save(tmp_path / "endless") / "config.json"
-    endless.write_text(endless.read_text().replace('"beta": 1.0', '"beta": Infinity'))
-    client = Client(make_app(Shelf(entries_of(tmp_path)), PORT))
+    endless = fleet[0].save(tmp_path / "endless")
+    text = (endless / "config.json").read_text()
+    resettled(endless, text.replace('"beta": 1.0', '"beta": Infinity'))
+    client = Client(make_app(Shelf(entries_of(tmp_path)), PORT, TOKEN))
     *good, odd, damaged = client.get("/models").json()["models"]
     assert [one["settings"] for one in good] == [{"beta": 1}, {"beta": 4}]
-    assert odd["settings"] == {"beta": "inf"}
-    assert damaged["run"] == "no \udcff text"
-    assert "is damaged" in client.get("/models/3").json()["error"]
+    assert (odd["run"], damaged["run"]) == ("endless", "no \udcff text")
+    assert "must be a number, but got inf" in client.get("/models/2").json()["error"]
+    assert "holds no model" in client.get("/models/3").json()["error"]
 
 
 def test_models_say_whether_their_images_are_the_same(fleet, raw):
     few = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=[0], posY=[0, 3])
     other = uw.train(uw.methods.VAE(), few, steps=0, latents=5, progress=False)
-    client = Client(make_app(Shelf(entries_of([fleet, raw, other])), PORT))
+    client = Client(make_app(Shelf(entries_of([fleet, raw, other])), PORT, TOKEN))
     said = [client.get(f"/models/{place}").json() for place in range(4)]
     assert {one["data"] for one in said} == {"dsprites"}
     assert said[0]["origin"] == said[1]["origin"] == said[2]["origin"] != said[3]["origin"]
@@ -167,18 +169,38 @@ def test_a_body_that_is_too_large_is_refused_by_its_length(client):
 
 
 @pytest.mark.parametrize(("path", "limit"), [("encode", IMAGE_BYTES), ("decode", JSON_BYTES)])
-def test_a_body_without_a_length_is_read_no_further_than_the_limit(client, path, limit):
+def test_a_body_without_a_length_is_read_to_its_end_for_the_answer_to_be_heard(
+    client, path, limit
+):
     sent = []
 
     async def parts():
-        for _ in range(3 * limit // 2**14):
-            sent.append(2**14)
-            yield bytes(2**14)
+        for _ in range(2 * limit // 2**19):
+            yield bytes(2**19)
+            sent.append(2**19)
 
     answer = client.post(f"/models/0/{path}", content=parts())
     assert answer.status_code == 413
     assert "too large" in answer.json()["error"]
-    assert sum(sent) == limit + 2**14
+    assert sum(sent) == 2 * limit
+    assert "connection" not in answer.headers
+
+
+def test_an_endless_body_is_not_read_for_ever(client):
+    sent = []
+    part = bytes(2**20)
+
+    async def endless():
+        while True:
+            sent.append(len(part))
+            yield part
+
+    for path in ("models/0/decode", "nowhere"):
+        sent.clear()
+        answer = client.post(f"/{path}", content=endless())
+        assert answer.status_code in (404, 413)
+        assert answer.headers["connection"] == "close"
+        assert sum(sent) <= MOST_DISCARDED + JSON_BYTES + 2 * len(part)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +208,9 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit(client, path,
     [
         ("nonsense", "codes are sent as"),
         ("[]", "codes are sent as"),
-        ("[" * 30_000, "codes are sent as"),
+        ("[" * 100_000, "codes are sent as"),
+        (b"\xff\xfe", "codes are sent as"),
+        (f'{{"codes": [[{"9" * 400_000}]]}}', "codes are sent as"),
         ('{"codes": 3}', "1 to 33 codes"),
         ('{"codes": []}', "1 to 33 codes"),
         (json.dumps({"codes": [[0] * 5] * 34}), "1 to 33 codes"),
@@ -196,6 +220,7 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit(client, path,
         ('{"codes": [[0, 0, 0, 0, Infinity]]}', "from -10 to 10"),
         ('{"codes": [[0, 0, 0, 0, 10.01]]}', "from -10 to 10"),
         ('{"codes": [[0, 0, 0, 0, 1e999]]}', "from -10 to 10"),
+        (f'{{"codes": [[0, 0, 0, 0, {"9" * 4000}]]}}', "from -10 to 10"),
         ('{"codes": [[0, 0, 0, 0, "1"]]}', "from -10 to 10"),
         ('{"codes": [[0, 0, 0, 0, true]]}', "from -10 to 10"),
         ('{"codes": [[0, 0, 0, 0, null]]}', "from -10 to 10"),
@@ -209,7 +234,7 @@ def test_codes_that_do_not_fit_get_a_sentence(client, body, sentence):
 
 
 def test_what_is_not_there_is_not_found(client):
-    for name in ("4", "-1", "x", "0/images/192"):
+    for name in ("4", "-1", "x", "0/images/192", "9" * 5000, f"0/images/{'9' * 5000}"):
         assert client.get(f"/models/{name}").status_code == 404, name
     assert client.post("/models/9/decode", content="{}").status_code == 404
     assert client.get("/models/0/decode").status_code == 405

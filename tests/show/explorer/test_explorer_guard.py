@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from explorer_tools import PORT, Client
+from explorer_tools import PORT, TOKEN, Client
 
 from unweave.show.explorer.app import PAGE, make_app
 from unweave.show.explorer.guard import HEADERS
@@ -54,6 +54,49 @@ def test_posts_of_other_pages_are_refused(client, origin):
         answer = client.post(f"/models/0/{path}", content=CODE, headers={"Origin": origin})
         assert answer.status_code == 403
     assert client.post("/models/0/decode", content=CODE).status_code == 200
+
+
+def test_nothing_is_answered_without_the_token(client):
+    for cookie in ({}, {"Cookie": f"unweave-explorer-{PORT}=x"}, {"Cookie": f"other={TOKEN}"}):
+        stranger = Client(client.app, cookie)
+        for path in (*PAGE, "/models", "/models/0", "/models/0/images/3", "/nowhere"):
+            answer = stranger.get(path)
+            assert answer.status_code == 403, path
+            assert "set-cookie" not in answer.headers
+            assert TOKEN not in answer.text
+        for path in ("decode", "encode", "picture"):
+            assert stranger.post(f"/models/0/{path}", content=CODE).status_code == 403
+        assert "token" in stranger.get("/models").json()["error"]
+        page = stranger.get("/")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "terminal" in page.text
+
+
+@pytest.mark.parametrize("token", ["", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "%ff", "é", "%00"])
+def test_another_token_is_refused(client, token):
+    answer = Client(client.app, {}).get(f"/?token={token}")
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_token_is_exchanged_for_a_cookie_at_the_address_only(client):
+    stranger = Client(client.app, {})
+    for path in ("/models", "/style.css"):
+        assert stranger.get(f"{path}?token={TOKEN}").status_code == 403
+    assert stranger.post(f"/?token={TOKEN}").status_code == 403
+    for _ in range(2):  # another browser of the same person
+        answer = stranger.get(f"/?token={TOKEN}")
+        assert answer.status_code == 200
+        assert 'url=/"' in answer.text
+        assert TOKEN not in answer.text
+        cookie, *options = answer.headers["set-cookie"].split("; ")
+        assert sorted(options) == ["HttpOnly", "Path=/", "SameSite=Strict"]
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert Client(client.app, {"Cookie": cookie}).get("/models").status_code == 200
+    others = {"Cookie": f"a=1; unweave-explorer-1=x; {cookie}; unweave-explorer-{PORT}=tossed"}
+    assert Client(client.app, others).get("/models").status_code == 200
+    assert stranger.get(f"/?token={TOKEN}", headers={"Host": "evil.example"}).status_code == 421
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
@@ -128,7 +171,7 @@ def test_bugs_are_told_to_the_terminal_only(runs):
         raise ZeroDivisionError("secret/path")
 
     shelf.decode = fail
-    answer = Client(make_app(shelf, PORT)).post("/models/0/decode", content=CODE)
+    answer = Client(make_app(shelf, PORT, TOKEN)).post("/models/0/decode", content=CODE)
     assert answer.status_code == 500
     assert answer.json() == {"error": "something went wrong; the terminal says what"}
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -1,7 +1,5 @@
 """The list of models: what is found, in which order, and what a damaged run costs."""
 
-import json
-
 import pytest
 
 import unweave as uw
@@ -108,7 +106,7 @@ def test_fleets_folders_and_several_of_them_are_taken(fleet, tmp_path):
     assert entries_of(fleet[1])[0].open() is not None
 
 
-def test_what_cannot_be_explored_is_one_sentence(raw, tmp_path):
+def test_what_cannot_be_explored_is_one_sentence(raw, tmp_path, resettled):
     with pytest.raises(UnweaveError, match="there is no folder"):
         entries_of(tmp_path / "nowhere")
     with pytest.raises(UnweaveError, match="holds no model"):
@@ -121,6 +119,6 @@ def test_what_cannot_be_explored_is_one_sentence(raw, tmp_path):
     (folder / "weights.safetensors").unlink()
     with pytest.raises(UnweaveError, match=r"weights\.safetensors is missing"):
         entries_of(folder)
-    (folder / "config.json").write_text(json.dumps({"method": {"name": "no_such"}}))
+    resettled(folder, {"method": {"name": "no_such"}})
     with pytest.raises(UnweaveError, match="no method is called"):
         entries_of(folder)

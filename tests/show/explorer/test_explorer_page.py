@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import queue
+import webbrowser
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from explorer_tools import IDLE
 from PIL import Image
 
 import unweave as uw
-from unweave.show.explorer.serving import running
+from unweave.show.explorer.serving import _open_browser, running
 
 PIXELS = """id => {
   const c = document.querySelector(id);
@@ -106,6 +109,51 @@ def test_it_opens_with_an_image_of_the_data_and_asks_no_other_host(
     assert "ellipse" in explorer.inner_text("#slot-a")
 
 
+def test_the_file_that_opens_the_browser_leads_to_the_page(page, address, monkeypatch):
+    told = queue.Queue()
+    monkeypatch.setattr(webbrowser, "open", told.put)
+    with ExitStack() as stack:
+        _open_browser(address, stack)
+        page.goto(told.get(timeout=60))
+        page.wait_for_selector("#picture[data-code]")
+    assert page.url == address.split("?")[0]
+
+
+def test_the_token_leaves_the_address_and_is_needed_once(chromium, address):
+    home, token = address.split("?token=")
+    browser = chromium.new_context()
+    page = browser.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.headers.get("referer", "")))
+    page.goto(address)
+    page.wait_for_selector("#picture[data-code]")
+    assert page.url == home
+    assert page.evaluate("document.cookie") == ""
+    assert not [one for one in asked if token in one]
+    page.reload()
+    page.wait_for_selector("#picture[data-code]")
+    tab = browser.new_page()
+    tab.goto(home)
+    tab.wait_for_selector("#picture[data-code]")
+    page.go_back()
+    assert token not in page.url
+    browser.close()
+
+
+def test_without_the_token_the_page_says_what_to_do(chromium, address):
+    browser = chromium.new_context()
+    page = browser.new_page()
+    assert page.goto(address.split("?")[0]).status == 403
+    assert "printed in the terminal" in page.inner_text("body")
+    page.goto(address)
+    page.wait_for_selector("#picture[data-code]")
+    browser.clear_cookies()  # as after another start at the same port
+    page.click("#next-model")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "token" in page.inner_text("#trouble p")
+    browser.close()
+
+
 def test_latents_are_sorted_by_activity_and_labelled(explorer, address):
     activity = explorer.evaluate("fetch('/models/0').then(a => a.json())")["activity"]
     order = [
@@ -192,6 +240,25 @@ def test_a_file_that_is_no_image_gets_one_sentence(chromium, address):
     assert shown(page) == before
     page.click("#dismiss")
     assert not page.is_visible("#trouble")
+    page.close()
+
+
+def test_the_server_refuses_what_is_too_large_with_a_sentence(chromium, address):
+    page = chromium.new_page()
+    page.goto(address)
+    page.wait_for_selector("#picture[data-code]")
+    # Past the page's own limit, which would not have sent it.
+    send = """async () => {
+      const server = await import("/server.js");
+      const file = new Blob([new Uint8Array(2 ** 26)]);
+      return server.encodeFile(0, file).catch((error) => error.message);
+    }"""
+    assert "at most 32 MB" in page.evaluate(send)
+    file = io.BytesIO()
+    Image.new("1", (7100, 7100)).save(file, "PNG")
+    page.evaluate(DROP, [list(file.getvalue()), "bomb.png", "body"])
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.inner_text("#trouble p") == "This image has more than 50 million pixels."
     page.close()
 
 

@@ -66,12 +66,12 @@ def test_data_of_another_shape_is_not_used_and_that_is_said(colours, sprites):
     ],
 )
 def test_data_that_cannot_be_had_are_not_downloaded_and_that_is_said(
-    raw, tmp_path, origin, sentence
+    raw, tmp_path, resettled, origin, sentence
 ):
     folder = raw.save(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
     config["data"] = origin
-    (folder / "config.json").write_text(json.dumps(config))
+    resettled(folder, config)
     opened = Shelf(entries_of(folder)).open(0)
     assert opened.data is None
     assert sentence in opened.no_data

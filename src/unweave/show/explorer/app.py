@@ -4,6 +4,7 @@ No path of a request reaches the file system: models and images are numbers in f
 files of the page are read once, from the package, into a fixed table.
 """
 
+import asyncio
 import base64
 import io
 import json
@@ -45,6 +46,7 @@ PAGE = {
     },
 }
 """The page: where each of its files is found, and what it is."""
+UPLOADS_AT_ONCE = 4
 
 
 class Answer(JSONResponse):
@@ -54,8 +56,15 @@ class Answer(JSONResponse):
         return json.dumps(content, allow_nan=False).encode("ascii")
 
 
-def make_app(shelf: Shelf, port: int, title: str = "models") -> Guard:
-    """The explorer of some models, to be served on 127.0.0.1 at this port."""
+def make_app(shelf: Shelf, port: int, token: str, title: str = "models") -> Guard:
+    """The explorer of some models, to be served on 127.0.0.1 at this port.
+
+    Args:
+        shelf: The models.
+        port: Port that it is served at.
+        token: Secret without which nothing is answered.
+        title: Name shown in the page's heading.
+    """
     app = FastAPI(
         openapi_url=None,
         docs_url=None,
@@ -67,7 +76,7 @@ def make_app(shelf: Shelf, port: int, title: str = "models") -> Guard:
     _add_page(app)
     _add_models(app, shelf, title)
     _add_pictures(app, shelf)
-    return Guard(app, port)
+    return Guard(app, port, token)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -102,6 +111,8 @@ def _fixed(content: bytes, kind: str) -> Any:
 
 
 def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
+    uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
+
     @app.get("/models")
     async def models() -> Any:
         return {
@@ -146,8 +157,11 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
     @app.post("/models/{place:int}/encode")
     async def encode(place: int, request: Request) -> Any:
         _entry(shelf, place)
-        body = await body_of(request, IMAGE_BYTES)
-        return await run_in_threadpool(_encoded_file, shelf, place, body)
+        async with uploads:
+            body = await body_of(request, IMAGE_BYTES)
+            opened = await run_in_threadpool(shelf.open, place)
+            pixels = await image_in(body, opened.model.shape)
+        return await run_in_threadpool(_encoded, shelf, place, pixels)
 
 
 def _add_pictures(app: FastAPI, shelf: Shelf) -> None:
@@ -198,10 +212,6 @@ def _about(entry: Entry) -> dict[str, Any]:
         "seed": config.seed,
         "steps": config.steps,
     }
-
-
-def _encoded_file(shelf: Shelf, place: int, body: bytes) -> dict[str, Any]:
-    return _encoded(shelf, place, image_in(body, shelf.open(place).model.shape))
 
 
 def _encoded(shelf: Shelf, place: int, pixels: np.ndarray) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Who may ask: only the page itself, on this machine. Wraps the whole app.
+"""Access control: only the explorer's own page, in a browser that was given the token.
+
+Other users of the machine can connect to 127.0.0.1 as well, so a random token, printed in the
+terminal as part of the address, is exchanged for a cookie on the first visit, and every other
+request needs that cookie.
 
 A page elsewhere on the web can make a browser send requests to 127.0.0.1. It cannot lie about its
 own name, though: `Host` names what it believes to talk to, `Origin` and `Sec-Fetch-Site` where it
@@ -6,8 +10,10 @@ comes from. Whatever does not fit is refused before the app sees it.
 """
 
 import json
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs
 
 __all__ = ["HEADERS", "Guard"]
 
@@ -30,6 +36,26 @@ HEADERS = {
 """On every answer."""
 SAFE = ("GET", "HEAD")
 NAMES = ("127.0.0.1", "localhost", "[::1]")
+LONGEST_PATH = 100
+MOST_DISCARDED = 128 * 2**20
+"""Bytes of an unwanted body that are still read, so that its sender gets the answer."""
+
+PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><title>unweave explorer</title>'
+)
+# Not an HTTP redirect: where the visit started in another site or in a local file, the browser
+# would follow the redirect without the SameSite=Strict cookie that it has just received.
+WELCOME = (
+    f'{PAGE}<link rel="icon" href="/icon.svg" type="image/svg+xml">'
+    '<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Open the explorer</a></p>'
+)
+LOCKED = (
+    f"{PAGE}<h1>The explorer needs its token</h1>"
+    "<p>Open the full address printed in the terminal by <code>unweave explore</code>, including "
+    "<code>?token=…</code>. The token changes each time the explorer starts.</p>"
+)
 
 
 class Guard:
@@ -38,15 +64,18 @@ class Guard:
     Args:
         app: What it guards.
         port: Where it is served.
+        token: Secret that the first visit carries in its address.
     """
 
-    def __init__(self, app: App, port: int) -> None:
+    def __init__(self, app: App, port: int, token: str) -> None:
         self.app = app
         self.port = port
         self.hosts = {f"{name}:{port}" for name in NAMES}
         if port == 80:
             self.hosts |= set(NAMES)
         self.origins = {f"http://{host}" for host in self.hosts}
+        self.cookie = f"unweave-explorer-{port}"  # cookies are shared by all ports of a host
+        self._token = token.encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -55,21 +84,38 @@ class Guard:
         if scope["type"] != "http":  # there are no web sockets here
             await send({"type": "websocket.close", "code": 1008})
             return
+        more_to_come = True
+
+        async def received() -> Message:
+            nonlocal more_to_come
+            message = await receive()
+            more_to_come = message.get("more_body", False)
+            return message
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kept = [pair for pair in message.get("headers", []) if pair[0] not in _SEALS]
+                if more_to_come and not await _discard_body(scope, received):
+                    kept.append((b"connection", b"close"))
                 message = {**message, "headers": [*kept, *_SEALS.items()]}
             await send(message)
 
         refusal = self._refusal(scope)
-        if refusal is None:
-            await self.app(scope, receive, sealed)
+        if refusal is not None:
+            await _answer_json(sealed, *refusal)
+        elif self._has_token(scope):
+            cookie = f"{self.cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+            await _answer_page(sealed, 200, WELCOME, (b"set-cookie", cookie.encode()))
+        elif self._has_cookie(scope):
+            await self.app(scope, received, sealed)
+        elif scope["path"] == "/":
+            await _answer_page(sealed, 403, LOCKED)
         else:
-            await _answer(sealed, *refusal)
+            sentence = "the token is missing or old; open the full address printed in the terminal"
+            await _answer_json(sealed, 403, sentence)
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """The status and the sentence for a request that is refused."""
+        """The status and the sentence for a request that is refused, whoever sends it."""
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 421, (
@@ -82,7 +128,25 @@ class Guard:
         reached_otherwise = scope["method"] not in SAFE or scope["path"] != "/"
         if reached_otherwise and any(site not in ("same-origin", "none") for site in sites):
             return 403, "only the explorer's own page may ask for this"
+        if len(scope["path"]) > LONGEST_PATH:  # Python refuses to parse very long numbers
+            return 404, "there is nothing here"
         return None
+
+    def _has_token(self, scope: Message) -> bool:
+        """Whether this request opens the printed address."""
+        if scope["method"] not in SAFE or scope["path"] != "/":
+            return False
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        return any(map(self._is_token, query.get("token", [])))
+
+    def _has_cookie(self, scope: Message) -> bool:
+        pairs = [pair.partition("=") for v in _values(scope, b"cookie") for pair in v.split(";")]
+        return any(
+            self._is_token(value) for name, _, value in pairs if name.strip() == self.cookie
+        )
+
+    def _is_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.strip().encode(), self._token)
 
 
 _SEALS = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
@@ -92,11 +156,36 @@ def _values(scope: Message, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
 
 
-async def _answer(send: Send, status: int, sentence: str) -> None:
+async def _discard_body(scope: Message, receive: Receive) -> bool:
+    """Read and drop the rest of an unwanted body; return False if it is too large for that.
+
+    Most clients read the response only after sending everything. If the connection were closed
+    before that, they would report a connection reset instead of the response.
+    """
+    announced = "".join(_values(scope, b"content-length"))
+    too_long = announced.isdecimal() and int(announced) > MOST_DISCARDED
+    if too_long or _values(scope, b"expect"):  # such a client waits before it sends the body
+        return False
+    discarded = 0
+    while discarded <= MOST_DISCARDED:
+        message = await receive()
+        discarded += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return True
+    return False
+
+
+async def _answer_json(send: Send, status: int, sentence: str) -> None:
     body = json.dumps({"error": sentence}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await _answer(send, status, body, (b"content-type", b"application/json"))
+
+
+async def _answer_page(send: Send, status: int, page: str, *headers: tuple[bytes, bytes]) -> None:
+    kind = (b"content-type", b"text/html; charset=utf-8")
+    await _answer(send, status, page.encode(), kind, *headers)
+
+
+async def _answer(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})

@@ -1,19 +1,18 @@
 """What the page sends, read with limits and checked; whatever does not fit is one sentence."""
 
+import asyncio
 import io
-import json
-import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from starlette.requests import ClientDisconnect, Request
 
 from unweave.data.pictures import FORMATS, SUFFIXES, read_square
 from unweave.errors import UnweaveError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from unweave.reading import parse_json
 
 __all__ = ["RefusedError", "body_of", "codes_in", "image_in"]
 
@@ -24,8 +23,9 @@ MOST_CODES = 33
 REACH = 10.0
 """How far from 0 a code may be; beyond, decoders have seen nothing."""
 
-# Pillow's warnings can only be silenced for the whole process, and one large image is enough.
-_one_at_a_time = threading.Lock()
+# One image at a time, always in the same thread: every thread holds on to memory that it has used
+# for a large image. Also, Pillow's warnings can only be silenced for the whole process.
+_reader = ThreadPoolExecutor(1, "explorer-images")
 
 
 class RefusedError(UnweaveError):
@@ -41,25 +41,30 @@ class RefusedError(UnweaveError):
         self.status = status
 
 
-async def body_of(request: "Request", limit: int) -> bytes:
-    """The body of a request, which is never read beyond the limit."""
+async def body_of(request: Request, limit: int) -> bytes:
+    """The body of a request, of which at most `limit` bytes are kept."""
     too_large = RefusedError(413, f"that is too large: at most {limit // 2**20} MB can be sent")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise too_large
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > limit:
+                raise too_large
+    except ClientDisconnect:
+        raise RefusedError(
+            400, "the connection was closed before the request was complete"
+        ) from None
     return bytes(body)
 
 
 def codes_in(body: bytes, latents: int) -> list[list[float]]:
     """Codes `[n, latents]` from `{"codes": [[…], …]}`."""
     try:
-        rows = json.loads(body)["codes"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        rows = parse_json(body)["codes"]
+    except (ValueError, KeyError, TypeError):
         raise RefusedError(422, 'codes are sent as {"codes": [[…], …]}') from None
     if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_CODES:
         raise RefusedError(422, f"1 to {MOST_CODES} codes can be decoded at once")
@@ -77,14 +82,18 @@ def _is_coordinate(value: Any) -> bool:
     return type(value) in (int, float) and -REACH <= value <= REACH
 
 
-def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+async def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     """The image `[H, W, C]` in the bytes of a file, made as `uw.data.load` makes it."""
+    return await asyncio.get_running_loop().run_in_executor(_reader, _image_in, body, shape)
+
+
+def _image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     height, width, channels = shape
     if height != width:
         raise RefusedError(422, "this model takes images that are not square; start from its data")
     if not body:
         raise RefusedError(422, "the file is empty")
-    with _one_at_a_time, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about odd tags, and sizes that are checked here
         try:
             _check_size(body)

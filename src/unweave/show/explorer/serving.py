@@ -1,14 +1,17 @@
 """Serving the explorer on this machine: a port, a thread, a browser, and a clean end."""
 
 import errno
+import logging
+import secrets
 import socket
 import sys
 import threading
 import time
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from unweave.errors import UnweaveError
@@ -22,6 +25,8 @@ __all__ = ["explore", "running"]
 
 HOST = "127.0.0.1"
 GLANCE_SECONDS = 0.2
+PATIENCE_SECONDS = 15.0
+BACKLOG = 128
 
 
 def explore(
@@ -32,6 +37,8 @@ def explore(
 ) -> None:
     """Serve a page with a slider for every latent, until Ctrl-C.
 
+    The address contains a random token that keeps other users of the machine out.
+
     Args:
         models: A fleet, a model, the folder of a saved run, a folder of such folders, the folder
             of a study, or several of these.
@@ -40,10 +47,10 @@ def explore(
         port: By default one that is free.
         open_browser: Whether to open the page in a browser.
     """
-    with running(models, data, port) as address:
+    with running(models, data, port) as address, ExitStack() as stack:
         say(f"the explorer is at {address} (Ctrl-C ends it)")
         if open_browser:
-            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+            _open_browser(address, stack)
         try:
             while True:
                 time.sleep(GLANCE_SECONDS)
@@ -53,25 +60,40 @@ def explore(
 
 @contextmanager
 def running(
-    models: "Models", data: "Dataset | str | None" = None, port: int | None = None
+    models: "Models",
+    data: "Dataset | str | None" = None,
+    port: int | None = None,
+    patience: float = PATIENCE_SECONDS,
 ) -> Iterator[str]:
-    """While this holds, the explorer is served; yields its address."""
+    """Serve the explorer within this context; yields its address, including the token.
+
+    Args:
+        models: As for `explore`.
+        data: As for `explore`.
+        port: As for `explore`.
+        patience: Seconds after which an incomplete request is dropped.
+    """
     import uvicorn
 
     from unweave.data import load
     from unweave.show.explorer.app import make_app
+    from unweave.show.explorer.connections import connections_with
     from unweave.show.explorer.listing import entries_of
     from unweave.show.explorer.shelf import Shelf
 
     shelf = Shelf(entries_of(models), load(data) if isinstance(data, str) else data)
     with _listening(port) as listening:
         number = listening.getsockname()[1]
+        token = secrets.token_urlsafe()
         config = uvicorn.Config(
-            make_app(shelf, number, _title(models)),
+            make_app(shelf, number, token, _title(models)),
+            http=connections_with(patience),
+            backlog=BACKLOG,
             log_level="error",
             access_log=False,
             lifespan="off",
             ws="none",
+            proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=1,
         )
@@ -80,10 +102,34 @@ def running(
         thread = threading.Thread(target=server.run, args=[[listening]], daemon=True)
         thread.start()
         try:
-            yield f"http://{HOST}:{number}/"
+            yield f"http://{HOST}:{number}/?token={token}"
         finally:
+            # Requests cut short by the shutdown are not errors.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             server.should_exit = True
             thread.join()
+
+
+def _open_browser(address: str, stack: ExitStack) -> None:
+    """Open the address in a browser without passing it as an argument.
+
+    Other users can see the arguments of a process. So the browser opens a file that redirects to
+    the address and that only its owner can read; it is deleted when the stack is closed.
+    """
+    try:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="unweave-explorer-")))
+        file = folder / "explorer.html"
+        file.touch(0o600)
+        file.write_text(
+            '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0; url={address}">'
+            f'<title>unweave explorer</title><a href="{address}">Open the explorer</a>\n',
+            encoding="utf-8",
+        )
+    except OSError as error:
+        say(f"could not open a browser ({error.strerror}); open the address above yourself")
+        return
+    threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()
 
 
 def _title(models: Any) -> str:

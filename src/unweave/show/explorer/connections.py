@@ -1,0 +1,92 @@
+"""Limits on connections: a time limit for incomplete requests, and a maximum number."""
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["Connection", "connections_with"]
+
+PIECE = 64 * 2**10
+"""Bytes that restart the timer, so that a large upload over a slow link gets through."""
+MOST_CONNECTIONS = 256
+WAITING = (h11.IDLE, h11.SEND_BODY)
+"""States of a client that still has headers or the rest of a body to send."""
+
+
+class Connection(H11Protocol):
+    """uvicorn's HTTP protocol, with a timer that runs while a request is incomplete.
+
+    Above `MOST_CONNECTIONS`, the oldest connection without a complete request is closed: one that
+    has never sent a request before one that has, so that a flood does not cut off a browser.
+    """
+
+    patience: float
+    """Seconds for a request to arrive, or for another `PIECE` of it."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._arrived = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch()
+        if len(self.connections) > MOST_CONNECTIONS:
+            others = [c for c in self.connections if isinstance(c, Connection) and not c._answers]
+            oldest = min(others, key=lambda other: (other._has_asked, other._since))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += len(data)
+        if self._arrived >= PIECE:
+            self._arrived = 0
+            self._stop_timer()
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # a response has been started already
+            self.transport.abort()
+
+    @property
+    def _has_asked(self) -> bool:
+        """Whether a request has arrived on this connection."""
+        return self.cycle is not None
+
+    @property
+    def _answers(self) -> bool:
+        """Whether a complete request is being answered."""
+        begun = self.cycle is not None and not self.cycle.response_complete
+        return begun and self.conn.their_state not in WAITING
+
+    def _watch(self) -> None:
+        if self.conn.their_state not in WAITING or self.transport.is_closing():
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.patience, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self.flow.read_paused:  # the client waits for the server
+            self._watch()
+        else:
+            self.transport.abort()
+
+
+def connections_with(seconds: float) -> type[Connection]:
+    """The class for uvicorn to use, with this patience."""
+    return type("Connection", (Connection,), {"patience": seconds})
