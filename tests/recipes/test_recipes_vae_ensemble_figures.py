@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import unweave as uw
+from unweave.checksums import write_sums
 from unweave.metrics.polarised_regime import polarised_regime
 from unweave.recipes import RecipeError, find
 from unweave.recipes.trained import Trained, computed_once
@@ -239,7 +240,9 @@ def test_figure_6_refuses_curves_without_distances(study, tmp_path):
     trained = Trained(folder)
     trained.store.runs = tmp_path
     (tmp_path / run).mkdir()
-    pd.DataFrame({"step": [1], "kl": [2.0]}).to_parquet(tmp_path / run / "curve.parquet")
+    curve = pd.DataFrame({"run": [run], "step": [1], "kl": [2.0]})
+    curve.to_parquet(tmp_path / run / "curve.parquet")
+    write_sums(tmp_path / run, ["curve.parquet"])
     with pytest.raises(RecipeError, match=f"the curve of run {run} has no distances of maps"):
         curves.curves_of(models.scored(table).query("run == @run"), trained)
 

@@ -16,17 +16,17 @@ FAST = {"optimiser": Adam(lr=1e-3), "progress": False}
 def trained(sprites):
     """Two stages on sprites with stripes that the first cannot draw."""
     method = uw.methods.BetaTCVAE(beta=4)
-    first = uw.train(method, sprites, steps=300, batch=32, latents=6, **FAST)
+    first = uw.train(method, sprites, steps=300, batch=16, latents=6, **FAST)
     second = {"latents": 4, "architecture": "small_dcgan"}
     (model,) = uw.train(
-        uw.methods.MSVAE(), sprites, first=first, steps=500, batch=16, **second, **FAST
+        uw.methods.MSVAE(), sprites, first=first, steps=300, batch=16, **second, **FAST
     )
     return look_at(model, sprites)
 
 
 def test_the_second_stage_comes_nearer_to_images(trained):
     errors = trained.errors()
-    assert errors["l2_x"] < 0.75 * errors["l2_y"]
+    assert errors["l2_x"] < 0.85 * errors["l2_y"]
     assert errors["l1_x"] < 0.9 * errors["l1_y"]
     images = trained.images / 255
     assert errors["l2_y"] == pytest.approx(float(((trained.y - images) ** 2).mean()), rel=1e-4)
@@ -34,7 +34,7 @@ def test_the_second_stage_comes_nearer_to_images(trained):
 
 def test_it_keeps_the_code_of_the_first(trained):
     terms = trained.terms()
-    assert 1 > terms["m2"] > terms["m1"] > terms["m3"] > 1.5 * terms["m4"]
+    assert 1 > terms["m2"] > terms["m1"] > terms["m3"] > 1.25 * terms["m4"]
     # Codes that have nothing in common share what finite bins make of chance.
     chance = shared_information(trained.c, np.random.default_rng(0).permutation(trained.c))
     assert terms["m4"] < 1.5 * chance

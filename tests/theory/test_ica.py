@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from unweave.errors import UnweaveError
 from unweave.theory import ica
-from unweave.theory.learning import TheoryError
 
 BETAS = (1.0, 5.0)
 
@@ -141,12 +141,12 @@ def test_the_free_energy_never_falls_from_the_truth_on(beta):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ica.learn(ica.draw(0), steps=0), "at least one step, but got 0"),
+        (lambda: ica.learn(ica.draw(0), steps=0), "steps must be a whole number from 1"),
         (lambda: ica.learn(ica.draw(0), beta=0.0), "β must be above 0, but got 0"),
         (lambda: ica.draw(0, count=0), "at least one point with noise, but got count=0"),
         (lambda: ica.draw(0, noise=-1.0), "noise=-1"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(make, message):
-    with pytest.raises(TheoryError, match=message):
+    with pytest.raises(UnweaveError, match=message):
         make()

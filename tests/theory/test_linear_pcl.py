@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from unweave.errors import UnweaveError
 from unweave.theory import linear_pcl
-from unweave.theory.learning import TheoryError
 
 
 def test_sources_are_independent_and_remember():
@@ -34,5 +34,5 @@ def test_pcl_finds_factors_with_and_without_modification_and_components_do_not()
 
 
 def test_time_has_more_than_one_moment():
-    with pytest.raises(TheoryError, match="at least 2 moments"):
+    with pytest.raises(UnweaveError, match="moments must be a whole number from 2"):
         linear_pcl.sources(1)

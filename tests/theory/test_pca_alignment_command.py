@@ -35,7 +35,7 @@ def test_the_command_prints_what_theory_says_and_what_came_out(capsys, tmp_path)
 def test_no_runs_are_refused(capsys, tmp_path):
     with pytest.raises(SystemExit):
         main(["theory", "pca-alignment", "--seeds", "0", "-o", str(tmp_path / "new")])
-    assert "at least once, but got 0 seeds" in capsys.readouterr().err
+    assert "seeds must be a whole number from 1" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

@@ -58,7 +58,7 @@ def test_learning_is_animated(tmp_path):
         (["rotatin"], "no experiment is called 'rotatin'; did you mean 'rotation'?"),
         (["rotation", "--animate"], "add ica to the experiments"),
         (["rotation", "ica", "--betas", "0"], "β must be above 0, but got 0"),
-        (["rotation", "ica", "--steps", "0"], "at least one step, but got 0"),
+        (["rotation", "ica", "--steps", "0"], "steps must be a whole number from 1"),
     ],
 )
 def test_mistakes_are_one_sentence_and_nothing_is_written(words, message, capsys, tmp_path):

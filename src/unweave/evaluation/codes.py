@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from unweave.arrays import on_host
+from unweave.checks import numpy_rng
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 from unweave.fleet.models import Fleet
@@ -123,7 +124,7 @@ class Codes(Posteriors):
         count = len(self.means[0])
         if count <= most:
             return np.arange(count)
-        return np.random.default_rng(self.seed).choice(count, most, replace=False)
+        return numpy_rng(self.seed).choice(count, most, replace=False)
 
     def _images(self, rows: np.ndarray) -> np.ndarray:
         return on_host(self.data.images(self.images_of[rows], self.seed))

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pandas as pd
 import torch
 
+from unweave.checks import check_seed
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of, own_data
@@ -78,7 +79,7 @@ def evaluate(
         >>> bool(table["mig"].between(0, 1).all())
         True
     """
-    chosen = choose(metrics)
+    chosen, seed = choose(metrics), check_seed(seed)
     data = load_data(data) if isinstance(data, str) else data
     device = chosen_device(device)
     jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]

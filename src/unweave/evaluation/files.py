@@ -1,20 +1,28 @@
 """Tables of codes, factors and scores in files: `.npy`, `.npz`, `.csv`, `.parquet`."""
 
+import csv
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from unweave.data.array_files import UNREADABLE, read_numpy
 from unweave.data.cache import whole_file
 from unweave.data.tables import FILE_COLUMNS, rows_by_name
 from unweave.errors import DataError
+from unweave.paths import check_file, check_out
+from unweave.words import readable
 
 __all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
 
 LOGVAR = re.compile(r"logvar\d+")
 """What `unweave encode --logvar` calls the columns that are no codes."""
+MOST_COLUMNS = 5_000
+"""Of a CSV file; pandas reads about 5,000 a second."""
+LONGEST_LINE = 1 << 20
 
 
 class Columns(NamedTuple):
@@ -34,42 +42,46 @@ def read_columns(path: Path, what: str) -> Columns:
             `in_order`, and log-variances that `unweave encode` wrote are left out.
         what: `"codes"` or `"factors"`. Words in factors count as classes.
     """
-    readers = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    readers = {".npy": _numpy, ".npz": _numpy, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{what} are a .npy, .npz, .csv or .parquet file, but got {path.name!r}")
-    if not path.is_file():
-        raise DataError(f"there is no file {path}; name the file that has the {what}")
+    check_file(path, what)
     try:
         found = reader(path, what)
-    except (OSError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
+        if isinstance(found, pd.DataFrame):
+            return _numbers(found, path, what)
+    except (*UNREADABLE, csv.Error) as error:  # pandas' and pyarrow's errors are among them
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"cannot read {what} from {path}: {reason}") from error
-    if isinstance(found, pd.DataFrame):
-        return _numbers(found, path, what)
     return Columns(found[:, None] if found.ndim == 1 else found, None)
 
 
-def _npy(path: Path, what: str) -> np.ndarray:  # noqa: ARG001 - all readers take both
-    return np.load(path, allow_pickle=False)
-
-
-def _npz(path: Path, what: str) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as file:
-        names = list(file)
+def _numpy(path: Path, what: str) -> np.ndarray:
+    def pick(names: Sequence[str]) -> str:
         if what in names:
-            return file[what]
+            return what
         if len(names) != 1:
             raise DataError(
-                f"{path} has {len(names)} arrays ({', '.join(names)}), none of which is called "
-                f"{what!r}; name one so"
+                f"{path} has {len(names)} arrays ({', '.join(names[:10])}), none of which is "
+                f"called {what!r}; name one so"
             )
-        return file[names[0]]
+        return names[0]
+
+    return read_numpy(path, pick)
 
 
-def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
-    first = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
-    named = not first.map(_is_number).all()
+def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - all readers take both
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        text = file.readline(LONGEST_LINE)
+        while text.isspace():
+            text = file.readline(LONGEST_LINE)
+    first = next(csv.reader([text]), [])
+    if len(first) > MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {len(first):,} columns, more than {MOST_COLUMNS:,}; save it as .npy"
+        )
+    named = not all(map(_is_number, first))
     return pd.read_csv(path, header=0 if named else None)
 
 
@@ -86,11 +98,14 @@ def _is_number(text: Any) -> bool:
 
 
 def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
     files = None
     for name in frame:
         words = not pd.api.types.is_numeric_dtype(frame[name])
         if str(name).lower() in FILE_COLUMNS and words and frame[name].notna().all():
-            files = tuple(frame.pop(name).astype(str))
+            files = tuple(map(readable, frame.pop(name).astype(str)))
             break
     if what == "codes":
         frame = frame[[name for name in frame if not LOGVAR.fullmatch(str(name))]]
@@ -122,23 +137,11 @@ def in_order(factors: Columns, codes: Columns) -> np.ndarray:
     return factors.values[rows_by_name(list(factors.files), codes.files, every)]
 
 
-def check_out(path: Path | None, endings: tuple[str, ...], overwrite: bool) -> None:
-    """Whether a file may be written, better known before an hour's work than after."""
-    if path is None:
-        return
-    if path.suffix.lower() not in endings:
-        listed = f"{', '.join(endings[:-1])} or {endings[-1]}"
-        raise DataError(f"the file to write ends in {listed}, but got {path.name!r}")
-    if not path.parent.is_dir():
-        raise DataError(f"there is no folder {path.parent}; make it first")
-    if path.exists() and not overwrite:
-        raise DataError(f"{path} is already there; choose another name, or add --overwrite")
-
-
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write `.csv` or `.parquet`, whole or not at all."""
-    with whole_file(path) as temporary:
+    # Opened here, since not every writer takes paths that are not UTF-8.
+    with whole_file(path) as temporary, temporary.open("wb") as file:
         if path.suffix.lower() == ".csv":
-            table.to_csv(temporary, index=False)
+            table.to_csv(file, index=False)
         else:
-            table.to_parquet(temporary, index=False)
+            table.to_parquet(file, index=False)

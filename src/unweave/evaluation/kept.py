@@ -11,17 +11,21 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from unweave.data.cache import whole_file
+from unweave.reading import is_number, read_json
 
 __all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept"]
 
 SCORES = "scores.json"
 PROTOCOL = 1
 """Raised whenever some metric gives other numbers than before, so that old ones do not count."""
+MOST_SCORES = 2_000
+"""Of one metric."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,14 @@ def kept(folder: Path | None) -> dict[Key, Outcome]:
     if folder is None:
         return {}
     try:
-        entries = json.loads((folder / SCORES).read_text())
-        return dict(_read(entry) for entry in entries if entry.pop("check") == _check(entry))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        entries = read_json(folder / SCORES)
+    except (OSError, ValueError):
         return {}
+    found: dict[Key, Outcome] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        with suppress(ValueError, KeyError):
+            found |= [_read(entry)]
+    return found
 
 
 def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
@@ -90,14 +98,23 @@ def _check(entry: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _read(entry: Mapping[str, Any]) -> tuple[Key, Outcome]:
-    key = Key(
-        entry["metric"],
-        entry["codes"],
-        entry["seed"],
-        origin_text(entry["data"]),
-        entry["protocol"],
-    )
-    scores = entry.get("scores", {})
-    numbers = {name: math.nan if s is None else float(s) for name, s in scores.items()}
-    return key, Outcome(numbers, entry.get("error", ""))
+def _read(entry: Any) -> tuple[Key, Outcome]:
+    """An entry of a file, which may hold anything; one that is not as `_entry` writes is an error.
+
+    The checksum keeps accidents out, not strangers.
+    """
+    if not isinstance(entry, dict) or entry.pop("check") != _check(entry):
+        raise ValueError("an entry does not match its checksum")
+    names, numbers = (entry["metric"], entry["codes"]), (entry["seed"], entry["protocol"])
+    scores, error = entry.get("scores", {}), entry.get("error", "")
+    if not (
+        all(isinstance(name, str) for name in (*names, error))
+        and all(type(number) is int for number in numbers)
+        and isinstance(entry["data"], list)
+        and isinstance(scores, dict)
+        and len(scores) <= MOST_SCORES
+        and all(score is None or is_number(score) for score in scores.values())
+    ):
+        raise ValueError("an entry is not a score")
+    key = Key(names[0], names[1], numbers[0], origin_text(entry["data"]), numbers[1])
+    return key, Outcome({n: math.nan if s is None else float(s) for n, s in scores.items()}, error)

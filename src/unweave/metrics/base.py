@@ -17,9 +17,14 @@ from typing import Any, Literal
 import numpy as np
 
 from unweave.arrays import on_host
+from unweave.checks import check_seed, numpy_rng
 from unweave.errors import UnweaveError
 
 __all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
+
+
+LARGEST = 1e15
+"""Of codes: their squares can be added in float32, and no sound model comes near it."""
 
 
 class MetricError(UnweaveError):
@@ -56,8 +61,10 @@ class Metric:
     reference: str
     failure: str
 
-    def __call__(self, *args: Any, **options: Any) -> dict[str, float]:
-        return self.function(*args, **options)
+    def __call__(
+        self, codes: Any, factors: Any = None, seed: int = 0, **options: Any
+    ) -> dict[str, float]:
+        return self.function(codes, factors, check_seed(seed), **options)
 
     @property
     def of_posteriors(self) -> bool:
@@ -211,19 +218,18 @@ def choose_rows(available: int, count: int, generator: np.random.Generator) -> n
 def draw_codes(codes: Any, count: int, seed: int) -> np.ndarray:
     """Checked codes for metrics that need no factors, drawn as `Table.draw` does."""
     checked = check_codes(codes)
-    chosen = choose_rows(len(checked), count, np.random.default_rng(seed))
+    chosen = choose_rows(len(checked), count, numpy_rng(seed))
     return checked if chosen is None else checked[chosen]
 
 
 def check_codes(codes: Any, what: str = "codes") -> np.ndarray:
-    """Codes as finite floats `[n, d]`: float32 stays, all else becomes float64."""
-    codes = _matrix(codes, what)
-    return codes if codes.dtype == np.float32 else codes.astype(np.float64)
+    """Codes as floats `[n, d]` that can be squared and added: float32 stays, else float64."""
+    return _floats(_matrix(codes, what), what)
 
 
 def check_factors(factors: Any) -> np.ndarray:
     """Factors as finite floats `[n, K]`, for metrics that read their values and not classes."""
-    return _matrix(factors, "factors").astype(np.float64)
+    return _floats(_matrix(factors, "factors").astype(np.float64), "factors")
 
 
 def check_rows(codes: np.ndarray, factors: np.ndarray) -> None:
@@ -253,12 +259,27 @@ def standardised(columns: np.ndarray) -> np.ndarray:
     return centred / np.where(constant, 1.0, columns.std(0))
 
 
+def _floats(array: np.ndarray, what: str) -> np.ndarray:
+    """Floats of a size that arithmetic is made for; those whose squares vanish become 0."""
+    largest = max(-float(array.min()), float(array.max()))
+    if largest > LARGEST:
+        raise MetricError(
+            f"{what} must be from -{LARGEST:g} to {LARGEST:g}, but got {largest:.3g}; rescale them"
+        )
+    floats = array if array.dtype == np.float32 else array.astype(np.float64)
+    vanishing = (floats != 0) & (abs(floats) < np.sqrt(np.finfo(floats.dtype).tiny))
+    return np.where(vanishing, floats.dtype.type(0), floats) if vanishing.any() else floats
+
+
 def _matrix(values: Any, what: str) -> np.ndarray:
-    array = on_host(values)
+    try:
+        array = on_host(values)
+    except ValueError as error:
+        raise MetricError(f"{what} must be a table [rows, columns], but {error}") from error
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise MetricError(f"{what} must be a table [rows, columns], but got {list(array.shape)}")
-    if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+    if array.dtype.kind not in "biuf":
         raise MetricError(f"{what} must be numbers, but got {array.dtype}")
     if array.dtype.kind not in "biu" and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, Table, table
 from unweave.metrics.groups import groups
 from unweave.metrics.logistic import fit_logistic
@@ -51,7 +52,7 @@ def beta_vae(
         >>> beta_vae(grid.astype(float), grid)
         {'beta_vae': 1.0, 'train_accuracy': 1.0}
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     fixed = generator.integers(rows.factors.shape[1], size=train + test)
     points = differences(rows, fixed, batch, generator)
     if len(np.unique(fixed[:train])) == 1:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 
 __all__ = ["DCI", "Engine", "completeness", "dci", "disentanglement", "importance_matrix"]
@@ -71,7 +72,7 @@ def dci(
         {'dci': 0.72, 'disentanglement': 0.72, 'completeness': 0.73,
          'informativeness_train': 1.0, 'informativeness_test': 1.0}
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator)
     predictions = predict_factors(learned, tested, engine, generator)
     importances = np.stack([prediction.importances for prediction in predictions], 1)
@@ -93,7 +94,7 @@ def importance_matrix(
     Returns:
         `[d, K]`; every column adds up to 1. Factors with one value have no column.
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     learned, tested = train_and_test(codes, factors, None, None, generator)
     predictions = predict_factors(learned, tested, engine, generator)
     return np.stack([prediction.importances for prediction in predictions], 1)
@@ -178,7 +179,7 @@ def _sklearn(
 
     if (classes == classes[0]).all():
         return Prediction(np.zeros(codes.shape[1]), 1.0, float((test == classes[0]).mean()))
-    model = GradientBoostingClassifier(random_state=seed).fit(codes, classes)
+    model = GradientBoostingClassifier(random_state=seed % 2**32).fit(codes, classes)
     return Prediction(
         model.feature_importances_,
         float(model.score(codes, classes)),

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, train_and_test
 
 __all__ = ["DCI_ES", "dci_es"]
@@ -66,7 +67,7 @@ def dci_es(
     """
     if len(capacities) < 2 or list(capacities) != sorted(set(capacities)) or capacities[0] < 1:
         raise MetricError(f"capacities must be at least two growing depths, not {capacities}")
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator)
     scores, best = [], []
     for k in range(learned.factors.shape[1]):
@@ -119,7 +120,9 @@ def loss_curve(
     """One minus the test accuracy of a random forest cut off at each of some depths, `[T]`."""
     from sklearn.ensemble import RandomForestClassifier
 
-    forest = RandomForestClassifier(trees, max_depth=capacities[-1], random_state=seed, n_jobs=-1)
+    forest = RandomForestClassifier(
+        trees, max_depth=capacities[-1], random_state=seed % 2**32, n_jobs=-1
+    )
     forest.fit(codes, classes)
     test_codes = test_codes.astype(np.float32)
     votes = np.zeros((len(capacities), len(test_codes), len(forest.classes_)))

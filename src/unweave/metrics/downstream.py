@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.predictors import PREDICTORS, accuracies
 
@@ -68,7 +69,7 @@ def downstream(
     if not predictors or not sizes or min(sizes) < 1:
         raise MetricError("downstream needs at least one predictor and sizes of at least one row")
     learned, tested = train_and_test(
-        codes, factors, test_codes, test_factors, np.random.default_rng(seed), max(sizes), test
+        codes, factors, test_codes, test_factors, numpy_rng(seed), max(sizes), test
     )
     scores = {}
     for predictor in predictors:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, Table, table
 from unweave.metrics.groups import groups
 
@@ -52,7 +53,7 @@ def factor_vae(
         >>> factor_vae(grid.astype(float), grid)
         {'factor_vae': 1.0, 'train_accuracy': 1.0, 'active': 2.0}
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     variances = global_variances(rows, generator)
     active = active_codes(variances, threshold)
     if not active.any():
@@ -76,7 +77,7 @@ def vote_matrix(
     Returns:
         Counts `[d, K]`; rows of inactive codes are 0. Factors with one value have no column.
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     variances = global_variances(rows, generator)
     active = active_codes(variances, threshold)
     return cast_votes(rows, variances, active, train, batch, generator)

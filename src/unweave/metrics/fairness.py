@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, table
 from unweave.metrics.predictors import fit_factors
 from unweave.metrics.siblings import interventions
@@ -56,7 +57,7 @@ def fairness(
         >>> round(fairness(factors @ [[1], [0], [1]], factors)["fairness"], 2)
         0.14
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     num_factors = rows.factors.shape[1]
     if num_factors < 2:
         raise MetricError("fairness needs at least two factors that vary")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, standardised, table
 from unweave.metrics.discretise import entropy, mutual_information
 
@@ -56,7 +57,7 @@ def infomec(
         {'infomec': 1.0, 'modularity': 1.0, 'explicitness': 1.0, 'compactness': 1.0,
         'num_active': 3.0}
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     rows = table(codes, factors).draw(PROTOCOL_ROWS, generator)
     z = rows.codes.astype(np.float64)
     ranges = np.ptp(z, axis=0)
@@ -99,7 +100,7 @@ def concentration(shares: np.ndarray) -> float:
 def _neighbour_information(codes: np.ndarray, factors: np.ndarray, seed: int) -> np.ndarray:
     from sklearn.feature_selection import mutual_info_classif
 
-    options = {"discrete_features": False, "n_neighbors": NEIGHBOURS, "random_state": seed}
+    options = {"discrete_features": False, "n_neighbors": NEIGHBOURS, "random_state": seed % 2**32}
     return np.stack([mutual_info_classif(codes, v, **options) for v in factors.T])
 
 

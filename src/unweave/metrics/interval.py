@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unweave.arrays import on_host
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, table
 
 __all__ = ["Interval", "interval"]
@@ -74,7 +75,7 @@ def interval(
             f"{resamples} and {level}"
         )
     score = metric(codes, factors, seed, **options)
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     resampled = []
     for number in range(resamples):
         rows = _resample(codes, factors, generator)

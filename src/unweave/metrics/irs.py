@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, table
 from unweave.metrics.discretise import bins
 
@@ -43,7 +44,7 @@ def irs(codes: Any, factors: Any, seed: int = 0, *, quantile: float = 0.99) -> d
         >>> round(irs(factors @ [[1, 1], [1, -1]], factors)["irs"], 3)
         0.571
     """
-    rows = table(codes, factors).draw(PROTOCOL_ROWS, np.random.default_rng(seed))
+    rows = table(codes, factors).draw(PROTOCOL_ROWS, numpy_rng(seed))
     active = np.ptp(rows.codes, axis=0) > 0
     if not active.any():
         return {"irs": 0.0, "num_active": 0.0}

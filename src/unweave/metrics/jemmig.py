@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import (
     Metric,
     Table,
@@ -86,7 +87,7 @@ def jemmig(
 def information_gaps(codes: Any, factors: Any, seed: int, logvars: Any, count: int | None) -> Gaps:
     """The gap, joint entropy and entropy of every factor; arguments as for `jemmig`."""
     rows = table(codes, factors)
-    chosen = choose_rows(len(rows), 10_000, np.random.default_rng(seed))
+    chosen = choose_rows(len(rows), 10_000, numpy_rng(seed))
     picked = slice(None) if chosen is None else chosen
     if logvars is None:
         count = count or BINS

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import (
     Metric,
     MetricError,
@@ -54,7 +55,7 @@ def mcc(
     """
     if correlation not in ("spearman", "pearson"):
         raise MetricError(f"correlation must be spearman or pearson, not {correlation!r}")
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     rows = table(codes, factors)
     values = check_factors(factors)[:, rows.columns]
     chosen = choose_rows(len(rows), PROTOCOL_ROWS, generator)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, Table, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 
@@ -37,7 +38,7 @@ def mig(codes: Any, factors: Any, seed: int = 0, *, count: int = 20) -> dict[str
         >>> round(mig(grid @ np.array([[1.0, 0.5], [0.0, 1.0]]), grid)["mig"], 4)
         0.5277
     """
-    rows = table(codes, factors).draw(10_000, np.random.default_rng(seed))
+    rows = table(codes, factors).draw(10_000, numpy_rng(seed))
     return {"mig": float(_gaps(rows, count).mean())}
 
 
@@ -55,7 +56,7 @@ def mig_of_factors(
         >>> {factor: round(gap, 4) for factor, gap in gaps.items()}
         {0: 0.4, 1: 0.6555}
     """
-    rows = table(codes, factors).draw(10_000, np.random.default_rng(seed))
+    rows = table(codes, factors).draw(10_000, numpy_rng(seed))
     return dict(zip(rows.columns, _gaps(rows, count).tolist(), strict=True))
 
 
@@ -72,7 +73,7 @@ def information_matrix(codes: Any, factors: Any, seed: int = 0, *, count: int = 
     Returns:
         `[d, K]` in nats. Factors with one value have no column.
     """
-    rows = table(codes, factors).draw(10_000, np.random.default_rng(seed))
+    rows = table(codes, factors).draw(10_000, numpy_rng(seed))
     return information_of(rows, count)
 
 

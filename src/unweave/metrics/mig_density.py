@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, check_logvars, table
 
 __all__ = ["MIG_DENSITY", "mig_density"]
@@ -58,7 +59,7 @@ def mig_density(
     if logvars is None:
         raise MetricError("mig_density needs posterior log-variances; score mean codes of a model")
     spread = np.maximum(check_logvars(logvars, rows.codes), NARROWEST)
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     z = rows.codes + np.exp(spread / 2) * generator.normal(size=spread.shape)
 
     def entropy_of(chosen: np.ndarray, size: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 
@@ -47,7 +48,7 @@ def mig_sup(codes: Any, factors: Any, seed: int = 0, *, count: int = 20) -> dict
         >>> round(mig_sup(factors @ [[1, 1], [0, 1]], factors)["mig_sup"], 3)
         0.551
     """
-    rows = table(codes, factors).draw(10_000, np.random.default_rng(seed))
+    rows = table(codes, factors).draw(10_000, numpy_rng(seed))
     information = mutual_information(bins(rows.codes, count), rows.factors)
     normalised = information / entropy(rows.factors)
     padded = np.concatenate([np.zeros((len(normalised), 1)), normalised], 1)

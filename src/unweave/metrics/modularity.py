@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.logistic import fit_logistic
 from unweave.metrics.mig import information_of
@@ -56,7 +57,7 @@ def modularity(
         >>> {name: round(score, 4) for name, score in modularity(mixed, grid).items()}
         {'modularity': 0.6887, 'explicitness_train': 1.0, 'explicitness_test': 1.0}
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator, TRAIN)
     measured = learned if test_codes is not None else first_rows(learned, tested)
     train, test = explicitness(learned, tested)

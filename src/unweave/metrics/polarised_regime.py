@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars, choose_rows
 
 __all__ = ["POLARISED_REGIME", "polarised_regime"]
@@ -56,7 +57,7 @@ def polarised_regime(
         raise MetricError("the polarised regime needs the posterior's log-variances as logvars")
     means = check_codes(codes)
     logvars = check_logvars(logvars, means)
-    chosen = choose_rows(len(means), PROTOCOL_ROWS, np.random.default_rng(seed))
+    chosen = choose_rows(len(means), PROTOCOL_ROWS, numpy_rng(seed))
     if chosen is not None:
         means, logvars = means[chosen], logvars[chosen]
     log_delta = log_noise_share(means, logvars)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.predictors import accuracies, fit, importances
 
@@ -71,7 +72,7 @@ def reduced_downstream(
     if removed < 1:
         raise MetricError(f"at least one code must be removed, but got {removed}")
     learned, tested = train_and_test(
-        codes, factors, test_codes, test_factors, np.random.default_rng(seed), train, test
+        codes, factors, test_codes, test_factors, numpy_rng(seed), train, test
     )
     plain = accuracies(predictor, learned, tested, seed, engine)
     num_factors = len(plain)

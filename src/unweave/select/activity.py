@@ -236,7 +236,7 @@ def _by_look(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int]]
     height, width = pixels.shape[2:]
     side = (min(SIDE, height), min(SIDE, width))
     small = torch.nn.functional.adaptive_avg_pool2d(pixels, side).flatten(1).cpu().numpy()
-    found = KMeans(count, n_init=1, random_state=seed).fit_predict(small)
+    found = KMeans(count, n_init=1, random_state=seed % 2**32).fit_predict(small)
     largest_first = np.argsort(-np.bincount(found, minlength=count), kind="stable")
     return np.argsort(largest_first)[found] + 1, list(range(1, count + 1))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.arrays import on_host
+from unweave.checks import numpy_rng
 from unweave.errors import DataError, UnweaveError
 from unweave.metrics.active_units import BURDA_VARIANCE
 
@@ -198,7 +199,7 @@ def drawn_rows(data: "Dataset", rows: int, seed: int) -> np.ndarray:
     """Numbers of images, drawn once each; of one seed, fewer are the first of more."""
     if rows < 2:
         raise SelectionError(f"models are compared on at least 2 images, but got {rows=}")
-    return np.random.default_rng(seed).permutation(data.support)[:rows]
+    return numpy_rng(seed).permutation(data.support)[:rows]
 
 
 def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int = 0) -> Latents:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from unweave.arrays import on_host
+from unweave.checks import numpy_rng
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.select.latents import (
     Latents,
@@ -92,7 +93,7 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
             raise SelectionError(
                 f"factors must have {n:,} rows as codes, but got {len(factors):,}"
             )
-        rows = np.random.default_rng(seed).permutation(n)[:labels]
+        rows = numpy_rng(seed).permutation(n)[:labels]
         # A model that diverged did so also where the drawn rows happen to be finite.
         means = np.where(latents.usable[:, None, None], latents.means[:, rows], np.nan)
         return Latents(means, runs=latents.runs), factors[rows]

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from unweave.checks import numpy_rng
 from unweave.fleet.device import chosen_device
 from unweave.metrics.base import MetricError, Table, check_codes, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
@@ -135,7 +136,7 @@ def predictions(
             f"both codes must have the same rows, but got {len(codes_c):,} and {len(codes_z):,}"
         )
     rows = table(np.concatenate([codes_c, codes_z], 1), factors)
-    order = np.random.default_rng(seed).permutation(len(rows))
+    order = numpy_rng(seed).permutation(len(rows))
     border = int(TRAINED_SHARE * len(rows))
     learned, tested = rows.rows(order[:border]), rows.rows(order[border:])
     predictors = _Predictors.start(rows, codes_c.shape[1], seed, chosen_device(device))

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from unweave.arrays import on_host
+from unweave.checks import numpy_rng
 from unweave.errors import UnweaveError
 from unweave.methods import MSVAE
 from unweave.nets.likelihoods import mean_image
@@ -169,7 +170,7 @@ class Staged:
 
     @property
     def _random(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
+        return numpy_rng(self.seed)
 
 
 def look_at(model: "Model", data: "Dataset", count: int = IMAGES, seed: int = 0) -> Staged:
@@ -189,6 +190,6 @@ def look_at(model: "Model", data: "Dataset", count: int = IMAGES, seed: int = 0)
         raise UnweaveError(
             f"{model.config.method.name} models have one stage; train ms_vae over them for two"
         )
-    rows = np.random.default_rng(seed).permutation(data.support)[:count]
+    rows = numpy_rng(seed).permutation(data.support)[:count]
     images = on_host(data.images(rows))
     return Staged(model, images, seed, rows)

@@ -122,7 +122,7 @@ def start(x: Tensor, num_components: int, seed: int = 0) -> Mixture:
             f"a mixture of {num_components} normals needs at least one component and as many "
             f"points, but there are {len(x):,}"
         )
-    means = KMeans(num_components, n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed)
+    means = KMeans(num_components, n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed % 2**32)
     centres = torch.as_tensor(means.fit(x.cpu().numpy()).cluster_centers_).to(x)
     weights = torch.full_like(centres[:, 0], 1 / num_components)
     return Mixture(weights, centres, torch.ones_like(centres))

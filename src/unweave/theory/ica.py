@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
+from unweave.checks import check_count, numpy_rng
 from unweave.progress import track
 from unweave.theory.learning import Ascent, TheoryError, check_beta
 
@@ -85,7 +86,7 @@ def draw(
     """
     if count < 1 or not noise > 0:
         raise TheoryError(f"data are at least one point with noise, but got {count=}, {noise=:g}")
-    rng = np.random.default_rng(seed)
+    rng = numpy_rng(seed)
     angles = np.deg2rad(degrees)
     weights = norm * np.stack([np.cos(angles), np.sin(angles)])
     sources = rng.standard_t(FREEDOM, (count, len(angles)))
@@ -149,8 +150,7 @@ def learn(data: Sparse, beta: float = 1.0, steps: int = 1000, *, progress: bool 
         steps: How many.
         progress: Whether to show a bar on the terminal.
     """
-    if steps < 1:
-        raise TheoryError(f"learning takes at least one step, but got {steps}")
+    check_count("steps", steps, 1, 1_000_000)
     learner = _Learner(data, beta)
     learner.settle()
     way, values = [learner.weights], [learner.values.mean()]

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
+from unweave.checks import check_count, numpy_rng
 from unweave.theory.learning import TheoryError
 
 __all__ = [
@@ -256,7 +257,7 @@ def best_alpha(dimensions: int) -> float:
 
 def draw(priors: Sequence[Marginal], count: int, seed: int = 0) -> np.ndarray:
     """Independent draws of the priors, `[count, d]`."""
-    shares = np.random.default_rng(seed).uniform(EDGE, 1, (count, len(priors)))
+    shares = numpy_rng(seed).uniform(EDGE, 1, (count, len(priors)))
     return np.stack([p.isf(column) for p, column in zip(priors, shares.T, strict=True)], 1)
 
 
@@ -303,6 +304,7 @@ def _check_dimensions(dimensions: int) -> None:
             f"entangling needs at least two coordinates, but got {dimensions}; one alone is "
             "always disentangled"
         )
+    check_count("dimensions", dimensions, 2, 1_000)
 
 
 def _log_phi(y: np.ndarray) -> np.ndarray:

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unweave.theory.learning import TheoryError
+from unweave.checks import check_count, numpy_rng
 from unweave.theory.minimising import minimise
 from unweave.theory.pca_alignment import NEAR_SCALES, matched, mixing
 
-__all__ = ["MOMENTS", "contrastive", "fit_linear_pcl", "sources", "whitened"]
+__all__ = ["MOMENTS", "MOST_MOMENTS", "contrastive", "fit_linear_pcl", "sources", "whitened"]
 
-MOMENTS = 40_000
+MOMENTS, MOST_MOMENTS = 40_000, 100_000_000
 REMEMBERED = 0.7
 """ρ: how much of a source is left at the next moment."""
 SETTLING = 100
@@ -36,9 +36,8 @@ def sources(count: int = MOMENTS, factors: int = 4, seed: int = 0) -> np.ndarray
         factors: F.
         seed: Of e.
     """
-    if count < 2:
-        raise TheoryError(f"sources go on for at least 2 moments, but got {count}")
-    moved = np.random.default_rng(seed).laplace(size=(SETTLING + count, factors))
+    check_count("moments", count, 2, MOST_MOMENTS)
+    moved = numpy_rng(seed).laplace(size=(SETTLING + count, factors))
     for t in range(1, len(moved)):
         moved[t] += REMEMBERED * moved[t - 1]
     kept = moved[SETTLING:]

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.checks import numpy_rng
 from unweave.theory.learning import TheoryError
 from unweave.theory.minimising import minimise
 
@@ -100,7 +101,7 @@ def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = Fals
     """
     rows = []
     for seed in seeds:
-        generator = np.random.default_rng(seed)
+        generator = numpy_rng(seed)
         images = generator.normal(size=(50, size)) * np.linspace(2, 0.5, size)
         second = images.T @ images / len(images)
         A, logs = generator.normal(size=(size, size)), generator.normal(size=size)
@@ -142,7 +143,7 @@ def mixing(
         raise TheoryError(
             f"{len(scales)} factors and a modification need more than {observed} dimensions"
         )
-    drawn = np.random.default_rng(seed).normal(size=(observed, len(scales) + 1))
+    drawn = numpy_rng(seed).normal(size=(observed, len(scales) + 1))
     directions = np.linalg.qr(drawn)[0]
     B = directions[:, :-1] * np.asarray(scales)
     B[:, :2] += delta / math.sqrt(2) * directions[:, -1:]

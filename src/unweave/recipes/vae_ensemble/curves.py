@@ -39,10 +39,12 @@ published_6 = partial(claims, REACH, DO_NOT, THROUGHOUT)
 
 def curves_of(rows: pd.DataFrame, trained: Trained) -> pd.DataFrame:
     """A row per model and glance: the distances of its curve, beside what the table says of it."""
+    from unweave.fleet.model_files import read_curve
+
     parts = []
     configs = trained.store.ledger.configs(rows["run"].tolist())
     for run in rows["run"]:
-        curve = pd.read_parquet(trained.store.runs / run / "curve.parquet")
+        curve = read_curve(trained.store.runs / run)
         if not {*LEARNED_COLUMNS, *FITTED_COLUMNS} <= set(curve):
             raise RecipeError(
                 f"the curve of run {run} has no distances of maps; train it again, in another "
