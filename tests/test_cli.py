@@ -4,6 +4,7 @@ import io
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +17,7 @@ import pytest
 from PIL import Image
 
 import unweave as uw
+from benchmarks.attacks.inputs import attacks, prepare
 from unweave.cli import main
 from unweave.data import DATASETS
 
@@ -156,7 +158,7 @@ def test_a_folder_of_pictures_can_be_shown(tmp_path):
         (["fit", "imagse"], "no file or folder here and no data set is called 'imagse'"),
         (["data", "show", "pendulum", "-o", "sheet.xyz"], ".png, .jpg, .jpeg or .webp"),
         (["data", "show", "pendulum", "-o", "nowhere/sheet.png"], "no folder nowhere"),
-        (["data", "show", "pendulum", "--columns", "0"], "at least one image"),
+        (["data", "show", "pendulum", "--columns", "0"], "columns must be a whole number"),
         (["data", "show", ".", "--path", "x"], "option of your own images"),
         (["data", "show", "dsprites", "--colums", "3"], "--columns"),
     ],
@@ -181,7 +183,7 @@ def test_train_makes_models_and_pictures_and_goes_on_where_it_was(tmp_path):
         Image.new("L", (40, 40), 40 * k).save(images / f"{k}.png")
     words = ["train", images, "beta-vae", "--beta", 1, 4, "--seeds", 2, "--steps", 3]
     words += ["--size", 32, "--batch", 4, "--out", tmp_path / "runs", "--device", "cpu"]
-    done = start(*words)
+    done = run(*words)
     assert done.returncode == 0, done.stderr
     assert "4 beta_vae models of 32 × 32 × 1 images" in done.stdout
     folders = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
@@ -247,7 +249,7 @@ def runs(tmp_path_factory):
 
 def test_evaluate_prints_a_row_per_model_and_keeps_the_scores(runs):
     words = ["evaluate", runs, "--metrics", "mig", "factor-vae", "--out", runs.parent / "t.csv"]
-    done = start(*words)
+    done = run(*words)
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(runs.parent / "t.csv")
     assert table.columns.tolist()[-3:] == [
@@ -337,7 +339,7 @@ def test_score_draws_matrices_with_the_names_of_factors(tables, tmp_path):
     folder = tables[0]
     picture = tmp_path / "matrices.svg"
     words = ["--metrics", "mig", "--matrices", picture]
-    done = start("score", folder / "codes.npy", folder / "factors.csv", *words)
+    done = run("score", folder / "codes.npy", folder / "factors.csv", *words)
     assert done.returncode == 0, done.stderr
     text = picture.read_text()
     for word in ("orientation", "z9", "DCI importance", "FactorVAE votes"):
@@ -390,3 +392,47 @@ def test_the_help_of_train_names_every_method(capsys):
     said = capsys.readouterr().out
     listed = set(re.findall(r"[a-z-]+", said.split("Methods: ")[1].split("Their flags")[0]))
     assert {name.replace("_", "-") for name in uw.methods.EVERY} <= listed
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    """A folder with every bad file there is."""
+    here = tmp_path_factory.mktemp("attacked")
+    prepare(here)
+    return here
+
+
+@pytest.mark.parametrize("attack", attacks()[::16], ids=lambda attack: attack.name[:80])
+def test_bad_inputs_are_refused_in_a_sentence(attack, attacked):
+    before = {path: path.lstat().st_mtime_ns for path in attacked.rglob("*")}
+    done = run(*attack.words, cwd=attacked)
+    assert done.returncode in attack.expected, done.stderr
+    if attack.expected == (2,):
+        assert "--help" in done.stderr or done.stderr.splitlines()[-1].startswith("unweave: ")
+        assert {path: path.lstat().st_mtime_ns for path in attacked.rglob("*")} == before
+
+
+@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}])
+def test_any_name_can_be_printed(tmp_path, environment):
+    folder = tmp_path / os.fsdecode(b"im\xe9ges \xe2\x98\x83")
+    folder.mkdir()
+    for name in (b"caf\xe9.png", b"two\nlines.png", "\u2603.png".encode()):
+        Image.new("L", (32, 32)).save(folder / os.fsdecode(name))
+    (folder / os.fsdecode(b"bro\xe9ken.png")).write_text("no picture")
+    done = start("data", "show", folder, "-o", tmp_path / "sheet.png", **environment)
+    assert done.returncode == 0, done.stderr
+    assert r"im\xe9ges" in done.stdout
+    assert r"bro\xe9ken.png" in done.stderr
+    done = start("data", "show", folder / os.fsdecode(b"caf\xe9"), **environment)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "caf" in done.stderr
+
+
+def test_a_disk_that_is_too_small_is_found_before_training(attacked, monkeypatch):
+    usage = shutil.disk_usage(attacked)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**6))
+    done = run("train", "images", "beta-vae", "--size", "32", "--steps", "2", cwd=attacked)
+    assert done.returncode == 2
+    assert "1 model need about" in done.stderr
+    assert not (attacked / "runs").exists()

@@ -1,10 +1,10 @@
 """`unweave fit` from a folder of pictures to a report, through the real command line."""
 
+import json
+import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import httpx
@@ -15,6 +15,7 @@ from PIL import Image
 
 import unweave as uw
 from unweave.cli import main
+from unweave.cli.explore import _noted_images
 
 QUICK = ["--size", "32", "--steps", "3", "--seeds", "2", "--batch", "4", "--latents", "3"]
 
@@ -123,17 +124,31 @@ def test_models_of_a_fit_are_drawn_without_naming_the_images(fitted, which, tmp_
     assert (tmp_path / "own.png").read_bytes() == (tmp_path / "same.png").read_bytes()
 
 
-def test_the_explorer_of_a_fit_has_its_images(fitted):
-    command = [sys.executable, "-m", "unweave", "explore", str(fitted / "out"), "--no-open"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+def test_the_explorer_of_a_fit_has_its_images(fitted, start):
+    process = start("explore", fitted / "out", "--no-open")
     try:
-        line = next(line for line in process.stderr if "http://" in line)
-        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
-        said = httpx.get(f"{address}models/0", timeout=60).json()
+        while process.poll() is None and "(Ctrl-C" not in process.stderr:
+            time.sleep(0.02)
+        address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stderr)[0]
+        with httpx.Client(timeout=60) as client:
+            client.get(address)  # which exchanges the token for a cookie
+            said = client.get(address.partition("?")[0] + "models/0").json()
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.wait()
     assert (said["images"], said["shape"]) == (80, [32, 32, 1])
+
+
+def test_the_explorer_shows_no_images_that_a_note_of_a_stranger_names(fitted, tmp_path):
+    shutil.copytree(fitted, tmp_path / "fit")
+    others = tmp_path / "private"
+    others.mkdir()
+    for number in range(70):
+        Image.new("L", (32, 32), number).save(others / f"{number}.png")
+    assert len(_noted_images(tmp_path / "fit" / "out")) == 80
+    note = tmp_path / "fit" / "out" / "source.json"
+    note.write_text(json.dumps({"source": "../../private", "options": {"size": 32}}))
+    assert _noted_images(tmp_path / "fit" / "out") is None
 
 
 def test_images_that_moved_or_changed_are_asked_for(fitted, tmp_path, capsys):
@@ -155,16 +170,16 @@ def test_a_method_that_there_is_not_is_refused_before_images_are_read(fitted, ca
     assert "did you mean 'beta_vae'?" in said
 
 
-def test_a_damaged_model_is_named_and_nothing_is_lost(fitted, tmp_path, capsys):
+def test_a_damaged_copy_of_the_chosen_model_is_replaced(fitted, tmp_path, capsys):
     out = tmp_path / "out"
     shutil.copytree(fitted / "out", out)
     weights = out / "best" / "weights.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    said = refused(["fit", str(fitted / "images"), *QUICK, "-o", str(out)], capsys)
-    assert said == (
-        f"unweave: the model in {out / 'best'} is damaged; remove that folder and ask again"
-    )
-    assert len(list(out.glob("runs/*/weights.safetensors"))) == 4
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:1000])
+    main(["fit", str(fitted / "images"), *QUICK, "-o", str(out)])
+    assert "best was damaged and is replaced" in capsys.readouterr().err
+    assert weights.read_bytes() == whole
+    assert not list(out.glob(".best*"))
 
 
 def test_what_is_not_of_the_fit_is_never_replaced(fitted, tmp_path, capsys):
@@ -231,8 +246,8 @@ def test_a_picture_too_large_for_memory_costs_only_itself(tmp_path, caplog):
     [
         (["--method", "vae"], r"no method with a strength is called 'vae'.*beta_vae"),
         (["--strengths", "-1"], "beta"),
-        (["--minutes", "0"], "more than 0 minutes"),
-        (["--seeds", "0"], "nothing to train: no seed"),
+        (["--minutes", "0"], "minutes must be above 0"),
+        (["--seeds", "0"], "seeds must be a whole number"),
         (["--strengths", "1", "1"], "two of these runs are the same"),
         (["--fleet-size", "-1"], "at least one model, but got fleet_size=-1"),
         (["--device", "cuda"], "no GPU that torch can use here"),
@@ -245,17 +260,16 @@ def test_nonsense_is_one_sentence(fitted, tmp_path, capsys, words, sentence):
     assert re.search(sentence, said)
 
 
-def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches):
+def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches, start):
     out = tmp_path / "out"
     words = ["fit", str(fitted / "images"), *QUICK, "--steps", "60", "-o", str(out)]
-    command = [sys.executable, "-m", "unweave", *words]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = start(*words)
     while process.poll() is None and not catches(process, signal.SIGTERM):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 130
+    assert process.wait() == 130, process.stderr
     assert list((out / "runs").glob(".fleet-*.safetensors"))
-    subprocess.run(command, check=True, capture_output=True)
+    main(words)
     best = uw.load(out / "best")
     data = uw.data.load(fitted / "images", size=32)
     (alone,) = uw.train(
@@ -271,3 +285,22 @@ def test_killed_it_goes_on_to_the_same_models(fitted, tmp_path, catches):
     np.testing.assert_allclose(
         best.parameters["encoder"], alone.parameters["encoder"], rtol=1e-4, atol=1e-5
     )
+
+
+def test_names_that_are_no_text_cost_nothing(tmp_path):
+    images = tmp_path / os.fsdecode(b"im\xe9ges")
+    write_pictures(images, 64)
+    odd = {b"caf\xe9.png": r"caf\xe9.png", b"two\nlines.png": r"two\nlines.png"}
+    for number, name in enumerate(odd):
+        (images / f"square-{number:03}.png").rename(images / os.fsdecode(name))
+    (images / os.fsdecode(b"bro\xe9ken.png")).write_text("not a picture")
+    out = tmp_path / "out"
+    main(["fit", str(images), *QUICK, "-o", str(out)])
+    assert set(odd.values()) <= set(pd.read_csv(out / "codes.csv")["file"])
+    assert r"im\xe9ges" in (out / "report.html").read_text()
+    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        codes = tmp_path / f"codes{ending}"
+        main(["encode", str(out), str(images), "-o", str(codes)])
+        assert set(odd.values()) <= set(read(codes)["file"])
+    main(["show", str(out), "-o", str(tmp_path / "shown.png")])  # finds the images again
+    assert (tmp_path / "shown.png").stat().st_size

@@ -22,7 +22,8 @@ READER = """
 import os, sys
 from pathlib import Path
 from types import ModuleType
-import pandas, torch
+import matplotlib.backends.backend_agg, matplotlib.backends.backend_svg, matplotlib.figure
+import numba, pandas, pyarrow.parquet, scipy.optimize, scipy.stats, sklearn.ensemble, torch
 for line in sys.stdin:
     child = os.fork()
     if child:

@@ -3,8 +3,6 @@
 import dataclasses
 import logging
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -299,11 +297,8 @@ def test_members_that_are_not_there_are_one_sentence(ensemble, fleet, images):
     assert len(uw.encode(ring, images, member=2, progress=False)) == 10
 
 
-def test_the_command_runs_as_a_user_runs_it(saved, images, tmp_path):
-    words = ["-m", "unweave", "encode", str(saved), str(images), "-o", "codes.npy"]
-    done = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_command_runs_in_a_process_of_its_own(saved, images, tmp_path, start):
+    done = start("encode", saved, images, "-o", "codes.npy", cwd=tmp_path)
+    assert done.wait() == 0, done.stderr
     assert np.load(tmp_path / "codes.npy").shape == (10, 3)
     assert "5 of 15 files" in done.stderr

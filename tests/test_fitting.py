@@ -1,6 +1,8 @@
 """A fit: which model is chosen, what is kept, how it goes on."""
 
 import json
+import math
+import shutil
 
 import numpy as np
 import pytest
@@ -152,8 +154,23 @@ def test_nonsense_is_refused(data):
         uw.fit(few, **QUICK)
     with pytest.raises(FitError, match="at least one step, but got steps=0"):
         uw.fit(data, **{**QUICK, "steps": 0})
-    for seeds, sentence in ((0, "nothing to train: no seed"), ([3, 3], "runs are the same")):
+    for seeds, sentence in ((0, "seeds must be"), ([3, 3], "runs are the same")):
         with pytest.raises(UnweaveError, match=sentence):
             uw.fit(data, seeds=seeds, **QUICK)
-    with pytest.raises(FitError, match="more than 0 minutes, but got -1"):
-        uw.fit(data, minutes=-1, seeds=1, progress=False)
+    for minutes in (-1, 0, math.nan, math.inf, 1e300):
+        with pytest.raises(FitError, match="minutes must be above 0"):
+            uw.fit(data, minutes=minutes, seeds=1, progress=False)
+    with pytest.raises(UnweaveError, match="seeds must be"):
+        uw.fit(data, seeds=10**30, **QUICK)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_any_step(data, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("a file")
+    for name, message in (("taken/fit", "is a file"), ("x" * 300, "too long")):
+        with pytest.raises(DataError, match=message):
+            uw.fit(data, seeds=1, progress=False, out=tmp_path / name)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**6))
+    with pytest.raises(DataError, match=r"2 models need about .* GB are free"):
+        uw.fit(data, seeds=1, out=tmp_path / "full", **QUICK)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

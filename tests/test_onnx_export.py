@@ -115,7 +115,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     assert (tmp_path / "encoder.onnx").read_bytes() == before
     uw.export_onnx(other, tmp_path, overwrite=True)
     assert (tmp_path / "encoder.onnx").read_bytes() == encoder_graph(other) != before
-    with pytest.raises(UnweaveError, match="is a file; choose a folder"):
+    with pytest.raises(UnweaveError, match="is a file, not a folder"):
         uw.export_onnx(one, tmp_path / "encoder.onnx")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from unweave.checks import check_seed
 from unweave.data import DATASETS
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
@@ -76,6 +77,7 @@ def encode(
     """
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)
+    check_seed(seed)
     place = chosen_device(device)
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     if data.shape != model.shape:

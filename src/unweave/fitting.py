@@ -24,15 +24,18 @@ from unweave.fleet.size import fits, shares
 from unweave.fleet.train import all_runs, train_runs
 from unweave.methods import BetaVAE, Method
 from unweave.nets.adam import Adam
+from unweave.paths import check_folder
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
+from unweave.study.estimate import check_disk
 
 __all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
 
 MINUTES = 8.0
 """How long training may take where no number of steps is given."""
+MOST_MINUTES = 1_000_000
 FEWEST_STEPS, MOST_STEPS = 200, 100_000
 FEWEST_IMAGES = 64
 """A batch; from fewer, models learn images by heart."""
@@ -135,12 +138,16 @@ def fit(
         raise FitError(f"models are trained for at least one step, but got {steps=}")
     if fleet_size is not None and fleet_size < 1:
         raise FitError(f"a fleet has at least one model, but got {fleet_size=}")
+    if not 0 < minutes <= MOST_MINUTES:
+        raise FitError(f"minutes must be above 0 and at most {MOST_MINUTES:,}, got {minutes:g}")
     place = chosen_device(device)
     settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}
     method = method or BetaVAE(beta=list(STRENGTHS[place.type]))
     seeds = SEEDS[place.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
     folder = None if out is None else Path(out)
+    if folder is not None:
+        check_folder(folder)
     kept = None if folder is None else _kept_steps(folder, runs, steps)
     if kept is not None and steps is None and progress:
         say(f"{folder} holds this fit already, begun with {kept:,} steps: going on with it")
@@ -148,6 +155,7 @@ def fit(
         kept = _steps_within(minutes, runs, data, place, fleet_size, progress)
     runs = [replace(run, steps=kept or run.steps) for run in runs]
     if folder is not None:
+        check_disk(runs, data.shape, folder / RUNS)
         _keep(folder, runs)
     fleet = train_runs(
         runs,
@@ -213,8 +221,6 @@ def _steps_within(
     progress: bool,
 ) -> int:
     """How many steps of all these runs take so many minutes, by a few steps of them."""
-    if minutes <= 0:
-        raise FitError(f"training takes more than 0 minutes, but got {minutes:g}")
     kinds: dict[str, list[Config]] = {}
     for run in runs:
         kinds.setdefault(run.fleet, []).append(run)

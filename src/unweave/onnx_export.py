@@ -19,6 +19,7 @@ from unweave.encoding import check_trained, open_model
 from unweave.errors import UnweaveError
 from unweave.fleet.models import Model
 from unweave.onnx_graphs import decoder_graph, encoder_graph
+from unweave.paths import check_free
 
 __all__ = ["FILES", "TOLERANCE", "export_onnx"]
 
@@ -46,13 +47,7 @@ def export_onnx(
     """
     _needed()
     folder = Path(folder)
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not overwrite:
-        raise UnweaveError(
-            f"{folder / there[0]} is already there; choose another folder, or add --overwrite"
-        )
-    if folder.exists() and not folder.is_dir():
-        raise UnweaveError(f"{folder} is a file; choose a folder")
+    check_free([folder / name for name in FILES], overwrite)
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)

@@ -84,5 +84,5 @@ def test_mistakes_are_said(animation, model, lost, sprites, tmp_path):
         animation.save(tmp_path / "latents.mp4")
     with pytest.raises(UnweaveError, match="diverged"):
         uw.show.animate(lost, sprites)
-    with pytest.raises(UnweaveError, match="at least 2 steps"):
+    with pytest.raises(UnweaveError, match="from 2 to 1,000"):
         uw.show.animate(model, sprites, steps=1)

@@ -54,9 +54,9 @@ def test_mistakes_are_said(model, sprites, lost):
         uw.show.reconstructions(model, sprites, indices=[3, 400])
     with pytest.raises(DataError, match="images 0 … 383"):
         uw.show.reconstructions(model, sprites, indices=[])
-    with pytest.raises(UnweaveError, match="at least one image"):
+    with pytest.raises(UnweaveError, match="count must be"):
         uw.show.reconstructions(model, sprites, count=0)
-    with pytest.raises(UnweaveError, match="one column"):
+    with pytest.raises(UnweaveError, match="columns must be"):
         uw.show.samples(model, columns=0)
     with pytest.raises(UnweaveError, match="diverged"):
         uw.show.samples(lost)

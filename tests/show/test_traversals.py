@@ -129,9 +129,9 @@ def test_an_autoencoder_goes_by_quantiles_and_variance(grey, shown):
     [
         ({"index": 384}, r"images 0 … 383, but got index 384"),
         ({"index": -1}, r"images 0 … 383"),
-        ({"columns": 1}, "at least 2 steps, but got 1"),
-        ({"reach": 0}, "reach of 0"),
-        ({"reach": float("nan")}, "reach of nan"),
+        ({"columns": 1}, "from 2 to 1,000, got 1"),
+        ({"reach": 0}, "reach must be .* got 0"),
+        ({"reach": float("nan")}, "reach must be .* got nan"),
         ({"quantiles": (0.9, 0.1)}, "the lower first, but got 0.9 and 0.1"),
         ({"quantiles": (0.1, 1.1)}, "from 0 to 1"),
         ({"prior": "median"}, "'mean' or a 'draw', but got 'median'"),

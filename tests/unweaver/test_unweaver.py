@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unweave as uw
+from unweave.checksums import write_sums
 from unweave.errors import UnweaveError
+from unweave.fleet.model_files import FILES
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.unweaver.rows import InputError
 
@@ -358,8 +360,58 @@ def test_damaged_folders_are_one_sentence(fitted, tmp_path):
     plain = json.loads(note.read_text())
     del plain["kl"]
     note.write_text(json.dumps(plain))
+    with pytest.raises(UnweaveError, match=r"unweaver.json does not match its checksum"):
+        uw.Unweaver.load(whole)
+    write_sums(whole, FILES)  # as earlier versions did, without the Unweaver's own files
     with pytest.raises(UnweaveError, match=r"is damaged \('kl'\)"):
         uw.Unweaver.load(whole)
+
+
+@pytest.mark.parametrize("name", [*FILES, "unweaver.json", "ranking.parquet", "SHA256SUMS"])
+def test_flipped_bits_are_found_or_change_nothing(fitted, tmp_path, name):
+    folder = fitted.save(tmp_path / "here")
+    path, rng = folder / name, np.random.default_rng(0)
+    whole = path.read_bytes()
+    found = 0
+    for _ in range(20):
+        content = bytearray(whole)
+        content[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        path.write_bytes(content)
+        try:
+            again = uw.Unweaver.load(folder)
+            assert np.array_equal(again.kl_, fitted.kl_)
+            assert again.ranking_.equals(fitted.ranking_)
+        except UnweaveError:
+            found += 1
+    assert found >= 18
+
+
+def test_a_folder_of_an_earlier_version_opens(fitted, tmp_path):
+    folder = fitted.save(tmp_path / "here")
+    assert len((folder / "SHA256SUMS").read_text().splitlines()) == 5
+    write_sums(folder, FILES)
+    assert np.array_equal(uw.Unweaver.load(folder).kl_, fitted.kl_)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kl": [1.0]},
+        {"kl": "many"},
+        {"centre": [[1.0]]},
+        {"rows": 5},
+        {"parameters": []},
+        {"parameters": {"method": {"name": "no"}}},
+        {"n_features_in": "x"},
+    ],
+)
+def test_impossible_notes_are_one_sentence(fitted, tmp_path, change):
+    folder = fitted.save(tmp_path / "here")
+    plain = json.loads((folder / "unweaver.json").read_text()) | change
+    (folder / "unweaver.json").write_text(json.dumps(plain))
+    write_sums(folder, FILES)
+    with pytest.raises(UnweaveError, match="is damaged"):
+        uw.Unweaver.load(folder)
 
 
 IMAGES = np.zeros((4, 32, 32), np.uint8)

@@ -3,6 +3,7 @@
 `commands` holds what a user types, quick to read in; the other files do what it says.
 """
 
+import io
 import os
 import sys
 
@@ -17,6 +18,7 @@ from unweave.cli.commands import (  # noqa: F401 - each joins `app`
     studies,
 )
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
+from unweave.progress import say
 
 __all__ = ["main"]
 
@@ -30,7 +32,13 @@ Start with: unweave fit ./images, or unweave data list. Which version: unweave -
 def main(args: list[str] | None = None) -> None:
     """Run the command line; errors that a user can put right are one sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
+    _print_anything()
     try:
+        if "" in words:
+            # Most likely of a variable that is not set; as a path it would mean this folder.
+            raise DataError("one of the arguments is empty; fill it in or leave it out")
+        if any("\0" in word for word in words):
+            raise DataError("one of the arguments has a null byte in it; leave that out")
         # The flags of `train` depend on the method, so once that is named they are read elsewhere.
         if words[:1] == ["train"] and len(words) > 2:
             if words[1].startswith("-") or words[2].startswith("-"):
@@ -49,8 +57,29 @@ def main(args: list[str] | None = None) -> None:
         # Whoever read, as `head` does, has read enough; what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnweaveError as error:
-        print(f"unweave: {error}", file=sys.stderr)
+        say(str(error))
         sys.exit(130 if isinstance(error, InterruptedTrainingError) else 2)
+    except OSError as error:
+        # A file or folder that the library did not expect trouble with, such as a name too long.
+        say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"[:500])
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        say("there is not enough memory for this; ask for fewer or smaller things at once")
+        sys.exit(2)
     except KeyboardInterrupt:
-        print("unweave: stopped; nothing is half-written", file=sys.stderr)
+        say("stopped; nothing is half-written")
         sys.exit(130)
+
+
+def _print_anything() -> None:
+    """Let no character stop a command that the terminal's encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether that is what happened; torch has no error of its own for it on a CPU."""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)

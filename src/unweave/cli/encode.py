@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.checks import check_seed
 from unweave.data.cache import whole_file
 from unweave.encoding import MEAN, Member, check_member, encode, images_for, open_model
-from unweave.evaluation.files import check_out, write_table
+from unweave.evaluation.files import write_table
+from unweave.paths import check_out
 from unweave.progress import say
 
 __all__ = ["encode_images", "export_model"]
@@ -35,6 +37,7 @@ def encode_images(
     path: Path | None,
 ) -> None:
     """Write the codes of images into a file, and say what was left out."""
+    check_seed(seed)
     check_out(out, TABLES, overwrite)
     beside = out.with_suffix(AGREEMENT)
     if member == MEAN:

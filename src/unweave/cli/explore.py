@@ -6,7 +6,11 @@ from typing import Any
 from unweave.cli.loading import named_data
 from unweave.cli.noted import noted_source
 from unweave.data import load
+from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
+from unweave.paths import path_errors
 from unweave.show.explorer import explore
+from unweave.show.explorer.listing import entries_of
 
 __all__ = ["explore_folder"]
 
@@ -15,8 +19,22 @@ def explore_folder(
     folder: Path, source: str | None, port: int | None, open_browser: bool, **options: Any
 ) -> None:
     """Serve the models of a folder until Ctrl-C."""
+    with path_errors(folder, "read"):
+        if not folder.is_dir():
+            raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
     data = named_data(source, options)
-    noted = noted_source(folder) if data is None else None
-    if noted is not None:
-        data = load(noted[0], **noted[1])
-    explore(folder, data, port, open_browser)
+    explore(folder, data or _noted_images(folder), port, open_browser)
+
+
+def _noted_images(folder: Path) -> Dataset | None:
+    """The images that a note in the folder names, if they are those that its models learned from.
+
+    The note may be a stranger's, and name any images on this machine.
+    """
+    noted = noted_source(folder)
+    if noted is None:
+        return None
+    data = load(noted[0], **noted[1])
+    configs = [entry.config for entry in entries_of(folder) if entry.config is not None]
+    learned = [list(config.data[0]) for config in configs if config.data]
+    return data if list(data.origin[0]) in learned else None

@@ -1,7 +1,6 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 from unweave.cli.loading import said
 from unweave.cli.noted import is_named, write_source
 from unweave.data import load
-from unweave.data.cache import whole_file
+from unweave.data.cache import temporary_folder, whole_file
 from unweave.data.dataset import Dataset
 from unweave.encoding import encode
 from unweave.errors import UnknownNameError
@@ -22,9 +21,10 @@ from unweave.fleet.models import Model
 from unweave.fleet.models import load as load_model
 from unweave.methods import METHODS, Method
 from unweave.nets.adam import Adam
+from unweave.paths import check_folder, path_errors
 from unweave.progress import say, track
 from unweave.show import animate, reconstructions, report, samples, traversals
-from unweave.words import spelled
+from unweave.words import readable, spelled
 
 __all__ = ["fit_images"]
 
@@ -62,6 +62,8 @@ def fit_images(
     """
     start = time.monotonic()
     fleet_of = _method(method, strengths)
+    if out is not None:
+        _check_folder(out, source)
     data = load(source, **said(loading))
     print(data)
     out = out or Path(f"{data.name}-fit")
@@ -104,8 +106,11 @@ def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | No
 
 def _check_folder(out: Path, source: str) -> None:
     """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
-    images = Path(source).expanduser().resolve()
-    if not is_named(source) and images.is_dir() and out.resolve().is_relative_to(images):
+    check_folder(out)
+    with path_errors(Path(source), "read"):
+        images = Path(source).expanduser().resolve()
+        among = images.is_dir() and out.resolve().is_relative_to(images)
+    if among and not is_named(source):
         raise FitError(
             f"{out} is among the images of {source}, which pictures of models must not join; "
             "choose another folder with --out"
@@ -119,12 +124,13 @@ def _check_folder(out: Path, source: str) -> None:
 
 
 def _keep_best(model: Model, best: Path) -> None:
-    """Save the chosen model, in place of one that an earlier call chose."""
-    if best.exists() and not intact(best):
-        raise FitError(f"the model in {best} is damaged; remove that folder and ask again")
-    if best.exists() and load_model(best).config.hash != model.config.hash:
-        with tempfile.TemporaryDirectory(dir=best.parent, prefix=f".{BEST}.") as aside:
-            best.rename(Path(aside) / BEST)
+    """Save the chosen model, in place of one that is damaged or that an earlier call chose."""
+    damaged = best.exists() and not intact(best)
+    if damaged:
+        say(f"{best} was damaged and is replaced")
+    if best.exists() and (damaged or load_model(best).config.hash != model.config.hash):
+        with temporary_folder(best) as aside:
+            best.rename(aside / BEST)
     if not best.exists():
         model.save(best)
 
@@ -149,7 +155,7 @@ def _command(source: str, out: Path, options: Mapping[str, Any], steps: int) -> 
         if value is not None and name not in ("steps", "minutes"):
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
-    return shlex.join([*words, "--out", str(out)])
+    return readable(shlex.join([*words, "--out", str(out)]))
 
 
 def _where(out: Path, source: str) -> str:

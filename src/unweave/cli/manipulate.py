@@ -7,8 +7,8 @@ from typing import Any
 from unweave.data import load
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError
-from unweave.evaluation.files import check_out
 from unweave.manipulate import change_sizes, manipulate, show_changes, turn_directions
+from unweave.paths import check_out
 from unweave.show.saving import PICTURES
 
 __all__ = ["manipulate_images"]
@@ -39,10 +39,8 @@ def manipulate_images(
         loading: Options of loading the images.
         settings: Of `unweave.manipulate.manipulate`, or `turn_directions`.
     """
-    if out.suffix != ENDING:
-        raise DataError(f"the file to write ends in {ENDING}, but got {out.name!r}")
     # A file that this same command wrote before is no mistake: it is found and taken.
-    check_out(out, (ENDING, ENDING), overwrite=True)
+    check_out(out, (ENDING,), overwrite=True)
     check_out(picture, PICTURES, overwrite)
     if bool(disentangled) != bool(entangled) or ("draws" in settings and not disentangled):
         raise DataError(

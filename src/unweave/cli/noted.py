@@ -2,18 +2,25 @@
 
 import json
 import os
+import stat
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from unweave.data import DATASETS
 from unweave.data.cache import whole_file
-from unweave.errors import DataError
-from unweave.words import spelled
+from unweave.data.own import from_path
+from unweave.data.steps import FILES, check_options
+from unweave.errors import DataError, UnweaveError
+from unweave.reading import read_json
+from unweave.words import shown, spelled
 
 __all__ = ["SOURCE", "is_named", "noted_source", "write_source"]
 
 SOURCE = "source.json"
+LOADING = ("size", "channels", *FILES)
+"""Options that say how images are loaded."""
 
 
 def is_named(source: str) -> bool:
@@ -43,6 +50,9 @@ def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
 def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     """What images are loaded from and how; None if that is not noted, or no longer there.
 
+    The note may be a stranger's. It can name any images, but no folder around the models, such as
+    a whole disk, and whoever loads them compares their pixels with those that were learned from.
+
     Args:
         folder: The fit's, its `best`, its `runs`, or any run's.
     """
@@ -52,18 +62,43 @@ def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         return None
     note = fits[0] / SOURCE
     try:
-        kept = json.loads(note.read_text())
+        kept = read_json(note)
+        source = Path(os.path.normpath(fits[0] / _path(kept["source"])))
         options = {
-            name: fits[0] / value["file"] if isinstance(value, dict) else value
+            name: fits[0] / _path(value["file"]) if isinstance(value, dict) else value
             for name, value in kept["options"].items()
         }
-        source = fits[0] / kept["source"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        _check_loading(source, options)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError) as error:
         raise DataError(
             f"{note} is damaged ({error}); remove it, and name the images with --data"
         ) from error
     files = [value for value in options.values() if isinstance(value, Path)]
-    return (source, options) if all(path.exists() for path in (source, *files)) else None
+    if not all(map(_is_there, (source, *files))) or fits[0].is_relative_to(source.resolve()):
+        return None
+    return source, options
+
+
+def _check_loading(source: Path, options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in LOADING or isinstance(value, Path) != (name in FILES):
+            raise ValueError(f"images cannot be loaded with {shown(name)}: {shown(value)}")
+    check_options(partial(from_path, source), "your own images", options)
+
+
+def _path(text: Any) -> str:
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValueError(f"{shown(text)} is no path")
+    return text
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path is a folder or a regular file: others, such as pipes, may never end."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # it is missing, or its name is too long
+        return False
+    return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
 
 
 def _seen_from(folder: Path, path: Path) -> str:

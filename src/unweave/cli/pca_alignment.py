@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from unweave.cli.theory import check_free
-from unweave.theory.learning import TheoryError
+from unweave.checks import check_count
+from unweave.paths import check_free
 
 __all__ = ["show_pca_alignment"]
 
@@ -25,8 +25,8 @@ def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwri
     from unweave.theory import linear_pcl, pca_alignment
     from unweave.theory.pca_alignment_figures import draw_alignment
 
-    if seeds < 1:
-        raise TheoryError(f"each experiment is run at least once, but got {seeds} seeds")
+    check_count("seeds", seeds, 1, 10_000)
+    check_count("moments", moments, 2, linear_pcl.MOST_MOMENTS)
     names = ("rotations", "autoencoders", "modified-data", "contrastive")
     files = [out / f"alignment.{ending}", *(out / f"{name}.csv" for name in names)]
     check_free(files, overwrite)

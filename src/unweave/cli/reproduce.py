@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.paths import check_folder
 from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
 from unweave.recipes.running import compare, default_folder, kept_table, make, study_of, train
 
@@ -41,6 +42,8 @@ def reproduce_recipe(
         _only_published(recipe)
         return
     folder = default_folder(recipe, scale) if out is None else out
+    if not plan_only:
+        check_folder(folder)
     table = _trained(recipe, scale, folder, on, plan_only, yes)
     if table is None:
         return

@@ -6,11 +6,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from unweave.checks import check_seed
 from unweave.cli.loading import named_data
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
-from unweave.evaluation.files import check_out, in_order, read_columns, write_table
+from unweave.evaluation.files import in_order, read_columns, write_table
 from unweave.metrics import Metric
+from unweave.paths import check_out
 from unweave.progress import lines, say
 
 __all__ = ["evaluate_runs", "score_files"]
@@ -30,6 +32,7 @@ def evaluate_runs(
     """Score saved runs and print a row for each."""
     from unweave.evaluation import evaluate
 
+    check_seed(options["seed"])
     check_out(out, TABLES, overwrite)
     chosen = choose(options["metrics"])
     table = evaluate(runs, named_data(source, loading), **options)
@@ -94,6 +97,7 @@ def score_files(
     from unweave.evaluation.evaluate import column
     from unweave.show.saving import FIGURES
 
+    check_seed(seed)
     check_out(out, TABLES, overwrite)
     check_out(matrices, FIGURES, overwrite)
     if matrices is not None and factors is None:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unweave.checks import check_seed
 from unweave.cli.loading import named_data, said
 from unweave.cli.noted import noted_source
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.evaluation.files import check_out
+from unweave.paths import check_out
 from unweave.show.saving import ANIMATIONS, FIGURES, PICTURES
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def show_model(
     for name in given:
         if name not in chosen.options:
             raise DataError(f"--{name} says nothing about {kind}; leave it out")
+    if "seed" in given:
+        check_seed(given["seed"])
     out = out or Path(kind + chosen.endings[0])
     check_out(out, chosen.endings, overwrite)
     what: list[Any] = [folder] if chosen.several else [_model(folder)]

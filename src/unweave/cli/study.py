@@ -73,10 +73,10 @@ def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
 
 def check_study(folder: str, repair: bool) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
+    from unweave.study.checking import at_work, check
     from unweave.study.remote import is_url
-    from unweave.study.repair import at_work, check
     from unweave.study.results import Results
-    from unweave.study.store import Store
+    from unweave.study.store import DAMAGED, Store
 
     if is_url(folder):
         raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
@@ -88,13 +88,14 @@ def check_study(folder: str, repair: bool) -> None:
     with lines({"verifying": count}) as advance:
         found = check(store, repair, lambda done: advance("verifying", done))
     print(found)
-    if repair:
-        print(f"the ledger is new: {Results(store)}")
-        if found.damaged:
-            print(f"damaged runs are in {store.folder / 'damaged'}; they will be trained again")
-    elif not found.good:
-        print(f"put it right with: unweave study check {folder} --repair")
+    if found.good:
+        return
+    if not repair:
+        print(f"repair it with: unweave study check {folder} --repair")
         sys.exit(1)
+    print(f"repaired; {Results(store)}")
+    if (store.folder / DAMAGED).exists():
+        print(f"damaged files are kept in {store.folder / DAMAGED}")
 
 
 def _ledger(folder: str) -> Ledger:

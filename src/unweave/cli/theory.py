@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from unweave.errors import DataError, UnknownNameError
+from unweave.checks import check_seed
+from unweave.errors import UnknownNameError
+from unweave.paths import check_free
 from unweave.theory.learning import TheoryError
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "check_free",
     "show_d_separation",
     "show_impossibility",
     "show_twin",
@@ -84,10 +85,11 @@ def show_impossibility(
     from unweave.theory.collapse import collapse
     from unweave.theory.impossibility_figures import draw_collapse, draw_grid
 
+    check_seed(seed)
     if prior not in impossibility.PRIORS:
         raise UnknownNameError("prior", prior, impossibility.PRIORS)
-    priors = [impossibility.PRIORS[prior]] * dimensions
     matrix = _matrix(dimensions, alpha, cosine)
+    priors = [impossibility.PRIORS[prior]] * dimensions
     found = impossibility.entangle_with(priors, matrix)
     files = [out / name for name in (f"grid.{ending}", f"metrics.{ending}", "metrics.csv")]
     files.append(out / "check.csv")
@@ -138,6 +140,7 @@ def show_twin(
     from unweave.theory.entangled_twin import compare
     from unweave.theory.impossibility_figures import draw_collapse
 
+    check_seed(seed)
     files = [out / f"twin.{ending}", out / "twin.csv"]
     check_free(files, overwrite)
     trained = load(model)
@@ -159,12 +162,3 @@ def _matrix(dimensions: int, alpha: float | None, cosine: bool) -> "np.ndarray":
         return impossibility.cosine(dimensions)
     alpha = impossibility.best_alpha(dimensions) if alpha is None else alpha
     return impossibility.householder(dimensions, alpha)
-
-
-def check_free(files: Sequence[Path], overwrite: bool) -> None:
-    """Refuse to write over files, better before than after the work."""
-    for file in files:
-        if file.exists() and not overwrite:
-            raise DataError(
-                f"{file} is already there; choose another folder with -o, or add --overwrite"
-            )

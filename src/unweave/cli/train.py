@@ -14,6 +14,7 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
+from unweave.checks import check_seed
 from unweave.cli.apps import unsaid
 from unweave.cli.loading import said
 from unweave.cli.noted import is_named, write_source
@@ -22,11 +23,13 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.runs import runs_of
 from unweave.fleet.join import join
 from unweave.fleet.models import Fleet
-from unweave.fleet.train import train
+from unweave.fleet.train import all_runs, train_runs
 from unweave.methods import EVERY, Method
 from unweave.methods.settings import OfModel, Strength
 from unweave.nets.adam import Adam
+from unweave.paths import check_folder
 from unweave.show import traversals
+from unweave.study.estimate import check_disk
 from unweave.words import spelled
 
 __all__ = ["run"]
@@ -108,19 +111,17 @@ def run(args: Sequence[str]) -> None:
     settings = {
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
+    check_folder(chosen.out)
     loading = said({name: getattr(chosen, name) for name in DATA_OPTIONS})
     data = load(source, **loading)
     print(data)
     first = _models_in(chosen.first, kind)
-    fleet = train(
+    runs = all_runs(
         kind(**settings),
         data,
-        seeds=range(chosen.first_seed, chosen.first_seed + chosen.seeds),
-        steps=chosen.steps,
-        first=first,
-        out=chosen.out,
-        device=chosen.device,
-        fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
+        range(check_seed(chosen.first_seed), chosen.first_seed + chosen.seeds),
+        chosen.steps,
+        first,
         batch=chosen.batch,
         latents=chosen.latents,
         architecture=chosen.architecture,
@@ -128,6 +129,15 @@ def run(args: Sequence[str]) -> None:
         init=chosen.init,
         optimiser=Adam(lr=chosen.lr, variant=chosen.adam),
         precision=chosen.precision,
+    )
+    check_disk(runs, data.shape, chosen.out)
+    fleet = train_runs(
+        runs,
+        data,
+        first=first,
+        out=chosen.out,
+        device=chosen.device,
+        fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
     )
     for model in fleet:
         if not is_named(source):

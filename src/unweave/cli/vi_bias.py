@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from unweave.cli.theory import check_free
 from unweave.errors import UnknownNameError
+from unweave.paths import check_free
 from unweave.theory.learning import TheoryError
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from unweave.arrays import on_host
+from unweave.checks import check_count
 from unweave.show.colours import FAINT, INK, PAPER
-from unweave.show.sheet import Sheet, pictures_of
+from unweave.show.sheet import MOST_COLUMNS, Sheet, pictures_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -32,6 +33,7 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
     Returns:
         A picture, to be saved with `.save("sheet.png")`.
     """
+    check_count("columns", columns, 1, MOST_COLUMNS)
     if data.grid is None:
         drawn = data.draw(5 * columns, seed).indices.reshape(5, columns)
         rows = [("" if k else "drawn at random", "", indices) for k, indices in enumerate(drawn)]

@@ -5,10 +5,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from unweave.checks import check_count
 from unweave.errors import UnweaveError
 from unweave.show.colours import FAINT, INK, PAPER
 from unweave.show.look import Seen, look
-from unweave.show.sheet import LEADING, SMALLEST, Sheet, enlarged, letters, pictures_of
+from unweave.show.sheet import (
+    LEADING,
+    MOST_PICTURES,
+    SMALLEST,
+    Sheet,
+    enlarged,
+    letters,
+    pictures_of,
+)
 from unweave.show.walk import Prior, label_of, start_at, stops
 
 if TYPE_CHECKING:
@@ -50,6 +59,7 @@ def pairwise(
     Returns:
         A picture, to be saved with `.save("pair.png")`.
     """
+    check_count("columns", columns, 2, round(MOST_PICTURES**0.5))
     start = start_at(model, data, index, image, prior, seed)
     seen = look(model, data)
     down, right = _two(seen, latents)

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unweave.arrays import on_host
+from unweave.checks import check_count
 from unweave.errors import DataError, UnweaveError
 from unweave.select.latents import drawn_rows
 from unweave.show.look import check_data
-from unweave.show.sheet import Row, Sheet, lay_out, pictures_of
+from unweave.show.sheet import (
+    MOST_COLUMNS,
+    MOST_PICTURES,
+    Row,
+    Sheet,
+    lay_out,
+    pictures_of,
+)
 from unweave.show.walk import draw_prior
 
 if TYPE_CHECKING:
@@ -80,7 +88,5 @@ def samples(model: "Model", count: int = 40, seed: int = 0, *, columns: int = 10
 
 
 def _check_counts(count: int, columns: int) -> None:
-    if count < 1 or columns < 1:
-        raise UnweaveError(
-            f"a picture needs at least one image and one column, but got {count} and {columns}"
-        )
+    check_count("count", count, 1, MOST_PICTURES)
+    check_count("columns", columns, 1, MOST_COLUMNS)

@@ -14,8 +14,20 @@ from unweave.data.cache import whole_file
 from unweave.show.colours import FAINT, INK, PAPER
 from unweave.show.saving import PICTURES, known_ending
 
-__all__ = ["Row", "Sheet", "enlarged", "faded", "lay_out", "letters", "pictures_of"]
+__all__ = [
+    "MOST_COLUMNS",
+    "MOST_PICTURES",
+    "Row",
+    "Sheet",
+    "enlarged",
+    "faded",
+    "lay_out",
+    "letters",
+    "pictures_of",
+]
 
+MOST_COLUMNS, MOST_PICTURES = 1_000, 10_000
+"""Of a sheet, which files of pictures and memory still hold."""
 SIDE = 64
 """Pixels that a picture has at least on a sheet; smaller ones are enlarged."""
 SMALLEST = 7 / 72 / 3.25

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unweave.arrays import on_host
+from unweave.checks import check_count
 from unweave.errors import UnweaveError
 from unweave.select.latents import drawn_rows
 from unweave.show.look import check_data, look
-from unweave.show.sheet import Row, Sheet, lay_out, pictures_of
+from unweave.show.sheet import MOST_PICTURES, Row, Sheet, lay_out, pictures_of
 from unweave.show.walk import label_of, range_in_words, start_at, stops
 
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ def _each_stage(model: "Model") -> list[tuple[str, "Model", int]]:
 def _drawn(
     model: "Model", data: "Dataset", count: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    if count < 2:
-        raise UnweaveError(f"a picture of stages needs at least two images, but got {count}")
+    check_count("count", count, 2, MOST_PICTURES)
     rows = drawn_rows(data, count, seed)
     images = on_host(data.images(rows, seed))
     return images, model.encode(images)[0]

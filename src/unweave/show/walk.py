@@ -7,9 +7,10 @@ import numpy as np
 from PIL import Image
 
 from unweave.arrays import on_host
+from unweave.checks import check_count
 from unweave.errors import DataError, UnweaveError
 from unweave.show.look import Seen, check_data, check_model, has_prior
-from unweave.show.sheet import pictures_of
+from unweave.show.sheet import MOST_COLUMNS, pictures_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -29,6 +30,7 @@ __all__ = [
 Prior = Literal["mean", "draw"]
 QUANTILES = (0.01, 0.99)
 """How far walks of a model without a prior go."""
+FARTHEST = 1e6
 LONGEST = 16
 """Letters of a label, so that long names of factors do not push pictures aside."""
 
@@ -149,13 +151,12 @@ def stops(
         reach: How far a latent goes to both sides of 0, in standard deviations of the prior.
         quantiles: From one quantile of the codes to another instead.
     """
-    if count < 2:
-        raise UnweaveError(f"a walk has at least 2 steps, but got {count}")
+    check_count("the number of images in a walk", count, 2, MOST_COLUMNS)
     if quantiles is None and not seen.prior:
         quantiles = QUANTILES
     if quantiles is None:
-        if not (np.isfinite(reach) and reach > 0):
-            raise UnweaveError(f"a latent must go somewhere, but got a reach of {reach:g}")
+        if not 0 < reach <= FARTHEST:
+            raise UnweaveError(f"reach must be above 0 and at most {FARTHEST:g}, got {reach:g}")
         ends = np.tile([-reach, reach], (seen.means.shape[1], 1))
     else:
         low, high = quantiles

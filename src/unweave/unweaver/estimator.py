@@ -242,11 +242,14 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             note = read_note(folder, method)
             fitted = cls(**note["parameters"])
             fitted.rows_ = rows_from(note["rows"])
-            fitted.kl_ = np.array(note["kl"])
+            fitted.kl_ = np.array(note["kl"], float)
             fitted._centre = np.array(note["centre"], np.float32)
+            for values in (fitted.kl_, fitted._centre):
+                if values.shape != (model.config.code_size,):
+                    raise ValueError(f"it has numbers {list(values.shape)} for its latents")
             agreement = note.get("agreement")
-            fitted.agreement_ = None if agreement is None else np.array(agreement)
-            fitted.n_features_in_ = note["n_features_in"]
+            fitted.agreement_ = None if agreement is None else np.array(agreement, float)
+            fitted.n_features_in_ = int(note["n_features_in"])
             if note["feature_names_in"] is not None:
                 fitted.feature_names_in_ = np.array(note["feature_names_in"], dtype=object)
             fitted.ranking_ = read_ranking(folder)

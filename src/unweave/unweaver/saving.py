@@ -1,7 +1,9 @@
-"""A fitted `Unweaver` in a folder: that of its model, with a note and the ranking beside it."""
+"""A fitted `Unweaver` in a folder: that of its model, with a note and the ranking beside it.
+
+`SHA256SUMS` lists all of these files; in older folders only those of the model.
+"""
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from unweave.data.cache import write_errors
-from unweave.fleet.models import Model
+from unweave.checksums import verify_listed, write_sums
+from unweave.data.cache import whole_folder
+from unweave.fleet.model_files import FILES, UNREADABLE, fill
+from unweave.fleet.models import Model, saved_form
 from unweave.methods import METHODS, Method
+from unweave.reading import read_json
+from unweave.table_files import read_table
 from unweave.unweaver.rows import InputError
 
 __all__ = ["damage", "read_note", "read_ranking", "write"]
@@ -31,14 +37,12 @@ def write(folder: Path, model: Model, ranking: pd.DataFrame, note: Mapping[str, 
     """
     if folder.exists():
         raise InputError(f"{folder} is already there; choose another folder")
-    with write_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as t:
-            whole = model.save(Path(t) / folder.name)
-            ranking.to_parquet(whole / RANKING, index=False)
-            text = json.dumps(note, indent=1, default=_plain)
-            (whole / NOTE).write_text(text + "\n")
-            whole.rename(folder)
+    with whole_folder(folder) as temporary:
+        fill(temporary, saved_form(model))
+        ranking.to_parquet(temporary / RANKING, index=False)
+        text = json.dumps(note, indent=1, default=_plain)
+        (temporary / NOTE).write_text(text + "\n", encoding="utf-8")
+        write_sums(temporary, (*FILES, RANKING, NOTE))
 
 
 def read_note(folder: Path, method: type[Method] | None = None) -> dict[str, Any]:
@@ -49,7 +53,8 @@ def read_note(folder: Path, method: type[Method] | None = None) -> dict[str, Any
         method: The class of the method, where that is not one of `METHODS`.
     """
     known = METHODS if method is None else {**METHODS, method.name: method}
-    note: dict[str, Any] = json.loads((folder / NOTE).read_text())
+    verify_listed(folder, [NOTE])
+    note: dict[str, Any] = read_json(folder / NOTE)
     parameters = note["parameters"]
     if isinstance(parameters["method"], dict):
         name = parameters["method"].pop("name")
@@ -59,7 +64,8 @@ def read_note(folder: Path, method: type[Method] | None = None) -> dict[str, Any
 
 def read_ranking(folder: Path) -> pd.DataFrame:
     """All models, best first."""
-    return pd.read_parquet(folder / RANKING)
+    verify_listed(folder, [RANKING])
+    return read_table(folder / RANKING)
 
 
 @contextmanager
@@ -72,7 +78,7 @@ def damage(folder: Path) -> Iterator[None]:
         raise InputError(
             f"{folder} holds a model, but no Unweaver: {missing} is missing; take uw.load"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model"
         ) from error

@@ -1,8 +1,6 @@
 """The commands in a report train the same models, and open the chosen one."""
 
 import shlex
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -32,7 +30,7 @@ def test_python_code_trains_the_same_runs(tmp_path, monkeypatch):
     assert len(before) == 5
 
 
-def test_a_command_names_every_run(tmp_path):
+def test_a_command_names_every_run(tmp_path, start):
     data = uw.data.load("dsprites")
     configs = uw.train(
         uw.methods.BetaVAE(beta=[1, 0.5]), data, seeds=[2, 3], **{**FEW, "steps": 0}
@@ -47,14 +45,8 @@ def test_a_command_names_every_run(tmp_path):
         "--beta",
         "0.5",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command), "--no-pictures"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = start(*shlex.split(command)[1:], "--no-pictures", cwd=tmp_path)
+    assert done.wait() == 0, done.stderr
     assert folders(tmp_path / "runs") == {config.hash for config in configs.configs}
 
 

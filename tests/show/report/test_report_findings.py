@@ -170,46 +170,51 @@ def test_damaged_runs_are_named_and_the_others_go_on(runs, data, tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"method": "beta_vae"}, "string indices"),
-        ({"method": {"beta": 1.0}}, "name"),
-        ({"data": [["own"]]}, "how the data were made"),
-        ({"data": None}, "iterable"),
+        ({"method": "beta_vae"}, "a mapping with a method"),
+        ({"method": {"beta": 1.0}}, "no method is called"),
+        ({"data": [[]]}, "data must be a list of steps"),
+        ({"data": None}, "data must be a list of steps"),
         ({"seed": "one"}, "seed must be a whole number"),
         ({"latents": 5}, "its settings want"),
     ],
 )
-def test_settings_that_make_no_sense_cost_their_own_run_only(runs, data, tmp_path, change, reason):
+def test_settings_that_make_no_sense_cost_their_own_run_only(
+    runs, data, tmp_path, resettled, change, reason
+):
     copy = shutil.copytree(runs, tmp_path / "runs")
-    file = min(copy.iterdir()) / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    folder = min(copy.iterdir())
+    plain = json.loads((folder / "config.json").read_text())
+    odd = resettled(folder, plain | change)
     found = find(opened(copy, data), progress=False)
-    trouble = [one for one in found.trouble if one[0] == file.parent.name]
+    trouble = [one for one in found.trouble if one[0] == odd.name]
     assert reason in trouble[0][2]
     write(found, tmp_path / "report.html", LIMIT, progress=False)
 
 
-def test_what_an_older_file_does_not_say_is_as_it_always_is(runs, data, tmp_path):
+def test_what_an_older_file_does_not_say_is_as_it_always_is(runs, data, tmp_path, resettled):
     copy = shutil.copytree(runs, tmp_path / "runs")
-    shutil.copytree(min(copy.iterdir()), tmp_path / "best")
-    for folder in copy.iterdir():
+    folders = sorted(copy.iterdir())
+    shutil.copytree(folders[0], tmp_path / "best")
+    older = []
+    for folder in folders:
         plain = json.loads((folder / "config.json").read_text())
         assert plain.pop("precision") == "float32"
-        (folder / "config.json").write_text(json.dumps(plain))
+        older.append(resettled(folder, plain))
     given = opened(tmp_path, data)
     assert {config["precision"] for config in given.configs.values()} == {"float32"}
-    assert given.best == min(copy.iterdir()).name
+    assert given.best == older[0].name
     assert "precision" not in train_code(given)[0][1]
 
 
 @pytest.mark.parametrize(
     "step", [["correlate", "posX"], ["explode", {}], ["slice", {"nobody": [0]}]]
 )
-def test_an_origin_that_nothing_can_be_made_of_is_said(runs, tmp_path, step):
+def test_an_origin_that_nothing_can_be_made_of_is_said(runs, tmp_path, resettled, step):
     copy = shutil.copytree(runs, tmp_path / "runs")
-    for folder in copy.iterdir():
+    for folder in sorted(copy.iterdir()):
         plain = json.loads((folder / "config.json").read_text())
         plain["data"] = [["load", "dsprites", {}], step]
-        (folder / "config.json").write_text(json.dumps(plain))
+        resettled(folder, plain)
     (part,) = find(opened(copy), progress=False).parts
     assert part.data is None
     assert part.missing
@@ -259,7 +264,7 @@ def test_a_folder_without_models_is_refused(make, message, tmp_path):
 def test_a_study_without_a_trained_model_is_refused(study, tmp_path):
     copy = shutil.copytree(study, tmp_path / "empty")
     (copy / "ledger.sqlite").unlink()
-    assert sum(Store(copy).ledger.counts().values()) == 0
+    Store(copy).plan(Store(copy).study)
     with pytest.raises(UnweaveError, match="is trained yet; train some first"):
         find(opened(copy), progress=False)
 

@@ -214,17 +214,19 @@ def test_no_script_but_ours_can_run(study, tmp_path):
     assert " style=" not in text
 
 
-def test_the_command_writes_a_page(runs, sprites, tmp_path, monkeypatch, capsys):
+STRICT = """
+import warnings
+warnings.simplefilter("error")
+from unweave.cli import main
+main()
+"""
+
+
+def test_the_command_writes_a_page(runs, sprites, tmp_path, monkeypatch, capsys, start):
     images, factors = sprites
     words = ["report", str(runs), "--data", str(images), "--factors", str(factors)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "unweave", *words, "--title", "My sprites"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = start(*words, "--title", "My sprites", cwd=tmp_path, code=STRICT)
+    assert done.wait() == 0, done.stderr
     assert re.fullmatch(r"Report: report.html \(\d\.\d MB\)\n", done.stdout)
     assert "<h1>My sprites</h1>" in (tmp_path / "report.html").read_text()
     monkeypatch.chdir(tmp_path)

@@ -1,13 +1,19 @@
-"""Data sets: list, prepare, show, export."""
+"""Data sets: list, prepare, check, show, export."""
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
 
 from unweave.cli.apps import data_app
 from unweave.cli.loading import said
 from unweave.cli.options import OutOption, PathOption, PictureOption, Source
-from unweave.errors import DataError
-from unweave.words import size_text
+from unweave.words import counted, size_text
+
+DataSets = Annotated[
+    Positional[tuple[str, ...]], arg(metavar="NAME…", help_behavior_hint="(default: all)")
+]
 
 
 @data_app.command(name="list")
@@ -51,6 +57,39 @@ def data_prepare(source: Source, path: PathOption = None, picture: PictureOption
     print(_load(source, path=path, picture=picture))
 
 
+@data_app.command(name="check")
+def data_check(names: DataSets = (), repair: bool = False) -> None:
+    """Verify the checksums of cached and downloaded files; the exit code is 1 if one is damaged.
+
+    Example: unweave data check dsprites
+
+    Args:
+        names: Data sets to check.
+        repair: Remove damaged files; they are rendered or downloaded again at the next use.
+    """
+    from unweave.data.cache import cache_folder
+    from unweave.data.checking import check
+
+    damaged = []
+    for file in check(names):
+        state = "damaged" if file.damage else "recorded" if file.recorded else "ok"
+        reason = f": {file.damage}" if file.damage else ""
+        print(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}", flush=True)
+        if file.damage and repair:
+            file.remove()
+            print(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
+        elif file.damage:
+            damaged.append(file)
+    if damaged:
+        print(
+            f"{counted(len(damaged), 'file')} in {cache_folder()} damaged; "
+            "`unweave data check --repair` removes what is damaged, and the next use renders or "
+            "downloads the data again",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
 @data_app.command(name="show")
 def data_show(
     source: Source,
@@ -80,8 +119,7 @@ def data_show(
     from unweave.show import contact_sheet
     from unweave.show.saving import PICTURES
 
-    if columns < 1:
-        raise DataError(f"a row needs at least one image, but got --columns {columns}")
+    check_out(out, PICTURES, overwrite)
     own = {"size": size, "channels": channels, "factors": factors}
     data = _load(source, path=path, picture=picture, **own)
     out = out or Path(f"{data.name}.png")
@@ -108,8 +146,10 @@ def data_export(
         seed: For what is random in the images.
         overwrite: Replace the file if it is already there.
     """
-    from unweave.data.export import export
+    from unweave.data.export import check_export, export
 
+    if out is not None:
+        check_export(out, overwrite)
     data = _load(source, path=path, picture=picture)
     written = export(data, out or Path(f"{data.name}.npz"), seed, overwrite)
     print(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")

@@ -39,7 +39,7 @@ def study_run(
     Example: unweave study run sprites.yaml --out sprites
 
     Args:
-        on: here (this process); ray (one of its own); auto or ray://host:port (a cluster).
+        on: here (this process); ray (its own); auto, host:port or ray://host:port (a cluster).
         device: By default a GPU where there is one.
         scorers: How many processes compute scores; by default by the number of cores.
     """
@@ -78,12 +78,12 @@ def study_table(folder: StudyFolder, out: ScoresOption = None, overwrite: bool =
 
 @study_app.command(name="check")
 def study_check(folder: StudyFolder, repair: bool = False) -> None:
-    """Verify the checksums of all runs; with --repair, make the ledger again from the folders.
+    """Verify all runs and compare them with the ledger and the table; --repair fixes problems.
 
     Example: unweave study check sprites --repair
 
     Args:
-        repair: Put damaged runs aside, to be trained again, and write the ledger anew.
+        repair: Move damaged files to damaged/, and rebuild the ledger and the table from the runs.
     """
     from unweave.cli.study import check_study
 

@@ -67,12 +67,14 @@ def report(
         >>> report(fleet, folder / "report.html", data, rows=50, progress=False).name
         'report.html'
     """
-    from unweave.evaluation.files import check_out
+    from unweave.checks import check_seed
+    from unweave.paths import check_out
     from unweave.show.report.comparing import find
     from unweave.show.report.page import write
     from unweave.show.report.sources import opened
 
     out = Path(out)
+    check_seed(seed)
     check_out(out, (".html", ".htm"), overwrite)
     given = opened(source, data, dict(options or {}), scores, title)
     given = replace(given, command=command)

@@ -4,10 +4,14 @@ import itertools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
 
 import yaml
 
+from unweave.data.catalog import DATASETS
+from unweave.data.origin import check_origin
+from unweave.errors import UnweaveError
 from unweave.fleet.config import Config
 from unweave.methods import EVERY, Method
 from unweave.nets.adam import Adam
@@ -97,10 +101,8 @@ def _seeds(configs: Sequence[Mapping[str, Any]]) -> list[int]:
 def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     """`unweave train …`, or nothing where the command line cannot say it."""
     first, seeds = configs[0], _seeds(configs)
-    steps = first["data"]
-    if not steps or len(steps) > 1 or steps[0][0] != "load" or steps[0][2]:
-        return ""
-    if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
+    data = next((name for name in DATASETS if first["data"] == [["load", name, {}]]), None)
+    if data is None or seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         return ""
     optimiser = {**first["optimiser"]}
     flags = {n: v for n, v in _values(configs).items() if v != [_default(first, n)]}
@@ -114,7 +116,7 @@ def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
         return ""
     flags = {n: v for n, v in flags.items() if v != {"lr": [plain.lr], "adam": ["torch"]}.get(n)}
     method = first["method"]["name"].replace("_", "-")
-    words = ["unweave", "train", steps[0][1].replace("_", "-"), method]
+    words = ["unweave", "train", data.replace("_", "-"), method]
     for name, values in flags.items():
         words += [f"--{name.replace('_', '-')}", *(_word(v) for v in values)]
     return shlex.join([*words, "--out", out])
@@ -140,7 +142,9 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
 
 
 def _data_code(origin: Sequence[Any]) -> str:
-    if not origin:
+    try:
+        check_origin(origin)
+    except UnweaveError:  # nobody should paste what a stranger's file says
         return "data = …  # the data set that you trained on"
     first, *rest = origin
     if first[0] == "load":
@@ -150,8 +154,10 @@ def _data_code(origin: Sequence[Any]) -> str:
         code = "data = uw.data.load(…)"
     for step, *arguments in rest:
         choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
-        words = [*(repr(a) for a in arguments), *(f"{n}={v!r}" for n, v in choice.items())]
-        code += f".{step}({', '.join(words)})"
+        words = [repr(argument) for argument in arguments]
+        plain = all(name.isidentifier() and not iskeyword(name) for name in choice)
+        named = [f"{n}={v!r}" for n, v in choice.items()] if plain else [f"**{choice!r}"]
+        code += f".{step}({', '.join([*words, *named])})"
     note = "" if first[0] == "load" else f"  # your own images, {first[1]!r}"
     return code + note
 

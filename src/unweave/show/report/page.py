@@ -128,7 +128,7 @@ def _render(
         columns=columns,
         records=[record(row, columns, found) for row in board.to_dict("records")],
         num_models=len(found.table),
-        ensembles=any(c["method"].get("members", 1) > 1 for c in found.given.configs.values()),
+        ensembles=any(_is_ensemble(config) for config in found.given.configs.values()),
         num_shown=len(board),
         num_pictures=len(strips),
         num_alive=int((board["state"] != DIVERGED).sum()),
@@ -143,6 +143,11 @@ def _render(
     )
     # Names of folders may hold bytes that are no text.
     return page.encode("utf-8", "replace").decode()
+
+
+def _is_ensemble(config: Mapping[str, Any]) -> bool:
+    method = config["method"]
+    return method["name"] == "vae_ensemble" and method["members"] > 1
 
 
 def _meanings(columns: Sequence[Column]) -> list[Meaning]:

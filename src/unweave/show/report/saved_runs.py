@@ -11,12 +11,29 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.kept import PROTOCOL, Key, Outcome, kept, origin_text
 from unweave.fleet.config import Config
-from unweave.fleet.model_files import BEST, CONFIG, CURVE, RUNS, diverged_at, finite_losses
-from unweave.methods import EVERY
+from unweave.fleet.model_files import (
+    BEST,
+    CONFIG,
+    RUNS,
+    diverged_at,
+    finite_losses,
+    read_curve,
+    read_settings,
+)
+from unweave.methods import EVERY, PARTS
 from unweave.metrics import METRICS
+from unweave.reading import is_number
 from unweave.study.columns import SAMPLED
 
-__all__ = ["config_of", "fate", "folders_of", "last_losses", "order", "scores_of"]
+__all__ = [
+    "config_of",
+    "fate",
+    "folders_of",
+    "last_losses",
+    "order",
+    "scores_of",
+    "whole_config",
+]
 
 DIVERGED, TRAINED = "diverged", "trained"
 """States of models in the table."""
@@ -39,14 +56,27 @@ def folders_of(folder: Path) -> dict[str, Path]:
 
 def config_of(folder: Path) -> dict[str, Any]:
     """The settings of a run, all of them: what its file does not say is as it always is."""
-    plain = json.loads((folder / CONFIG).read_text())
-    if any(not isinstance(step, list) or len(step) < 2 for step in plain.get("data", [])):
-        raise ValueError(f"{CONFIG} does not say how the data were made")
-    method = plain["method"]
-    known = method["name"] in EVERY
-    # Of a method of one's own nothing is known but what the file says.
-    whole = Config.from_dict(plain if known else {**plain, "method": {"name": "vae"}}).to_dict()
-    return whole if known else {**whole, "method": dict(method)}
+    return whole_config(read_settings(folder))
+
+
+def whole_config(plain: Any) -> dict[str, Any]:
+    """The settings of a run from plain data, which may be anything: checked and complete.
+
+    Nothing is known of a method that is not ours but what the file says, so its settings are
+    numbers or text.
+    """
+    method = plain.get("method") if isinstance(plain, dict) else None
+    name = method.get("name") if isinstance(method, dict) else None
+    if method is None or not isinstance(name, str) or name in {**EVERY, **PARTS}:
+        return Config.from_dict(plain).to_dict()
+    whole = Config.from_dict({**plain, "method": {"name": "vae"}}).to_dict()
+    settings = {n: v for n, v in method.items() if n != "name"}
+    plainly = {n: v if _is_plain(v) else json.dumps(v) for n, v in settings.items()}
+    return {**whole, "method": {"name": name, **plainly}}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | str) or (is_number(value) and abs(value) < 2**63)
 
 
 def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -58,7 +88,7 @@ def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
 def fate(folder: Path) -> tuple[str, dict[str, float]]:
     """Whether a saved model diverged, and its last losses."""
     state = DIVERGED if diverged_at(folder) >= 0 else TRAINED
-    return state, last_losses(pd.read_parquet(folder / CURVE))
+    return state, last_losses(read_curve(folder))
 
 
 def scores_of(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import origin_of, rebuild, repeat
+from unweave.data.origin import origin_of, rebuild
+from unweave.data.steps import apply_steps
 from unweave.errors import UnweaveError
 from unweave.evaluation.kept import origin_text
 from unweave.fleet.config import Config
@@ -24,6 +25,7 @@ from unweave.show.report.saved_runs import (
     last_losses,
     order,
     scores_of,
+    whole_config,
 )
 from unweave.show.report.words import data_names
 from unweave.study.remote import is_url
@@ -115,7 +117,7 @@ class _Images:
         """The data set given, or what it was made into, where that is what is asked for."""
         made = origin_of(given)
         if origin and origin_text(made[:1]) == origin_text(origin[:1]) and len(made) == 1:
-            return repeat(given, origin[1:])
+            return apply_steps(given, origin[1:])
         return given
 
 
@@ -138,7 +140,7 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
         plain = next(c for c in configs.values() if origin_text(c["data"]) == text)
         return sources.open(Config.from_dict(plain))
 
-    configs = store.ledger.configs(runs)
+    configs = {run: whole_config(plain) for run, plain in store.ledger.configs(runs).items()}
     failures = results.failures
     waiting = {state: n for state, n in results.counts.items() if n}
     for state, count in table["state"].value_counts().items():

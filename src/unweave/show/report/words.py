@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 FEW = 3
+LONGEST_NAME = 200
 METHOD_NAMES = {
     "vae": "VAE",
     "beta_vae": "β-VAE",
@@ -187,11 +188,15 @@ def _data_name(origin: Sequence[Any]) -> str:
         return "unknown data"
     words = []
     for step, *arguments in origin[1:]:
-        choice = arguments.pop() if isinstance(arguments[-1], Mapping) else {}
+        choice = arguments.pop() if arguments and isinstance(arguments[-1], Mapping) else {}
         said = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
         words.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(said))
-    name = str(origin[0][1] or "your own images")
-    return f"{name} ({'; '.join(words)})" if words else name
+    name = str(origin[0][1] if len(origin[0]) > 1 else "") or "your own images"
+    return _short(f"{name} ({'; '.join(words)})" if words else name)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _values(value: Any) -> str:
