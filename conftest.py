@@ -1,9 +1,15 @@
 """Tests never touch the user's cache, and each worker keeps to one core."""
 
+import gc
+import hashlib
 import importlib
+import json
+import multiprocessing
 import os
+import re
 import shutil
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,13 +35,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
-LONGEST = ("test_ray.py", "test_docs.py")
-"""Files whose tests take minutes, and which one worker would else still be at when all is done."""
+LONGEST = (
+    *("test_ray.py", "test_docs.py", "test_work.py", "test_train.py", "test_gpu.py"),
+    *("test_notebooks.py", "test_measures.py", "test_recipes_inductive_biases.py"),
+)
+"""Files of half a minute or more, which one worker would else still be at when all is done."""
 
 
 def pytest_collection_modifyitems(items):
     """Files of tests begin with the longest; each is one worker's, which trains fixtures once."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_collection_finish():
+    """What was imported stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,6 +59,26 @@ def cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
     os.environ["UNWEAVE_CACHE"] = str(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def resettled():
+    """Gives a saved run other settings, and the checksum and the name that go with them."""
+
+    def change(folder, plain):
+        text = plain if isinstance(plain, str) else json.dumps(plain)
+        (folder / "config.json").write_text(text)
+        sums = (folder / "SHA256SUMS").read_text().splitlines(keepends=True)
+        mine = f"{hashlib.sha256(text.encode()).hexdigest()}  config.json\n"
+        others = [line for line in sums if not line.endswith("  config.json\n")]
+        (folder / "SHA256SUMS").write_text("".join([mine, *others]))
+        if re.fullmatch("[0-9a-f]{16}", folder.name):
+            one = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+            run = hashlib.sha256(one.encode()).hexdigest()[:16]
+            folder = folder.rename(folder.with_name(run))
+        return folder
+
+    return change
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +97,81 @@ def catches():
         return bool(int(masks.get("SigCgt", "0"), 16) >> (number - 1) & 1)
 
     return has_handler
+
+
+FORKED = """
+import os, sys
+os.chdir(folder)
+os.environ.clear()
+os.environ.update(environment)
+for number, path in enumerate(said, 1):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+sys.argv = words
+exec(code, {"__name__": "__main__"})
+"""
+
+COMMAND = "from unweave.cli import main; main()"
+
+
+class Forked:
+    """A program in a process of its own, as `subprocess.Popen` has them."""
+
+    def __init__(self, process, said):
+        self._process, self._said = process, said
+        process.start()
+        self.pid = process.pid
+
+    def poll(self):
+        return self._process.exitcode
+
+    def send_signal(self, number):
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self, seconds=120):
+        """Wait for its end: the exit code."""
+        self._process.join(seconds)
+        assert self.returncode is not None, "it did not end"
+        return self.returncode
+
+    @property
+    def returncode(self):
+        return self._process.exitcode
+
+    @property
+    def stdout(self):
+        return self._said[0].read_text() if self._said[0].exists() else ""
+
+    @property
+    def stderr(self):
+        return self._said[1].read_text() if self._said[1].exists() else ""
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory):
+    """Starts an `unweave` command, or other `code`, in a process of its own.
+
+    It is forked from a process that has imported what takes each one seconds. Tests of what is
+    imported, and of commands as users give them, start Python anew.
+    """
+    from unweave.study.scoring import SLOW
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["unweave.study.scoring", *SLOW, "unweave.cli"])
+
+    def started(*words, code=COMMAND, cwd=None, **environment):
+        folder = tmp_path_factory.mktemp("forked")
+        given = {
+            "folder": str(cwd or folder),
+            "environment": {**os.environ, "COLUMNS": "160", **environment},
+            "said": [str(folder / "stdout"), str(folder / "stderr")],
+            "words": ["unweave", *map(str, words)],
+            "code": code,
+        }
+        process = context.Process(target=exec, args=(FORKED, given))
+        return Forked(process, [folder / "stdout", folder / "stderr"])
+
+    return started
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import platform
 import time
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from metrics import grid
@@ -56,7 +56,7 @@ def known_codes(factors: np.ndarray) -> dict[str, Codes]:
 
 
 def score(metric: Metric, codes: Codes, factors: np.ndarray) -> float:
-    options = {"logvars": codes.logvars} if "logvars" in metric.takes else {}
+    options: dict[str, Any] = {"logvars": codes.logvars} if "logvars" in metric.takes else {}
     return metric(codes.means, factors, **options)[metric.name]
 
 

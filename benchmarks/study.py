@@ -29,10 +29,10 @@ from unweave.fleet.engine import Engine
 from unweave.fleet.models import Fleet
 from unweave.methods import BetaVAE
 from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.study.checking import check
 from unweave.study.estimate import disk_bytes
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray.far_ledger import PAUSE_SECONDS
-from unweave.study.repair import check
 from unweave.study.results import Results
 from unweave.study.running import prepare
 from unweave.study.store import Store

@@ -162,6 +162,7 @@ def pages() -> Iterable[tuple[Path, Any, dict[str, Callable[[Any], str]]]]:
         yield DOCS / "methods" / f"{name}.md", method, METHOD_PARTS
     for name, metric in METRICS.items():
         yield DOCS / "metrics" / f"{name}.md", metric, METRIC_PARTS
+    yield DOCS / "security.md", "torture.json", {"attacks": measured.attacks}
 
 
 def main() -> None:

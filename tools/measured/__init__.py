@@ -1,7 +1,8 @@
-"""The numbers on pages of methods and metrics, from benchmarks/results."""
+"""The numbers on pages, from benchmarks/results."""
 
+from tools.measured.attacks import attacks
 from tools.measured.costs import cost_of_method
 from tools.measured.methods import scores_of_method
 from tools.measured.metrics import known_codes, scores_by_metric
 
-__all__ = ["cost_of_method", "known_codes", "scores_by_metric", "scores_of_method"]
+__all__ = ["attacks", "cost_of_method", "known_codes", "scores_by_metric", "scores_of_method"]
