@@ -36,15 +36,21 @@ collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
 LONGEST = (
-    *("test_ray.py", "test_docs.py", "test_work.py", "test_train.py", "test_gpu.py"),
-    *("test_notebooks.py", "test_measures.py", "test_recipes_inductive_biases.py"),
+    "study/test_ray.py",
+    "tests/test_docs.py",
+    "study/test_work.py",
+    "fleet/test_train.py",
+    "kernels/test_gpu.py",
+    "docs/test_notebooks.py",
+    "ms_vae/experiments/test_measures.py",
+    "inductive_biases/test_recipes.py",
 )
 """Files of half a minute or more, which one worker would else still be at when all is done."""
 
 
 def pytest_collection_modifyitems(items):
     """Files of tests begin with the longest; each is one worker's, which trains fixtures once."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
 
 
 def pytest_collection_finish():

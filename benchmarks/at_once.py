@@ -26,7 +26,7 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.recipes import PAPERS, find, ready
+from unweave.papers import PAPERS, find, ready
 
 JOBS, SERVICE, TABLE = "jobs.json", "mps", "study.parquet"
 LEFT, LOST = 3, 4

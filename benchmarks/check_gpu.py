@@ -21,18 +21,18 @@ from torch import Tensor
 
 import unweave as uw
 from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.networks import networks_of
-from unweave.fleet.player import Player
-from unweave.manipulate import manipulate, with_noise
-from unweave.manipulate.exemplars import joined
-from unweave.manipulate.training import OPTIMISER as ADAM
-from unweave.manipulate.training import Training
+from unweave.fleet.parameters import Player
+from unweave.kernels import bernoulli as bernoulli_loss
+from unweave.models.config import Config
+from unweave.models.networks import networks_of
 from unweave.nets.adam import Adam
-from unweave.nets.kernels import bernoulli as bernoulli_loss
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.papers.inductive_biases.manipulation import manipulate, with_noise
+from unweave.papers.inductive_biases.manipulation.exemplars import joined
+from unweave.papers.inductive_biases.manipulation.training import OPTIMISER as ADAM
+from unweave.papers.inductive_biases.manipulation.training import Training
+from unweave.random import Stream
 
 STEPS = 50
 VARIANTS = ("color_dsprites", "noisy_dsprites", "scream_dsprites")

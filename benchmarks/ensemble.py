@@ -23,9 +23,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import unweave as uw
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import VAEEnsemble
+from unweave.models.config import Config
 from unweave.nets.likelihoods import LIKELIHOODS
 
 GAMMA = 10.0

@@ -31,10 +31,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import unweave as uw
-from unweave.fleet.config import Config
-from unweave.fleet.device import keep_memory
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet
+from unweave.models.config import Config
+from unweave.models.model import Fleet
+from unweave.nets.device import keep_memory
 
 BATCH, LATENTS, BETA = 64, 10, 4.0
 STEPS_AT_ONCE = 10

@@ -16,8 +16,8 @@ import torch
 
 import unweave as uw
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.size import fits, taken_by
+from unweave.fleet.capacity import fits, taken_by
+from unweave.models.config import Config
 
 MORE_THAN_FIT = 4_000
 DEVICE = torch.device("cuda")

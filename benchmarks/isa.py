@@ -26,9 +26,9 @@ import torch
 from fleet import STEPS_AT_ONCE, machine, seconds
 
 import unweave as uw
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import ISATCVAE, ISAVAE, BetaTCVAE, BetaVAE, Method
+from unweave.models.config import Config
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")

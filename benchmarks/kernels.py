@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unweave.nets.kernels import gpu, reference
-from unweave.nets.kernels.gpu import Launch
+from unweave.kernels import gpu, reference
+from unweave.kernels.gpu import Launch
 
 BATCH = 64
 

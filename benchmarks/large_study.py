@@ -28,9 +28,9 @@ from typing import Any
 import torch
 
 from unweave.errors import InterruptedTrainingError
-from unweave.fleet.config import Config
-from unweave.recipes import RECIPES
-from unweave.recipes.running import study_of
+from unweave.models.config import Config
+from unweave.papers import RECIPES
+from unweave.papers.running import study_of
 from unweave.study import Study, load, run
 from unweave.study.estimate import device_name
 from unweave.study.store import Store

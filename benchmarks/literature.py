@@ -20,9 +20,9 @@ import torch
 
 import unweave as uw
 from unweave.data.grid import Grid
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet
+from unweave.models.config import Config
+from unweave.models.model import Fleet
 
 ACTIVE = 0.05
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 import unweave as uw
 from unweave.data.dataset import Dataset
-from unweave.manipulate import (
+from unweave.papers.inductive_biases.manipulation import (
     change_sizes,
     exemplars,
     factor_accuracies,

@@ -27,11 +27,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import unweave as uw
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.networks import networks_of
 from unweave.methods import MSVAE, BetaTCVAE
 from unweave.methods.base import MODEL
+from unweave.models.config import Config
+from unweave.models.networks import networks_of
 from unweave.nets.dcgan import WIDTHS
 from unweave.nets.layers import Conv, ConvTranspose, Linear
 

@@ -24,13 +24,13 @@ import numpy as np
 import pandas as pd
 
 import unweave as uw
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.models import Fleet
 from unweave.methods import BetaVAE
-from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.models.config import Config
+from unweave.models.model import Fleet
+from unweave.models.size import disk_bytes
+from unweave.papers.common_assumptions.studies import STUDIES
 from unweave.study.checking import check
-from unweave.study.estimate import disk_bytes
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray.far_ledger import PAUSE_SECONDS
 from unweave.study.results import Results

@@ -19,26 +19,26 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import unweave as uw
-from unweave.checksums import write_sums
 from unweave.cli.noted import noted_source
 from unweave.cli.show import show_model
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import check_origin, rebuild
 from unweave.errors import DataError, UnweaveError
-from unweave.evaluation.kept import kept
-from unweave.fleet.config import Config
-from unweave.fleet.model_files import FILES
-from unweave.manipulate.manipulation import Manipulation
-from unweave.manipulate.network import manipulation_network
+from unweave.evaluation.score_cache import kept
+from unweave.explorer.model_index import entries_of
+from unweave.explorer.opened_models import Shelf
+from unweave.io.checksums import write_sums
 from unweave.methods import EVERY
-from unweave.show.explorer.listing import entries_of
-from unweave.show.explorer.shelf import Shelf
-from unweave.show.report import report
-from unweave.show.report.again import train_code
-from unweave.show.report.saved_runs import whole_config
-from unweave.show.report.sources import opened
-from unweave.show.report.words import data_names, model_names
+from unweave.models.config import Config
+from unweave.models.files import FILES
+from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
+from unweave.papers.inductive_biases.manipulation.network import manipulation_network
+from unweave.report import report
+from unweave.report.labels import data_names, model_names
+from unweave.report.reproduction import train_code
+from unweave.report.saved_runs import whole_config
+from unweave.report.subject import opened
 from unweave.study import Study, read
 
 fuzz = settings(

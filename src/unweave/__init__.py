@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unweave import data, methods, metrics, quality, select, show, study
-    from unweave.encoding import encode
+    from unweave.estimator.unweaver import Unweaver
     from unweave.evaluation.evaluate import evaluate
     from unweave.fitting import fit
-    from unweave.fleet.models import Fleet, Model, load
     from unweave.fleet.train import train
+    from unweave.models.encoding import encode
+    from unweave.models.model import Fleet, Model, load
+    from unweave.models.onnx import export_onnx
     from unweave.nets.adam import Adam
-    from unweave.onnx_export import export_onnx
-    from unweave.unweaver.estimator import Unweaver
 
     __version__: str
 
@@ -49,14 +49,14 @@ __all__ = [
 _ROOMS = ("data", "methods", "metrics", "quality", "select", "show", "study")
 _HOMES = {
     "Adam": "unweave.nets.adam",
-    "Fleet": "unweave.fleet.models",
-    "Model": "unweave.fleet.models",
-    "Unweaver": "unweave.unweaver.estimator",
-    "encode": "unweave.encoding",
+    "Fleet": "unweave.models.model",
+    "Model": "unweave.models.model",
+    "Unweaver": "unweave.estimator.unweaver",
+    "encode": "unweave.models.encoding",
     "evaluate": "unweave.evaluation.evaluate",
-    "export_onnx": "unweave.onnx_export",
+    "export_onnx": "unweave.models.onnx",
     "fit": "unweave.fitting",
-    "load": "unweave.fleet.models",
+    "load": "unweave.models.model",
     "train": "unweave.fleet.train",
 }
 

@@ -7,7 +7,7 @@ line prints it and exits with code 2; anything else that escapes is a bug.
 import difflib
 from collections.abc import Iterable
 
-from unweave.words import readable, shown, spelled
+from unweave.text import readable, shown, spelled
 
 __all__ = [
     "DataError",

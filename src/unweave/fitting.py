@@ -12,24 +12,24 @@ import pandas as pd
 import torch
 
 from unweave.data import load as load_data
-from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.device import chosen_device
+from unweave.fleet.capacity import fits, shares
 from unweave.fleet.engine import Engine
-from unweave.fleet.model_files import RUNS
-from unweave.fleet.models import Fleet, Model
-from unweave.fleet.size import fits, shares
 from unweave.fleet.train import all_runs, train_runs
+from unweave.io.paths import check_folder
+from unweave.io.writing import whole_file
 from unweave.methods import BetaVAE, Method
+from unweave.models.config import Config
+from unweave.models.files import RUNS
+from unweave.models.model import Fleet, Model
+from unweave.models.size import check_disk
 from unweave.nets.adam import Adam
-from unweave.paths import check_folder
+from unweave.nets.device import chosen_device
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
-from unweave.study.estimate import check_disk
 
 __all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
 

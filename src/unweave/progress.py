@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from unweave.words import readable
+from unweave.text import readable
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,7 +10,7 @@ import pytest
 
 from unweave.data import array_files
 from unweave.data.array_files import READERS, read_numpy
-from unweave.data.own import from_path
+from unweave.data.custom import from_path
 from unweave.errors import DataError
 
 IMAGES = np.arange(3 * 32 * 32, dtype=np.uint8).reshape(3, 32, 32)

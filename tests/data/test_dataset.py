@@ -11,7 +11,7 @@ from unweave.data.dsprites_variants import Colored
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.data.stores import Bytes
 from unweave.errors import DataError, UnweaveError
-from unweave.streams import Stream
+from unweave.random import Stream
 
 GRID = Grid((Factor("a", "xyz"), Factor("b", [0.0, 0.5, 1.0, 1.5]), Factor("c", list(range(5)))))
 

@@ -9,7 +9,7 @@ from scipy import stats
 import unweave as uw
 from unweave.data.dsprites_variants import SCREAM, read_painting
 from unweave.errors import DataError
-from unweave.streams import Stream
+from unweave.random import Stream
 
 INDICES = np.arange(0, 737_280, 7_321)
 

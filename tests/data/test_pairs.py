@@ -14,7 +14,7 @@ from unweave.data.pairs import (
     transition_rule,
 )
 from unweave.errors import DataError, UnweaveError
-from unweave.streams import Stream
+from unweave.random import Stream
 
 GRID = Grid(
     (

@@ -5,7 +5,7 @@ import pytest
 
 from unweave.evaluation import codes as coding
 from unweave.evaluation.codes import encode, models_at_once
-from unweave.fleet.join import join
+from unweave.models.join import join
 
 
 def test_codes_are_those_of_the_models(fleet, sprites):

@@ -12,9 +12,9 @@ import torch
 import unweave as uw
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.evaluation import codes as coding
-from unweave.evaluation import kept as keeping
-from unweave.evaluation.kept import SCORES
-from unweave.streams import Stream
+from unweave.evaluation import score_cache as keeping
+from unweave.evaluation.score_cache import SCORES
+from unweave.random import Stream
 
 QUICK = ["mig", "sap", "factor_vae"]
 

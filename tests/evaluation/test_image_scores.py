@@ -10,7 +10,7 @@ import pytest
 import unweave as uw
 from unweave.evaluation import codes as coding
 from unweave.evaluation.apply import apply
-from unweave.evaluation.kept import SCORES
+from unweave.evaluation.score_cache import SCORES
 from unweave.metrics import METRICS, pixel_error
 from unweave.quality import inception_features
 from unweave.quality.fid import frechet_distance_of_features

@@ -3,7 +3,7 @@
 import pytest
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.runs import runs_of
+from unweave.models.finding import runs_of
 
 
 def hashes(models):

@@ -14,9 +14,9 @@ from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
 from unweave.fleet.checkpoint_files import checkpoints, damaged_checkpoints, path_of, tidy
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import BetaVAE
+from unweave.models.config import Config
 
 STEPS = 8
 NAME = ".fleet-earlier.safetensors"
@@ -206,7 +206,7 @@ def test_killed_again_after_falling_back_a_checkpoint_is_left(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("unweave.tensor_files.save_file", half)
+        patched.setattr("unweave.io.tensors.save_file", half)
         with pytest.raises(Killed):
             training.train_runs(configs, sprites, out=tmp_path, progress=False, checkpoint_every=0)
     (readable,) = checkpoints(tmp_path)
@@ -232,7 +232,7 @@ def test_killed_while_saving_the_checkpoint_before_is_left(
 
     with monkeypatch.context() as patched:
         if moment == "writing":
-            patched.setattr("unweave.tensor_files.save_file", half)
+            patched.setattr("unweave.io.tensors.save_file", half)
         else:
             patched.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(Killed))
         with suppress(Killed):
@@ -272,7 +272,7 @@ def forge(path, sealed=True, runs=None, **changed):
     tensors = {name: value.clone() for name, value in load_file(path).items()} | changed
     names = json.loads(facts_of(path)["unweave"])["facts"]["runs"] if runs is None else runs
     if sealed:
-        from unweave.tensor_files import digest_of, write_tensors
+        from unweave.io.tensors import digest_of, write_tensors
 
         write_tensors(path, tensors, {"runs": names, "sha256": digest_of(tensors)})
     else:

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
 STEPS, MANY_STEPS = 12, 40

@@ -9,21 +9,20 @@ import torch
 from safetensors.torch import save_file
 
 import unweave as uw
-from unweave.checksums import write_sums
+from unweave.analysis.latents import Latents, kl_in_use
+from unweave.analysis.maps import NORMS, distance_to_orthogonality, dto_pairs, map_distances
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet import train as training
-from unweave.fleet.config import Config
+from unweave.fleet.capacity import room
 from unweave.fleet.engine import Engine
-from unweave.fleet.join import join
-from unweave.fleet.model_files import FILES
-from unweave.fleet.size import room
+from unweave.io.checksums import write_sums
 from unweave.methods import EnsembleMember, VAEEnsemble
 from unweave.methods.members import member_seeds
-from unweave.onnx_export import export_onnx
-from unweave.select.dto import NORMS, distance_to_orthogonality, dto_pairs
-from unweave.select.latents import Latents, kl_in_use
-from unweave.select.maps import map_distances
+from unweave.models.config import Config
+from unweave.models.files import FILES
+from unweave.models.join import join
+from unweave.models.onnx import export_onnx
 
 N = 3
 SETTINGS = {"batch": 8, "latents": 4, "architecture": "small_mlp", "optimiser": uw.Adam(lr=1e-3)}

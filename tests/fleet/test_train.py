@@ -13,15 +13,15 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.checksums import write_sums
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
 from unweave.fleet.checkpoint_files import checkpoints
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.model_files import FILES
+from unweave.io.checksums import write_sums
 from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
+from unweave.models.config import Config
+from unweave.models.files import FILES
 
 
 def test_a_vae_and_a_beta_vae_learn(sprites):
@@ -304,7 +304,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_p
 def test_large_fleets_encode_in_small_batches(sprites, monkeypatch):
     fleet = uw.train(BetaVAE(), sprites, seeds=3, steps=1, batch=4, progress=False)
     whole = fleet.encode(sprites)[0]
-    monkeypatch.setattr("unweave.fleet.batches.IMAGES_AT_ONCE", 30)
+    monkeypatch.setattr("unweave.models.batches.IMAGES_AT_ONCE", 30)
     np.testing.assert_allclose(fleet.encode(sprites)[0], whole, atol=1e-6)
 
 

@@ -2,14 +2,13 @@
 
 import math
 
-from second_stages import BEFORE, LATENTS
-from small_fleet import IMAGES, mean, sample
-
+from tests.methods.second_stages import BEFORE, LATENTS
+from tests.methods.small_fleet import IMAGES, mean, sample
 from unweave.methods import CGAN, MSGAN, InfoGAN
 from unweave.nets.layers import Conv, ConvTranspose, Linear, Reshape, Spreads
 from unweave.nets.network import Network
 from unweave.nets.norms import AdaptiveNorm
-from unweave.streams import Stream
+from unweave.random import Stream
 
 CODES = 2
 """Of InfoGAN's latents, those that can be read."""

@@ -2,7 +2,11 @@
 
 import pytest
 import torch
-from small_fleet import SmallFleet
+
+from tests.methods.small_fleet import SmallFleet
+from tests.papers.ms_vae.experiments.conftest import first, sprites
+
+__all__ = ["first", "sprites"]
 
 
 @pytest.fixture(autouse=True)

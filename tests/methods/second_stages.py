@@ -8,14 +8,14 @@ from functools import cache, partial
 
 import numpy as np
 import torch
-from small_fleet import DATA_SIZE, IMAGES, MODELS, random
 from torch import Tensor
 
 import unweave as uw
-from unweave.fleet.config import Config
+from tests.methods.small_fleet import DATA_SIZE, IMAGES, MODELS, random
 from unweave.fleet.engine import Engine
 from unweave.methods import Batch, BetaVAE, Nets
 from unweave.methods.base import Stage
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image

@@ -19,7 +19,7 @@ from unweave.nets.contrast import Contrast
 from unweave.nets.layers import Linear, Maps, Offsets, Reshape
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 MODELS, IMAGES, LATENTS = 3, 5, 3
 DATA_SIZE = 11

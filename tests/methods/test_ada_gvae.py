@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_fleet import LATENTS, MODELS, kl_to_prior, mean, random, same, sample
 from torch.distributions import Normal, kl_divergence
 
+from tests.methods.small_fleet import LATENTS, MODELS, kl_to_prior, mean, random, same, sample
 from unweave.data.pairs import WeakPairs
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, AdaGVAE, AdaMLVAE, Posterior

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from adversaries import NETWORKS, PLAYERS, judged, three
-from second_stages import (
+
+import unweave as uw
+from tests.methods.adversaries import NETWORKS, PLAYERS, judged, three
+from tests.methods.second_stages import (
     SmallStages,
     blobs,
     differences,
@@ -14,14 +16,12 @@ from second_stages import (
     same_alone,
     second_runs,
 )
-from small_fleet import random
-
-import unweave as uw
+from tests.methods.small_fleet import random
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import GENERATORS, METHODS, SECOND_STAGES, InfoGAN
 from unweave.methods.adversarial import discriminator_loss, generator_loss, judgements
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
 every_kind = pytest.mark.parametrize("kind", NETWORKS, ids=lambda kind: kind.name)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import torch
-from small_fleet import LATENTS, MODELS, NETWORKS, equal, mean, same
 
+from tests.methods.small_fleet import LATENTS, MODELS, NETWORKS, equal, mean, same
 from unweave.methods import AE
 
 

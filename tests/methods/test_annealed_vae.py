@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_fleet import MODELS, same
 
+from tests.methods.small_fleet import MODELS, same
 from unweave.methods import VAE, AnnealedVAE
 
 SETTINGS = (  # capacity, strictness, steps until it is reached

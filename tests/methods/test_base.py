@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_fleet import IMAGES, LATENTS, MODELS, random
 from torch.distributions import Normal, kl_divergence
 
+from tests.methods.small_fleet import IMAGES, LATENTS, MODELS, random
 from unweave.data.pairs import LaplaceTransitions, WeakPairs
 from unweave.errors import UnweaveError
 from unweave.methods import (

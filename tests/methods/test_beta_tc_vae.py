@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, equal, mean, random, same
 
+from tests.methods.small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, equal, mean, random, same
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, BetaTCVAE, Posterior
 from unweave.methods.beta_tc_vae import ESTIMATORS, decompose, log_weights

@@ -1,7 +1,6 @@
 """β-VAE against the textbook, and as the VAE."""
 
-from small_fleet import MODELS, equal, same
-
+from tests.methods.small_fleet import MODELS, equal, same
 from unweave.methods import VAE, BetaVAE
 
 BETAS = (0.5, 4.0, 16.0)

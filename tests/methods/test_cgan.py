@@ -1,10 +1,10 @@
 """The conditional GAN against the formula, and its networks."""
 
 import torch
-from adversaries import NETWORKS, drawn_codes, judged
-from second_stages import SmallStages
-from small_fleet import MODELS, same
 
+from tests.methods.adversaries import NETWORKS, drawn_codes, judged
+from tests.methods.second_stages import SmallStages
+from tests.methods.small_fleet import MODELS, same
 from unweave.methods import CGAN
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_fleet import MODELS, NETWORKS, SmallFleet, equal, varied
 
 import unweave as uw
+from tests.methods.small_fleet import MODELS, NETWORKS, SmallFleet, equal, varied
 from unweave.data.catalog import DATASETS
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import ISATCVAE, METHODS, BetaTCVAE, Losses, SlowVAE, VAEEnsemble
-from unweave.streams import Stream
+from unweave.models.config import Config
+from unweave.random import Stream
 
 CASES = {name: (kind, {}) for name, kind in METHODS.items()} | {
     f"beta_tc_vae {estimator}": (BetaTCVAE, {"estimator": estimator})

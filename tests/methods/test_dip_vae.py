@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_fleet import IMAGES, LATENTS, MODELS, equal, mean, random, same
 
+from tests.methods.small_fleet import IMAGES, LATENTS, MODELS, equal, mean, random, same
 from unweave.methods import DIPVAEI, DIPVAEII, VAE, Posterior
 
 SETTINGS = ((1.0, 10.0), (5.0, 1.0), (50.0, 0.25))  # lambda_od, lambda_d / lambda_od

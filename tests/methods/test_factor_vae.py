@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, mean, random, same
 
 import unweave as uw
-from unweave.fleet.config import Config
+from tests.methods.small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, mean, random, same
 from unweave.fleet.engine import Engine
 from unweave.methods import VAE, Batch, FactorVAE, Nets
 from unweave.methods.factor_vae import log_probability, permute_dims
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 from unweave.nets.likelihoods import bernoulli
-from unweave.streams import Stream
+from unweave.random import Stream
 
 GAMMAS = (1.0, 10.0, 100.0)
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from second_stages import LATENTS, SmallStages, blobs, same_alone
-from small_fleet import IMAGES, MODELS, mean, random, same
 
 import unweave as uw
+from tests.methods.second_stages import LATENTS, SmallStages, blobs, same_alone
+from tests.methods.small_fleet import IMAGES, MODELS, mean, random, same
 from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
 from unweave.methods import CGAN, MSGAN, Batch, FromFactors
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.network import Network

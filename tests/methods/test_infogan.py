@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from adversaries import CODES, NETWORKS, judged, three
-from second_stages import LATENTS, SmallStages, blobs
-from small_fleet import IMAGES, mean, random, same
 
 import unweave as uw
+from tests.methods.adversaries import CODES, NETWORKS, judged, three
+from tests.methods.second_stages import LATENTS, SmallStages, blobs
+from tests.methods.small_fleet import IMAGES, mean, random, same
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
 from unweave.methods import InfoGAN, Posterior
 from unweave.methods.infogan import information
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
-from unweave.streams import Stream
+from unweave.random import Stream
 
 
 def test_losses_are_those_of_the_formula(double):

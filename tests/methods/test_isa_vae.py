@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_fleet import LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
 
 import unweave as uw
+from tests.methods.small_fleet import LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.networks import networks_of
 from unweave.methods import ISATCVAE, ISAVAE, Batch, BetaVAE, Nets, Posterior
+from unweave.models.config import Config
+from unweave.models.networks import networks_of
 from unweave.priors.lp_nested import unit_scale, variance
 from unweave.priors.trees import tree_of
 
@@ -276,7 +276,7 @@ def test_exponents_are_float32_where_others_are_bf16(squares):
 
 
 def test_samples_come_from_the_models_own_prior(trained):
-    from unweave.show.walk import draw_prior
+    from unweave.plots.traversal_range import draw_prior
 
     codes = draw_prior(trained[0], 20_000, seed=1)
     start = torch.tensor([2.1, 2.0, 2.0])
@@ -285,7 +285,7 @@ def test_samples_come_from_the_models_own_prior(trained):
     ).numpy()
     np.testing.assert_allclose((codes**2).mean(0), expected, rtol=0.05)
     platykurtic = ISAVAE(p0=10.0, p=10.0)
-    drawn = platykurtic.prior_samples(uw.streams.Stream(0, "samples"), 20_000, 4, {}).numpy()
+    drawn = platykurtic.prior_samples(uw.random.Stream(0, "samples"), 20_000, 4, {}).numpy()
     kurtosis = (drawn**4).mean(0) / (drawn**2).mean(0) ** 2
     assert (kurtosis < 2.2).all()  # a normal distribution has 3, a uniform one 1.8
 

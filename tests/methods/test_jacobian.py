@@ -6,7 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from second_stages import (
+
+import unweave as uw
+from tests.methods.second_stages import (
     BEFORE,
     LATENTS,
     SmallStages,
@@ -16,9 +18,7 @@ from second_stages import (
     same_alone,
     second_runs,
 )
-from small_fleet import DATA_SIZE, IMAGES, mean, random, same, varied
-
-import unweave as uw
+from tests.methods.small_fleet import DATA_SIZE, IMAGES, mean, random, same, varied
 from unweave.errors import UnknownNameError
 from unweave.methods import Batch, BetaVAE, JacobianSupervision, Nets
 from unweave.methods.base import Stage
@@ -27,7 +27,7 @@ from unweave.nets.adam import Adam
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.likelihoods import bernoulli, mean_image
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 STUDENT = {
     "encoder": Network((Reshape((16,)), Linear(16, BEFORE + LATENTS, "tanh"))),

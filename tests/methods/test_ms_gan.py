@@ -2,11 +2,11 @@
 
 import numpy as np
 import torch
-from adversaries import NETWORKS, drawn_codes, judged
-from second_stages import SmallStages, blobs, first_stage
-from small_fleet import MODELS, random, same
 
 import unweave as uw
+from tests.methods.adversaries import NETWORKS, drawn_codes, judged
+from tests.methods.second_stages import SmallStages, blobs, first_stage
+from tests.methods.small_fleet import MODELS, random, same
 from unweave.methods import MSGAN
 from unweave.nets.adam import Adam
 

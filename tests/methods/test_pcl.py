@@ -6,22 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_fleet import IMAGES, LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
 
 import unweave as uw
+from tests.methods.small_fleet import IMAGES, LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Factor, Grid
 from unweave.data.stores import Floats
 from unweave.errors import UnweaveError
+from unweave.explorer.model_index import entries_of
 from unweave.methods import PCL, Batch
 from unweave.methods.pcl import CONTRAST, others
 from unweave.metrics.mcc import mcc
+from unweave.models.onnx import export_onnx
 from unweave.nets.contrast import Contrast
 from unweave.nets.network import Network
-from unweave.onnx_export import export_onnx
-from unweave.show.explorer.listing import entries_of
-from unweave.streams import Stream
-from unweave.theory.linear_pcl import sources
+from unweave.papers.inductive_biases.theory.linear_pcl import sources
+from unweave.random import Stream
 
 
 def logit(h, earlier, now, before, offset, root, constant):

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from small_fleet import IMAGES, LATENTS, MODELS, mean, same, sample
 
 import unweave as uw
+from tests.methods.small_fleet import IMAGES, LATENTS, MODELS, mean, same, sample
 from unweave.data.pairs import LaplaceTransitions, Neighbours, UniformTransitions
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, Batch, SlowVAE
 from unweave.methods.slow_vae import expected_distance
-from unweave.streams import Stream
+from unweave.random import Stream
 
 SETTINGS = ((0.5, 10.0, 6.0), (1.0, 4.0, 2.0), (8.0, 0.0, 1.0))
 

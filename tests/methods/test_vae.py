@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from small_fleet import MODELS, mean, same
 
+from tests.methods.small_fleet import MODELS, mean, same
 from unweave.methods import VAE
 
 

@@ -7,7 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small_fleet import (
+
+import unweave as uw
+from tests.methods.small_fleet import (
     IMAGES,
     LATENTS,
     MODELS,
@@ -20,12 +22,8 @@ from small_fleet import (
     same,
     sample,
 )
-
-import unweave as uw
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
 from unweave.fleet.engine import Engine
-from unweave.fleet.networks import networks_of
 from unweave.methods import (
     VAE,
     Batch,
@@ -35,10 +33,12 @@ from unweave.methods import (
     VAEEnsemble,
 )
 from unweave.methods.members import for_members, member_seeds
+from unweave.models.config import Config
+from unweave.models.networks import networks_of
 from unweave.nets.layers import Maps
 from unweave.nets.likelihoods import gaussian
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 N = 3
 GAMMAS = (0.5, 2.0, 7.0)

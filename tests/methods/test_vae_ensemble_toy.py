@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from small_fleet import random
 from torch import Tensor
 
+from tests.methods.small_fleet import random
+from unweave.analysis.maps import distance_to_orthogonality
 from unweave.methods import VAE, Batch, Nets, VAEEnsemble
 from unweave.methods.members import member_seeds
 from unweave.nets.layers import Linear, Maps, Reshape
 from unweave.nets.likelihoods import bernoulli, gaussian
 from unweave.nets.network import Network
 from unweave.select import Latents, least_squares_maps, map_distances
-from unweave.select.dto import distance_to_orthogonality
 
 D = 3
 VARIANCE = 0.05

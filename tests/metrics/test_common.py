@@ -8,8 +8,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import unweave as uw
-from unweave.checks import LARGEST_SEED
 from unweave.errors import UnweaveError
+from unweave.io.arguments import LARGEST_SEED
 from unweave.metrics import CLASSIC, METRICS, MetricError
 from unweave.metrics.base import LARGEST
 

@@ -6,7 +6,7 @@ import torch
 from unweave.nets import dcgan
 from unweave.nets.network import Network
 from unweave.nets.norms import BatchNorm
-from unweave.streams import Stream
+from unweave.random import Stream
 
 SEEDS = torch.tensor([3, 8])
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from unweave.nets.kernels.reference import ACTIVATIONS
+from unweave.kernels.reference import ACTIVATIONS
 from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Maps, Reshape, Spreads
 from unweave.nets.norms import AdaptiveNorm, BatchNorm, InstanceNorm
 

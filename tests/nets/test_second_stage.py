@@ -8,7 +8,7 @@ from unweave.nets.layers import Conv, ConvTranspose
 from unweave.nets.network import Network
 from unweave.nets.norms import AdaptiveNorm, InstanceNorm
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
-from unweave.streams import Stream
+from unweave.random import Stream
 
 SEEDS = torch.tensor([3, 4])
 

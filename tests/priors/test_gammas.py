@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 
 from unweave.priors.gammas import log_gammas, log_gammas_of_stream
-from unweave.streams import Stream
+from unweave.random import Stream
 
 SHAPES = torch.tensor([0.05, 0.5, 1.0, 3.0, 40.0])
 DRAWS = 100_000

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import special, stats
-from textbook import NESTED, NESTED_EXPONENTS, NESTED_LISTS
-from textbook import log_density as textbook_log_density
 from torch.distributions import Laplace, Normal, kl_divergence
 
+from tests.priors.textbook import NESTED, NESTED_EXPONENTS, NESTED_LISTS
+from tests.priors.textbook import log_density as textbook_log_density
 from unweave.errors import UnweaveError
 from unweave.priors.lp_nested import (
     LpNested,
@@ -23,7 +23,7 @@ from unweave.priors.lp_nested import (
     variance,
 )
 from unweave.priors.trees import tree_of
-from unweave.streams import Stream
+from unweave.random import Stream
 
 DRAWS = 100_000
 FEWER = 20_000

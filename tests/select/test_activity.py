@@ -8,9 +8,9 @@ import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.methods import AE, VAE, VAEEnsemble
 from unweave.metrics import polarised_regime
+from unweave.models.members import Aligned, aligned_posteriors
 from unweave.select import MemberActivity, member_activity
 from unweave.select.activity import _table
-from unweave.select.ensembles import Aligned, aligned_posteriors
 
 NAMES = ["dark", "light"]
 SETTINGS = {"batch": 8, "latents": 3, "architecture": "small_mlp", "progress": False}

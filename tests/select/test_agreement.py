@@ -4,9 +4,10 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from planted import rotation, whitened
 
 import unweave as uw
+from tests.select.planted import rotation, whitened
+from unweave.analysis.maps import SOLVERS, nearest_signed_permutation
 from unweave.errors import UnknownNameError
 from unweave.select import (
     Latents,
@@ -19,7 +20,6 @@ from unweave.select import (
     mcc,
     mcc_pairs,
 )
-from unweave.select.dto import SOLVERS, nearest_signed_permutation
 
 PAIRS = {"cka": cka_pairs, "mcc": mcc_pairs, "dto": dto_pairs}
 RANKINGS = {"cka": cka, "mcc": mcc, "dto": dto}

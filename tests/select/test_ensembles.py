@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from unweave.analysis.maps import nearest_signed_permutation
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, VAEEnsemble
+from unweave.random import Stream
 from unweave.select import aligned_codes, aligned_posteriors, member_agreement
-from unweave.select.dto import nearest_signed_permutation
-from unweave.streams import Stream
 
 SETTINGS = {
     "batch": 8,

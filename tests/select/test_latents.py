@@ -7,16 +7,9 @@ import pytest
 import torch
 
 import unweave as uw
+from unweave.analysis.latents import INFORMATIVE_KL, Latents, SelectionError, kl_in_use
 from unweave.errors import DataError
-from unweave.select.latents import (
-    INFORMATIVE_KL,
-    Latents,
-    SelectionError,
-    drawn_rows,
-    encoded,
-    kl_in_use,
-    latents_of,
-)
+from unweave.select.latents import drawn_rows, encoded, latents_of
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +90,7 @@ def test_unused_latents_of_an_ensemble_are_not_informative(planted):
     used = [True, True, False, True]
     assert latents_of(model, data).informative.tolist() == [used]
     assert latents_of(model.members, data).informative[0].tolist() == used
-    assert uw.show.look.look(model, data).active.tolist() == used
+    assert uw.plots.drawn_codes.look(model, data).active.tolist() == used
 
 
 def test_models_of_several_fleets_are_encoded_in_their_order(data):

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from planted import rotation
 
+from tests.select.planted import rotation
+from unweave.analysis.maps import distance_to_orthogonality, random_distances
 from unweave.select import Latents, SelectionError, least_squares_maps, map_distances
-from unweave.select.dto import distance_to_orthogonality
-from unweave.select.maps import random_distances
 
 
 def signed_permutation(d, seed):

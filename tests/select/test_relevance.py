@@ -6,8 +6,8 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
+from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
-from unweave.select.latents import Latents
 from unweave.select.relevance import lasso_weights, relevance_rows
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from planted import rotation
 
 import unweave as uw
+from tests.select.planted import rotation
 from unweave.errors import UnknownNameError
 from unweave.select import Latents, SelectionError, supervised
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from planted import rotation, whitened
 from scipy.stats import spearmanr
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
 import unweave as uw
+from tests.select.planted import rotation, whitened
 from unweave.errors import UnknownNameError
 from unweave.select import Latents, SelectionError, udr, udr_scores
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from unweave.fleet.config import Config
 from unweave.methods import MSVAE, BetaTCVAE, BetaVAE, FactorVAE, VAEEnsemble
+from unweave.models.config import Config
 from unweave.study.estimate import model_bytes, seconds_per_step
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -21,9 +21,10 @@ from ray.cluster_utils import Cluster
 from safetensors.torch import load_file
 
 import unweave
-from unweave.data.cache import whole_file
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
+from unweave.io.tensors import digest_of, open_tensors, write_tensors
+from unweave.io.writing import whole_file
 from unweave.study import Study, load, run
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray import crew, far_ledger
@@ -39,10 +40,9 @@ from unweave.study.on_ray.hand import Hand, Job
 from unweave.study.on_ray.places import Place, places
 from unweave.study.remote import open_store
 from unweave.study.running import prepare
+from unweave.study.status import StudyWatch, details, summary
 from unweave.study.store import Store
-from unweave.study.watch import StudyWatch, details, summary
 from unweave.study.workers import Worker
-from unweave.tensor_files import digest_of, open_tensors, write_tensors
 
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}

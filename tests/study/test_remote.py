@@ -10,10 +10,10 @@ from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.fleet.engine import Engine
-from unweave.fleet.model_files import SUMS
-from unweave.fleet.models import load
 from unweave.fleet.train import train_runs
-from unweave.reading import MOST_BYTES
+from unweave.io.plain_data import MOST_BYTES
+from unweave.models.files import SUMS
+from unweave.models.model import load
 from unweave.study import Study, run
 from unweave.study import load as load_study
 from unweave.study.remote import RemoteStore, is_url, open_store

@@ -12,10 +12,10 @@ import torch
 
 import unweave as uw
 from unweave.cli import main
-from unweave.data import cache
 from unweave.errors import UnweaveError
-from unweave.fleet.model_files import intact
-from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.io import writing as cache
+from unweave.models.files import intact
+from unweave.papers.common_assumptions.studies import STUDIES
 from unweave.study import Study, load, plan, run
 from unweave.study.checking import check
 from unweave.study.ledger import Ledger

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from unweave.study import analysis
+from unweave import analysis
 
 LEVELS = {"strong": 2.0, "mild": 1.0, "less": 0.0}
 """What papers call correlations, in order."""

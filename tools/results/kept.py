@@ -12,7 +12,7 @@ import pandas as pd
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.files import write_table
-from unweave.recipes import RECIPES, SCALES, Recipe
+from unweave.papers import RECIPES, SCALES, Recipe
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 TABLE, RUN = "study.csv", "run.json"

@@ -9,7 +9,7 @@ import pandas as pd
 from tools.markdown import table as markdown
 from tools.results.agreement import Agreement, agreement
 from tools.results.kept import Kept, ResultsError
-from unweave.recipes import Recipe, find
+from unweave.papers import Recipe, find
 
 PAPER = "common-assumptions"
 RESULTS: dict[str, tuple[str, ...]] = {
@@ -96,7 +96,7 @@ def picture_of(recipe: Recipe) -> str:
 
 def pictures(kept: Kept, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Path]:
     """Draw recipes' pictures into a folder, each of them once."""
-    from unweave.data.cache import whole_file
+    from unweave.io.writing import whole_file
 
     folder.mkdir(parents=True, exist_ok=True)
     recipes = [find(f"{PAPER}/{slug}") for slug in slugs]

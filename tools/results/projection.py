@@ -9,7 +9,7 @@ import numpy as np
 
 from tools.results.kept import RESULTS
 from unweave.data import DATASETS
-from unweave.recipes.common_assumptions.studies import STUDIES
+from unweave.papers.common_assumptions.studies import STUDIES
 
 PAPER = STUDIES["paper"]
 BENCHMARKS = {1: "fleet_h200.json", 3: "fleet_h200_colour.json"}

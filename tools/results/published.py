@@ -12,12 +12,12 @@ from tools.markdown import mean
 from tools.markdown import table as markdown
 from tools.results.agreement import agreement
 from tools.results.kept import RESULTS, Kept, ResultsError, every
-from unweave.recipes import find
-from unweave.recipes.inductive_biases.scores import COLUMNS as PLACES
-from unweave.recipes.inductive_biases.studies import FIELDS, STRENGTHS
-from unweave.recipes.recipe import Recipe
-from unweave.recipes.vae_ensemble.models import ORIGINAL, kinds
-from unweave.recipes.vae_ensemble.studies import SINGLE
+from unweave.papers import find
+from unweave.papers.inductive_biases.scores import COLUMNS as PLACES
+from unweave.papers.inductive_biases.studies import FIELDS, STRENGTHS
+from unweave.papers.recipe import Recipe
+from unweave.papers.vae_ensemble.models import ORIGINAL, kinds
+from unweave.papers.vae_ensemble.studies import SINGLE
 
 METRICS = {"factor_vae": "FactorVAE", "dci": "DCI", "mig": "MIG", "sap": "SAP"}
 ALONE = {

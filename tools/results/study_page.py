@@ -9,9 +9,9 @@ from tools.markdown import mean
 from tools.markdown import table as markdown
 from tools.results.kept import Kept
 from tools.results.projection import LARGE, Projection, project
+from unweave.analysis.columns import METHOD
 from unweave.metrics import CLASSIC
-from unweave.recipes.common_assumptions.studies import STUDIES
-from unweave.study.columns import METHOD
+from unweave.papers.common_assumptions.studies import STUDIES
 
 PAPER = STUDIES["paper"]
 CHANCE = 35 / 1_799

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from unweave.checks import check_seed
-from unweave.data.cache import whole_file
-from unweave.encoding import MEAN, Member, check_member, encode, images_for, open_model
 from unweave.evaluation.files import write_table
-from unweave.paths import check_out
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_out
+from unweave.io.writing import whole_file
+from unweave.models.encoding import MEAN, Member, check_member, encode, images_for, open_model
 from unweave.progress import say
 
 __all__ = ["encode_images", "export_model"]
@@ -97,7 +97,7 @@ def _write(table: pd.DataFrame, out: Path) -> None:
 
 def export_model(folder: Path, out: Path, overwrite: bool) -> None:
     """Write ONNX files, and say how near they are to the model."""
-    from unweave.onnx_export import FILES, export_onnx
+    from unweave.models.onnx import FILES, export_onnx
 
     difference = export_onnx(folder, out, overwrite=overwrite)
     print(f"{', '.join(FILES)} in {out}: at most {difference:.1e} from torch")

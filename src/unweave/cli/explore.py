@@ -8,9 +8,9 @@ from unweave.cli.noted import noted_source
 from unweave.data import load
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
-from unweave.paths import path_errors
-from unweave.show.explorer import explore
-from unweave.show.explorer.listing import entries_of
+from unweave.explorer import explore
+from unweave.explorer.model_index import entries_of
+from unweave.io.paths import path_errors
 
 __all__ = ["explore_folder"]
 

@@ -10,21 +10,22 @@ from typing import Any
 from unweave.cli.loading import said
 from unweave.cli.noted import is_named, write_source
 from unweave.data import load
-from unweave.data.cache import temporary_folder, whole_file
 from unweave.data.dataset import Dataset
-from unweave.encoding import encode
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
-from unweave.fleet.model_files import BEST, intact
-from unweave.fleet.models import Model
-from unweave.fleet.models import load as load_model
+from unweave.io.paths import check_folder, path_errors
+from unweave.io.writing import temporary_folder, whole_file
 from unweave.methods import METHODS, Method
+from unweave.models.encoding import encode
+from unweave.models.files import BEST, intact
+from unweave.models.model import Model
+from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
-from unweave.paths import check_folder, path_errors
+from unweave.plots import animate, reconstructions, samples, traversals
 from unweave.progress import say, track
-from unweave.show import animate, reconstructions, report, samples, traversals
-from unweave.words import readable, spelled
+from unweave.report import report
+from unweave.text import readable, spelled
 
 __all__ = ["fit_images"]
 

@@ -7,9 +7,14 @@ from typing import Any
 from unweave.data import load
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError
-from unweave.manipulate import change_sizes, manipulate, show_changes, turn_directions
-from unweave.paths import check_out
-from unweave.show.saving import PICTURES
+from unweave.io.paths import check_out
+from unweave.papers.inductive_biases.manipulation import (
+    change_sizes,
+    manipulate,
+    show_changes,
+    turn_directions,
+)
+from unweave.plots.saving import PICTURES
 
 __all__ = ["manipulate_images"]
 
@@ -37,7 +42,7 @@ def manipulate_images(
         picture: A file for a sheet of changed images.
         overwrite: Whether files may be there already.
         loading: Options of loading the images.
-        settings: Of `unweave.manipulate.manipulate`, or `turn_directions`.
+        settings: Of `manipulate`, or `turn_directions`.
     """
     # A file that this same command wrote before is no mistake: it is found and taken.
     check_out(out, (ENDING,), overwrite=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from unweave.data import DATASETS
-from unweave.data.cache import whole_file
-from unweave.data.own import from_path
-from unweave.data.steps import FILES, check_options
+from unweave.data.custom import from_path
+from unweave.data.origin_steps import FILES, check_options
 from unweave.errors import DataError, UnweaveError
-from unweave.reading import read_json
-from unweave.words import shown, spelled
+from unweave.io.plain_data import read_json
+from unweave.io.writing import whole_file
+from unweave.text import shown, spelled
 
 __all__ = ["SOURCE", "is_named", "noted_source", "write_source"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from unweave.checks import check_count
-from unweave.paths import check_free
+from unweave.io.arguments import check_count
+from unweave.io.paths import check_free
 
 __all__ = ["show_pca_alignment"]
 
@@ -22,8 +22,8 @@ def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwri
     """
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.theory import linear_pcl, pca_alignment
-    from unweave.theory.pca_alignment_figures import draw_alignment
+    from unweave.papers.inductive_biases.theory import linear_pcl, pca_alignment
+    from unweave.papers.inductive_biases.theory.pca_alignment_figures import draw_alignment
 
     check_count("seeds", seeds, 1, 10_000)
     check_count("moments", moments, 2, linear_pcl.MOST_MOMENTS)
@@ -56,7 +56,7 @@ def _alignments(
     """What theory says and what came out: the smallest match of each run, as a range."""
     from math import cos
 
-    from unweave.theory.pca_alignment import predicted_rotation
+    from unweave.papers.inductive_biases.theory.pca_alignment import predicted_rotation
 
     rows = [
         ("best rotation, with principal axes", "1", turned["alignment"]),

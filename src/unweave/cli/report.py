@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.loading import said
-from unweave.show.report import report
+from unweave.report import report
 
 __all__ = ["write_report"]
 

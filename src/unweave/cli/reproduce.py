@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.paths import check_folder
-from unweave.recipes import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
-from unweave.recipes.running import compare, default_folder, kept_table, make, study_of, train
+from unweave.io.paths import check_folder
+from unweave.papers import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
+from unweave.papers.running import compare, default_folder, kept_table, make, study_of, train
 
 __all__ = ["list_recipes", "print_table", "reproduce_paper", "reproduce_recipe"]
 

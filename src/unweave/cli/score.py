@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from unweave.checks import check_seed
 from unweave.cli.loading import named_data
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.files import in_order, read_columns, write_table
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_out
 from unweave.metrics import Metric
-from unweave.paths import check_out
 from unweave.progress import lines, say
 
 __all__ = ["evaluate_runs", "score_files"]
@@ -95,7 +95,7 @@ def score_files(
 ) -> None:
     """Score codes from files and print a line for each number."""
     from unweave.evaluation.evaluate import column
-    from unweave.show.saving import FIGURES
+    from unweave.plots.saving import FIGURES
 
     check_seed(seed)
     check_out(out, TABLES, overwrite)
@@ -129,8 +129,8 @@ def score_files(
     if out is not None:
         write_table(table, out)
     if matrices is not None:
-        from unweave.show import matrices as draw
-        from unweave.show import save_figure
+        from unweave.plots import matrices as draw
+        from unweave.plots import save_figure
 
         save_figure(draw(z, v, seed, names=names), matrices)
         print(f"Matrices: {matrices}")

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unweave.checks import check_seed
 from unweave.cli.loading import named_data, said
 from unweave.cli.noted import noted_source
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.paths import check_out
-from unweave.show.saving import ANIMATIONS, FIGURES, PICTURES
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_out
+from unweave.plots.saving import ANIMATIONS, FIGURES, PICTURES
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.fleet.models import Model
+    from unweave.models.model import Model
 
 __all__ = ["KINDS", "show_model"]
 
@@ -84,7 +84,7 @@ def show_model(
         loading: How to load the source.
         options: What was said about the picture; None where nothing was.
     """
-    from unweave import show
+    from unweave import plots as show
 
     if kind not in KINDS:
         raise UnknownNameError("picture", kind, KINDS)
@@ -108,7 +108,7 @@ def show_model(
 
 
 def _model(folder: Path) -> "Model":
-    from unweave.evaluation.runs import runs_of
+    from unweave.models.finding import runs_of
 
     runs = runs_of(folder)
     if len(runs) > 1:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from unweave.checks import check_seed
 from unweave.errors import UnknownNameError
-from unweave.paths import check_free
-from unweave.theory.learning import TheoryError
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_free
+from unweave.papers.theory import TheoryError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,9 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
     """
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.recipes.ms_vae.separation import obtained, verdict
-    from unweave.theory.d_separation import all_tables
-    from unweave.theory.d_separation_figures import draw_example
+    from unweave.papers.ms_vae.separation import obtained, verdict
+    from unweave.papers.ms_vae.theory.d_separation import all_tables
+    from unweave.papers.ms_vae.theory.d_separation_figures import draw_example
 
     files = [out / f"example.{ending}", out / "example.csv"]
     check_free(files, overwrite)
@@ -81,9 +81,12 @@ def show_impossibility(
     """
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.theory import impossibility
-    from unweave.theory.collapse import collapse
-    from unweave.theory.impossibility_figures import draw_collapse, draw_grid
+    from unweave.papers.common_assumptions.theory import impossibility
+    from unweave.papers.common_assumptions.theory.collapse import collapse
+    from unweave.papers.common_assumptions.theory.impossibility_figures import (
+        draw_collapse,
+        draw_grid,
+    )
 
     check_seed(seed)
     if prior not in impossibility.PRIORS:
@@ -136,9 +139,9 @@ def show_twin(
     """
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.fleet.models import load
-    from unweave.theory.entangled_twin import compare
-    from unweave.theory.impossibility_figures import draw_collapse
+    from unweave.models.model import load
+    from unweave.papers.common_assumptions.theory.entangled_twin import compare
+    from unweave.papers.common_assumptions.theory.impossibility_figures import draw_collapse
 
     check_seed(seed)
     files = [out / f"twin.{ending}", out / "twin.csv"]
@@ -154,7 +157,7 @@ def show_twin(
 
 
 def _matrix(dimensions: int, alpha: float | None, cosine: bool) -> "np.ndarray":
-    from unweave.theory import impossibility
+    from unweave.papers.common_assumptions.theory import impossibility
 
     if cosine and alpha is not None:
         raise TheoryError("--alpha belongs to the matrix of the proof; give it or --cosine")

@@ -14,23 +14,23 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
-from unweave.checks import check_seed
 from unweave.cli.apps import unsaid
 from unweave.cli.loading import said
 from unweave.cli.noted import is_named, write_source
 from unweave.data import load
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.evaluation.runs import runs_of
-from unweave.fleet.join import join
-from unweave.fleet.models import Fleet
 from unweave.fleet.train import all_runs, train_runs
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_folder
 from unweave.methods import EVERY, Method
 from unweave.methods.settings import OfModel, Strength
+from unweave.models.finding import runs_of
+from unweave.models.join import join
+from unweave.models.model import Fleet
+from unweave.models.size import check_disk
 from unweave.nets.adam import Adam
-from unweave.paths import check_folder
-from unweave.show import traversals
-from unweave.study.estimate import check_disk
-from unweave.words import spelled
+from unweave.plots import traversals
+from unweave.text import spelled
 
 __all__ = ["run"]
 

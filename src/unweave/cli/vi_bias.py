@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from unweave.errors import UnknownNameError
-from unweave.paths import check_free
-from unweave.theory.learning import TheoryError
+from unweave.io.paths import check_free
+from unweave.papers.theory import TheoryError
 
 if TYPE_CHECKING:
-    from unweave.show.animation import Animation
-    from unweave.show.plot import Plot
+    from unweave.plots.animation import Animation
+    from unweave.plots.plot import Plot
 
 __all__ = ["show_vi_bias"]
 
@@ -90,9 +90,9 @@ def show_vi_bias(
 
 
 def _rotation(**_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import obtained_free_energy
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_rotation
+    from unweave.papers.isa_vae.biases import obtained_free_energy
+    from unweave.papers.isa_vae.theory import vi_bias
+    from unweave.papers.isa_vae.theory.vi_bias_figures import draw_rotation
 
     found = obtained_free_energy()
     rows = pd.DataFrame(
@@ -107,17 +107,17 @@ def _rotation(**_: Any) -> Outcome:
 
 
 def _over_complete(**_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import without_the_spare
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_over_complete
+    from unweave.papers.isa_vae.biases import without_the_spare
+    from unweave.papers.isa_vae.theory import vi_bias
+    from unweave.papers.isa_vae.theory.vi_bias_figures import draw_over_complete
 
     return Outcome(_claims(without_the_spare()), vi_bias.over_complete(), draw_over_complete())
 
 
 def _beta(betas: Sequence[float] | None, **_: Any) -> Outcome:
-    from unweave.recipes.isa_vae.biases import effects_of_beta
-    from unweave.theory import vi_bias
-    from unweave.theory.vi_bias_figures import draw_effect_of_beta
+    from unweave.papers.isa_vae.biases import effects_of_beta
+    from unweave.papers.isa_vae.theory import vi_bias
+    from unweave.papers.isa_vae.theory.vi_bias_figures import draw_effect_of_beta
 
     # Others are compared with plain variational inference.
     chosen = sorted({1.0, *(betas or vi_bias.BETAS)})
@@ -126,9 +126,9 @@ def _beta(betas: Sequence[float] | None, **_: Any) -> Outcome:
 
 
 def _ica(betas: Sequence[float] | None, steps: int | None, seed: int, animate: bool) -> Outcome:
-    from unweave.recipes.isa_vae.components import obtained_components
-    from unweave.theory import ica, vi_bias
-    from unweave.theory.vi_bias_figures import animate_components, draw_components
+    from unweave.papers.isa_vae.components import obtained_components
+    from unweave.papers.isa_vae.theory import ica, vi_bias
+    from unweave.papers.isa_vae.theory.vi_bias_figures import animate_components, draw_components
 
     steps = vi_bias.BUDGET if steps is None else steps
     learned = {

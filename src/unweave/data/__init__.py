@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.data.catalog import DATASETS
 from unweave.errors import DataError, UnknownNameError
-from unweave.paths import path_errors
-from unweave.words import shown, spelled
+from unweave.io.paths import path_errors
+from unweave.text import shown, spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Batch, Dataset
@@ -66,7 +66,7 @@ def load(source: Any, **options: Any) -> "Dataset":
 
 
 def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
-    from unweave.data.own import from_array, from_path
+    from unweave.data.custom import from_array, from_path
 
     if not isinstance(source, str | Path):
         return _call(partial(from_array, source), "an array", options)

@@ -22,11 +22,11 @@ from typing import IO, TypeVar, cast
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from unweave.data.cache import cache_folder
-from unweave.data.checked import checked_file, open_array, open_checked, read_any_npy_header
+from unweave.data.cached_files import checked_file, open_array, open_checked, read_any_npy_header
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.data.pictures import open_picture
 from unweave.errors import DataError
+from unweave.io.writing import cache_folder
 
 __all__ = [
     "BROKEN",

@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from unweave.arrays import free_memory
 from unweave.errors import DataError
-from unweave.paths import check_file
+from unweave.io.arrays import free_memory
+from unweave.io.paths import check_file
 
 if TYPE_CHECKING:
     import h5py

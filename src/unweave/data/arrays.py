@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from unweave.arrays import on_host
 from unweave.data.stores import Bits, Bytes, Store
 from unweave.errors import DataError
+from unweave.io.arrays import on_host
 
 __all__ = ["as_images", "as_store"]
 
 
 def as_images(array: Any, name: str) -> np.ndarray:
-    """A NumPy or torch array as bytes `[N, H, W, C]`; see `unweave.data.own.from_array`."""
+    """A NumPy or torch array as bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`."""
     images = _channels_last(_numpy(array, name), name)
     return _bytes(images, name) if len(images) else images.astype(np.uint8)
 

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unweave.data.cache import cache_folder
+from unweave.io.writing import cache_folder
 
 if TYPE_CHECKING:
     from unweave.data.fetch import RemoteFile
@@ -233,12 +233,18 @@ ALTERED = ("dsprites", "rooms3d", "shapes3d")
 
 def _modified(base: str) -> Entry:
     source = f"{base} changed by path=FILE of `unweave manipulate`"
-    loader, preset = "unweave.manipulate.images:load_modified", {"base": base}
+    loader, preset = (
+        "unweave.papers.inductive_biases.manipulation.images:load_modified",
+        {"base": base},
+    )
     return replace(DATASETS[base], source=source, loader=loader, preset=preset, needs="path")
 
 
 def _noise(base: str) -> Entry:
-    source, loader = f"{base} with noise", "unweave.manipulate.images:load_noise"
+    source, loader = (
+        f"{base} with noise",
+        "unweave.papers.inductive_biases.manipulation.images:load_noise",
+    )
     return replace(DATASETS[base], source=source, loader=loader, preset={"base": base})
 
 

@@ -30,14 +30,14 @@ from unweave.data.archives import (
     reading,
     shrink,
 )
-from unweave.data.checked import whole_array
+from unweave.data.cached_files import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Labels
 from unweave.data.stores import Bytes
 from unweave.errors import DataError
+from unweave.io.plain_data import read_text
 from unweave.progress import track
-from unweave.reading import read_text
 
 __all__ = ["FILES", "load"]
 

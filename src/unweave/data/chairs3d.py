@@ -29,7 +29,7 @@ from unweave.data.archives import (
     reading,
     shrink,
 )
-from unweave.data.checked import whole_array
+from unweave.data.cached_files import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid, Labels

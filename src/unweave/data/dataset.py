@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.checks import check_seed
 from unweave.data.grid import Array, Grid, Labels, whole_numbers
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.data.stores import Store
 from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
-from unweave.streams import Stream
-from unweave.words import counted
+from unweave.io.arguments import check_seed
+from unweave.random import Stream
+from unweave.text import counted
 
 __all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats"]
 

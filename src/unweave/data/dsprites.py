@@ -35,13 +35,13 @@ from unweave.data.archives import (
     read_exactly,
     reading,
 )
-from unweave.data.cache import cache_folder
+from unweave.data.cached_files import open_array, read_npy_header, whole_array
 from unweave.data.catalog import RENDERED
-from unweave.data.checked import open_array, read_npy_header, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Factor, Grid
 from unweave.data.stores import Bits
 from unweave.errors import DataError
+from unweave.io.writing import cache_folder
 from unweave.progress import track
 
 __all__ = ["GRID", "load", "render"]

@@ -24,13 +24,13 @@ from torch import Tensor
 
 from unweave.data import dsprites
 from unweave.data.archives import BROKEN, open_image
-from unweave.data.cache import cache_folder
 from unweave.data.dataset import Dataset, as_floats
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.errors import DataError
-from unweave.fused import fused
-from unweave.paths import check_file
-from unweave.streams import Stream
+from unweave.io.paths import check_file
+from unweave.io.writing import cache_folder
+from unweave.kernels.dispatch import fused
+from unweave.random import Stream
 
 __all__ = ["Colored", "Noisy", "OnPainting", "load_color", "load_noisy", "load_scream"]
 
@@ -52,7 +52,7 @@ class Colored:
 
     def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
         if fused(images):
-            from unweave.data import dsprites_variants_gpu
+            from unweave.kernels import gpu_dsprites_variants as dsprites_variants_gpu
 
             return dsprites_variants_gpu.colored(images, stream, items)
         color = 0.5 + 0.5 * stream.uniform(items, 3)
@@ -70,7 +70,7 @@ class Noisy:
 
     def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
         if fused(images):
-            from unweave.data import dsprites_variants_gpu
+            from unweave.kernels import gpu_dsprites_variants as dsprites_variants_gpu
 
             return dsprites_variants_gpu.noisy(images, stream, items)
         height, width = images.shape[-3:-1]
@@ -94,7 +94,7 @@ class OnPainting:
 
     def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
         if fused(images):
-            from unweave.data import dsprites_variants_gpu
+            from unweave.kernels import gpu_dsprites_variants as dsprites_variants_gpu
 
             return dsprites_variants_gpu.on_painting(images, self.painting, stream, items)
         height, width = images.shape[-3:-1]

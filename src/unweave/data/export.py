@@ -14,12 +14,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from unweave.checks import check_seed
-from unweave.data.cache import whole_file
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.data.stores import Bits
-from unweave.paths import check_ending, check_free
+from unweave.io.arguments import check_seed
+from unweave.io.paths import check_ending, check_free
+from unweave.io.writing import whole_file
 from unweave.progress import track
 
 __all__ = ["check_export", "export"]

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from unweave.data.cache import open_plain, refuse_link, write_errors
-from unweave.data.checked import Sums, has_sample, read_sums, sums_of, sums_path, write_sums
-from unweave.data.leftovers import remove_leftovers
+from unweave.data.cached_files import Sums, has_sample, read_sums, sums_of, sums_path, write_sums
 from unweave.errors import DownloadError
+from unweave.io.temporary import remove_leftovers
+from unweave.io.writing import open_plain, refuse_link, write_errors
 
 __all__ = ["MismatchError", "RemoteFile", "check_whole", "fetch"]
 

@@ -32,13 +32,13 @@ from unweave.data.archives import (
     reading,
     shrink,
 )
-from unweave.data.cache import temporary_folder
-from unweave.data.checked import checked_file, open_checked, sums_of, whole_array
+from unweave.data.cached_files import checked_file, open_checked, sums_of, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.data.grid import Factor, Labels
 from unweave.data.stores import Bytes
 from unweave.errors import DataError, DownloadError, UnknownNameError
+from unweave.io.writing import temporary_folder
 from unweave.progress import track
 
 __all__ = ["FASHION", "FASHION_FILES", "FILES", "MNIST", "load", "load_fashion"]

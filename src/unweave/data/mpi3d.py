@@ -27,7 +27,7 @@ from unweave.data.archives import (
     read_exactly,
     reading,
 )
-from unweave.data.checked import read_npy_header, whole_array
+from unweave.data.cached_files import read_npy_header, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid

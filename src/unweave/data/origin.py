@@ -17,9 +17,9 @@ import numpy as np
 
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
-from unweave.data.steps import FILES, apply_steps, check_options, check_steps
+from unweave.data.origin_steps import FILES, apply_steps, check_options, check_steps
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.words import shown
+from unweave.text import shown
 
 __all__ = ["check_origin", "digest", "loading", "origin_of", "own_data", "rebuild", "remember"]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unweave.data.grid import Grid
 from unweave.errors import DataError, UnknownNameError
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = [
     "TRANSITIONS",

@@ -33,11 +33,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from unweave.data.cache import cache_folder
-from unweave.data.checked import open_array, whole_array
+from unweave.data.cached_files import open_array, whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Array, Factor, Grid
 from unweave.data.stores import Bytes
+from unweave.io.writing import cache_folder
 from unweave.progress import track
 
 __all__ = ["GRID", "Painted", "load", "render"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unweave.data.archives import Facts, fetching, find_files, prepare, reading
-from unweave.data.checked import whole_array
+from unweave.data.cached_files import whole_array
 from unweave.data.dataset import Dataset
 from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid

@@ -11,9 +11,9 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
-from unweave.arrays import writable
 from unweave.data.grid import Array
-from unweave.fused import fused
+from unweave.io.arrays import writable
+from unweave.kernels.dispatch import fused
 
 __all__ = ["Bits", "Bytes", "Curves", "Floats", "Store"]
 
@@ -92,7 +92,7 @@ class Bits:
 
     def gather(self, indices: Array) -> Array:
         if isinstance(self.array, torch.Tensor) and fused(self.array):
-            from unweave.data import bits_gpu
+            from unweave.kernels import gpu_bits as bits_gpu
 
             return bits_gpu.gather(self.array, indices, self.shape)
         rows = self.array[indices]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from unweave.arrays import on_host
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.errors import DataError
-from unweave.paths import path_errors
-from unweave.reading import read_text
-from unweave.words import readable
+from unweave.io.arrays import on_host
+from unweave.io.paths import path_errors
+from unweave.io.plain_data import read_text
+from unweave.text import readable
 
 __all__ = ["FILE_COLUMNS", "arrange", "factor_table", "rows_by_name"]
 
@@ -189,7 +189,7 @@ def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
 def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
     """The row of each kept image, by its path or, where only one image has it, its base name.
 
-    Names of both are compared as they are shown; see `unweave.words.readable`.
+    Names of both are compared as they are shown; see `unweave.text.readable`.
     """
     if not files:
         raise DataError(

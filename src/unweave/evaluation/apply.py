@@ -6,7 +6,7 @@ import numpy as np
 
 from unweave.errors import DownloadError, UnweaveError
 from unweave.evaluation.codes import Codes, Posteriors
-from unweave.evaluation.kept import Outcome
+from unweave.evaluation.score_cache import Outcome
 from unweave.metrics import Metric
 
 __all__ = ["apply"]

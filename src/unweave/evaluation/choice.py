@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.metrics import CLASSIC, METRICS, Metric
-from unweave.words import spelled
+from unweave.text import spelled
 
 __all__ = ["choose", "needs_factors"]
 

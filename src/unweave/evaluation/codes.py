@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from unweave.arrays import on_host
-from unweave.checks import numpy_rng
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
-from unweave.fleet.models import Fleet
-from unweave.streams import Stream
-from unweave.words import size_text
+from unweave.io.arguments import numpy_rng
+from unweave.io.arrays import on_host
+from unweave.models.model import Fleet
+from unweave.random import Stream
+from unweave.text import size_text
 
 __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 import pandas as pd
 import torch
 
-from unweave.checks import check_seed
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of, own_data
@@ -16,13 +15,14 @@ from unweave.errors import DataError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
-from unweave.evaluation.kept import Key, Outcome, keep, kept, origin_text
-from unweave.evaluation.runs import Models, Run, runs_of
-from unweave.fleet.device import chosen_device
-from unweave.fleet.join import join
+from unweave.evaluation.score_cache import Key, Outcome, keep, kept, origin_text
+from unweave.io.arguments import check_seed
 from unweave.metrics import Metric
+from unweave.models.finding import Models, Run, runs_of
+from unweave.models.join import join
+from unweave.nets.device import chosen_device
 from unweave.progress import lines, say
-from unweave.words import counted
+from unweave.text import counted
 
 __all__ = ["evaluate"]
 

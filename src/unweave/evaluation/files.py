@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from unweave.data.array_files import UNREADABLE, read_numpy
-from unweave.data.cache import whole_file
 from unweave.data.tables import FILE_COLUMNS, rows_by_name
 from unweave.errors import DataError
-from unweave.paths import check_file, check_out
-from unweave.words import readable
+from unweave.io.paths import check_file, check_out
+from unweave.io.writing import whole_file
+from unweave.text import readable
 
 __all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.fleet import generations
-from unweave.fleet.config import RUN_NAME
 from unweave.fleet.engine import Engine
-from unweave.tensor_files import Layout, TensorFile
+from unweave.io import generations
+from unweave.io.tensors import Layout, TensorFile
+from unweave.models.config import RUN_NAME
 
 __all__ = ["restore", "runs_of", "save"]
 

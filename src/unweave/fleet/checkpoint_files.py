@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unweave.fleet import checkpoint
-from unweave.fleet.config import Config
-from unweave.fleet.generations import DAMAGED, DamagedCheckpointError, previous_of
+from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
+from unweave.models.config import Config
 
 __all__ = ["CHECKPOINT", "checkpoints", "damaged_checkpoints", "newest_first", "path_of", "tidy"]
 

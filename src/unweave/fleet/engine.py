@@ -20,18 +20,18 @@ from torch import Tensor
 from unweave.data.dataset import Dataset
 from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.device import keep_memory, matmul_precision, on_device
-from unweave.fleet.graphs import AT_ONCE, WARM_UP, Replayed
-from unweave.fleet.networks import BELOW, applied, nets_of, networks_of
-from unweave.fleet.player import Player
-from unweave.fleet.tally import add_up, stop_lost
+from unweave.fleet.parameters import Player
+from unweave.fleet.step_statistics import add_up, stop_lost
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Losses
 from unweave.methods.batch import Batch
 from unweave.methods.members import member_seeds
+from unweave.models.config import Config
+from unweave.models.networks import BELOW, applied, nets_of, networks_of
 from unweave.nets.adam import Adam, Moments
-from unweave.streams import Stream
+from unweave.nets.device import keep_memory, matmul_precision, on_device
+from unweave.nets.graphs import AT_ONCE, WARM_UP, Replayed
+from unweave.random import Stream
 
 __all__ = ["Engine"]
 
@@ -44,7 +44,7 @@ WATCHED_AT_ONCE = 4_096
 class Engine:
     """M runs of one fleet, in training.
 
-    On a GPU steps are recorded and replayed, see `unweave.fleet.graphs`.
+    On a GPU steps are recorded and replayed, see `unweave.nets.graphs`.
 
     Args:
         configs: The runs; they must share `Config.fleet`.

@@ -13,10 +13,10 @@ from unweave.errors import InterruptedTrainingError
 from unweave.fleet import checkpoint
 from unweave.fleet.checkpoint_files import newest_first, path_of, tidy
 from unweave.fleet.engine import Engine
-from unweave.fleet.generations import DamagedCheckpointError, put_aside
 from unweave.fleet.interruption import interruptible
-from unweave.fleet.models import Fleet
-from unweave.fleet.watch import Watch
+from unweave.fleet.status_line import Watch
+from unweave.io.generations import DamagedCheckpointError, put_aside
+from unweave.models.model import Fleet
 
 __all__ = ["train_fleet"]
 

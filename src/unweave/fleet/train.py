@@ -11,26 +11,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.checks import check_count
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.leftovers import remove_leftovers
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.fleet.capacity import fits, shares
 from unweave.fleet.checkpoint_files import checkpoints
-from unweave.fleet.config import Config
-from unweave.fleet.device import chosen_device
 from unweave.fleet.engine import Engine
-from unweave.fleet.join import check_alike, join
 from unweave.fleet.loop import train_fleet
-from unweave.fleet.models import Fleet, Model
-from unweave.fleet.models import load as load_model
-from unweave.fleet.size import fits, shares
+from unweave.io.arguments import check_count
+from unweave.io.paths import check_folder, path_errors
+from unweave.io.temporary import remove_leftovers
 from unweave.methods import Method
-from unweave.paths import check_folder, path_errors
+from unweave.models.config import Config
+from unweave.models.join import check_alike, join
+from unweave.models.model import Fleet, Model
+from unweave.models.model import load as load_model
+from unweave.nets.device import chosen_device
 
 if TYPE_CHECKING:
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["all_runs", "train", "train_runs"]
 
@@ -135,7 +135,7 @@ def all_runs(
 
 
 def _together(models: "Models") -> Fleet:
-    from unweave.evaluation.runs import runs_of
+    from unweave.models.finding import runs_of
 
     return models if isinstance(models, Fleet) else join([run.model for run in runs_of(models)])
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from unweave.methods.base import Nets
 from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = [
     "DISCRIMINATOR",

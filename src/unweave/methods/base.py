@@ -24,7 +24,7 @@ from unweave.methods.settings import OfModel, Strength, check_kinds, each_value
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = [
     "FIRST",

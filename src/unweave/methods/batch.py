@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.methods.members import for_members
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["Batch"]
 

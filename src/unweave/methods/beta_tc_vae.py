@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.fused import fused
+from unweave.kernels.dispatch import fused
 from unweave.methods.base import Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
@@ -100,7 +100,7 @@ def log_mixtures(
     """
     log_w = log_weights(z.shape[1], estimator, data_size, z)
     if fused(z) and log_w.numel() == 1 and z.shape == posterior.mu.shape:
-        from unweave.nets.kernels import gpu_mixtures
+        from unweave.kernels import gpu_mixtures
 
         joint, product = gpu_mixtures.log_mixtures(z, posterior.mu, posterior.logvar)
         return joint + log_w[0], product + z.shape[-1] * log_w[0]

@@ -12,7 +12,7 @@ from unweave.methods.vae import VAE
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import discriminator
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["FactorVAE", "permute_dims"]
 

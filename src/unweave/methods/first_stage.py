@@ -4,7 +4,7 @@ from torch import Tensor
 
 from unweave.methods.base import Nets, Stage
 from unweave.methods.batch import Batch
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["drawn_code", "first_of", "noise_of_images"]
 

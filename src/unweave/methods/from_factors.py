@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.kernels import unit
 from unweave.methods.base import MODEL, Losses, Method, Nets
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
 from unweave.methods.settings import each_value
 from unweave.nets import dcgan
-from unweave.nets.kernels import unit
 from unweave.nets.network import Network
 
 __all__ = ["FromFactors"]

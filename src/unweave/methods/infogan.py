@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.kernels import unit
 from unweave.methods.adversarial import (
     DISCRIMINATOR,
     OPTIMISER,
@@ -22,7 +23,6 @@ from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_whole
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
-from unweave.nets.kernels import unit
 from unweave.nets.layers import Linear, Spreads
 from unweave.nets.network import Network
 

@@ -21,7 +21,7 @@ from unweave.nets.layers import Offsets
 from unweave.nets.network import Network
 from unweave.priors.lp_nested import log_density, mixed_log_density, sample, unit_scale
 from unweave.priors.trees import Tree, tree_of
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["ISATCVAE", "ISAVAE"]
 

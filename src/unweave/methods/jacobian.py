@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unweave.kernels import unit
 from unweave.methods.ae import AE
 from unweave.methods.base import MODEL, Losses, Nets, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of
 from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
-from unweave.nets.kernels import unit
 from unweave.nets.network import Network
 
 __all__ = ["JacobianSupervision", "covariance_norm"]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["for_members", "member_seeds"]
 

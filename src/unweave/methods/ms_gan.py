@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unweave.kernels import unit
 from unweave.methods.adversarial import (
     DISCRIMINATOR,
     OPTIMISER,
@@ -20,7 +21,6 @@ from unweave.methods.first_stage import drawn_code, first_of
 from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
-from unweave.nets.kernels import unit
 from unweave.nets.network import Network
 from unweave.nets.second_stage import generator
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.kernels import unit
 from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.first_stage import first_of, noise_of_images
@@ -15,7 +16,6 @@ from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_choice, check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
-from unweave.nets.kernels import unit
 from unweave.nets.network import Network
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
 

@@ -14,7 +14,7 @@ from unweave.methods.batch import Batch
 from unweave.methods.settings import each_value
 from unweave.nets.contrast import Contrast
 from unweave.nets.network import Network
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["CONTRAST", "PCL", "others"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unweave.fused import fused
+from unweave.kernels.dispatch import fused
 
 __all__ = ["Posterior"]
 
@@ -31,7 +31,7 @@ class Posterior:
     def sample_and_kl(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """z and KL(q(z|x) ‖ N(0, I)), which a GPU computes in one pass."""
         if fused(self.mu) and self.mu.shape == self.logvar.shape == noise.shape:
-            from unweave.nets.kernels import gpu_latents
+            from unweave.kernels import gpu_latents
 
             return gpu_latents.sample_and_kl(self.mu, self.logvar, noise)
         return self.sample(noise), self.kl()

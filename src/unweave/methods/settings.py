@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.reading import is_number
-from unweave.words import shown
+from unweave.io.plain_data import is_number
+from unweave.text import shown
 
 __all__ = [
     "KINDS",

@@ -20,7 +20,7 @@ from unweave.methods.settings import check_whole, each_value
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network
-from unweave.words import shown
+from unweave.text import shown
 
 __all__ = ["EnsembleMember", "VAEEnsemble"]
 
@@ -158,9 +158,8 @@ class VAEEnsemble(Method):
         `fit_dto` the same of standardised codes of informative latents, divided by √d
         (`select.dto`).
         """
-        from unweave.select.dto import NORMS, dto_pairs
-        from unweave.select.latents import Latents, kl_in_use
-        from unweave.select.maps import least_squares_maps, map_distances
+        from unweave.analysis.latents import Latents, kl_in_use
+        from unweave.analysis.maps import NORMS, dto_pairs, least_squares_maps, map_distances
 
         latents = Latents(means, kl=kl_in_use([self.name] * len(means), means, logvars))
         if self.members == 1 or not latents.usable.all():

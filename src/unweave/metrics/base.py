@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unweave.arrays import on_host
-from unweave.checks import check_seed, numpy_rng
 from unweave.errors import UnweaveError
+from unweave.io.arguments import check_seed, numpy_rng
+from unweave.io.arrays import on_host
 
 __all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 
 __all__ = ["DCI", "Engine", "completeness", "dci", "disentanglement", "importance_matrix"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.predictors import PREDICTORS, accuracies
 

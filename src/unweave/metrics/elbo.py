@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.arrays import on_host
+from unweave.io.arrays import on_host
 from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]

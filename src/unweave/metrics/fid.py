@@ -57,7 +57,7 @@ def fid(
         Heusel et al., GANs Trained by a Two Time-Scale Update Rule, arXiv:1706.08500; Bińkowski
         et al., Demystifying MMD GANs, arXiv:1801.01401.
     """
-    from unweave.fleet.device import chosen_device
+    from unweave.nets.device import chosen_device
     from unweave.quality.features import extract_inception, of_all
     from unweave.quality.fid import frechet_distance_of_features
     from unweave.quality.kid import kid_of_features

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, standardised, table
 from unweave.metrics.discretise import entropy, mutual_information
 

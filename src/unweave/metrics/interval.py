@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unweave.arrays import on_host
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
+from unweave.io.arrays import on_host
 from unweave.metrics.base import Metric, MetricError, table
 
 __all__ = ["Interval", "interval"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
 from unweave.metrics.logistic import fit_logistic
 from unweave.metrics.mig import information_of

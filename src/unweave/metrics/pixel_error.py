@@ -46,7 +46,7 @@ def pixel_error(
         >>> pixel_error([[0.0], [1.0]], images=black, reconstructions=grey)
         {'pixel_error': 0.25, 'l1': 0.5, 'l2': 0.25, 'images': 2.0}
     """
-    from unweave.fleet.device import chosen_device
+    from unweave.nets.device import chosen_device
     from unweave.quality.images import l1, l2, ssim
     from unweave.quality.sets import pairs
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.checks import numpy_rng
+from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars, choose_rows
 
 __all__ = ["POLARISED_REGIME", "polarised_regime"]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.fused import fused
-from unweave.reading import is_number
-from unweave.words import shown
+from unweave.io.plain_data import is_number
+from unweave.kernels.dispatch import fused
+from unweave.text import shown
 
 __all__ = ["Adam", "Moments", "update"]
 
@@ -94,7 +94,7 @@ class Adam:
         Size of the step, 1 - β₁, 1 - β₂, the factor on √v, and ε.
         """
         if fused(step):
-            from unweave.nets.kernels import gpu_adam
+            from unweave.kernels import gpu_adam
 
             stack: Any = self  # whose numbers are tensors
             constants = (stack.lr, stack.beta1, stack.beta2, stack.eps)
@@ -131,7 +131,7 @@ def update(
         working: Where to write a copy of the new parameters, in the precision to multiply with.
     """
     if fused(parameters):
-        from unweave.nets.kernels import gpu_adam
+        from unweave.kernels import gpu_adam
 
         first, second = moments.first, moments.second
         copy = parameters if working is None else working

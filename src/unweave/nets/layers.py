@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unweave.nets import kernels
-from unweave.nets.kernels.reference import ACTIVATIONS
+from unweave import kernels
+from unweave.kernels.reference import ACTIVATIONS
 
 __all__ = [
     "Activation",

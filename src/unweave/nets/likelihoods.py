@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from unweave.nets import kernels
+from unweave import kernels
 
 __all__ = ["DEVIATION", "LIKELIHOODS", "bernoulli", "gaussian", "mean_image", "narrow_gaussian"]
 

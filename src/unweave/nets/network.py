@@ -14,7 +14,7 @@ from unweave.errors import UnknownNameError
 from unweave.nets.contrast import Contrast
 from unweave.nets.layers import Conv, Layer, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["INITS", "Network"]
 

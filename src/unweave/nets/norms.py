@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.nets.kernels import instance_norm
-from unweave.nets.kernels.reference import ACTIVATIONS, normalised
+from unweave.kernels import instance_norm
+from unweave.kernels.reference import ACTIVATIONS, normalised
 from unweave.nets.layers import Activation
 
 __all__ = ["AdaptiveNorm", "BatchNorm", "InstanceNorm"]

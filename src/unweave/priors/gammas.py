@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["log_gammas", "log_gammas_of_stream"]
 

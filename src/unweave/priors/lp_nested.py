@@ -59,7 +59,7 @@ from unweave.priors.nodes import (
     sizes,
 )
 from unweave.priors.trees import Layout, Tree, tree_of
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = [
     "STANDARD",

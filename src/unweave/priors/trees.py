@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from unweave.errors import UnweaveError
-from unweave.words import shown
+from unweave.text import shown
 
 __all__ = ["Layout", "Run", "Tree", "tree_of"]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import DataError
-from unweave.fleet.device import chosen_device
+from unweave.nets.device import chosen_device
 from unweave.quality.inception import WIDTHS, Inception, check_width
 from unweave.quality.inception_weights import load_inception
 from unweave.quality.sets import Images, as_bytes, batches, in_colour, watched

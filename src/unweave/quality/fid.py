@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from unweave.data.archives import read_npz, reading
-from unweave.data.cache import whole_file
 from unweave.errors import DataError
-from unweave.fleet.device import chosen_device
+from unweave.io.writing import whole_file
+from unweave.nets.device import chosen_device
 from unweave.quality.features import Extract, Weights, extract_inception
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from unweave.data.archives import read_file, reading
-from unweave.data.cache import cache_folder
 from unweave.data.fetch import RemoteFile, fetch
 from unweave.errors import DataError, DownloadError
+from unweave.io.writing import cache_folder
 from unweave.quality.inception import Inception, Layer
 
 __all__ = ["load_inception", "published_file"]

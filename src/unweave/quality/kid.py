@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from unweave.checks import numpy_rng
 from unweave.data.grid import Array
 from unweave.errors import DataError
-from unweave.fleet.device import chosen_device
+from unweave.io.arguments import numpy_rng
+from unweave.nets.device import chosen_device
 from unweave.quality.features import Weights, extract_inception, of_all
 from unweave.quality.inception import WIDTHS
 from unweave.quality.sets import Images

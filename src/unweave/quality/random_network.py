@@ -10,11 +10,11 @@ from torch.nn.functional import conv2d
 
 from unweave.data.dataset import as_floats
 from unweave.errors import DataError
-from unweave.fleet.device import chosen_device
+from unweave.nets.device import chosen_device
 from unweave.quality.features import Extract
 from unweave.quality.fid import Statistics, frechet_distance
 from unweave.quality.sets import Images, in_colour, watched
-from unweave.streams import Stream
+from unweave.random import Stream
 
 __all__ = ["random_network_distance"]
 

@@ -1,17 +1,17 @@
 """Choosing models, with or without labels: rankings with reasons, and what models agree on."""
 
+from unweave.analysis.latents import Latents, SelectionError
+from unweave.analysis.maps import (
+    distance_to_orthogonality,
+    dto_pairs,
+    least_squares_maps,
+    map_distances,
+)
+from unweave.models.members import Aligned, aligned_codes, aligned_posteriors, member_agreement
 from unweave.select.activity import MemberActivity, member_activity
 from unweave.select.cka import cka, cka_pairs
 from unweave.select.consensus import Consensus, consensus
-from unweave.select.dto import distance_to_orthogonality, dto, dto_pairs
-from unweave.select.ensembles import (
-    Aligned,
-    aligned_codes,
-    aligned_posteriors,
-    member_agreement,
-)
-from unweave.select.latents import Latents, SelectionError
-from unweave.select.maps import least_squares_maps, map_distances
+from unweave.select.dto import dto
 from unweave.select.mcc import mcc, mcc_pairs
 from unweave.select.pareto import fronts, pareto
 from unweave.select.supervised import supervised

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.arrays import on_host
+from unweave.analysis.latents import SelectionError
+from unweave.io.arrays import on_host
 from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
-from unweave.select.ensembles import Aligned, aligned_posteriors
-from unweave.select.latents import SelectionError, drawn_rows
-from unweave.words import counted
+from unweave.models.members import Aligned, aligned_posteriors
+from unweave.select.latents import drawn_rows
+from unweave.text import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.fleet.models import Model
+    from unweave.models.model import Model
 
 __all__ = ["MemberActivity", "activity_of", "member_activity"]
 

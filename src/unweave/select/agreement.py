@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from unweave.select.latents import Latents
+from unweave.analysis.latents import Latents
 from unweave.select.ranking import partners, rank, reasons_of, typical
-from unweave.words import counted
+from unweave.text import counted
 
 __all__ = ["by_agreement"]
 

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.latents import Latents
 from unweave.select.agreement import by_agreement
-from unweave.select.latents import ROWS, Latents, latents_of
+from unweave.select.latents import ROWS, latents_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["cka", "cka_pairs"]
 

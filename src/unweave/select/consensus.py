@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.select.latents import ROWS, Latents, latents_of
+from unweave.analysis.latents import LEAST_CORRELATION, Latents
+from unweave.select.latents import ROWS, latents_of
 from unweave.select.mcc import correlations, match, mcc_pairs
 from unweave.select.ranking import partners, rank, reasons_of, typical
-from unweave.words import counted
+from unweave.text import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["Consensus", "consensus"]
 
-LEAST_CORRELATION = 0.7
 QUORUM = 0.5
 ROUNDS = 20
 NOBODY = -1

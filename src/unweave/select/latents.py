@@ -1,166 +1,27 @@
-"""What every choice of models reads: the codes of several models for the same images.
+"""The codes that every choice of models reads: those given, or those of trained models.
 
 Shapes: M models, n rows (images), d latents.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unweave.arrays import on_host
-from unweave.checks import numpy_rng
-from unweave.errors import DataError, UnweaveError
-from unweave.metrics.active_units import BURDA_VARIANCE
+from unweave.analysis.latents import Latents, SelectionError, kl_in_use
+from unweave.errors import DataError
+from unweave.io.arguments import numpy_rng
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
-    from unweave.fleet.models import Model
+    from unweave.models.finding import Models
+    from unweave.models.model import Model
 
-__all__ = ["Latents", "SelectionError", "encoded", "latents_of"]
+__all__ = ["drawn_rows", "encoded", "known_data", "latents_of"]
 
 ROWS = 3_000
 """Images that a fleet encodes to be compared; correlations are then known to about 0.02."""
-INFORMATIVE_KL = 0.01
-"""Nats that an informative latent carries, in the paper of UDR and in its published code."""
-
-OTHER_NOISE = ("vae_ensemble", "vae_ensemble_member", "isa_vae", "isa_tc_vae", "jacobian")
-"""Methods whose unused latents are not N(0, 1)."""
-
-
-class SelectionError(UnweaveError):
-    """Codes or models that cannot be compared as they are."""
-
-
-@dataclass(frozen=True, eq=False)
-class Latents:
-    """Mean codes of M models for the same n images, and how much each latent carries.
-
-        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1),    latent j is informative if KL_j > 0.01
-
-    Args:
-        means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
-            finite is kept, but compared with nobody.
-        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
-        kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
-            every latent that varies is informative.
-        runs: A name for each model; by default `"0"`, `"1"` and so on.
-        settings: What each model was trained with, all but its seed; equal texts are equal
-            hyperparameters.
-        informative_kl: What the KL divergence of an informative latent exceeds.
-
-    References:
-        Duan et al., Unsupervised Model Selection for Variational Disentangled Representation
-        Learning, arXiv:1905.12614.
-
-    Example:
-        >>> codes = np.random.default_rng(0).normal(size=(2, 100, 3))
-        >>> Latents(codes, kl=[[2.0, 0.001, 1.0], [3.0, 1.0, 1.0]]).informative.tolist()
-        [[True, False, True], [True, True, True]]
-    """
-
-    means: Any
-    logvars: Any = None
-    kl: Any = None
-    runs: Sequence[str] = ()
-    settings: Sequence[str] = ()
-    informative_kl: float = INFORMATIVE_KL
-
-    def __post_init__(self) -> None:
-        means = _array(self.means)
-        if means.ndim != 3 or 0 in means.shape:
-            raise SelectionError(
-                f"codes must be [models, rows, latents], but got {list(means.shape)}"
-            )
-        kl, logvars = self.kl, self.logvars
-        if kl is None and logvars is not None:
-            kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
-        if kl is not None:
-            kl = _like(_array(kl), (len(means), means.shape[2]), "kl")
-        names = tuple(self.runs) or tuple(map(str, range(len(means))))
-        for what, given in (("runs", names), ("settings", self.settings)):
-            if given and len(given) != len(means):
-                raise SelectionError(
-                    f"{what} must name each of {len(means)} models, but got {len(given)}"
-                )
-        object.__setattr__(self, "means", means)
-        object.__setattr__(self, "kl", kl)
-        object.__setattr__(self, "runs", names)
-        object.__setattr__(self, "settings", tuple(self.settings))
-
-    def __len__(self) -> int:
-        return len(self.means)
-
-    @cached_property
-    def usable(self) -> np.ndarray:
-        """Whether all codes of a model are finite, `[M]`."""
-        return np.isfinite(self.means).all((1, 2))
-
-    @cached_property
-    def informative(self) -> np.ndarray:
-        """Whether a latent varies and carries more than the threshold, `[M, d]`."""
-        with np.errstate(invalid="ignore"):  # models that diverged
-            varies = np.ptp(self.means, axis=1) > 0
-        carries = True if self.kl is None else np.nan_to_num(self.kl) > self.informative_kl
-        return self.usable[:, None] & varies & carries
-
-    @cached_property
-    def centred(self) -> np.ndarray:
-        """Codes of mean 0, `[M, n, d]`; latents that are not informative are 0."""
-        kept = np.where(self.informative[:, None], self.means, 0.0)
-        return kept - kept.mean(1, keepdims=True)
-
-    @cached_property
-    def standardised(self) -> np.ndarray:
-        """Codes of mean 0 and variance 1, `[M, n, d]`; uninformative latents are 0."""
-        return _scaled(self.centred)
-
-    @cached_property
-    def ranked(self) -> np.ndarray:
-        """The same of the ranks of codes, whose correlations are Spearman's, `[M, n, d]`."""
-        from scipy.stats import rankdata
-
-        return _scaled(rankdata(self.centred, axis=1) - (self.means.shape[1] + 1) / 2)
-
-
-def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The mean KL divergence from N(0, 1) of each latent, `[M, d]`.
-
-    Example:
-        >>> kl_of_latents(np.array([[[0.0, 2.0]]]), np.zeros((1, 1, 2)))
-        array([[0., 2.]])
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
-        return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
-
-
-def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The same, but at most 0.01 where nothing is said though the noise is not that of N(0, 1).
-
-    In ensembles and ISA-VAEs, that is, for latents whose mean has a variance of at most 0.01: the
-    alignment of an ensemble keeps the noise of unused latents small, and in an ISA-VAE they are
-    like a prior that is not normal. Students of Jacobian supervision have no noise at all.
-
-    Args:
-        methods: The name of each model's method, `[M]`.
-        means: `[M, n, d]`.
-        logvars: `[M, n, d]`.
-
-    Example:
-        >>> means, logvars = np.zeros((2, 5, 1)), np.log(np.full((2, 5, 1), 0.05))
-        >>> kl_in_use(["vae", "vae_ensemble"], means, logvars).round(2)
-        array([[1.02],
-               [0.01]])
-    """
-    kl = kl_of_latents(means, logvars)
-    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
-        constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
-    unused = np.isin(methods, OTHER_NOISE)[:, None] & constant
-    return np.where(unused, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
 def latents_of(
@@ -211,7 +72,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
         images_of: The numbers of its images.
         seed: Of images that are random given their factors.
     """
-    from unweave.evaluation.runs import runs_of
+    from unweave.models.finding import runs_of
 
     trained = [run.model for run in runs_of(models)]
     configs = [model.config for model in trained]
@@ -246,7 +107,7 @@ def _fleets(models: "Sequence[Model]") -> list[list[int]]:
 def _encode(
     models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    from unweave.fleet.join import join
+    from unweave.models.join import join
 
     fleet = join(models)
     if fleet.shape != data.shape:
@@ -259,19 +120,3 @@ def _encode(
 
 def _settings(plain: dict[str, Any]) -> str:
     return json.dumps({**plain, "seed": None}, sort_keys=True)
-
-
-def _array(values: Any) -> np.ndarray:
-    return on_host(values).astype(np.float64, copy=False)
-
-
-def _like(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
-    if values.shape != shape:
-        raise SelectionError(f"{what} must be {list(shape)}, but got {list(values.shape)}")
-    return values
-
-
-def _scaled(centred: np.ndarray) -> np.ndarray:
-    """Variance 1 along the rows; constant columns stay 0."""
-    spread = centred.std(1, keepdims=True)
-    return centred / np.where(spread > 0, spread, 1.0)

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from unweave.arrays import on_host
-from unweave.select.latents import Latents, SelectionError, drawn_rows, encoded, known_data
+from unweave.analysis.latents import Latents, SelectionError
+from unweave.io.arrays import on_host
+from unweave.select.latents import drawn_rows, encoded, known_data
 from unweave.select.ranking import DIVERGED, rank
-from unweave.words import counted
+from unweave.text import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["fronts", "pareto"]
 
@@ -52,7 +53,7 @@ def pareto(
         >>> int(ranking["score"][0]), ranking.columns[:3].tolist()
         (1, ['run', 'score', 'reason'])
     """
-    from unweave.evaluation.runs import runs_of
+    from unweave.models.finding import runs_of
 
     dataset = known_data(data)
     images_of = drawn_rows(dataset, rows, seed)

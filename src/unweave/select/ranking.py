@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError
-from unweave.select.latents import Latents, SelectionError
 
 __all__ = ["COMPARISONS", "partners", "rank", "typical"]
 

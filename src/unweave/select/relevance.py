@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
-from unweave.select.latents import Latents
 
 __all__ = ["ALPHA", "RELEVANCES", "lasso_weights", "relevance_rows"]
 

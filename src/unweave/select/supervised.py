@@ -5,23 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.arrays import on_host
-from unweave.checks import numpy_rng
+from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.select.latents import (
-    Latents,
-    SelectionError,
-    drawn_rows,
-    encoded,
-    known_data,
-    latents_of,
-)
+from unweave.io.arguments import numpy_rng
+from unweave.io.arrays import on_host
+from unweave.select.latents import drawn_rows, encoded, known_data, latents_of
 from unweave.select.ranking import DIVERGED, rank
-from unweave.words import spelled
+from unweave.text import spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["supervised"]
 

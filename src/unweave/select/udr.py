@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
-from unweave.select.latents import ROWS, Latents, latents_of
+from unweave.select.latents import ROWS, latents_of
 from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.select.relevance import relevance_rows
-from unweave.words import counted
+from unweave.text import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.evaluation.runs import Models
+    from unweave.models.finding import Models
 
 __all__ = ["POOLINGS", "UDRScores", "udr", "udr_scores"]
 

@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave.study import analysis
-    from unweave.study.columns import StudyTableError
+    from unweave import analysis
+    from unweave.analysis.columns import StudyTableError
     from unweave.study.entries import StudyFileError
     from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
@@ -27,21 +27,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Plan": "planning",
-    "Results": "results",
-    "Study": "study",
-    "StudyFileError": "entries",
-    "StudyTableError": "columns",
-    "load": "results",
-    "plan": "planning",
-    "read": "study_file",
-    "run": "running",
+    "Plan": "unweave.study.planning",
+    "Results": "unweave.study.results",
+    "Study": "unweave.study.study",
+    "StudyFileError": "unweave.study.entries",
+    "StudyTableError": "unweave.analysis.columns",
+    "load": "unweave.study.results",
+    "plan": "unweave.study.planning",
+    "read": "unweave.study.study_file",
+    "run": "unweave.study.running",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "analysis":
-        return import_module("unweave.study.analysis")
+        return import_module("unweave.analysis")
     if name in _HOMES:
-        return getattr(import_module(f"unweave.study.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from unweave.errors import UnweaveError
 from unweave.fleet.checkpoint_files import damaged_checkpoints
-from unweave.fleet.config import Config
-from unweave.fleet.model_files import UNREADABLE, intact
+from unweave.models.config import Config
+from unweave.models.files import UNREADABLE, intact
 from unweave.study.ledger import Ledger, Record
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.repair import config_of, leftovers, repair_study, saved_config, saved_runs

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.size import fits, shares
+from unweave.fleet.capacity import fits, shares
+from unweave.models.config import Config
+from unweave.study.datasets import Sources
 from unweave.study.estimate import seconds_per_step
-from unweave.study.fates import fail
-from unweave.study.sources import Sources
+from unweave.study.outcomes import fail
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 

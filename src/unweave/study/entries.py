@@ -17,11 +17,11 @@ from itertools import product
 from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.fleet.config import Config
 from unweave.methods import EVERY, Method
 from unweave.methods.settings import each_value
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
-from unweave.words import shown, spelled
+from unweave.text import shown, spelled
 
 __all__ = [
     "Entry",

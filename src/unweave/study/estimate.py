@@ -1,24 +1,17 @@
 """What runs cost before they run: seconds, bytes, and how many fit together."""
 
 import platform
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TypeAlias
 
 import torch
 
-from unweave.fleet.config import Config
-from unweave.fleet.networks import networks_of
-from unweave.methods.base import MODEL
-from unweave.paths import check_room
+from unweave.models.config import Config
+from unweave.models.size import num_parameters
 from unweave.study.ledger import Ledger
-from unweave.words import counted
 
 Shape: TypeAlias = tuple[int, int, int]
 
-__all__ = ["check_disk", "device_name", "disk_bytes", "model_bytes", "seconds_per_step"]
+__all__ = ["device_name", "model_bytes", "seconds_per_step"]
 
 GPU_MICROSECONDS = {"factor_vae": (102.4, 117.3), "beta_tc_vae": (48.5, 61.3)}
 """Per step of one model with batch 64 on an H200 in bf16, one channel and three
@@ -29,11 +22,6 @@ CPU_SECONDS, CPU_SECONDS_PER_BATCH, CPU_SECONDS_OF_DISCRIMINATOR = 0.022, 0.053,
 """Per step of one model on two cores, one of which scores other models meanwhile: in any case, for
 64 images of 64 × 64, and for FactorVAE's second network."""
 PIXELS, BATCH = 64 * 64, 64
-CURVE_BYTES = 12
-"""Of a curve, per number that it holds, once compressed and indexed."""
-WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
-STATE = 6
-"""A checkpoint holds parameters and two moments, and the one before it is kept as well."""
 GPU_MODEL_BYTES = 80e6
 USUAL_PARAMETERS = 1e6
 """Up to so many have no say: all the above has been measured with networks of that size."""
@@ -74,21 +62,6 @@ def seconds_per_step(
     return (images + large) * SLOWER[config.precision]
 
 
-def disk_bytes(config: Config, shape: Shape, in_training: bool = False) -> int:
-    """What a run takes in its folder; while it trains, with its share of the checkpoint."""
-    weights = 4 * _parameters(config, shape)
-    windows = -(-config.steps // WINDOW)
-    kept = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
-    return kept + (STATE * weights if in_training else 0)
-
-
-def check_disk(configs: Sequence[Config], shape: Shape, folder: Path) -> None:
-    """Refuse runs whose results would not fit on the disk; those in the folder take no more."""
-    missing = [config for config in configs if not (folder / config.hash).exists()]
-    need = sum(disk_bytes(config, shape, in_training=True) for config in missing)
-    check_room(folder, need, counted(len(missing), "model"))
-
-
 def model_bytes(config: Config, shape: Shape) -> float:
     """What a model takes of a GPU while it trains, about."""
     images = GPU_MODEL_BYTES * _work(config, shape) * (DENSE_BYTES if _dense(config) else 1)
@@ -109,19 +82,4 @@ def _dense(config: Config) -> bool:
 
 
 def _unusual_parameters(config: Config, shape: Shape) -> float:
-    return max(0.0, _parameters(config, shape) - USUAL_PARAMETERS * config.method.copies)
-
-
-def _parameters(config: Config, shape: Shape) -> int:
-    # Strengths change no size: with 2, which all of them may be, networks are counted once.
-    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 2.0))
-    return _counted(replace(config, method=method, data=(), seed=0), shape)
-
-
-@lru_cache
-def _counted(config: Config, shape: Shape) -> int:
-    return sum(
-        network.width * (config.method.copies if player == MODEL else 1)
-        for player, networks in networks_of(config, shape).items()
-        for network in networks.values()
-    )
+    return max(0.0, num_parameters(config, shape) - USUAL_PARAMETERS * config.method.copies)

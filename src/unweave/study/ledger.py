@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unweave.reading import parse_json
+from unweave.io.plain_data import parse_json
 from unweave.study.ledger_file import STATES, DamagedLedgerError, LedgerFile
 from unweave.study.workers import Worker, gone_holders, gone_workers, lives, note_seen
-from unweave.words import counted
+from unweave.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd

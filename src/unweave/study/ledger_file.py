@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from unweave.data.cache import allowed, temporary_folder, write_errors
 from unweave.errors import UnweaveError
-from unweave.reading import MOST_BYTES
+from unweave.io.plain_data import MOST_BYTES
+from unweave.io.writing import allowed, temporary_folder, write_errors
 
 __all__ = ["STATES", "DamagedLedgerError", "LedgerFile"]
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.device import chosen_device
-from unweave.fleet.size import shares
-from unweave.study.estimate import device_name, disk_bytes, model_bytes, seconds_per_step
+from unweave.fleet.capacity import shares
+from unweave.models.config import Config
+from unweave.models.size import disk_bytes
+from unweave.nets.device import chosen_device
+from unweave.study.estimate import device_name, model_bytes, seconds_per_step
 from unweave.study.ledger import OPEN
 from unweave.study.remote import open_store
 from unweave.study.store import LEDGER

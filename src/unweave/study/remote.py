@@ -21,12 +21,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unweave.data.cache import cache_folder, whole_file, whole_folder
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import SCORES
+from unweave.evaluation.score_cache import SCORES
 from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints
-from unweave.fleet.model_files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
-from unweave.reading import MOST_BYTES, parse_json
+from unweave.io.plain_data import MOST_BYTES, parse_json
+from unweave.io.writing import cache_folder, whole_file, whole_folder
+from unweave.models.files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
 from unweave.study.ledger import Ledger
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.store import LEDGER, STUDY, TOKEN, Store

@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import SCORES
+from unweave.evaluation.score_cache import SCORES
 from unweave.fleet import checkpoint_files
 from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
-from unweave.fleet.config import Config
-from unweave.fleet.model_files import UNREADABLE, read_config
+from unweave.io.writing import whole_file
+from unweave.models.config import Config
+from unweave.models.files import UNREADABLE, read_config
 from unweave.study.ledger import Ledger
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.results import Results

@@ -6,18 +6,18 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.data.cache import whole_file
+from unweave.analysis.columns import DATA, METHOD, SEED, STRENGTH
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import origin_text
-from unweave.fleet.config import RUN_NAME, Config
+from unweave.evaluation.score_cache import origin_text
+from unweave.io.plain_data import is_number
+from unweave.io.writing import whole_file
 from unweave.methods import EVERY
-from unweave.reading import is_number
-from unweave.study.columns import DATA, METHOD, SEED, STRENGTH
+from unweave.models.config import RUN_NAME, Config
 from unweave.study.ledger import summary
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.remote import open_store
 from unweave.study.store import Store
-from unweave.words import shown
+from unweave.text import shown
 
 __all__ = ["Results", "load", "table_of"]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unweave.analysis.columns import SAMPLED
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.kept import Key, Outcome, kept, origin_text
-from unweave.fleet.config import Config
-from unweave.fleet.model_files import diverged_at, finite_losses, read_curve
+from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text
 from unweave.metrics import Metric
-from unweave.study.columns import SAMPLED
+from unweave.models.config import Config
+from unweave.models.files import diverged_at, finite_losses, read_curve
 from unweave.study.study import Study
 
 __all__ = ["Found", "Wanted", "look", "wanted_by"]

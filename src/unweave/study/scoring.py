@@ -24,12 +24,12 @@ import torch
 from unweave.errors import UnweaveError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.codes import Posteriors, encode
-from unweave.evaluation.kept import Outcome, keep
-from unweave.fleet.config import Config
-from unweave.fleet.models import load
+from unweave.evaluation.score_cache import Outcome, keep
 from unweave.metrics import METRICS
+from unweave.models.config import Config
+from unweave.models.model import load
+from unweave.study.datasets import Sources
 from unweave.study.run_folder import SEED, Wanted
-from unweave.study.sources import Sources
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 

@@ -17,14 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from unweave.data.cache import whole_file
 from unweave.errors import UnweaveError
-from unweave.evaluation.kept import PROTOCOL, origin_text
+from unweave.evaluation.score_cache import PROTOCOL, origin_text
 from unweave.fleet.checkpoint_files import checkpoints
-from unweave.fleet.config import Config
-from unweave.fleet.model_files import RUNS
+from unweave.io.plain_data import read_json
+from unweave.io.writing import whole_file
+from unweave.models.config import Config
+from unweave.models.files import RUNS
 from unweave.progress import say
-from unweave.reading import read_json
 from unweave.study.ledger import Ledger
 from unweave.study.run_folder import Found, Wanted, look, wanted_by
 from unweave.study.study import Source, Study

@@ -24,7 +24,7 @@ from typing import Any, cast
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import loading, origin_of
-from unweave.data.steps import (
+from unweave.data.origin_steps import (
     FILES,
     STEPS,
     apply_steps,
@@ -34,8 +34,8 @@ from unweave.data.steps import (
 )
 from unweave.errors import DataError, UnknownNameError
 from unweave.evaluation.choice import choose
-from unweave.evaluation.kept import origin_text
-from unweave.fleet.config import Config
+from unweave.evaluation.score_cache import origin_text
+from unweave.models.config import Config
 from unweave.nets.adam import Adam
 from unweave.study.entries import (
     Entry,
@@ -46,7 +46,7 @@ from unweave.study.entries import (
     read_entries,
     runs_of,
 )
-from unweave.words import shown, spelled
+from unweave.text import shown, spelled
 
 __all__ = ["Source", "Study", "check_name"]
 
@@ -302,7 +302,7 @@ def _absolute(path: str | Path) -> str:
 
 def _loader(load: str) -> Any:
     """The function that loads a data set; its arguments are the options."""
-    from unweave.data.own import from_path
+    from unweave.data.custom import from_path
 
     return partial(from_path, load) if load not in DATASETS else DATASETS[load].function()
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unweave.data.steps import FILES
-from unweave.reading import MOST_YAML_BYTES, parse_yaml, read_text
+from unweave.data.origin_steps import FILES
+from unweave.io.plain_data import MOST_YAML_BYTES, parse_yaml, read_text
 from unweave.study.entries import StudyFileError
 from unweave.study.study import Study, check_name
-from unweave.words import shown
+from unweave.text import shown
 
 __all__ = ["read"]
 

@@ -13,18 +13,19 @@ from contextlib import contextmanager, suppress
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.config import Config
-from unweave.fleet.device import chosen_device
 from unweave.fleet.train import train_runs
+from unweave.models.config import Config
+from unweave.models.size import disk_bytes
+from unweave.nets.device import chosen_device
 from unweave.progress import say
 from unweave.study.claiming import Claims
-from unweave.study.estimate import device_name, disk_bytes
-from unweave.study.fates import fail, note
+from unweave.study.datasets import Sources
+from unweave.study.estimate import device_name
 from unweave.study.ledger import Ledger
+from unweave.study.outcomes import fail, note
 from unweave.study.repair import tidy
 from unweave.study.results import Results
 from unweave.study.scoring import Scorer, sentence
-from unweave.study.sources import Sources
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 

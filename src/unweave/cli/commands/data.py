@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from unweave.cli.apps import data_app
 from unweave.cli.loading import said
 from unweave.cli.options import OutOption, PathOption, PictureOption, Source
-from unweave.words import counted, size_text
+from unweave.text import counted, size_text
 
 DataSets = Annotated[
     Positional[tuple[str, ...]], arg(metavar="NAME…", help_behavior_hint="(default: all)")
@@ -67,8 +67,8 @@ def data_check(names: DataSets = (), repair: bool = False) -> None:
         names: Data sets to check.
         repair: Remove damaged files; they are rendered or downloaded again at the next use.
     """
-    from unweave.data.cache import cache_folder
-    from unweave.data.checking import check
+    from unweave.data.verification import check
+    from unweave.io.writing import cache_folder
 
     damaged = []
     for file in check(names):
@@ -116,8 +116,8 @@ def data_show(
         overwrite: Replace the file if it is already there.
     """
     from unweave.evaluation.files import check_out
-    from unweave.show import contact_sheet
-    from unweave.show.saving import PICTURES
+    from unweave.plots import contact_sheet
+    from unweave.plots.saving import PICTURES
 
     check_out(out, PICTURES, overwrite)
     own = {"size": size, "channels": channels, "factors": factors}

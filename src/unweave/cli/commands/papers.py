@@ -37,7 +37,7 @@ def reproduce(
         yes: Train what is meant for a GPU where there is none.
     """
     from unweave.cli.reproduce import list_recipes, reproduce_paper, reproduce_recipe
-    from unweave.recipes import PAPERS
+    from unweave.papers import PAPERS
 
     if every:
         if name not in PAPERS:

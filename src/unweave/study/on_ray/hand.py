@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from unweave.data.cache import temporary_folder
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.io.writing import temporary_folder
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray.far_ledger import FarLedger
 from unweave.study.on_ray.places import Place

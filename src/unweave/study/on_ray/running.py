@@ -13,9 +13,9 @@ from unweave.study.on_ray.hand import Job
 from unweave.study.remote import RemoteStore
 from unweave.study.repair import tidy
 from unweave.study.results import Results
+from unweave.study.status import StudyWatch
 from unweave.study.store import Store
 from unweave.study.tokens import new_token
-from unweave.study.watch import StudyWatch
 
 __all__ = ["run_on_ray"]
 

@@ -1,0 +1,1 @@
+"""What comes from outside and goes there: arguments, arrays, paths, and files of every kind."""

@@ -1,0 +1,115 @@
+"""Tensors and a few facts about them in a safetensors file, always with the same bytes.
+
+The facts are JSON under a single key of the file's metadata, with a checksum of their own, so that
+they can be trusted without reading the tensors. Older files have a key for each fact and no
+checksum.
+"""
+
+import hashlib
+import json
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from unweave.io.plain_data import parse_json
+
+__all__ = ["Layout", "TensorFile", "digest_of", "open_tensors", "write_tensors"]
+
+KEY = "unweave"
+"""One key only: safetensors writes several in an order that differs between processes."""
+TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "BOOL": torch.bool,
+}
+
+Layout = Mapping[str, tuple[torch.dtype | None, tuple[int, ...]]]
+"""The type and the shape of tensors, by name; no type where it is not one of `TYPES`."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorFile:
+    """An open file.
+
+    Args:
+        facts: What it says about its tensors.
+        checked: Whether the facts had a checksum, which then was right.
+        layout: The types and shapes of its tensors, of which nothing has been read yet.
+    """
+
+    facts: Mapping[str, Any]
+    checked: bool
+    layout: Layout
+    _file: Any
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors, by name."""
+        return {name: self._file.get_tensor(name) for name in self.layout}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write a file."""
+    on_host = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    text = json.dumps({"facts": facts, "check": _check(facts)}, sort_keys=True)
+    save_file(on_host, path, metadata={KEY: text})
+
+
+@contextmanager
+def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[TensorFile]:
+    """Open a file that `write_tensors` wrote, or an older one.
+
+    Raises:
+        OSError: It is missing or cannot be read.
+        ValueError: It is damaged.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
+        raise ValueError(f"{path.name} is not a regular file")
+    try:
+        with safetensors.safe_open(path, "pt", device=str(device)) as file:
+            metadata = file.metadata() or {}
+            try:
+                facts = _facts(metadata)
+            except ValueError as error:
+                raise ValueError(f"the metadata of {path.name} are damaged: {error}") from error
+            layout = {}
+            for name in file.keys():  # noqa: SIM118 - no mapping
+                part = file.get_slice(name)
+                layout[name] = (TYPES.get(part.get_dtype()), tuple(part.get_shape()))
+            yield TensorFile(facts, KEY in metadata, layout, file)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
+
+
+def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
+    if KEY not in metadata:
+        return {key: parse_json(value) for key, value in metadata.items()}
+    sealed = parse_json(metadata[KEY])
+    facts = sealed.get("facts") if isinstance(sealed, dict) else None
+    if not isinstance(facts, dict) or sealed.get("check") != _check(facts):
+        raise ValueError("they do not match their checksum")
+    return facts
+
+
+def _check(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of tensors on the host: of names, types, shapes and numbers."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach()
+        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
+        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

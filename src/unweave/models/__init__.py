@@ -1,0 +1,1 @@
+"""Trained models: their settings, networks and files, where they are found, and their codes."""

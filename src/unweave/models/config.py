@@ -1,0 +1,247 @@
+"""A run: everything that one trained model depends on, as plain data."""
+
+import dataclasses
+import hashlib
+import json
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.io.plain_data import is_number
+from unweave.methods import EVERY, PARTS, Method
+from unweave.methods.settings import KINDS, Strength
+from unweave.nets.adam import Adam
+from unweave.nets.network import INITS
+from unweave.text import shown
+
+__all__ = ["PRECISIONS", "RUN_NAME", "Config"]
+
+FLOAT = (float, Strength, "Strength")
+PRECISIONS = ("float32", "tf32", "bf16")
+LIMITS = {"seed": (0, 2**63 - 1), "steps": (0, 2**32), "batch": (1, 2**20), "latents": (1, 10_000)}
+"""The least and the most of each whole number: a config of somebody else's may ask for anything,
+and random numbers are counted by the step in 32 bits."""
+MOST_STAGES = 8
+RUN_NAME = re.compile(r"[0-9a-f]{16}")
+"""What `Config.hash` gives, and so the name of a run's folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What a model is trained with. Equal configs give equal models.
+
+    Args:
+        method: The objective and its hyperparameters.
+        data: How the data set is made (`Dataset.origin`).
+        seed: Of initial weights, batches and noise.
+        steps: Updates of the parameters.
+        batch: Images per step.
+        latents: Size of the code.
+        architecture: Of those that the method takes, by default the first of them.
+        likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
+        init: Of `INITS`.
+        optimiser: Adam, of the encoder and decoder.
+        precision: `float32`; `tf32` or `bf16` multiply with fewer digits, on a GPU.
+        first: The run of the stage before, where the method builds on one.
+    """
+
+    method: Method
+    data: tuple[Any, ...] = ()
+    seed: int = 0
+    steps: int = 300_000
+    batch: int = 64
+    latents: int = 10
+    architecture: str = ""
+    likelihood: str = "bernoulli"
+    init: str = "glorot"
+    optimiser: Adam = field(default_factory=Adam)
+    precision: str = "float32"
+    first: "Config | None" = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, Method):
+            raise UnweaveError(f"method must be one of uw.methods, but got {shown(self.method)}")
+        if self.architecture == "":
+            object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
+        for kind, name, valid in (
+            ("architecture", self.architecture, self.method.architectures),
+            ("likelihood", self.likelihood, self.method.likelihoods),
+            ("initialisation", self.init, INITS),
+            ("precision", self.precision, PRECISIONS),
+        ):
+            if not isinstance(name, str) or name not in valid:
+                raise UnknownNameError(kind, name, valid)
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+                raise UnweaveError(f"{name} must be a whole number, but got {shown(value)}")
+            object.__setattr__(self, name, operator.index(value))
+            if not least <= getattr(self, name) <= most:
+                raise UnweaveError(
+                    f"{name} must be between {least} and {most:,}, but got {shown(value)}"
+                )
+        if not isinstance(self.optimiser, Adam):
+            raise UnweaveError(f"the optimiser must be a uw.Adam, but got {shown(self.optimiser)}")
+        self._check_data()
+        self.method.demand_latents(self.latents)
+        self._check_first()
+
+    def _check_data(self) -> None:
+        """Require a list of steps; `unweave.data.origin` checks the steps themselves."""
+        steps = self.data if isinstance(self.data, list | tuple) else [self.data]
+        for step in steps:
+            if not isinstance(step, list | tuple) or not step or not isinstance(step[0], str):
+                raise UnweaveError(
+                    "data must be a list of steps, each a list that begins with its name, but got "
+                    f"{shown(step)}"
+                )
+
+    def _check_first(self) -> None:
+        if self.first is None and self.method.needs_first:
+            raise UnweaveError(
+                f"{self.method.name} builds on trained models; say on which: first=…"
+            )
+        if self.first is not None and not isinstance(self.first, Config):
+            raise UnweaveError(f"first must be the run before, but got {shown(self.first)}")
+        if self.first is not None and not self.method.needs_first:
+            raise UnweaveError(
+                f"{self.method.name} builds on no other models; leave out what came first"
+            )
+        if self.first is not None and self.first.method.copies > 1:
+            raise UnweaveError(
+                f"{self.method.name} builds on single models, and {self.first.method.name} trains "
+                "several members each; choose one of them: fleet.members"
+            )
+        if len(self.stages) > MOST_STAGES:
+            raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")
+
+    @property
+    def code_size(self) -> int:
+        """Latents of a trained model: its own, after those of the stages before."""
+        return self.latents + (0 if self.first is None else self.first.code_size)
+
+    @property
+    def stages(self) -> dict[str, range]:
+        """The latents of each stage, by name: `C` of the first, `Z` of the second, then `Z2` …
+
+        Example:
+            >>> from unweave.methods import MSVAE, VAE
+            >>> Config(method=MSVAE(), latents=5, first=Config(method=VAE())).stages
+            {'C': range(0, 10), 'Z': range(10, 15)}
+        """
+        before = {} if self.first is None else self.first.stages
+        name = ("C", "Z")[len(before)] if len(before) < 2 else f"Z{len(before)}"
+        return {**before, name: range(self.code_size - self.latents, self.code_size)}
+
+    @property
+    def latent_names(self) -> list[str]:
+        """What latents are called: `latent 3`, or where there are several stages `C 3`, `Z 0`."""
+        if self.first is None:
+            return [f"latent {latent}" for latent in range(self.latents)]
+        return [
+            f"{stage} {latent - own.start}" for stage, own in self.stages.items() for latent in own
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if self.first is None:
+            del plain["first"]
+        else:
+            plain["first"] = self.first.to_dict()
+        plain["method"] = {"name": self.method.name, **_plain(self.method)}
+        plain["optimiser"] = _plain(self.optimiser)
+        plain["data"] = [list(step) for step in self.data]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Any, own: type[Method] | None = None) -> "Config":
+        """The inverse of `to_dict`.
+
+        Args:
+            plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
+            own: A method that is not in `METHODS`.
+        """
+        if not isinstance(plain, Mapping) or not isinstance(plain.get("method"), Mapping):
+            raise UnweaveError(f"a config is a mapping with a method, but got {shown(plain)}")
+        values = {**plain}
+        first = values.pop("first", None)
+        method = {**values.pop("method")}
+        name = method.pop("name", "")
+        known = {**EVERY, **PARTS, **({} if own is None else {own.name: own})}
+        if not isinstance(name, str) or name not in known:
+            raise UnknownNameError("method", name, known)
+        _check_stages(first)
+        optimiser = values.pop("optimiser", {})
+        if not isinstance(optimiser, Mapping):
+            raise UnweaveError(f"the optimiser is a mapping, but got {shown(optimiser)}")
+        data = values.pop("data", ())
+        return _build(
+            cls,
+            {
+                **values,
+                "method": _build(known[name], method),
+                "optimiser": _build(Adam, optimiser),
+                "data": tuple(data) if isinstance(data, list) else data,
+                "first": None if first is None else cls.from_dict(first, own),
+            },
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    @property
+    def hash(self) -> str:
+        """A name for this run that no other run has."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def fleet(self) -> str:
+        """What all runs of one fleet have in common; only those with the same can share one."""
+        plain = self.to_dict()
+        plain["seed"] = None
+        for name in (*self.method.stackable(), *self.method.listed()):
+            plain["method"][name] = None
+        for name in ("lr", "beta1", "beta2", "eps"):
+            plain["optimiser"][name] = None
+        if self.first is not None:
+            plain["first"] = self.first.fleet
+        return json.dumps(plain, sort_keys=True)
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass, with 1 and 1.0 written alike where it wants floats."""
+    return {
+        f.name: float(getattr(settings, f.name)) if f.type in FLOAT else getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+    }
+
+
+def _build(kind: Any, values: Mapping[Any, Any]) -> Any:
+    """A dataclass from plain data, one value for each field, nothing unknown."""
+    known = {f.name: f.type for f in dataclasses.fields(kind)}
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownNameError(f"setting of {kind.__name__}", name, known)
+        if known[name] in FLOAT and not is_number(value):
+            raise UnweaveError(
+                f"{name} of {kind.__name__} must be a number, but got {shown(value)}"
+            )
+        if known[name] in KINDS and isinstance(value, list | tuple):
+            raise UnweaveError(
+                f"{name} of {kind.__name__} must be a single value, but got {shown(value)}"
+            )
+    return kind(**{n: float(v) if known[n] in FLOAT else v for n, v in values.items()})
+
+
+def _check_stages(first: Any) -> None:
+    """Refuse long chains before they are followed."""
+    for _ in range(MOST_STAGES):
+        if not isinstance(first, Mapping):
+            return
+        first = first.get("first")
+    raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")

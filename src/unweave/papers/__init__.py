@@ -1,0 +1,76 @@
+"""Recipes: every published table and figure, as what to train, to measure, and what was published.
+
+A paper is a sub-package; a table or figure, or a few that belong together, is a short file in it.
+`RECIPES` has them all by name, `find` one of them.
+"""
+
+import difflib
+
+from unweave.errors import UnknownNameError
+from unweave.papers import common_assumptions, inductive_biases, isa_vae, ms_vae, udr, vae_ensemble
+from unweave.papers.recipe import SCALES, Recipe, RecipeError
+
+__all__ = ["PAPERS", "RECIPES", "SCALES", "Recipe", "RecipeError", "find", "ready"]
+
+PAPERS: dict[str, str] = {
+    "common-assumptions": (
+        "Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of "
+        "Disentangled Representations, ICML 2019, arXiv:1811.12359"
+    ),
+    "vae-ensemble": (
+        "Improving the Unsupervised Disentangled Representation Learning with VAE Ensemble, "
+        "under review 2020"
+    ),
+    "isa-vae": "Independent Subspace Analysis for Unsupervised Learning of Disentangled "
+    "Representations, AISTATS 2020, arXiv:1909.05063",
+    "ms-vae": (
+        "Improving the Reconstruction of Disentangled Representation Learners via Multi-Stage "
+        "Modelling, under review 2021"
+    ),
+    "inductive-biases": (
+        "Zietlow et al., Demystifying Inductive Biases for (Beta-)VAE Based Architectures, "
+        "ICML 2021, and its supplement"
+    ),
+    "udr": (
+        "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
+        "Learning, ICLR 2020, arXiv:1905.12614"
+    ),
+}
+"""The papers, in the order in which they are listed."""
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for paper in (common_assumptions, vae_ensemble, isa_vae, ms_vae, inductive_biases, udr)
+    for recipe in paper.RECIPES
+}
+"""Every recipe by its name, paper by paper."""
+
+
+def find(name: str) -> Recipe:
+    """The recipe of a name.
+
+    Example:
+        >>> find("common-assumptions/transfer").where
+        'Key result 4, in the text'
+    """
+    if name in RECIPES:
+        return RECIPES[name]
+    paper, _, slug = name.partition("/")
+    if paper not in PAPERS:
+        known = {recipe.slug: recipe.name for recipe in RECIPES.values()}
+        known |= {one: f"a recipe of {one}" for one in PAPERS}
+        near = [known[one] for one in difflib.get_close_matches(slug or paper, known, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise RecipeError(f"no recipe is called {name!r}; {hint}`unweave reproduce` lists them")
+    slugs = [recipe.slug for recipe in RECIPES.values() if recipe.paper == paper]
+    raise UnknownNameError(f"recipe of {paper}", slug, slugs)
+
+
+def ready(paper: str) -> list[Recipe]:
+    """The recipes of a paper that can be run, in their order.
+
+    Example:
+        >>> [recipe.name for recipe in ready("udr")]
+        ['udr/ranking']
+    """
+    return [one for one in RECIPES.values() if one.paper == paper and one.status == "ready"]

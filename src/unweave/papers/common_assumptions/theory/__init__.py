@@ -1,0 +1,1 @@
+"""Why data alone do not disentangle: the theorem as a program, and entangled twins."""

@@ -1,0 +1,1 @@
+"""Why variational autoencoders find principal axes, and when these are the factors."""

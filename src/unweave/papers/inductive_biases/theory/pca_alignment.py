@@ -1,0 +1,317 @@
+"""Why variational autoencoders find the principal axes of data, and what finds the factors.
+
+Four experiments in linear miniature, after the supplement of *Demystifying Inductive Biases for
+(Beta-)VAE Based Architectures* (Zietlow, Rolinek & Martius, ICML 2021): `rotations` of the
+simplified objective, `linear_autoencoders`, `modified_data`, and `contrastive`. `local_alignment`
+asks the same of a trained model. Figures: `theory.pca_alignment_figures`.
+
+Shapes: F factors w with variance 1, p observed dimensions, x = B w with a mixing B `[p, F]`;
+learned by d = F latents.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from unweave.io.arguments import numpy_rng
+from unweave.papers.inductive_biases.theory.minimising import minimise
+from unweave.papers.theory import TheoryError
+
+__all__ = [
+    "DELTAS",
+    "SCALES",
+    "Linear",
+    "best_scale",
+    "fit_linear",
+    "linear_autoencoders",
+    "matched",
+    "mixing",
+    "modified_data",
+    "predicted_rotation",
+    "rotations",
+    "scale_loss",
+]
+
+OBSERVED = 8
+"""p: dimensions that are observed."""
+NOISE = 0.02
+"""Variance of what decoders add."""
+SCALES = (1.0, 0.7, 0.5, 0.35)
+"""Of the factors in the data: standard deviations along orthogonal directions."""
+NEAR_SCALES = (1.0, 0.95, 0.5, 0.35)
+"""The same where two factors vary nearly equally."""
+EQUAL_SCALES = (0.7,) * 4
+DELTAS = (0.0, 0.2, 0.3, 0.5)
+"""How large the modification is."""
+
+
+def best_scale(x: Sequence[float] | np.ndarray) -> float:
+    """The c that minimises Σ (c² x² - log c² y²), whatever y: Lemma 1.
+
+        c = √(n / Σ x²),    so that the mean of (c x)² is 1
+
+    Args:
+        x: `[n]`, the means of a latent over the data.
+
+    Notes:
+        The supplement prints c = √Σ x², which is no minimum.
+
+    Example:
+        >>> round(best_scale([1.0, 2.0]), 6)
+        0.632456
+    """
+    x = np.asarray(x, np.float64)
+    return float(np.sqrt(len(x) / (x**2).sum()))
+
+
+def scale_loss(c: float, x: np.ndarray, y: np.ndarray) -> float:
+    """Mean of c² x² - log c² y²: what Lemma 1 minimises over c.
+
+    Args:
+        c: The factor by which a latent, its mean x and deviation y, is stretched.
+        x: `[n]`
+        y: `[n]`
+    """
+    return float(np.mean(c**2 * x**2 - np.log(c**2 * y**2)))
+
+
+def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = False) -> pd.DataFrame:
+    """Theorem 1: the best rotation of reconstructions aligns latents with principal axes.
+
+        min_{U, σ} Σ_k σ_k² (U S Uᵀ)_kk ≥ d det(S)^{1/d},    S = X̂ᵀ X̂,  U Uᵀ = I,  Π σ_k² = 1
+
+    with equality where U S Uᵀ is diagonal. Minimised over A and l in U = exp(A - Aᵀ) and
+    σ² = exp(l - mean l).
+
+    Args:
+        seeds: Of S and of the start, a run each.
+        size: d.
+        fixed: Keep σ², all different. The bound is then Σ_k σ_k² λ_k with the largest σ² at the
+            smallest eigenvalue, by the rearrangement inequality.
+
+    Returns:
+        A row per seed: `seed`; `alignment`, the smallest matched |U V_X|; `loss` and `bound`;
+        `identity`, by how much both sides of equation 7 differ for a random U.
+    """
+    rows = []
+    for seed in seeds:
+        generator = numpy_rng(seed)
+        images = generator.normal(size=(50, size)) * np.linspace(2, 0.5, size)
+        second = images.T @ images / len(images)
+        A, logs = generator.normal(size=(size, size)), generator.normal(size=size)
+        loss = partial(_turned_loss, torch.from_numpy(second))
+        if fixed:
+            given = torch.from_numpy(logs)
+            (A,) = minimise(lambda A, given=given, loss=loss: loss(A, given), [A])
+        else:
+            A, logs = minimise(loss, [A, logs])
+        turn, variances = _turn(torch.from_numpy(A)), _variances(torch.from_numpy(logs))
+        values, axes = np.linalg.eigh(second)
+        best = np.sort(variances.numpy())[::-1] @ values
+        rows.append(
+            {
+                "seed": seed,
+                "alignment": matched(turn.numpy() @ axes),
+                "loss": float(loss(torch.from_numpy(A), torch.from_numpy(logs))),
+                "bound": best if fixed else size * np.prod(values) ** (1 / size),
+                "identity": _identity(images, generator),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def mixing(
+    scales: Sequence[float] = SCALES, delta: float = 0.0, seed: int = 0, observed: int = OBSERVED
+) -> np.ndarray:
+    """B `[p, F]`: factors along orthogonal directions, and a modification in a further one.
+
+        x = Σ_i s_i b_i w_i + δ q (w₁ + w₂) / √2,    q orthogonal to all b_i
+
+    Args:
+        scales: s, the first two being those that are mixed.
+        delta: δ.
+        seed: Of the directions.
+        observed: p.
+    """
+    if observed <= len(scales):
+        raise TheoryError(
+            f"{len(scales)} factors and a modification need more than {observed} dimensions"
+        )
+    drawn = numpy_rng(seed).normal(size=(observed, len(scales) + 1))
+    directions = np.linalg.qr(drawn)[0]
+    B = directions[:, :-1] * np.asarray(scales)
+    B[:, :2] += delta / math.sqrt(2) * directions[:, -1:]
+    return B
+
+
+def predicted_rotation(delta: float, one: float = 1.0, other: float = 0.95) -> float:
+    """By how much a modification turns the principal axes of two factors, in radians.
+
+        θ = ½ atan2(δ², a² - b²)
+
+    Args:
+        delta: δ.
+        one: a, the scale of the first factor.
+        other: b, of the second.
+
+    Example:
+        >>> [round(math.cos(predicted_rotation(delta)), 3) for delta in DELTAS]
+        [1.0, 0.981, 0.931, 0.826]
+    """
+    return 0.5 * math.atan2(delta**2, one**2 - other**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear autoencoder that was learned.
+
+    Args:
+        mixing: B `[p, F]`.
+        decoder: C `[p, d]`.
+        encoder: W `[d, p]`.
+        loss: In nats; without noise and prior, of the reconstruction alone.
+    """
+
+    mixing: np.ndarray
+    decoder: np.ndarray
+    encoder: np.ndarray
+    loss: float
+
+    @property
+    def correlations(self) -> np.ndarray:
+        """Of latents with factors, `[d, F]`."""
+        codes = self.encoder @ self.mixing
+        return codes / np.linalg.norm(codes, axis=1, keepdims=True)
+
+    @property
+    def cosines(self) -> np.ndarray:
+        """Of columns of the decoder with principal axes of the data, `[d, F]`."""
+        axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
+        return (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
+
+    @property
+    def row(self) -> dict[str, float]:
+        """Of a table: `principal`, `factors` and `loss`."""
+        return {
+            "principal": matched(self.cosines),
+            "factors": matched(self.correlations),
+            "loss": self.loss,
+        }
+
+
+def fit_linear(B: np.ndarray, seed: int, variational: bool = True) -> Linear:
+    """Learn a linear autoencoder, whose loss has a closed form.
+
+        L = [‖B - C W B‖² + Σ_k σ_k² ‖c_k‖²] / 2o + ½ Σ_k (‖(W B)_k‖² + σ_k² - log σ_k² - 1)
+
+    the negative ELBO of x = B w, z ~ N(W x, diag σ²), x̂ ~ N(C z, o I), without its constant;
+    without noise and prior, ‖B - C W B‖² / 2o alone.
+
+    Args:
+        B: `[p, F]`.
+        seed: Of the start.
+        variational: Whether there are noise and a prior.
+    """
+    observed, latents = B.shape
+    C, W = np.random.default_rng([1, seed]).normal(size=(2, observed, latents)) / observed**0.5
+    loss = partial(_linear_loss, torch.from_numpy(B), variational)
+    C, W, logvars = minimise(loss, [C, W.T, np.zeros(latents)])
+    value = loss(*(torch.from_numpy(part) for part in (C, W, logvars)))
+    return Linear(B, C, W, float(value))
+
+
+def linear_autoencoders(seeds: Sequence[int] = range(5)) -> pd.DataFrame:
+    """A linear VAE finds principal axes, a linear autoencoder any basis of their space.
+
+    Args:
+        seeds: Of the starts; the data are the same.
+
+    Returns:
+        A row per kind and seed. `kind`: `vae`, `equal` (a VAE where all factors vary equally, so
+        that there are no principal axes) and `autoencoder`; `principal`: the smallest |cosine| of
+        principal axes with columns of the decoder; `factors`: the smallest |correlation| of
+        factors with latents; `loss`.
+    """
+    kinds = {"vae": SCALES, "equal": EQUAL_SCALES, "autoencoder": SCALES}
+    rows = [
+        {"kind": kind, "seed": seed} | fit_linear(mixing(scales), seed, kind != "autoencoder").row
+        for kind, scales in kinds.items()
+        for seed in seeds
+    ]
+    return pd.DataFrame(rows)
+
+
+def modified_data(
+    deltas: Sequence[float] = DELTAS, seeds: Sequence[int] = range(3)
+) -> pd.DataFrame:
+    """A small modification turns the principal axes of the data, and with them what a VAE finds.
+
+    Args:
+        deltas: δ, see `mixing`.
+        seeds: Of the starts.
+
+    Returns:
+        A row per δ and seed: `delta`, `seed`, `predicted`, the cosine of `predicted_rotation`;
+        `principal`, `factors` and `loss` as of `linear_autoencoders`.
+    """
+    rows = [
+        {"delta": delta, "seed": seed, "predicted": math.cos(predicted_rotation(delta))}
+        | fit_linear(mixing(NEAR_SCALES, delta), seed).row
+        for delta in deltas
+        for seed in seeds
+    ]
+    return pd.DataFrame(rows)
+
+
+def matched(similarities: np.ndarray) -> float:
+    """The smallest |similarity| in the best one-to-one match of rows with columns, `[d, d]`.
+
+    Example:
+        >>> matched(np.array([[0.1, -0.9], [0.8, 0.3]]))
+        0.8
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    sizes = np.abs(similarities)
+    return float(sizes[linear_sum_assignment(-sizes)].min())
+
+
+def _linear_loss(B: Tensor, variational: bool, C: Tensor, W: Tensor, logvars: Tensor) -> Tensor:
+    codes = W @ B
+    missed = (B - C @ codes).square().sum()
+    if not variational:
+        return missed / (2 * NOISE) + 0 * logvars.sum()
+    variances = logvars.exp()
+    blurred = (variances * C.square().sum(0)).sum()
+    kl = 0.5 * (codes.square().sum(1) + variances - logvars - 1).sum()
+    return (missed + blurred) / (2 * NOISE) + kl
+
+
+def _turned_loss(second: Tensor, A: Tensor, logs: Tensor) -> Tensor:
+    """Σ_k σ_k² (U S Uᵀ)_kk."""
+    turned = _turn(A) @ second @ _turn(A).mT
+    return (_variances(logs) * turned.diagonal()).sum()
+
+
+def _turn(A: Tensor) -> Tensor:
+    return torch.linalg.matrix_exp(A - A.mT)
+
+
+def _variances(logs: Tensor) -> Tensor:
+    return (logs - logs.mean(-1, keepdim=True)).exp()
+
+
+def _identity(images: np.ndarray, generator: np.random.Generator) -> float:
+    """Of equation 7 with Z standardised: |tr(E Σ² E) - tr(E U X̂ᵀ X̂ Uᵀ E)|, for a random U."""
+    size = images.shape[1]
+    U = np.linalg.qr(generator.normal(size=(size, size)))[0]
+    E = np.diag(generator.uniform(0.5, 2, size))
+    codes = images @ U.T
+    scales = np.diag(np.linalg.norm(codes, axis=0))
+    return abs(float(np.trace(E @ scales**2 @ E) - np.trace(E @ U @ images.T @ images @ U.T @ E)))

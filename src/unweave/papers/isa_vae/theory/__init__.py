@@ -1,0 +1,1 @@
+"""What variational inference prefers, in models small enough to solve."""

@@ -1,0 +1,1 @@
+"""The paper's own experiments: a flow over a mixture, a pendulum in stages, what codes hold."""

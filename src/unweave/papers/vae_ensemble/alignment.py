@@ -1,0 +1,207 @@
+"""Figure 2: how far the maps between members are from signed permutations."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from unweave.papers.comparisons import compared, comparison, sentences
+from unweave.papers.frames import claims
+from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.recipe import Recipe, RecipeError
+from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, name_of, scored
+from unweave.papers.vae_ensemble.studies import LARGEST_GAMMA, SINGLE, STUDIES
+
+if TYPE_CHECKING:
+    from unweave.analysis.latents import Latents
+
+__all__ = ["FIGURE_2", "IN_USE", "LEARNED", "NORMS", "SMALL", "distances_of", "zero_distances"]
+
+MAPS_FILE = "maps.parquet"
+"""Distances of the maps of all ensembles, and of those between models of one method."""
+LEARNED, FITTED = "learned", "least squares"
+NORMS = ("frobenius", "mean_l1")
+SMALL = 0.5
+"""A distance is small that is at most this share of the one of a map of zeros."""
+IN_USE = "used_relative_"
+"""Begins distances of maps between latents in use, relative to those of random orthogonal maps."""
+SMALLER = (
+    "ensembles of every size (γ = 10, 2 to 5 members) have a smaller distance to "
+    "orthogonality than separately trained VAEs"
+)
+SMALLEST = "they have a smaller one than separately trained models of the other methods"
+published = partial(claims, SMALLER, SMALLEST)
+
+
+def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """A row per ordered pair of models: distances of the map from the one to the other.
+
+    Between members of an ensemble maps are those that it learned, and least-squares ones beside;
+    between models of one method that were trained apart, least-squares ones.
+    """
+    rows = scored(table)
+    largest = rows[(rows["kind"] == ORIGINAL) & (rows["gamma"] == LARGEST_GAMMA)]
+    trained = Trained(folder)
+    ensembles = distances_of(largest, folder, trained)
+    groups = {
+        str(method): models["run"].tolist()
+        for method, models in rows[_as_in_table_1(rows)].groupby("method", sort=False)
+        if len(models) > 1
+    }
+    runs = {name_of(group): group for group in groups.values()}
+
+    def between(name: str) -> pd.DataFrame:
+        return _fitted(trained.latents(trained.model(run) for run in runs[name]))
+
+    kept = computed_once(folder / MAPS_FILE, list(runs), between, "mapping models to each other")
+    methods = {name_of(group): method for method, group in groups.items()}
+    return pd.concat([ensembles, kept.assign(method=kept["run"].map(methods))], ignore_index=True)
+
+
+def _as_in_table_1(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Which models are single ones of the paper, not controls of another strength."""
+    weak = rows["beta"].lt(1) if "beta" in rows else False
+    return rows["method"].isin(SINGLE) & ~((rows["method"] == "beta_vae") & weak)
+
+
+def distances_of(ensembles: pd.DataFrame, folder: Path, trained: Trained) -> pd.DataFrame:
+    """What a table says of ensembles, for every map that they learned or that is fitted to them.
+
+    Args:
+        ensembles: Of the study table.
+        folder: The study's, where distances are kept.
+        trained: Its models.
+
+    Returns:
+        The columns of `unweave.select.map_distances`, its `latents` as `latents_in_use`;
+        `num_latents`; `maps`: `learned` or `least squares`; and those of the table.
+    """
+
+    def of_run(run: str) -> pd.DataFrame:
+        model = trained.model(run)
+        latents = trained.latents(model.members)
+        return pd.concat([_measured(model.maps, LEARNED, latents), _fitted(latents)])
+
+    runs = ensembles["run"].tolist()
+    kept = computed_once(folder / MAPS_FILE, runs, of_run, "measuring maps")
+    return kept.merge(ensembles, on="run")
+
+
+def _fitted(latents: "Latents") -> pd.DataFrame:
+    from unweave.select import least_squares_maps
+
+    return _measured(least_squares_maps(latents), FITTED, latents)
+
+
+def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
+    from unweave.select import map_distances
+
+    found = map_distances(maps, latents.informative).rename(columns={"latents": "latents_in_use"})
+    return found.assign(maps=which, num_latents=latents.means.shape[2])
+
+
+def zero_distances(d: int) -> dict[str, float]:
+    """Both distances of a map of zeros, which aligns nothing.
+
+    Example:
+        >>> zero_distances(4)
+        {'frobenius': 2.0, 'mean_l1': 0.25}
+    """
+    return {"frobenius": float(np.sqrt(d)), "mean_l1": 1 / d}
+
+
+def obtain(table: pd.DataFrame) -> pd.DataFrame:
+    """Each ensemble against models trained apart, by both distances, and by controls.
+
+    Controls: the same of latents in use, relative to random orthogonal maps of as many, since
+    their number differs; least-squares maps between members too; and random orthogonal maps.
+    """
+    if "maps" not in table:
+        raise RecipeError("the table has no column 'maps'; `extend` adds it")
+    return compared(published(), _comparisons(table))
+
+
+def _comparisons(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    ensembles = table[table["method"] == ENSEMBLE]
+    apart = table[table["method"] != ENSEMBLE].groupby("method")
+    for members, pairs in ensembles.groupby("members"):
+        of, learned = f"n = {members:g}", pairs[pairs["maps"] == LEARNED]
+        for norm in NORMS:
+            for start, maps in product(("", IN_USE), (LEARNED, FITTED)):
+                measured = pairs[pairs["maps"] == maps][start + norm].mean()
+                others = apart[start + norm].mean()
+                by = f"{start}{norm}{' of least squares' * (maps == FITTED)}"
+                control = bool(start) or maps == FITTED
+                least = others.drop("vae", errors="ignore").min()
+                for claim, against in ((SMALLER, others.get("vae", np.nan)), (SMALLEST, least)):
+                    below = measured < against
+                    yield comparison(claim, of, by, measured, against, below, control=control)
+            relative = learned[f"relative_{norm}"].mean()
+            by = f"relative_{norm} against random"
+            yield comparison(SMALLER, of, by, relative, 1, relative < 1, control=True)
+
+
+def verdict(frame: pd.DataFrame) -> list[str]:
+    """Whether ensembles are nearer to signed permutations, and how near that is."""
+    said = sentences(frame)
+    for by, where in (
+        ("relative_frobenius against random", "all latents"),
+        (f"{IN_USE}frobenius", "latents in use"),
+    ):
+        found = frame[frame["by"] == by].dropna(subset=["measured", "against"])
+        if len(found):
+            said.append(
+                f"Maps of {where} in ensembles are {found['measured'].min():.2f} to "
+                f"{found['measured'].max():.2f} of random orthogonal ones away from signed "
+                "permutations"
+                + (
+                    f", between models trained apart at least {found['against'].min():.2f}."
+                    if by.startswith(IN_USE)
+                    else "."
+                )
+            )
+    return said
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
+    """Mean and standard deviation over maps, setting by setting: both distances, and controls."""
+    from unweave.plots.colours import GREY, PALETTE
+    from unweave.plots.plot import PAGE, SMALL, panels, plain
+
+    shown = table[(table["maps"] == LEARNED) | (table["method"] != ENSEMBLE)]
+    ensembles = shown["method"] == ENSEMBLE
+    names = shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format))
+    order = [*sorted(names[ensembles].unique()), *names[~ensembles].unique()]
+    figure, axes = panels(2, 2, (PAGE, 4.4), sharex=True)
+    for row, norm in zip(axes, NORMS, strict=True):
+        for axis, start in zip(row, ("", IN_USE), strict=True):
+            panel, groups = plain(axis), shown.groupby(names)[start + norm]
+            means, spreads = groups.mean()[order], groups.std(ddof=0)[order]
+            for place, name in enumerate(order):
+                colour = PALETTE[0 if name.startswith("n = ") else 1]
+                panel.errorbar(place, means[name], spreads[name], fmt="o", color=colour, ms=4)
+            if start:
+                panel.axhline(1, color=GREY, linewidth=0.6, linestyle=":")
+            panel.set_ylabel(f"{norm}{', in use, relative' * bool(start)}", fontsize=SMALL)
+            panel.set_ylim(bottom=0)
+            panel.set_xticks(range(len(order)), order, rotation=60, ha="right", fontsize=SMALL)
+    figure.save(path)
+
+
+FIGURE_2 = Recipe(
+    name="vae-ensemble/figure-2",
+    title="Distance to orthogonality: ensembles against separately trained models",
+    where="Figure 2",
+    claim="Maps between the members of an ensemble are nearly signed permutations; those between "
+    "separately trained models of any method are not.",
+    published=published,
+    studies=STUDIES,
+    extend=extend,
+    obtain=obtain,
+    verdict=verdict,
+    plot=plot,
+)

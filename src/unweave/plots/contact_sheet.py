@@ -1,0 +1,101 @@
+"""A contact sheet: what a data set looks like, on one page, one row per factor."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from unweave.io.arguments import check_count
+from unweave.io.arrays import on_host
+from unweave.plots.colours import FAINT, INK, PAPER
+from unweave.plots.sheet import MOST_COLUMNS, Sheet, pictures_of
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+
+__all__ = ["contact_sheet", "lay_out", "pictures_of", "traversal"]
+
+GAP = 4
+MARGIN = 12
+LABELS = 150
+
+
+def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
+    """Draw a data set: each row varies one factor, the others staying at their middle class.
+
+    Where no grid of factors is known, the rows show images drawn at random.
+
+    Args:
+        data: Any data set.
+        columns: Images per row, at most; a factor with fewer classes has a shorter row.
+        seed: For what is random in images and draws.
+
+    Returns:
+        A picture, to be saved with `.save("sheet.png")`.
+    """
+    check_count("columns", columns, 1, MOST_COLUMNS)
+    if data.grid is None:
+        drawn = data.draw(5 * columns, seed).indices.reshape(5, columns)
+        rows = [("" if k else "drawn at random", "", indices) for k, indices in enumerate(drawn)]
+    else:
+        rows = []
+        for axis in data.grid.axes:
+            classes, indices = traversal(data, axis.name, columns)
+            first, last = (axis.word(c) for c in (classes[0], classes[-1]))
+            rows.append((f"{axis.name} ({len(axis)})", f"{first} … {last}", indices))
+    return lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
+
+
+def traversal(data: "Dataset", factor: str, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of a factor, evenly spread over its range, and the images that have them.
+
+    Args:
+        data: A data set with a grid.
+        factor: Its name.
+        columns: How many classes, at most.
+
+    Returns:
+        The classes `[n]`, and the indices `[n]` of images whose other factors are at their middle.
+    """
+    grid = data.grid
+    assert grid is not None
+    size = grid.sizes[grid.column(factor)]
+    classes = np.unique(np.linspace(0, size - 1, min(columns, size)).round().astype(np.int64))
+    factors = np.tile(np.array(grid.sizes) // 2, (len(classes), 1))
+    factors[:, grid.column(factor)] = classes
+    return classes, grid.index(factors)
+
+
+def _pictures(data: "Dataset", indices: np.ndarray, seed: int) -> list[Image.Image]:
+    if hasattr(data, "curves"):
+        return [_plot(curve) for curve in data.curves(indices)]
+    return pictures_of(on_host(data.images(indices, seed)))
+
+
+def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
+    """A curve as a small line drawing, from -π to π upwards."""
+    picture = Image.new("L", (side, side), "white")
+    x = np.linspace(0, side - 1, len(curve))
+    y = side / 2 - curve / np.pi * side / 2
+    draw = ImageDraw.Draw(picture)
+    draw.line([(0, side / 2), (side, side / 2)], fill=210)
+    draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=20)
+    return picture
+
+
+def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Sheet:
+    """Rows of pictures on one sheet, each with a name and a note beside it."""
+    side = max(rows[0][2][0].size)
+    columns = max(len(pictures) for _, _, pictures in rows)
+    width = 2 * MARGIN + LABELS + columns * (side + GAP) - GAP
+    height = 2 * MARGIN + len(rows) * (side + GAP) - GAP
+    sheet = Image.new("RGB", (width, height), PAPER)
+    draw = ImageDraw.Draw(sheet)
+    font, small = ImageFont.load_default(14), ImageFont.load_default(11)
+    for r, (name, note, pictures) in enumerate(rows):
+        top = MARGIN + r * (side + GAP)
+        draw.text((MARGIN, top + side // 2 - 14), name, fill=INK, font=font)
+        draw.text((MARGIN, top + side // 2 + 4), note, fill=FAINT, font=small)
+        for c, picture in enumerate(pictures):
+            sheet.paste(picture, (MARGIN + LABELS + c * (side + GAP), top))
+    return Sheet(sheet)

@@ -1,0 +1,139 @@
+"""Random numbers by counting: every number is a function of (seed, purpose, step, item, place).
+
+A stream holds no state, so that what a model draws does not depend on the device, on the other
+models of its fleet, on how work is cut into batches, or on where a run was resumed. The generator
+is Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in
+integer arithmetic that gives the same bits on CPU and GPU:
+
+    key = (seed low, seed high)        counter = (place // 4, item, step, crc32(purpose))
+
+Shapes: a stream over seeds of shape `[*S]` draws arrays `[*S, items, width]`.
+"""
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unweave.io.arguments import check_seed
+from unweave.kernels.dispatch import fused
+
+__all__ = ["Stream"]
+
+MASK = 0xFFFFFFFF
+ROUNDS = 10
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The random numbers of one purpose at one step, for one seed or a stack of seeds.
+
+    Args:
+        seed: One integer, or an int64 tensor `[*S]` with a seed per model. Its device is the
+            stream's.
+        purpose: What the numbers are for; different purposes are independent.
+        step: The training step (or any other counter below 2**32), a number or an int64 scalar
+            tensor.
+
+    Example:
+        >>> Stream(7, "noise", step=3).uniform(2, 3)
+        tensor([[0.0580, 0.3620, 0.3557],
+                [0.1809, 0.1560, 0.3757]])
+    """
+
+    seed: int | Tensor
+    purpose: str
+    step: int | Tensor = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, Tensor):
+            check_seed(self.seed)
+
+    @property
+    def seeds(self) -> Tensor:
+        """The seeds as an int64 tensor `[*S]`."""
+        return torch.as_tensor(self.seed, dtype=torch.int64)
+
+    @property
+    def purpose_word(self) -> int:
+        """The purpose as a word of the counter."""
+        return zlib.crc32(self.purpose.encode())
+
+    def words(self, items: int | Tensor, width: int) -> Tensor:
+        """Uniform 32-bit words, as int64.
+
+        Args:
+            items: How many items, or their numbers as an int64 tensor that broadcasts against
+                `[*S, n]`.
+            width: Numbers per item.
+
+        Returns:
+            `[*S, n, width]`
+        """
+        if fused(self.seeds):
+            return self._fused("words", items, width)
+        seeds, items = self.seeds, self._items(items)
+        blocks = torch.arange(math.ceil(width / 4), device=items.device)
+        counter = (blocks, items[..., None], self.step, self.purpose_word)
+        key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
+        return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
+
+    def uniform(self, items: int | Tensor, width: int) -> Tensor:
+        """Uniform float32 in [0, 1) on a grid of 2**-24, `[*S, n, width]`."""
+        if fused(self.seeds):
+            return self._fused("uniform", items, width)
+        return (self.words(items, width) >> 8).float() * 2.0**-24
+
+    def uniform64(self, items: int | Tensor) -> Tensor:
+        """One uniform float64 in [0, 1) per item, on a grid of 2**-53, `[*S, n]`."""
+        high, low = self.words(items, 2).unbind(-1)
+        return ((high << 21) + (low >> 11)).double() * 2.0**-53
+
+    def integers(self, high: int, items: int | Tensor, width: int) -> Tensor:
+        """Integers in [0, high), `[*S, n, width]`; uneven by at most high / 2**32."""
+        return self.words(items, width) * high >> 32
+
+    def normal(self, items: int | Tensor, width: int) -> Tensor:
+        """Standard normal float32 by Box-Muller, `[*S, n, width]`."""
+        if fused(self.seeds):
+            return self._fused("normal", items, width)
+        pairs = math.ceil(width / 2)
+        uniform = self.uniform(items, 2 * pairs).unflatten(-1, (pairs, 2))
+        radius = (-2 * torch.log1p(-uniform[..., 0])).sqrt()
+        angle = 2 * math.pi * uniform[..., 1]
+        return torch.stack([radius * angle.cos(), radius * angle.sin()], -1).flatten(-2)[
+            ..., :width
+        ]
+
+    def _items(self, items: int | Tensor) -> Tensor:
+        return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items
+
+    def _fused(self, kind: str, items: int | Tensor, width: int) -> Tensor:
+        """The same by the kernel for a GPU."""
+        from unweave.kernels import gpu_random as streams_gpu
+
+        seeds, items = self.seeds, self._items(items)
+        return streams_gpu.draw(kind, seeds, items, self.step, self.purpose_word, width)
+
+
+def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+    """Ten rounds of Philox on four counter words (tensors or numbers) under two key words."""
+    key0, key1 = key
+    c0, c1, c2, c3 = counter
+    for _ in range(ROUNDS):
+        # The products wrap around in int64; masked, their halves are those of the unsigned
+        # product.
+        left, right = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
+        c0, c1, c2, c3 = (
+            (right >> 32 & MASK) ^ c1 ^ key0,
+            right & MASK,
+            (left >> 32 & MASK) ^ c3 ^ key1,
+            left & MASK,
+        )
+        key0, key1 = key0 + WEYL[0] & MASK, key1 + WEYL[1] & MASK
+    return torch.broadcast_tensors(c0, c1, c2, c3)

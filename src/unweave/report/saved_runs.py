@@ -1,0 +1,117 @@
+"""What the folders of runs say: settings, last losses and scores of each."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from unweave.analysis.columns import SAMPLED
+from unweave.errors import UnweaveError
+from unweave.evaluation.evaluate import column
+from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.io.plain_data import is_number
+from unweave.methods import EVERY, PARTS
+from unweave.metrics import METRICS
+from unweave.models.config import Config
+from unweave.models.files import (
+    BEST,
+    CONFIG,
+    RUNS,
+    diverged_at,
+    finite_losses,
+    read_curve,
+    read_settings,
+)
+
+__all__ = [
+    "config_of",
+    "fate",
+    "folders_of",
+    "last_losses",
+    "order",
+    "scores_of",
+    "whole_config",
+]
+
+DIVERGED, TRAINED = "diverged", "trained"
+"""States of models in the table."""
+
+
+def folders_of(folder: Path) -> dict[str, Path]:
+    """The folder of every run."""
+    if (folder / CONFIG).is_file():
+        return {folder.resolve().name: folder}
+    if not folder.is_dir():
+        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
+    for place in (folder, folder / RUNS):
+        # Names with a dot are runs that are being written.
+        found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
+        runs = {path.name: path for path in found if path != folder / BEST}
+        if runs:
+            return runs
+    raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The settings of a run, all of them: what its file does not say is as it always is."""
+    return whole_config(read_settings(folder))
+
+
+def whole_config(plain: Any) -> dict[str, Any]:
+    """The settings of a run from plain data, which may be anything: checked and complete.
+
+    Nothing is known of a method that is not ours but what the file says, so its settings are
+    numbers or text.
+    """
+    method = plain.get("method") if isinstance(plain, dict) else None
+    name = method.get("name") if isinstance(method, dict) else None
+    if method is None or not isinstance(name, str) or name in {**EVERY, **PARTS}:
+        return Config.from_dict(plain).to_dict()
+    whole = Config.from_dict({**plain, "method": {"name": "vae"}}).to_dict()
+    settings = {n: v for n, v in method.items() if n != "name"}
+    plainly = {n: v if _is_plain(v) else json.dumps(v) for n, v in settings.items()}
+    return {**whole, "method": {"name": name, **plainly}}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | str) or (is_number(value) and abs(value) < 2**63)
+
+
+def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By data, method, its settings and seed; numbers by their size."""
+    numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
+    return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
+
+
+def fate(folder: Path) -> tuple[str, dict[str, float]]:
+    """Whether a saved model diverged, and its last losses."""
+    state = DIVERGED if diverged_at(folder) >= 0 else TRAINED
+    return state, last_losses(read_curve(folder))
+
+
+def scores_of(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
+    """The scores beside a run by their columns, of its own data, and why others are missing."""
+    scores: dict[str, float] = {}
+    errors = []
+    of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
+    for key, outcome in kept(folder).items():
+        if key.metric in METRICS and key.protocol == PROTOCOL and key.data == origin:
+            before = of_smallest_seed.get((key.metric, key.codes))
+            if before is None or key.seed < before[0].seed:
+                of_smallest_seed[key.metric, key.codes] = (key, outcome)
+    for key, outcome in of_smallest_seed.values():
+        start = SAMPLED if key.codes == "sampled" else ""
+        for part, score in outcome.scores.items():
+            scores[start + column(METRICS[key.metric], part)] = score
+        if outcome.error:
+            errors.append(f"no {start}{key.metric}: {outcome.error}")
+    return scores, errors
+
+
+def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
+    """The last losses of a curve, as far as they are finite."""
+    if curve is None or curve.empty:
+        return {}
+    return finite_losses(curve.iloc[-1].to_dict())

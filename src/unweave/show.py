@@ -1,0 +1,16 @@
+"""Everything that shows something, under one name: pictures, the report and the explorer."""
+
+from typing import TYPE_CHECKING, Any
+
+from unweave import plots
+from unweave.explorer import explore
+from unweave.report import report
+
+if TYPE_CHECKING:
+    from unweave.plots import *  # noqa: F403 - the same names
+
+__all__ = [*plots.__all__, "explore", "report"]  # noqa: PLE0604 - the names of another module
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(plots, name)

@@ -1,5 +1,0 @@
-"""The explorer: a local page with a slider for every latent, and live decoding."""
-
-from unweave.show.explorer.serving import explore
-
-__all__ = ["explore"]

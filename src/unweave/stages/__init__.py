@@ -1,1 +1,0 @@
-"""Models in stages: each adds what the one before leaves out."""

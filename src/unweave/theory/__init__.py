@@ -1,1 +1,0 @@
-"""Small exact experiments: what objectives prefer where everything can be computed."""

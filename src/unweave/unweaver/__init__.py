@@ -1,5 +1,0 @@
-"""An estimator with scikit-learn's manners: `estimator.py` has it, the others what it needs."""
-
-from unweave.unweaver.estimator import Unweaver
-
-__all__ = ["Unweaver"]

@@ -1,0 +1,116 @@
+"""Fleets that fit: how runs are shared out, what is measured, and that it changes no model."""
+
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.fleet import capacity as size
+from unweave.fleet.capacity import fits, room, shares
+from unweave.fleet.train import train_runs
+from unweave.methods import VAE
+from unweave.models.config import Config
+
+CPU = torch.device("cpu")
+
+
+def runs(count, **settings):
+    return [Config(method=VAE(), seed=seed, batch=4, steps=3, **settings) for seed in range(count)]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return uw.data.load("dsprites").slice(scale=5, orientation=0, posX=range(0, 32, 4))
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "expected"),
+    [(10, 10, [10]), (10, 4, [4, 3, 3]), (300, 128, [100] * 3), (1, 7, [1]), (5, 1, [1] * 5)],
+)
+def test_runs_are_shared_out_evenly_over_as_few_fleets_as_possible(count, most, expected):
+    assert shares(count, most) == expected
+
+
+def out_of_memory(count):
+    raise torch.cuda.OutOfMemoryError
+
+
+def test_a_few_runs_need_no_measuring():
+    assert room(size.MORE, 1, out_of_memory) == size.MORE
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"), [(1000, 80), (500, 35), (150, 3), (50, 1), (10**6, 90)]
+)
+def test_the_size_follows_from_free_memory_and_what_two_fleets_took(free, expected):
+    assert room(90, free, lambda count: 100 + 10 * count) == expected
+
+
+def in_pieces(count, piece=200):
+    """10 bytes a model, of memory that is taken in pieces: by small fleets, too many."""
+    return 100 + 10 * count + (piece if count == size.MORE else 0)
+
+
+def test_a_larger_fleet_is_measured_where_small_ones_say_that_not_all_fit():
+    asked = []
+
+    def measure(count):
+        asked.append(count)
+        return in_pieces(count)
+
+    # The small ones say 60 bytes a model, hence 150; there is room for 890.
+    assert room(2000, 10_000, measure) == 890
+    assert asked == [size.FEW, size.MORE, 75]
+
+
+def test_a_larger_fleet_that_does_not_fit_is_not_the_answer():
+    fits_less = room(
+        2000, 10_000, lambda count: in_pieces(count) if count < 70 else out_of_memory(count)
+    )
+    assert fits_less == 37
+
+
+def test_a_device_too_small_for_one_model_says_so():
+    with pytest.raises(UnweaveError, match=r"not even one model fits into the 2\.0 GB"):
+        room(8, 2 * 10**9, out_of_memory)
+
+
+def test_a_device_with_room_for_one_model_trains_them_one_by_one():
+    assert room(8, 10**9, lambda count: 10**9 if count == 1 else out_of_memory(count)) == 1
+
+
+def test_a_fleet_that_is_measured_fits_where_there_is_memory(data):
+    assert fits(runs(8), data, CPU) == 8
+
+
+MEASURE = """
+import torch
+import unweave as uw
+from unweave.models.config import Config
+from unweave.fleet.capacity import taken_by
+data = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=range(0, 32, 4))
+runs = [Config(method=uw.methods.VAE(), seed=seed, batch=4) for seed in range(9)]
+print(*(taken_by(runs[:count], data, torch.device("cpu")) for count in (1, 9)))
+"""
+
+
+def test_more_models_are_seen_to_take_more_memory(start):
+    # In a process of its own: memory that is used again does not show.
+    measuring = start(code=MEASURE)
+    assert measuring.wait() == 0, measuring.stderr
+    few, more = map(int, measuring.stdout.split())
+    # 0.7 million parameters with two moments alone are 8 MB.
+    assert more - few > 8 * 8e6
+
+
+def test_the_size_of_a_fleet_changes_no_model(data, tmp_path):
+    together = train_runs(runs(5), data, progress=False)
+    apart = train_runs(runs(5), data, out=tmp_path, progress=False, fleet_size=2)
+    assert [config.seed for config in apart.configs] == [0, 1, 2, 3, 4]
+    for name, buffer in together.parameters.items():
+        torch.testing.assert_close(apart.parameters[name], buffer, rtol=0, atol=1e-6)
+
+
+def test_a_fleet_without_models_is_refused(data):
+    with pytest.raises(UnweaveError, match="at least one model"):
+        train_runs(runs(2), data, fleet_size=0, progress=False)

@@ -1,0 +1,52 @@
+"""Parquet tables of strangers."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unweave.io.tables import read_table
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"run": ["a", "b", "a", None], "step": [1, 2, 3, 4], "ok": [True] * 4}),
+        pd.DataFrame({"loss": np.array([1, np.nan], np.float32), "n": np.int32([1, 2])}),
+        pd.DataFrame({"run": [], "step": []}),
+        pd.DataFrame({"run": pd.Series([], dtype=str), "step": pd.Series([], dtype=int)}),
+        pd.DataFrame(),
+    ],
+)
+def test_tables_are_read_as_pandas_reads_them(tmp_path, table):
+    table.to_parquet(tmp_path / "x.parquet", index=False)
+    expected = pd.read_parquet(tmp_path / "x.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "x.parquet"), expected)
+
+
+def test_words_that_would_fill_the_memory_are_not_written_out(tmp_path):
+    path = tmp_path / "x.parquet"
+    many = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), ["x" * 100_000])
+    pq.write_table(pa.table({"run": many}), path, store_schema=False)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(ValueError, match="10,000,000,000 letters"):
+        read_table(path)
+
+
+def test_random_flips_are_value_errors_or_tables(tmp_path):
+    path = tmp_path / "x.parquet"
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"run": ["a", "b"] * 50, "step": range(100), "loss": rng.random(100)})
+    frame.to_parquet(path, index=False)
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(200):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(content)
+        try:
+            assert isinstance(read_table(path), pd.DataFrame)
+        except ValueError:
+            refused += 1
+    assert refused > 20

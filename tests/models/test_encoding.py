@@ -1,0 +1,304 @@
+"""Codes of images as tables and files, by function and by command."""
+
+import dataclasses
+import logging
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import unweave as uw
+from unweave.cli import main
+from unweave.errors import DataError, UnweaveError
+from unweave.models.encoding import open_model
+
+FILES = [f"{'sub/' if k % 3 == 0 else ''}img_{k:02}.png" for k in range(10)]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Ten pictures, each of its own colour, and five files that are none."""
+    folder = tmp_path_factory.mktemp("data") / "images"
+    (folder / "sub").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for file in FILES:
+        image = rng.integers(0, 256, (40, 50, 3)) // 2 + rng.integers(0, 128, 3)
+        Image.fromarray(image.astype(np.uint8)).save(folder / file)
+    for k in range(5):
+        (folder / f"broken_{k}.png").write_bytes(b"no image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fleet(images):
+    data = uw.data.load(images, size=32)
+    quick = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
+    return uw.train(uw.methods.BetaVAE(beta=[1, 4]), data, init="torch", **quick)
+
+
+@pytest.fixture(scope="module")
+def saved(fleet, tmp_path_factory):
+    """As a fit leaves it: all runs, and the best."""
+    folder = tmp_path_factory.mktemp("saved")
+    fleet.save(folder / "fit/runs")
+    fleet[1].save(folder / "fit/best")
+    return folder / "fit"
+
+
+def command(capsys, *words):
+    """What a command returns, prints, and says."""
+    try:
+        main([str(word) for word in words])
+        code = 0
+    except SystemExit as error:
+        code = error.code
+    return code, *capsys.readouterr()
+
+
+def test_a_folder_is_encoded_as_the_model_does_it(fleet, saved, images):
+    table = uw.encode(saved, images, logvar=True, progress=False)
+    mean, logvar = fleet[1].encode(uw.data.load(images, size=32))
+    assert table["file"].tolist() == sorted(FILES)
+    assert np.array_equal(table[["z0", "z1", "z2"]], mean)
+    assert np.array_equal(table[["logvar0", "logvar1", "logvar2"]], logvar)
+    assert np.ptp(mean, 0).max() > 1e-3
+    plain = uw.encode(fleet[1], images, progress=False)
+    pd.testing.assert_frame_equal(plain, table[["file", "z0", "z1", "z2"]])
+
+
+def test_images_are_made_grey_or_coloured_as_the_model_needs(images, fleet):
+    grey = uw.data.load(images, size=32, channels=1)
+    model = uw.train(uw.methods.VAE(), grey, steps=1, batch=2, latents=2, progress=False)[0]
+    table = uw.encode(model, images, progress=False)
+    assert np.array_equal(table[["z0", "z1"]], model.encode(grey)[0])
+    with pytest.raises(DataError, match="takes images of 32 × 32 × 3, but images has 32 × 32 × 1"):
+        uw.encode(fleet[0], grey)
+
+
+def test_arrays_and_data_sets_have_no_files(fleet):
+    array = np.random.default_rng(0).random((3, 32, 32, 3))
+    table = uw.encode(fleet[0], array, progress=False)
+    assert table.columns.tolist() == ["z0", "z1", "z2"]
+    assert np.array_equal(table, fleet[0].encode((array * 255).round().astype(np.uint8))[0])
+    with pytest.raises(DataError, match="but dsprites has 64 × 64 × 1; give images like those"):
+        uw.encode(fleet[0], "dsprites")
+
+
+def test_many_images_are_encoded_piece_by_piece(monkeypatch, fleet, images):
+    whole = uw.encode(fleet[0], images, progress=False)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 3)
+    parts = uw.encode(fleet[0], images, progress=False)
+    np.testing.assert_allclose(parts.iloc[:, 1:], whole.iloc[:, 1:], atol=1e-6)
+
+
+def test_one_image_is_enough(tmp_path, images, fleet):
+    image = Image.open(images / FILES[1])
+    image.save(tmp_path / "one.png")
+    table = uw.encode(fleet[0], tmp_path, progress=False)
+    all_ = uw.encode(fleet[0], images, progress=False).set_index("file")
+    assert table["file"].tolist() == ["one.png"]
+    np.testing.assert_allclose(table[["z0", "z1", "z2"]], all_.loc[[FILES[1]]], atol=1e-6)
+
+
+def test_files_of_all_kinds_agree(saved, images, tmp_path, capsys, fleet):
+    mean, logvar = fleet[1].encode(uw.data.load(images, size=32))
+    for ending in ("csv", "parquet", "npy"):
+        out = tmp_path / f"codes.{ending}"
+        code, said, _ = command(capsys, "encode", saved, images, "-o", out, "--logvar")
+        assert code == 0
+        assert said == f"10 images encoded, 5 left out, 3 latents each: {out}\n"
+    csv, parquet = pd.read_csv(tmp_path / "codes.csv"), pd.read_parquet(tmp_path / "codes.parquet")
+    numbers = np.load(tmp_path / "codes.npy")
+    assert numbers.dtype == np.float32
+    assert np.array_equal(numbers, np.concatenate([mean, logvar], 1))
+    assert csv.columns.tolist() == parquet.columns.tolist()
+    assert csv["file"].tolist() == parquet["file"].tolist() == sorted(FILES)
+    assert np.array_equal(csv.iloc[:, 1:].to_numpy(np.float32), numbers)
+    assert np.array_equal(parquet.iloc[:, 1:], numbers)
+
+
+def test_every_broken_file_is_named_once(saved, images, tmp_path, capsys, caplog):
+    with caplog.at_level(logging.WARNING, "unweave"):
+        _, _, errors = command(capsys, "encode", saved, images, "-o", tmp_path / "codes.csv")
+    said = errors + caplog.text
+    assert [said.count(f"broken_{k}.png: not an image") for k in range(5)] == [1] * 5
+
+
+def test_codes_with_names_of_files_can_be_scored(saved, images, tmp_path, capsys):
+    command(capsys, "encode", saved, images, "-o", tmp_path / "codes.csv")
+    pd.DataFrame({"half": [0, 1] * 5}).to_csv(tmp_path / "factors.csv", index=False)
+    words = ["score", tmp_path / "codes.csv", tmp_path / "factors.csv", "--metrics", "mig"]
+    code, said, errors = command(capsys, *words)
+    assert code == 0, errors
+    assert said.startswith("mig")
+
+
+def test_nothing_is_overwritten_unasked(saved, images, tmp_path, capsys):
+    out = tmp_path / "codes.csv"
+    out.write_text("mine")
+    code, _, errors = command(capsys, "encode", saved, images, "-o", out)
+    assert code == 2
+    assert "already there" in errors
+    assert out.read_text() == "mine"
+    assert command(capsys, "encode", saved, images, "-o", out, "--overwrite")[0] == 0
+    assert len(pd.read_csv(out)) == 10
+
+
+def test_export_says_how_near_it_is(saved, tmp_path, capsys):
+    code, said, _ = command(capsys, "export", saved, "-o", tmp_path / "onnx")
+    assert code == 0
+    found = re.fullmatch(
+        r"encoder.onnx, decoder.onnx, model.json in .*: at most (\S+) from torch\n", said
+    )
+    assert 0 <= float(found[1]) < 1e-5
+    code, _, errors = command(capsys, "export", saved, "-o", tmp_path / "onnx")
+    assert code == 2
+    assert "already there" in errors
+
+
+def test_mistakes_are_one_sentence_and_exit_code_2(saved, images, tmp_path, capsys):
+    cut = tmp_path / "cut"
+    open_model(saved).save(cut)
+    weights = cut / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:2000])
+    (tmp_path / "empty").mkdir()
+    for model, source, out, message in [
+        (cut, images, "codes.csv", "is damaged"),
+        (images, images, "codes.csv", "holds no model: neither config.json nor best/config.json"),
+        (saved / "runs", images, "codes.csv", "holds several models"),
+        (tmp_path / "nowhere", images, "codes.csv", "there is no folder"),
+        (saved, tmp_path / "empty", "codes.csv", "has no images"),
+        (saved, tmp_path / "nowhere", "codes.csv", "no file or folder"),
+        (saved, "dsprits", "codes.csv", "did you mean 'dsprites'"),
+        (saved, images, "codes.txt", "ends in .csv, .parquet or .npy"),
+        (saved, images, "nowhere/codes.csv", "there is no folder"),
+    ]:
+        code, said, errors = command(capsys, "encode", model, source, "-o", tmp_path / out)
+        assert (code, said) == (2, ""), message
+        (line,) = errors.splitlines()
+        assert line.startswith("unweave: ")
+        assert message in line
+        assert not (tmp_path / "codes.csv").exists()
+    code, _, errors = command(capsys, "export", images, "-o", tmp_path / "onnx")
+    assert code == 2
+    assert "holds no model" in errors
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_a_model_that_never_was_trained_warns_and_one_that_diverged_stops(images, fleet, caplog):
+    data = uw.data.load(images, size=32)
+    quick = {"batch": 4, "latents": 3, "progress": False}
+    untrained = uw.train(uw.methods.VAE(), data, steps=0, **quick)[0]
+    caplog.clear()
+    table = uw.encode(untrained, data, progress=False)
+    assert np.array_equal(table[["z0", "z1", "z2"]], untrained.encode(data)[0])
+    assert [record.message for record in caplog.records] == [
+        "this model was trained for 0 steps, so its codes are those of random weights"
+    ]
+    lost = dataclasses.replace(fleet[0], diverged_at=np.array([7]))
+    with pytest.raises(UnweaveError, match="diverged at step 7"):
+        uw.encode(lost, data)
+
+
+def test_models_of_features_say_how_they_encode(tmp_path, images):
+    rows = np.random.default_rng(0).random((40, 3))
+    folder = uw.Unweaver(steps=1, seeds=1, strengths=1).fit(rows).save(tmp_path / "fitted")
+    with pytest.raises(DataError, match=r"takes arrays of 1 × 3 × 1.*Unweaver.load"):
+        uw.encode(folder, images)
+
+
+@pytest.fixture(scope="module")
+def ensemble(images, planted):
+    """Three members that agree on z0 and z1, do not use z2, and disagree on z3."""
+    data = uw.data.load(images, size=32)
+    quick = {"steps": 1, "batch": 4, "latents": 4, "architecture": "small_mlp"}
+    trained = uw.train(uw.methods.VAEEnsemble(members=3), data, progress=False, **quick)[0]
+    return planted(trained, data)[0]
+
+
+def test_a_member_encodes_or_all_do(ensemble, images):
+    data = uw.data.load(images, size=32)
+    names = ["z0", "z1", "z2", "z3"]
+    each = [ensemble.encode(data, member=k)[0] for k in range(3)]
+    for member in range(3):
+        table = uw.encode(ensemble, images, member=member, progress=False)
+        assert np.array_equal(table[names], each[member])
+        assert not table.attrs
+    whole = uw.encode(ensemble, images, member="mean", logvar=True, spread=True, progress=False)
+    np.testing.assert_allclose(whole[["z0", "z1"]], each[0][:, :2], atol=1e-5)
+    other = np.stack([each[0][:, 3], each[1][:, 3], -each[2][:, 2]])
+    np.testing.assert_allclose(whole["z3"], other.mean(0), atol=1e-5)
+    np.testing.assert_allclose(whole["spread3"], other.std(0), atol=1e-5)
+    np.testing.assert_allclose(whole["logvar2"], -1.5, atol=1e-5)
+    expected = [np.corrcoef(other[0], one)[0, 1] for one in other[1:]]
+    agreement = whole.attrs["agreement"]
+    assert agreement["z3"] == pytest.approx(np.mean(expected), abs=1e-5)
+    assert [agreement[name] for name in names[:3]] == pytest.approx([1, 1, 0], abs=1e-5)
+    assert list(whole.attrs["members"].values()) == ["agree", "agree", "unused", "disagree"]
+
+
+def test_members_are_compared_over_all_pieces(monkeypatch, ensemble, images):
+    whole = uw.encode(ensemble, images, member="mean", progress=False)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 3)
+    parts = uw.encode(ensemble, images, member="mean", progress=False)
+    np.testing.assert_allclose(parts.iloc[:, 1:], whole.iloc[:, 1:], atol=1e-5)
+    assert parts.attrs["agreement"] == pytest.approx(whole.attrs["agreement"], abs=1e-5)
+
+
+def test_the_command_says_where_members_disagree(ensemble, images, tmp_path, capsys):
+    saved, out = ensemble.save(tmp_path / "run"), tmp_path / "codes.csv"
+    words = ["encode", saved, images, "-o", out]
+    code, said, _ = command(capsys, *words)
+    assert code == 0
+    assert said.splitlines()[1] == "By member 0 of 3; --member mean takes all of them."
+    code, said, _ = command(capsys, *words, "--member", "2", "--overwrite")
+    assert code == 0
+    np.testing.assert_allclose(
+        pd.read_csv(out)["z3"], ensemble.encode(uw.data.load(images, size=32))[0][:, 0], atol=1e-5
+    )
+    code, said, errors = command(capsys, *words, "--member", "mean", "--spread", "--overwrite")
+    assert code == 0, errors
+    table = uw.encode(ensemble, images, member="mean", spread=True, progress=False)
+    agreement = table.attrs["agreement"]
+    assert said.splitlines()[1] == (
+        f"3 members agree on z0 1.00, z1 1.00; disagree on z3 {agreement['z3']:.2f}; do not use "
+        f"z2: {tmp_path / 'codes.agreement.csv'}"
+    )
+    assert np.array_equal(pd.read_csv(out).iloc[:, 1:].to_numpy(np.float32), table.iloc[:, 1:])
+    beside = pd.read_csv(tmp_path / "codes.agreement.csv")
+    assert beside["latent"].tolist() == ["z0", "z1", "z2", "z3"]
+    np.testing.assert_allclose(beside["agreement"], list(agreement.values()), rtol=1e-9)
+    assert beside["members"].tolist() == ["agree", "agree", "unused", "disagree"]
+    out.unlink()
+    code, _, errors = command(capsys, *words, "--member", "mean")
+    assert code == 2
+    assert "codes.agreement.csv is already there" in errors
+
+
+def test_members_that_are_not_there_are_one_sentence(ensemble, fleet, images):
+    ring = uw.train(
+        uw.methods.VAEEnsemble(members=3, neighbours=1),
+        uw.data.load(images, size=32),
+        **{"steps": 1, "batch": 4, "latents": 2, "architecture": "small_mlp", "progress": False},
+    )[0]
+    for model, options, message in [
+        (fleet[0], {"member": "mean"}, "model of beta_vae has no members to choose from"),
+        (fleet[0], {"member": 1}, "has no members to choose from; leave the member out"),
+        (ensemble, {"member": 3}, "has members 0 to 2, but got 3"),
+        (ensemble, {"member": -1}, "has members 0 to 2, but got -1"),
+        (ensemble, {"member": "median"}, "its number or 'mean', but got 'median'"),
+        (ensemble, {"member": 1, "spread": True}, "one member have no spread"),
+        (ring, {"member": "mean"}, "member 1 has no map to member 0"),
+    ]:
+        with pytest.raises(UnweaveError, match=message):
+            uw.encode(model, images, progress=False, **options)
+    assert len(uw.encode(ring, images, member=2, progress=False)) == 10
+
+
+def test_the_command_runs_in_a_process_of_its_own(saved, images, tmp_path, start):
+    done = start("encode", saved, images, "-o", "codes.npy", cwd=tmp_path)
+    assert done.wait() == 0, done.stderr
+    assert np.load(tmp_path / "codes.npy").shape == (10, 3)
+    assert "5 of 15 files" in done.stderr

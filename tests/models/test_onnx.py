@@ -1,0 +1,137 @@
+"""ONNX files against the models they were made of, run by onnxruntime."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import unweave as uw
+from unweave.errors import UnweaveError
+from unweave.models.onnx import FILES, largest_difference
+from unweave.models.onnx_graphs import decoder_graph, encoder_graph
+from unweave.nets.architectures import ARCHITECTURES
+
+
+def model_of(architecture="conv", size=32, channels=1, likelihood="bernoulli", seed=0, **settings):
+    """One whose biases are not 0, trained so far that Gaussian means are not all cut off."""
+    images = np.random.default_rng(0).random((4, size, size, channels))
+    quick = {"steps": 5, "batch": 2, "latents": 3, "init": "torch", "progress": False, **settings}
+    quick["optimiser"] = uw.Adam(lr=3e-3)
+    architecture = {"architecture": architecture, "likelihood": likelihood}
+    data = uw.data.load(images)
+    return uw.train(uw.methods.VAE(), data, seeds=[seed], **quick, **architecture)[0]
+
+
+def run(file, **inputs):
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "size", "channels", "likelihood"),
+    [
+        ("conv", 32, 3, "gaussian"),
+        ("conv", 64, 1, "bernoulli"),
+        ("conv", 64, 3, "bernoulli"),
+        ("conv", 128, 1, "gaussian"),
+        ("conv4x4", 32, 1, "bernoulli"),
+        ("conv4x4", 64, 3, "gaussian"),
+        ("conv4x4", 128, 3, "bernoulli"),
+        ("small_big_conv", 32, 3, "bernoulli"),
+        ("small_big_conv", 64, 1, "gaussian"),
+        ("mlp", 32, 1, "bernoulli"),
+        ("mlp", 64, 1, "gaussian"),
+        ("small_mlp", 128, 3, "narrow_gaussian"),
+    ],
+)
+def test_files_compute_what_the_model_does(architecture, size, channels, likelihood, tmp_path):
+    model = model_of(architecture, size, channels, likelihood)
+    assert uw.export_onnx(model, tmp_path) < 1e-5
+    rng = np.random.default_rng(1)
+    for batch in (1, 7):
+        images = rng.random((batch, *model.shape), np.float32)
+        results = run(tmp_path / "encoder.onnx", images=images)
+        for result, expected in zip(results, model.encode(images), strict=True):
+            assert result.shape == (batch, 3)
+            np.testing.assert_allclose(result, expected, atol=1e-4, rtol=0)
+        codes = rng.normal(size=(batch, 3)).astype(np.float32)
+        (decoded,) = run(tmp_path / "decoder.onnx", codes=codes)
+        assert decoded.shape == images.shape
+        assert 0 <= decoded.min() < decoded.max() <= 1
+        np.testing.assert_allclose(decoded, model.decode(codes), atol=1e-4, rtol=0)
+
+
+def test_every_architecture_is_covered():
+    cases = test_files_compute_what_the_model_does.pytestmark[0].args[1]
+    # The big one is the small one with wider layers.
+    assert {case[0] for case in cases} == set(ARCHITECTURES) - {"big_conv"}
+
+
+def test_the_paper_beside_the_files_is_true(tmp_path):
+    model = model_of()
+    difference = uw.export_onnx(model, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+    about = json.loads((tmp_path / "model.json").read_text())
+    for part in ("encoder", "decoder"):
+        graph = onnx.load(tmp_path / about[part]["file"]).graph
+        for place, values in (("inputs", graph.input), ("outputs", graph.output)):
+            assert [said["name"] for said in about[part][place]] == [v.name for v in values]
+            for said, value in zip(about[part][place], values, strict=True):
+                dims = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+                assert said["shape"] == dims
+    assert about["largest_difference_from_torch"] == difference
+    assert about["trained_with"]["method"] == {"name": "vae"}
+
+
+def test_files_that_differ_are_noticed():
+    one, other = model_of(), model_of(seed=1)
+    assert largest_difference(one, encoder_graph(one), decoder_graph(one)) < 1e-6
+    assert largest_difference(one, encoder_graph(other), decoder_graph(one)) > 1e-3
+    assert largest_difference(one, encoder_graph(one), decoder_graph(other)) > 1e-3
+
+
+def test_nothing_is_written_where_results_are_not_those_of_the_model(tmp_path):
+    model = model_of()
+    broken = {**model.parameters, "decoder": torch.full_like(model.parameters["decoder"], np.nan)}
+    with pytest.raises(UnweaveError, match="differ from the model by nan"):
+        uw.export_onnx(dataclasses.replace(model, parameters=broken), tmp_path / "onnx")
+    lost = dataclasses.replace(model, diverged_at=np.array([5]))
+    with pytest.raises(UnweaveError, match="diverged at step 5"):
+        uw.export_onnx(lost, tmp_path / "onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    one, other = model_of(), model_of(seed=1)
+    uw.export_onnx(one, tmp_path)
+    before = (tmp_path / "encoder.onnx").read_bytes()
+    with pytest.raises(UnweaveError, match=r"encoder.onnx is already there.*--overwrite"):
+        uw.export_onnx(other, tmp_path)
+    assert (tmp_path / "encoder.onnx").read_bytes() == before
+    uw.export_onnx(other, tmp_path, overwrite=True)
+    assert (tmp_path / "encoder.onnx").read_bytes() == encoder_graph(other) != before
+    with pytest.raises(UnweaveError, match="is a file, not a folder"):
+        uw.export_onnx(one, tmp_path / "encoder.onnx")
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_what_is_missing_is_named_with_the_command(package, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, package, None)
+    message = rf"needs {package}, which is not installed; pip install 'unweave\[onnx\]'"
+    with pytest.raises(UnweaveError, match=message):
+        uw.export_onnx(model_of(), tmp_path)
+
+
+def test_features_come_with_their_scale(tmp_path):
+    X = np.random.default_rng(0).normal([1e3, 0], [50, 1], size=(40, 2))
+    unweaver = uw.Unweaver(steps=2, seeds=1, strengths=1, latents=2).fit(X)
+    uw.export_onnx(unweaver.save(tmp_path / "fitted"), tmp_path / "onnx")
+    scale = json.loads((tmp_path / "onnx/model.json").read_text())["features"]
+    scaled = ((X - scale["low"]) / scale["span"]).astype(np.float32).reshape(40, 1, 2, 1)
+    mean, _ = run(tmp_path / "onnx/encoder.onnx", images=scaled)
+    np.testing.assert_allclose(mean, unweaver.transform(X), atol=1e-5)

@@ -1,0 +1,47 @@
+"""Study tables whose answers are known."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unweave.papers.common_assumptions.tables import METRICS
+from unweave.papers.grids import STRENGTHS
+
+ACCURACIES = [
+    f"downstream.{predictor}_accuracy_{rows}"
+    for predictor in ("logistic", "trees")
+    for rows in (10, 100, 1_000, 10_000)
+]
+OTHERS = (
+    "elbo",
+    "elbo.kl",
+    "elbo.reconstruction_error",
+    "gaussian_total_correlation",
+    "sampled.gaussian_total_correlation",
+    "gaussian_total_correlation.active_total_correlation",
+    "downstream.logistic_efficiency",
+    "downstream.trees_efficiency",
+    *ACCURACIES,
+)
+
+
+def make_table(data, seeds=4):
+    """The paper's grid on some data sets, every score noise, and `level`, the strength's rank."""
+    rows = [
+        (name, method, float(strength), seed, level)
+        for name, (method, fields) in product(data, STRENGTHS.items())
+        for level, strength in enumerate(next(iter(fields.values())))
+        for seed in range(seeds)
+    ]
+    table = pd.DataFrame(rows, columns=["data", "method", "strength", "seed", "level"])
+    rng = np.random.default_rng(0)
+    for column in (*METRICS, *OTHERS):
+        table[column] = rng.random(len(table))
+    return table
+
+
+@pytest.fixture(scope="session")
+def made():
+    return make_table

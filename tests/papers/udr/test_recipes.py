@@ -1,0 +1,87 @@
+"""UDR against metrics: what is added to the table, what is read off it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unweave as uw
+from unweave.papers import RecipeError, find
+from unweave.papers.running import compare, train
+from unweave.papers.udr.ranking import METRICS, extend
+from unweave.study.study import Source, Study
+
+RECIPE = find("udr/ranking")
+
+
+@pytest.fixture
+def table():
+    """Ten models: MIG rises with UDR by Lasso, SAP falls, the rest has nothing to do with it."""
+    order = np.arange(10)
+    noise = np.random.default_rng(0).permuted(np.tile(order, (6, 1)), axis=1)
+    table = pd.DataFrame(dict(zip(METRICS, noise / 10, strict=True)))
+    return table.assign(
+        strength=1.0, udr_lasso=order / 10, udr_spearman=-order / 10, mig=order**2, sap=-order
+    )
+
+
+def test_correlations_and_the_choice_are_read_off(table):
+    frame = RECIPE.obtain(table).set_index(["udr", "metric"])
+    mig = frame.loc[("lasso", "mig")]
+    assert mig["obtained"] == "rise together"
+    assert mig["correlation"] == pytest.approx(1)
+    assert (mig["chosen"], mig["median"], mig["best"], mig["beats"]) == (81, 20.5, 81, 1)
+    other_way = frame.loc[("spearman", "mig")]
+    assert other_way["obtained"] == "do not"
+    assert other_way["correlation"] == pytest.approx(-1)
+    assert (other_way["chosen"], other_way["beats"]) == (0, 0)
+    assert frame.loc[("lasso", "sap"), "correlation"] == pytest.approx(-1)
+    assert frame["models"].eq(10).all()
+
+
+def test_the_verdict_counts_metrics(table):
+    only = table.assign(**dict.fromkeys(METRICS, table["udr_lasso"]))
+    lasso, spearman = RECIPE.verdict(RECIPE.obtain(only))
+    assert "for all 6 metrics, from 1.00 to 1.00" in lasso
+    assert lasso.endswith(
+        "is above the median for all 6 metrics and beats 100% of the others in the mean."
+    )
+    assert "for none of 6 metrics, from -1.00 to -1.00" in spearman
+
+
+def test_models_without_a_score_do_not_count(table):
+    table.loc[9, "mig"] = np.nan
+    mig = RECIPE.obtain(table).set_index(["udr", "metric"]).loc[("lasso", "mig")]
+    assert (mig["models"], mig["chosen"]) == (9, 64)
+
+
+def test_a_table_that_was_not_extended_is_refused(table):
+    with pytest.raises(RecipeError, match="no column 'udr_spearman'; `extend` adds it"):
+        RECIPE.obtain(table.drop(columns="udr_spearman"))
+
+
+def test_the_models_of_a_study_are_compared_and_drawn(tmp_path):
+    places = {"posX": [0, 10, 20, 31], "posY": [0, 10, 20, 31]}
+    seen = {"shape": [0, 2], "scale": 5, "orientation": [0, 10], **places}
+    few = {"load": "dsprites", "slice": seen}
+    study = Study(
+        name="tiny",
+        data=[few],
+        methods={"beta_vae": {"beta": [1, 4]}},
+        seeds=2,
+        steps=30,
+        metrics=["classic"],
+        settings={"batch": 8, "latents": 3, "optimiser": {"lr": 1e-3}},
+    )
+    extended = extend(train(study, tmp_path, progress=False), tmp_path)
+    data = Source.of(few).open()
+    models = [uw.load(tmp_path / "runs" / run) for run in extended["run"]]
+    for column, relevance in (("udr_lasso", "lasso"), ("udr_spearman", "spearman")):
+        ranking = uw.select.udr(models, data, relevance=relevance)
+        scores = ranking.set_index("run")["score"]
+        np.testing.assert_allclose(extended[column], scores[extended["run"]])
+    assert compare(RECIPE, extended, tmp_path).files[1].stat().st_size > 1000
+
+
+def test_the_scales_are_those_of_the_page():
+    counts = [len(Study(**RECIPE.study(scale)).runs()) for scale in ("smoke", "hour", "paper")]
+    assert counts == [9, 120, 1_800]

@@ -1,0 +1,46 @@
+"""Names of models and meanings of numbers."""
+
+import pytest
+
+from unweave.methods import GENERATORS, METHODS, SECOND_STAGES
+from unweave.metrics import METRICS
+from unweave.report import labels as words
+from unweave.report import meanings
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_explained(name):
+    said = meanings.meaning(name)
+    assert name in meanings.SAYS
+    assert said.says.endswith(("?", "."))
+    assert len(said.says) > 30
+    assert said.fails == METRICS[name].failure
+    assert (
+        said.better == {True: "higher", False: "lower", None: ""}[METRICS[name].higher_is_better]
+    )
+
+
+def test_every_method_has_a_name():
+    assert set(words.METHOD_NAMES) == set(METHODS) | set(SECOND_STAGES) | set(GENERATORS)
+
+
+def test_names_say_what_differs_and_nothing_else():
+    def config(beta, seed, lr=1e-4, alpha=1.0):
+        method = {"name": "beta_tc_vae", "alpha": alpha, "beta": beta, "gamma": 1.0}
+        return {"method": method, "data": [], "seed": seed, "optimiser": {"lr": lr}}
+
+    names = words.model_names({"a": config(4.0, 0), "b": config(4.0, 1)})
+    assert list(names.values()) == ["β-TCVAE β=4, seed 0", "β-TCVAE β=4, seed 1"]
+    names = words.model_names({"a": config(4.0, 0), "b": config(16.0, 0, lr=1e-3)})
+    assert list(names.values()) == [
+        "β-TCVAE β=4 lr=0.0001, seed 0",
+        "β-TCVAE β=16 lr=0.001, seed 0",
+    ]
+    names = words.model_names({"a": config(4.0, 0), "b": config(4.0, 0, alpha=2.0)})
+    assert list(names.values()) == ["β-TCVAE α=1, seed 0", "β-TCVAE α=2, seed 0"]
+
+
+def test_an_unknown_column_has_no_meaning():
+    assert meanings.meaning("nobody_knows") is None
+    assert meanings.meaning("dci.completeness") is None
+    assert meanings.meaning("sampled.mig").name == "MIG"

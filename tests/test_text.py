@@ -1,0 +1,31 @@
+"""Names as they are shown and written."""
+
+import os
+
+import pytest
+
+from unweave.errors import DataError
+from unweave.text import readable
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (os.fsdecode(b"caf\xe9.png"), r"caf\xe9.png"),
+        (os.fsdecode(b"\xff\xed\xa0\x80"), r"\xff\xed\xa0\x80"),
+        ("two\nlines\t.png", r"two\nlines\t.png"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("a\u2028b", r"a\u2028b"),
+        ("\ud800", r"\ud800"),
+        ("café 😀 שלום 👩‍🚀 a,b\"'-.png", "café 😀 שלום 👩‍🚀 a,b\"'-.png"),
+    ],
+)
+def test_names_are_one_line_of_text_that_every_file_takes(name, shown):
+    assert readable(name) == shown
+    assert len(readable(name).encode().splitlines()) == 1
+
+
+def test_errors_are_such_a_line():
+    name = os.fsdecode(b"caf\xe9")
+    assert str(DataError(f"no {name}\nhere")) == r"no caf\xe9\nhere"
