@@ -22,7 +22,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -44,13 +44,13 @@ def recipes_of(job: str) -> list[str]:
 
 def work(job: str, scale: str, folder: Path) -> int:
     """Run the recipes of a job; the exit code."""
-    from unweave.cli.reproduce import reproduce_recipe
+    from unweave.cli.commands.papers import Reproduce, Scale
 
     failed = False
     for name in recipes_of(job):
         begun, slug = time.monotonic(), find(name).slug
         try:
-            reproduce_recipe(name, scale, folder, "here", plan_only=False, yes=True)
+            Reproduce(name=name, scale=cast(Scale, scale), out=folder, yes=True).run()
             if find(name).studies:
                 pd.read_parquet(folder / TABLE).to_csv(folder / f"study-of-{slug}.csv")
         except Exception:  # one recipe's trouble is its own

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import unweave as uw
+from unweave.cli.commands.pictures import Show
 from unweave.cli.noted import noted_source
-from unweave.cli.show import show_model
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import check_origin, rebuild
@@ -382,7 +382,7 @@ def test_a_config_of_a_stranger_does_nothing_in_any_command(runs, rewritten, tmp
     with pytest.raises(DataError):
         uw.evaluate(evil, progress=False)
     with pytest.raises(DataError):
-        show_model(one, "traversals", tmp_path / "a.png", None, False, {}, {})
+        Show(model=one, out=tmp_path / "a.png").run()
     page = report(evil, tmp_path / "report.html", progress=False, rows=10).read_text()
     assert "not at hand" in page
     shelf = Shelf(entries_of(evil))

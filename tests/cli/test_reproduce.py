@@ -54,7 +54,7 @@ def test_a_recipe_that_waits_shows_its_numbers_and_refuses(tmp_path, monkeypatch
     waiting = replace(find("inductive-biases/table-2"), waits_for="a method")
     monkeypatch.setattr(command, "find", lambda name: waiting)
     with pytest.raises(RecipeError, match="table-2 cannot be run yet: it waits for a method"):
-        command.reproduce_recipe(waiting.name, "smoke", tmp_path, "here", False, False)
+        command.Reproduce(name=waiting.name, out=tmp_path).run()
     assert "0.73" in capsys.readouterr().out
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_recipe_is_refused_with_the_nearest():
 
 
 def test_settings_are_shown(capsys):
-    command.reproduce_recipe("vae-ensemble/tables-3-4", "smoke", None, "here", False, False)
+    command.Reproduce(name="vae-ensemble/tables-3-4", out=None).run()
     said = capsys.readouterr().out
     assert "learning rate" in said
     assert "for reference" in said
@@ -78,14 +78,14 @@ def test_the_papers_scale_is_planned_and_stops_without_a_gpu(capsys, monkeypatch
     monkeypatch.setattr(command, "_has_gpu", lambda: False)
     name = "common-assumptions/variance-explained"
     with pytest.raises(command.RecipeError, match="meant for a GPU, and there is none here"):
-        command.reproduce_recipe(name, "paper", tmp_path / "p", "here", False, False)
+        command.Reproduce(name=name, scale="paper", out=tmp_path / "p").run()
     assert "12,600" in capsys.readouterr().out
     assert not (tmp_path / "p").exists()
 
 
 def test_only_the_plan(capsys, tmp_path):
     name = "common-assumptions/transfer"
-    command.reproduce_recipe(name, "hour", tmp_path / "p", "here", True, False)
+    command.Reproduce(name=name, scale="hour", out=tmp_path / "p", plan=True).run()
     said = capsys.readouterr().out
     assert "144" in said
     assert "color_dsprites" in said
@@ -106,7 +106,7 @@ def test_a_recipe_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     }
     monkeypatch.setitem(STUDIES, "smoke", small)
     name = "common-assumptions/variance-explained"
-    command.reproduce_recipe(name, "smoke", tmp_path, "here", False, False)
+    command.Reproduce(name=name, out=tmp_path).run()
     said = capsys.readouterr().out
     for part in (
         "Plan at scale smoke",
@@ -124,9 +124,7 @@ def test_a_recipe_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     assert frame["models"].unique().tolist() == [8]
     assert (tmp_path / "variance-explained.svg").exists()
 
-    command.reproduce_recipe(
-        "common-assumptions/transfer", "smoke", tmp_path, "here", False, False
-    )
+    command.Reproduce(name="common-assumptions/transfer", out=tmp_path).run()
     said = capsys.readouterr().out
     assert "16 runs are trained already" in said
     assert "0.549" in said
@@ -144,7 +142,7 @@ def test_all_recipes_of_a_paper_and_one_that_fails_costs_itself_only(
     monkeypatch.setattr(command, "ready", lambda paper: recipes)
     monkeypatch.setattr(command, "find", {one.name: one for one in recipes}.get)
     with pytest.raises(RecipeError, match=r"1 of 2 recipes of isa-vae failed, .*: figure-3"):
-        command.reproduce_paper("isa-vae", "smoke", tmp_path, "here", False, False)
+        command.Reproduce(name="isa-vae", out=tmp_path, every=True).run()
     said = capsys.readouterr().out
     assert "isa-vae/figure-3 failed: a broken table" in said
     assert "isa-vae/appendix-b (2 of 2)" in said

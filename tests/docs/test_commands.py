@@ -1,6 +1,5 @@
 """Every `unweave …` line in README and docs is one that the command line understands."""
 
-import functools
 import re
 import shlex
 from pathlib import Path
@@ -36,11 +35,7 @@ def understood(words):
     while hasattr(entry, "_subcommands"):
         entry, words = entry._subcommands[words[0]].target, words[1:]
 
-    @functools.wraps(entry)
-    def nothing(*args, **options):
-        return options
-
-    return tyro.cli(nothing, args=words)
+    return tyro.cli(entry, args=words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

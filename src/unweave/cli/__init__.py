@@ -1,6 +1,7 @@
 """The command line: thin, each command a few lines over the library.
 
-`commands` holds what a user types, quick to read in; the other files do what it says.
+`commands` has a dataclass of options for each command, quick to import; the other files carry the
+commands out and take these dataclasses whole.
 """
 
 import io
@@ -8,7 +9,7 @@ import os
 import sys
 
 import unweave
-from unweave.cli.apps import add_groups, app
+from unweave.cli.app import app, data_app, study_app, theory_app
 from unweave.cli.commands import (  # noqa: F401 - each joins `app`
     data,
     models,
@@ -22,7 +23,13 @@ from unweave.progress import say
 
 __all__ = ["main"]
 
-add_groups()
+app.command(data_app, name="data", help="The data sets: list, prepare, show, export.")
+app.command(study_app, name="study", help="Grids of runs: plan, run, status, table, check.")
+app.command(
+    theory_app,
+    name="theory",
+    help="Small exact experiments: vi-bias, d-separation, impossibility, pca-alignment.",
+)
 
 DESCRIPTION = """Fleets of disentangling generative models: train, score, select, show.
 
@@ -45,13 +52,13 @@ def main(args: list[str] | None = None) -> None:
                 raise DataError(
                     "say first what to train on and how: unweave train SOURCE METHOD …"
                 )
-            from unweave.cli.train import run
+            from unweave.cli.train import train_method
 
-            run(words[1:])
+            train_method(words[1:])
         elif words == ["--version"]:
             print(f"unweave {unweave.__version__}")
         else:
-            app.cli(prog="unweave", description=DESCRIPTION, args=words)
+            app.run(words, prog="unweave", description=DESCRIPTION)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read, as `head` does, has read enough; what is left goes nowhere.

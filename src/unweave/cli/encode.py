@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.cli.commands.models import Encode, Export
+from unweave.cli.options import given
 from unweave.evaluation.files import write_table
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.io.writing import whole_file
-from unweave.models.encoding import MEAN, Member, check_member, encode, images_for, open_model
+from unweave.models.encoding import MEAN, check_member, encode, images_for, open_model
 from unweave.progress import say
+from unweave.text import counted
 
 __all__ = ["encode_images", "export_model"]
 
@@ -23,44 +26,37 @@ NAMED = 3
 """So many broken files the loader names itself."""
 
 
-def encode_images(
-    folder: Path,
-    source: str,
-    out: Path,
-    overwrite: bool,
-    *,
-    member: Member,
-    logvar: bool,
-    spread: bool,
-    seed: int,
-    device: str | None,
-    path: Path | None,
-) -> None:
-    """Write the codes of images into a file, and say what was left out."""
-    check_seed(seed)
-    check_out(out, TABLES, overwrite)
-    beside = out.with_suffix(AGREEMENT)
-    if member == MEAN:
-        check_out(beside, TABLES, overwrite)
-    model = open_model(folder)
-    check_member(model, member)
-    options: dict[str, Any] = {} if path is None else {"path": path}
-    data = images_for(model, source, **options)
+def encode_images(asked: Encode) -> None:
+    """Write the codes of images to a file, and name images that were left out."""
+    check_seed(asked.seed)
+    check_out(asked.out, TABLES, asked.overwrite)
+    beside = asked.out.with_suffix(AGREEMENT)
+    if asked.member == MEAN:
+        check_out(beside, TABLES, asked.overwrite)
+    model = open_model(asked.model)
+    check_member(model, asked.member)
+    data = images_for(model, asked.source, **given(asked.images))
     for line in data.skipped[NAMED:]:
         say(f"also left out: {line}")
     table = encode(
-        model, data, member=member, logvar=logvar, spread=spread, seed=seed, device=device
+        model,
+        data,
+        member=asked.member,
+        logvar=asked.logvar,
+        spread=asked.spread,
+        seed=asked.seed,
+        device=asked.device,
     )
-    _write(table, out)
+    _write(table, asked.out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
-    images = "1 image" if len(table) == 1 else f"{len(table):,} images"
-    print(f"{images} encoded{lost}, {model.config.code_size} latents each: {out}")
+    images = counted(len(table), "image")
+    print(f"{images} encoded{lost}, {model.config.code_size} latents each: {asked.out}")
     count = model.config.method.copies
     if table.attrs:
         write_table(_agreement(table), beside)
         print(f"{_in_words(table.attrs, count)}: {beside}")
-    elif count > 1 and member != MEAN:
-        print(f"By member {member} of {count}; --member mean takes all of them.")
+    elif count > 1 and asked.member != MEAN:
+        print(f"By member {asked.member} of {count}; --member mean takes all of them.")
 
 
 def _agreement(table: pd.DataFrame) -> pd.DataFrame:
@@ -95,9 +91,9 @@ def _write(table: pd.DataFrame, out: Path) -> None:
         np.save(file, numbers, allow_pickle=False)
 
 
-def export_model(folder: Path, out: Path, overwrite: bool) -> None:
-    """Write ONNX files, and say how near they are to the model."""
+def export_model(asked: Export) -> None:
+    """Write ONNX files, and print how close they are to the model."""
     from unweave.models.onnx import FILES, export_onnx
 
-    difference = export_onnx(folder, out, overwrite=overwrite)
-    print(f"{', '.join(FILES)} in {out}: at most {difference:.1e} from torch")
+    difference = export_onnx(asked.model, asked.out, overwrite=asked.overwrite)
+    print(f"{', '.join(FILES)} in {asked.out}: at most {difference:.1e} from torch")

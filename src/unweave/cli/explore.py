@@ -1,9 +1,8 @@
 """The command `unweave explore`: what it reads, and the page it serves."""
 
 from pathlib import Path
-from typing import Any
 
-from unweave.cli.loading import named_data
+from unweave.cli.commands.pictures import Explore
 from unweave.cli.noted import noted_source
 from unweave.data import load
 from unweave.data.dataset import Dataset
@@ -15,15 +14,14 @@ from unweave.io.paths import path_errors
 __all__ = ["explore_folder"]
 
 
-def explore_folder(
-    folder: Path, source: str | None, port: int | None, open_browser: bool, **options: Any
-) -> None:
+def explore_folder(asked: Explore) -> None:
     """Serve the models of a folder until Ctrl-C."""
+    folder = asked.folder
     with path_errors(folder, "read"):
         if not folder.is_dir():
             raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
-    data = named_data(source, options)
-    explore(folder, data or _noted_images(folder), port, open_browser)
+    data = asked.images.named(asked.data) or _noted_images(folder)
+    explore(folder, data, asked.port, asked.open_browser)
 
 
 def _noted_images(folder: Path) -> Dataset | None:

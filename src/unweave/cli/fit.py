@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unweave.cli.loading import said
+from unweave.cli.commands.models import Fit
 from unweave.cli.noted import is_named, write_source
-from unweave.data import load
+from unweave.cli.options import given
 from unweave.data.dataset import Dataset
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
-from unweave.fitting import NOTE, Fit, FitError, fit
+from unweave.fitting import NOTE, FitError, fit
+from unweave.fitting import Fit as Fitted
 from unweave.io.paths import check_folder, path_errors
 from unweave.io.writing import temporary_folder, whole_file
 from unweave.methods import METHODS, Method
@@ -30,6 +31,10 @@ from unweave.text import readable, spelled
 __all__ = ["fit_images"]
 
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
+SETTINGS = (
+    *("seeds", "steps", "minutes", "latents", "batch", "likelihood", "device", "fleet_size"),
+)
+"""Options that `uw.fit` takes as they are."""
 MOST_CODES = 100_000
 """Images whose codes are written without being asked for: seconds of work, and 10 MB."""
 PICTURES: Mapping[str, Callable[..., Any]] = {
@@ -40,48 +45,29 @@ PICTURES: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def fit_images(
-    source: str,
-    out: Path | None,
-    *,
-    method: str,
-    strengths: Sequence[float] | None,
-    lr: float | None,
-    loading: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> None:
-    """Fit models to images, and leave all that a person wants to see in one folder.
-
-    Args:
-        source: What `uw.data.load` takes.
-        out: The folder; by default named after the data.
-        method: Of `METHODS`.
-        strengths: Of its first setting.
-        lr: Learning rate of Adam.
-        loading: Options of loading; None where nothing was said.
-        settings: Of `uw.fit`; None where nothing was said.
-    """
+def fit_images(asked: Fit) -> None:
+    """Fit models to images, and leave all results in one folder."""
     start = time.monotonic()
-    fleet_of = _method(method, strengths)
-    if out is not None:
-        _check_folder(out, source)
-    data = load(source, **said(loading))
+    method = _method(asked.method, asked.strengths)
+    if asked.out is not None:
+        _check_folder(asked.out, asked.source)
+    data = asked.images.load(asked.source)
     print(data)
-    out = out or Path(f"{data.name}-fit")
-    _check_folder(out, source)
-    optimiser = None if lr is None else Adam(lr=lr)
-    chosen = said({**settings, "optimiser": optimiser})
-    found = fit(data, fleet_of, out=out, **chosen)
-    options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
-    command = _command(source, out, options, found.best.config.steps)
-    if not is_named(source):
-        write_source(out, source, said(loading))
-    deliver(found, data, out, command, settings.get("device"))
+    out = asked.out or Path(f"{data.name}-fit")
+    _check_folder(out, asked.source)
+    settings = {name: value for name, value in given(asked).items() if name in SETTINGS}
+    if asked.lr is not None:
+        settings["optimiser"] = Adam(lr=asked.lr)
+    found = fit(data, method, out=out, **settings)
+    if not is_named(asked.source):
+        write_source(out, asked.source, given(asked.images))
+    deliver(found, data, out, _command(asked, out, found.best.config.steps), asked.device)
     minutes = (time.monotonic() - start) / 60
-    print(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+    where = _where(out, asked.source)
+    print(f"\n{found}\n\n{where}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
 
-def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | None) -> None:
+def deliver(found: Fitted, data: Dataset, out: Path, command: str, device: str | None) -> None:
     """Write the chosen model, its pictures and codes, the ranking and the report into a folder.
 
     What an earlier call of the same fit left there is replaced.
@@ -149,11 +135,14 @@ def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     return kind() if strengths is None else kind(**{field: list(strengths)})
 
 
-def _command(source: str, out: Path, options: Mapping[str, Any], steps: int) -> str:
-    """What to run to have the same again: all that was said, and how many steps that came to."""
-    words = ["unweave", "fit", source, "--steps", str(steps)]
+def _command(asked: Fit, out: Path, steps: int) -> str:
+    """The command that fits the same again: all options given, and the number of steps."""
+    words = ["unweave", "fit", asked.source, "--steps", str(steps)]
+    settings = given(asked)
+    method = settings.pop("method")
+    options = {**given(asked.images), **settings, "method": method}
     for name, value in options.items():
-        if value is not None and name not in ("steps", "minutes"):
+        if name not in ("source", "out", "images", "steps", "minutes"):
             values = value if isinstance(value, tuple) else (value,)
             words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
     return readable(shlex.join([*words, "--out", str(out)]))

@@ -1,36 +1,28 @@
 """The command `unweave theory pca-alignment`: four linear experiments, computed and printed."""
 
-from pathlib import Path
-
 import pandas as pd
 
+from unweave.cli.commands.papers import TheoryPCAAlignment
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_free
 
 __all__ = ["show_pca_alignment"]
 
 
-def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwrite: bool) -> None:
-    """Run the four linear experiments, write figure and tables, print prediction and outcome.
-
-    Args:
-        out: The folder for `alignment.<ending>` and a CSV file per experiment.
-        seeds: How many runs of each.
-        moments: Of the sources of linear PCL.
-        ending: `png` or `svg`.
-        overwrite: Whether files may be there already.
-    """
+def show_pca_alignment(asked: TheoryPCAAlignment) -> None:
+    """Run the four linear experiments, write figure and tables, print prediction and outcome."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.papers.inductive_biases.theory import linear_pcl, pca_alignment
     from unweave.papers.inductive_biases.theory.pca_alignment_figures import draw_alignment
 
-    check_count("seeds", seeds, 1, 10_000)
-    check_count("moments", moments, 2, linear_pcl.MOST_MOMENTS)
+    check_count("seeds", asked.seeds, 1, 10_000)
+    check_count("moments", asked.moments, 2, linear_pcl.MOST_MOMENTS)
     names = ("rotations", "autoencoders", "modified-data", "contrastive")
-    files = [out / f"alignment.{ending}", *(out / f"{name}.csv" for name in names)]
-    check_free(files, overwrite)
-    runs = range(seeds)
+    files = [asked.out / f"alignment.{asked.ending}"]
+    files += [asked.out / f"{name}.csv" for name in names]
+    check_free(files, asked.overwrite)
+    runs = range(asked.seeds)
     turned = [
         pca_alignment.rotations(runs, fixed=fixed).assign(fixed=fixed) for fixed in (False, True)
     ]
@@ -38,7 +30,7 @@ def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwri
         pd.concat(turned, ignore_index=True),
         pca_alignment.linear_autoencoders(runs),
         pca_alignment.modified_data(seeds=runs),
-        linear_pcl.contrastive(seeds=runs, count=moments),
+        linear_pcl.contrastive(seeds=runs, count=asked.moments),
     ]
     draw_alignment(*tables[1:]).save(files[0])
     for table, file in zip(tables, files[1:], strict=True):

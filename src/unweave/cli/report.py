@@ -1,18 +1,23 @@
-"""The command `unweave report`: what it writes and prints."""
+"""The command `unweave report`."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from unweave.cli.loading import said
+from unweave.cli.commands.pictures import Report
+from unweave.cli.options import given
 from unweave.report import report
 
 __all__ = ["write_report"]
 
 
-def write_report(
-    source: str, out: Path, data: str | None, options: Mapping[str, Any], **settings: Any
-) -> None:
-    """Write the report and say where it is."""
-    written = report(source, out, data, options=said(options), **settings)
+def write_report(asked: Report) -> None:
+    """Write the report and print where it is."""
+    written = report(
+        asked.source,
+        asked.out,
+        asked.data,
+        options=given(asked.images),
+        title=asked.title,
+        rows=asked.rows,
+        seed=asked.seed,
+        overwrite=asked.overwrite,
+        device=asked.device,
+    )
     print(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")

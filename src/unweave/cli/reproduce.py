@@ -5,12 +5,13 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.cli.commands.papers import Reproduce
+from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.io.paths import check_folder
 from unweave.papers import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
 from unweave.papers.running import compare, default_folder, kept_table, make, study_of, train
 
-__all__ = ["list_recipes", "print_table", "reproduce_paper", "reproduce_recipe"]
+__all__ = ["list_recipes", "print_table", "reproduce"]
 
 PRINTED = ("published", "spread")
 
@@ -32,19 +33,28 @@ def list_recipes(paper: str | None = None) -> None:
     print("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
 
 
-def reproduce_recipe(
-    name: str, scale: str, out: Path | None, on: str, plan_only: bool, yes: bool
-) -> None:
-    """Run a recipe, print published and obtained side by side, and say how far they agree."""
-    recipe = find(name)
+def reproduce(asked: Reproduce) -> None:
+    """List recipes, or run one or all of a paper."""
+    if asked.every:
+        if asked.name not in PAPERS:
+            raise UnknownNameError("paper", str(asked.name), PAPERS)
+        reproduce_paper(asked)
+    elif asked.name is None or asked.name in PAPERS:
+        list_recipes(asked.name)
+    else:
+        reproduce_recipe(find(asked.name), asked)
+
+
+def reproduce_recipe(recipe: Recipe, asked: Reproduce) -> None:
+    """Run a recipe, print published and obtained side by side, and how far they agree."""
     print(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
     if recipe.waits_for or recipe.for_reference:
         _only_published(recipe)
         return
-    folder = default_folder(recipe, scale) if out is None else out
-    if not plan_only:
+    folder = asked.out or default_folder(recipe, asked.scale)
+    if not asked.plan:
         check_folder(folder)
-    table = _trained(recipe, scale, folder, on, plan_only, yes)
+    table = _trained(recipe, folder, asked)
     if table is None:
         return
     if recipe.extend is not None:
@@ -54,19 +64,17 @@ def reproduce_recipe(
     for sentence in found.sentences:
         print(sentence)
     if recipe.studies or recipe.make is not None:
-        _print_scale(recipe, scale)
+        _print_scale(recipe, asked.scale)
     print("Saved: " + ", ".join(str(file) for file in found.files))
 
 
-def reproduce_paper(
-    paper: str, scale: str, out: Path | None, on: str, plan_only: bool, yes: bool
-) -> None:
-    """Run all recipes of a paper, one after the other; one that is refused costs itself only."""
-    recipes, failed = ready(paper), []
+def reproduce_paper(asked: Reproduce) -> None:
+    """Run all recipes of a paper, one after the other; one that is refused costs only itself."""
+    recipes, failed = ready(str(asked.name)), []
     for place, recipe in enumerate(recipes, 1):
         print(f"\n{recipe.name} ({place} of {len(recipes)})")
         try:
-            reproduce_recipe(recipe.name, scale, out, on, plan_only, yes)
+            reproduce_recipe(recipe, asked)
         except InterruptedTrainingError:
             raise
         except UnweaveError as error:
@@ -74,7 +82,7 @@ def reproduce_paper(
             failed.append(recipe.slug)
     if failed:
         raise RecipeError(
-            f"{len(failed)} of {len(recipes)} recipes of {paper} failed, see above: "
+            f"{len(failed)} of {len(recipes)} recipes of {asked.name} failed, see above: "
             f"{', '.join(failed)}"
         )
 
@@ -95,41 +103,37 @@ def _only_published(recipe: Recipe) -> None:
     print("This is for reference: there is nothing to obtain.")
 
 
-def _trained(
-    recipe: Recipe, scale: str, folder: Path, on: str, plan_only: bool, yes: bool
-) -> pd.DataFrame | None:
-    """Print the plan, then train; None where only the plan was wanted."""
+def _trained(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None:
+    """Print the plan, then train; None if only the plan was asked for."""
     from unweave.study import plan
 
     if recipe.make is not None:
-        return _made(recipe, scale, folder, on, plan_only, yes)
-    study = study_of(recipe, scale)
+        return _made(recipe, folder, asked)
+    study = study_of(recipe, asked.scale)
     if study is None:
-        return None if plan_only else pd.DataFrame()
-    print(f"Plan at scale {scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
-    if plan_only:
+        return None if asked.plan else pd.DataFrame()
+    print(f"Plan at scale {asked.scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
+    if asked.plan:
         return None
-    if on == "here" and not yes:
-        _check_device(scale)
-    return train(study, folder, on)
+    if asked.on == "here" and not asked.yes:
+        _check_device(asked.scale)
+    return train(study, folder, asked.on)
 
 
-def _made(
-    recipe: Recipe, scale: str, folder: Path, on: str, plan_only: bool, yes: bool
-) -> pd.DataFrame | None:
-    """The same for what is no study."""
-    settings = recipe.settings_at(scale) or {}
+def _made(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None:
+    """The same for a recipe that is not a study."""
+    settings = recipe.settings_at(asked.scale) or {}
     listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
-    done = kept_table(recipe, scale, folder) is not None
-    print(f"Plan at scale {scale}, kept in {folder}:\n{listed}", flush=True)
+    done = kept_table(recipe, asked.scale, folder) is not None
+    print(f"Plan at scale {asked.scale}, kept in {folder}:\n{listed}", flush=True)
     print("This is trained already.\n" if done else "", flush=True)
-    if plan_only:
+    if asked.plan:
         return None
-    if on != "here":
+    if asked.on != "here":
         raise RecipeError(f"{recipe.name} is no study and trains here only; leave out --on")
-    if not (done or yes or settings.get("device") == "cpu"):
-        _check_device(scale)
-    return make(recipe, scale, folder)
+    if not (done or asked.yes or settings.get("device") == "cpu"):
+        _check_device(asked.scale)
+    return make(recipe, asked.scale, folder)
 
 
 def _check_device(scale: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from unweave.cli.loading import named_data
+from unweave.cli.commands.models import Evaluate, Score
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.choice import choose, needs_factors
 from unweave.evaluation.files import in_order, read_columns, write_table
@@ -21,25 +21,26 @@ TABLES = (".csv", ".parquet")
 GAP = 3
 
 
-def evaluate_runs(
-    runs: Sequence[Path],
-    source: str | None,
-    out: Path | None,
-    overwrite: bool,
-    loading: Mapping[str, Any],
-    **options: Any,
-) -> None:
-    """Score saved runs and print a row for each."""
+def evaluate_runs(asked: Evaluate) -> None:
+    """Score saved runs and print one row each."""
     from unweave.evaluation import evaluate
 
-    check_seed(options["seed"])
-    check_out(out, TABLES, overwrite)
-    chosen = choose(options["metrics"])
-    table = evaluate(runs, named_data(source, loading), **options)
+    check_seed(asked.seed)
+    check_out(asked.out, TABLES, asked.overwrite)
+    chosen = choose(asked.metrics)
+    table = evaluate(
+        asked.runs,
+        asked.images.named(asked.data),
+        metrics=asked.metrics,
+        seed=asked.seed,
+        sampled=asked.sampled,
+        again=asked.again,
+        device=asked.device,
+    )
     _print(table, [metric.name for metric in chosen if metric.name in table])
-    if out is not None:
-        write_table(table, out)
-        print(f"{len(table)} rows: {out}")
+    if asked.out is not None:
+        write_table(table, asked.out)
+        print(f"{len(table)} rows: {asked.out}")
 
 
 def _print(table: pd.DataFrame, scores: Sequence[str]) -> None:
@@ -84,36 +85,28 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def score_files(
-    codes: Path,
-    factors: Path | None,
-    metrics: Sequence[str],
-    seed: int,
-    out: Path | None,
-    matrices: Path | None,
-    overwrite: bool,
-) -> None:
-    """Score codes from files and print a line for each number."""
+def score_files(asked: Score) -> None:
+    """Score codes from files and print one line per number."""
     from unweave.evaluation.evaluate import column
     from unweave.plots.saving import FIGURES
 
-    check_seed(seed)
-    check_out(out, TABLES, overwrite)
-    check_out(matrices, FIGURES, overwrite)
-    if matrices is not None and factors is None:
+    check_seed(asked.seed)
+    check_out(asked.out, TABLES, asked.overwrite)
+    check_out(asked.matrices, FIGURES, asked.overwrite)
+    if asked.matrices is not None and asked.factors is None:
         raise DataError("the matrices of codes × factors need a file of factors")
-    chosen = _possible(choose(metrics), factors)
-    of_codes = read_columns(codes, "codes")
+    chosen = _possible(choose(asked.metrics), asked.factors)
+    of_codes = read_columns(asked.codes, "codes")
     z, v, names = of_codes.values, None, None
-    if factors is not None:
-        of_factors = read_columns(factors, "factors")
+    if asked.factors is not None:
+        of_factors = read_columns(asked.factors, "factors")
         v, names = in_order(of_factors, of_codes), of_factors.names
     rows: list[tuple[str, float]] = []
     errors: dict[str, UnweaveError] = {}
     with lines({metric.name: 1 for metric in chosen}) as advance:
         for metric in chosen:
             try:
-                scores = metric(z, v, seed)
+                scores = metric(z, v, asked.seed)
                 rows += [(column(metric, part), score) for part, score in scores.items()]
             except UnweaveError as error:
                 errors[metric.name] = error
@@ -126,14 +119,13 @@ def score_files(
     width = max(map(len, table["score"]))
     for name, value in rows:
         print(f"{name:<{width}}  {value:.6g}")
-    if out is not None:
-        write_table(table, out)
-    if matrices is not None:
-        from unweave.plots import matrices as draw
-        from unweave.plots import save_figure
+    if asked.out is not None:
+        write_table(table, asked.out)
+    if asked.matrices is not None:
+        from unweave.plots import matrices, save_figure
 
-        save_figure(draw(z, v, seed, names=names), matrices)
-        print(f"Matrices: {matrices}")
+        save_figure(matrices(z, v, asked.seed, names=names), asked.matrices)
+        print(f"Matrices: {asked.matrices}")
 
 
 def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unweave.cli.loading import named_data, said
+from unweave.cli.commands.pictures import Show
 from unweave.cli.noted import noted_source
+from unweave.cli.options import given
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
@@ -64,47 +65,29 @@ ARGUMENTS = {"over": "factors"}
 """Flags that are called differently in Python, where nothing else has that name."""
 
 
-def show_model(
-    folder: Path,
-    kind: str,
-    out: Path | None,
-    source: str | None,
-    overwrite: bool,
-    loading: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
-    """Draw a saved model.
+def show_model(asked: Show) -> None:
+    """Draw a saved model."""
+    from unweave import plots
 
-    Args:
-        folder: Of its run.
-        kind: Of `KINDS`.
-        out: The file; by default the kind with its usual ending, here.
-        source: The data; by default what the model was trained on.
-        overwrite: Whether the file may be there already.
-        loading: How to load the source.
-        options: What was said about the picture; None where nothing was.
-    """
-    from unweave import plots as show
-
-    if kind not in KINDS:
-        raise UnknownNameError("picture", kind, KINDS)
-    chosen = KINDS[kind]
-    given = said(options)
-    for name in given:
+    if asked.kind not in KINDS:
+        raise UnknownNameError("picture", asked.kind, KINDS)
+    chosen = KINDS[asked.kind]
+    options = given(asked.options)
+    for name in options:
         if name not in chosen.options:
-            raise DataError(f"--{name} says nothing about {kind}; leave it out")
-    if "seed" in given:
-        check_seed(given["seed"])
-    out = out or Path(kind + chosen.endings[0])
-    check_out(out, chosen.endings, overwrite)
-    what: list[Any] = [folder] if chosen.several else [_model(folder)]
+            raise DataError(f"--{name} says nothing about {asked.kind}; leave it out")
+    if "seed" in options:
+        check_seed(options["seed"])
+    out = asked.out or Path(asked.kind + chosen.endings[0])
+    check_out(out, chosen.endings, asked.overwrite)
+    what: list[Any] = [asked.model] if chosen.several else [_model(asked.model)]
     if chosen.data:
-        what.append(_data(what[0], folder, source, loading))
-    elif source is not None:
-        raise DataError(f"--data says nothing about {kind}; leave it out")
-    settings = {ARGUMENTS.get(name, name): value for name, value in given.items()}
-    getattr(show, chosen.function)(*what, **settings).save(out)
-    print(f"{kind.capitalize()}: {out}")
+        what.append(_data(what[0], asked))
+    elif asked.data is not None:
+        raise DataError(f"--data says nothing about {asked.kind}; leave it out")
+    settings = {ARGUMENTS.get(name, name): value for name, value in options.items()}
+    getattr(plots, chosen.function)(*what, **settings).save(out)
+    print(f"{asked.kind.capitalize()}: {out}")
 
 
 def _model(folder: Path) -> "Model":
@@ -118,13 +101,10 @@ def _model(folder: Path) -> "Model":
     return runs[0].model
 
 
-def _data(
-    model: "Model", folder: Path, source: str | None, loading: Mapping[str, Any]
-) -> "Dataset":
+def _data(model: "Model", asked: Show) -> "Dataset":
     from unweave.data.origin import own_data
 
-    named = named_data(source, loading)
+    named = asked.images.named(asked.data)
     if named is None:
-        noted = noted_source(folder)
-        return own_data(model.config.data, "name them with --data", noted)
+        return own_data(model.config.data, "name them with --data", noted_source(asked.model))
     return named

@@ -6,8 +6,14 @@ Torch is imported only by those that need it, so that the status of a study is t
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
+from unweave.cli.commands.studies import (
+    StudyCheck,
+    StudyPlan,
+    StudyRun,
+    StudyStatus,
+    StudyTable,
+)
 from unweave.errors import UnweaveError
 from unweave.progress import lines
 from unweave.study.ledger import Ledger, summary
@@ -20,32 +26,39 @@ SHOWN = 5
 REFRESH_SECONDS = 2.0
 
 
-def show_plan(file: Path, out: str | None, device: str | None, fleet_size: int | None) -> None:
+def show_plan(asked: StudyPlan) -> None:
     """Print what a study would take."""
     from unweave.study import plan, read
 
-    study = read(file)
-    print(plan(study, study.name if out is None else out, device, fleet_size))
+    study = read(asked.file)
+    print(plan(study, asked.out or study.name, asked.device, asked.fleet_size))
 
 
-def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
-    """Train and score; the exit code is 1 where some run failed."""
+def run_study(asked: StudyRun) -> None:
+    """Train and score; the exit code is 1 if a run failed."""
     from unweave.study import plan, read, run
 
-    study = read(file)
-    folder = study.name if out is None else out
-    print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
-    results = run(study, folder, on=on, **options)
+    study = read(asked.file)
+    folder = asked.out or study.name
+    print(plan(study, folder, asked.device, asked.fleet_size), flush=True)
+    results = run(
+        study,
+        folder,
+        on=asked.on,
+        device=asked.device,
+        fleet_size=asked.fleet_size,
+        scorers=asked.scorers,
+    )
     print(_status(results.store.ledger))
     print(f"table: {results.store.table_file}")
     print(f"look at it: unweave report {folder}")
     sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
-def show_status(folder: str, watch: bool) -> None:
-    """Print how far a study is."""
-    ledger = _ledger(folder)
-    if not watch:
+def show_status(asked: StudyStatus) -> None:
+    """Print the progress of a study."""
+    ledger = _ledger(asked.folder)
+    if not asked.watch:
         print(_status(ledger))
         return
     from rich.live import Live
@@ -57,27 +70,28 @@ def show_status(folder: str, watch: bool) -> None:
             live.update(Text(_status(ledger)), refresh=True)
 
 
-def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
-    """Bring the table up to date, and write it elsewhere too where that is asked for."""
+def write_study_table(asked: StudyTable) -> None:
+    """Update the table of a study, and write a copy if asked to."""
     from unweave.evaluation.files import check_out, write_table
     from unweave.study import load
 
-    check_out(out, TABLES, overwrite)
-    results = load(folder)
+    check_out(asked.out, TABLES, asked.overwrite)
+    results = load(asked.folder)
     place = results.write()
-    if out is not None:
-        write_table(results.table, out)
-        place = out
+    if asked.out is not None:
+        write_table(results.table, asked.out)
+        place = asked.out
     print(f"{len(results.table):,} rows: {place}")
 
 
-def check_study(folder: str, repair: bool) -> None:
+def check_study(asked: StudyCheck) -> None:
     """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
     from unweave.study.checking import at_work, check
     from unweave.study.remote import is_url
     from unweave.study.results import Results
     from unweave.study.store import DAMAGED, Store
 
+    folder, repair = asked.folder, asked.repair
     if is_url(folder):
         raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
     store = Store(folder)

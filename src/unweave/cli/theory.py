@@ -1,12 +1,12 @@
 """The commands `unweave theory d-separation` and `impossibility`: what they draw and print."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from unweave.errors import UnknownNameError
+from unweave.cli.commands.papers import TheoryDSeparation, TheoryImpossibility
+from unweave.errors import DataError, UnknownNameError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_free
 from unweave.papers.theory import TheoryError
@@ -14,29 +14,19 @@ from unweave.papers.theory import TheoryError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "show_d_separation",
-    "show_impossibility",
-    "show_twin",
-]
+__all__ = ["show_d_separation", "show_impossibility"]
 
 
-def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
-    """Compute the example of d-separation, write its figure and tables, print both fractions.
-
-    Args:
-        out: The folder for `example.<ending>` and `example.csv`.
-        ending: `png` or `svg`.
-        overwrite: Whether files may be there already.
-    """
+def show_d_separation(asked: TheoryDSeparation) -> None:
+    """Compute the example of d-separation, write its figure and tables, print both fractions."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.papers.ms_vae.separation import obtained, verdict
     from unweave.papers.ms_vae.theory.d_separation import all_tables
     from unweave.papers.ms_vae.theory.d_separation_figures import draw_example
 
-    files = [out / f"example.{ending}", out / "example.csv"]
-    check_free(files, overwrite)
+    files = [asked.out / f"example.{asked.ending}", asked.out / "example.csv"]
+    check_free(files, asked.overwrite)
     draw_example().save(files[0])
     write_table(all_tables(), files[1])
     found = obtained()
@@ -55,30 +45,22 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
     print("Saved: " + ", ".join(map(str, files)))
 
 
-def show_impossibility(
-    out: Path,
-    dimensions: int,
-    prior: str,
-    alpha: float | None,
-    cosine: bool,
-    metrics: Sequence[str],
-    seed: int,
-    ending: str,
-    overwrite: bool,
-) -> None:
-    """Entangle a perfect code, check that its law stays, and print what metrics say.
+def show_impossibility(asked: TheoryImpossibility) -> None:
+    """Show the theorem for a perfect code, or the entangled twin of a saved model."""
+    if asked.model is None:
+        if asked.data is not None:
+            raise DataError("--data is for a saved run; name the folder of one")
+        _show_theorem(asked)
+        return
+    if asked.dimensions is not None or asked.prior is not None:
+        raise DataError(
+            "a model has its own latents and a normal prior; leave out --dimensions, --prior"
+        )
+    _show_twin(asked.model, asked)
 
-    Args:
-        out: The folder for `grid.<ending>`, `metrics.<ending>`, `metrics.csv` and `check.csv`.
-        dimensions: How many factors.
-        prior: The law of each, of `impossibility.PRIORS`.
-        alpha: Of the proof; by default a good one.
-        cosine: Whether to mix by the cosine matrix in place of the proof's.
-        metrics: Names, of codes and factors.
-        seed: Of the draws.
-        ending: `png` or `svg`.
-        overwrite: Whether files may be there already.
-    """
+
+def _show_theorem(asked: TheoryImpossibility) -> None:
+    """Entangle a perfect code, check that its distribution stays, and print what metrics say."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.papers.common_assumptions.theory import impossibility
@@ -88,18 +70,20 @@ def show_impossibility(
         draw_grid,
     )
 
-    check_seed(seed)
+    check_seed(asked.seed)
+    dimensions = 2 if asked.dimensions is None else asked.dimensions
+    prior = asked.prior or "uniform"
     if prior not in impossibility.PRIORS:
         raise UnknownNameError("prior", prior, impossibility.PRIORS)
-    matrix = _matrix(dimensions, alpha, cosine)
+    matrix = _matrix(dimensions, asked)
     priors = [impossibility.PRIORS[prior]] * dimensions
     found = impossibility.entangle_with(priors, matrix)
-    files = [out / name for name in (f"grid.{ending}", f"metrics.{ending}", "metrics.csv")]
-    files.append(out / "check.csv")
-    check_free(files, overwrite)
-    scores = collapse(found, metrics, seed=seed)
-    measured = impossibility.check(found, seed=seed)
-    draw_grid(found, seed).save(files[0])
+    figures = [f"{name}.{asked.ending}" for name in ("grid", "metrics")]
+    files = [asked.out / name for name in (*figures, "metrics.csv", "check.csv")]
+    check_free(files, asked.overwrite)
+    scores = collapse(found, asked.metrics, seed=asked.seed)
+    measured = impossibility.check(found, seed=asked.seed)
+    draw_grid(found, asked.seed).save(files[0])
     draw_collapse(scores, f"{dimensions} factors, {prior}").save(files[1])
     write_table(scores, files[2])
     write_table(measured, files[3])
@@ -113,55 +97,33 @@ def show_impossibility(
     print("Saved: " + ", ".join(map(str, files)))
 
 
-def show_twin(
-    model: Path,
-    source: str | None,
-    out: Path,
-    alpha: float | None,
-    cosine: bool,
-    metrics: Sequence[str],
-    seed: int,
-    ending: str,
-    overwrite: bool,
-) -> None:
-    """Score a saved model and its entangled twin, print both, write `twin.<ending>` and a table.
-
-    Args:
-        model: The folder of a saved run.
-        source: A data set; by default the model's own.
-        out: The folder for `twin.<ending>` and `twin.csv`.
-        alpha: Of the proof; by default a good one.
-        cosine: Whether to mix by the cosine matrix in place of the proof's.
-        metrics: Names.
-        seed: Of all that metrics draw.
-        ending: `png` or `svg`.
-        overwrite: Whether files may be there already.
-    """
+def _show_twin(model: Path, asked: TheoryImpossibility) -> None:
+    """Score a saved model and its entangled twin, print both, write a figure and a table."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
     from unweave.models.model import load
     from unweave.papers.common_assumptions.theory.entangled_twin import compare
     from unweave.papers.common_assumptions.theory.impossibility_figures import draw_collapse
 
-    check_seed(seed)
-    files = [out / f"twin.{ending}", out / "twin.csv"]
-    check_free(files, overwrite)
+    check_seed(asked.seed)
+    files = [asked.out / f"twin.{asked.ending}", asked.out / "twin.csv"]
+    check_free(files, asked.overwrite)
     trained = load(model)
-    matrix = _matrix(trained.config.code_size, alpha, cosine)
-    chosen = list(dict.fromkeys([*metrics, "elbo", "pixel_error"]))
-    table = compare(trained, source, chosen, matrix=matrix, seed=seed)
+    matrix = _matrix(trained.config.code_size, asked)
+    chosen = list(dict.fromkeys([*asked.metrics, "elbo", "pixel_error"]))
+    table = compare(trained, asked.data, chosen, matrix=matrix, seed=asked.seed)
     draw_collapse(table, str(trained)).save(files[0])
     write_table(table, files[1])
     print_table(table)
     print("Saved: " + ", ".join(map(str, files)))
 
 
-def _matrix(dimensions: int, alpha: float | None, cosine: bool) -> "np.ndarray":
+def _matrix(dimensions: int, asked: TheoryImpossibility) -> "np.ndarray":
     from unweave.papers.common_assumptions.theory import impossibility
 
-    if cosine and alpha is not None:
+    if not asked.cosine:
+        best = impossibility.best_alpha(dimensions)
+        return impossibility.householder(dimensions, best if asked.alpha is None else asked.alpha)
+    if asked.alpha is not None:
         raise TheoryError("--alpha belongs to the matrix of the proof; give it or --cosine")
-    if cosine:
-        return impossibility.cosine(dimensions)
-    alpha = impossibility.best_alpha(dimensions) if alpha is None else alpha
-    return impossibility.householder(dimensions, alpha)
+    return impossibility.cosine(dimensions)

@@ -6,7 +6,7 @@ their flags.
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,10 +14,9 @@ import docstring_parser
 import tyro
 from tyro.conf import arg
 
-from unweave.cli.apps import unsaid
-from unweave.cli.loading import said
+from unweave.cli.app import quiet
 from unweave.cli.noted import is_named, write_source
-from unweave.data import load
+from unweave.cli.options import EveryImage, given
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.train import all_runs, train_runs
 from unweave.io.arguments import check_seed
@@ -32,9 +31,8 @@ from unweave.nets.adam import Adam
 from unweave.plots import traversals
 from unweave.text import spelled
 
-__all__ = ["run"]
+__all__ = ["train_method"]
 
-DATA_OPTIONS = ("path", "picture", "size", "channels", "factors")
 SEVERAL = {
     Strength: tuple[float, ...],
     int: tuple[int, ...],
@@ -44,7 +42,8 @@ SEVERAL = {
 }
 
 
-@dataclass(kw_only=True)
+@quiet
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What every method can be trained with."""
 
@@ -78,26 +77,12 @@ class Options:
     """Draw what the latents of each model do."""
     first: Path | None = None
     """For a second stage: the folder of the models that it builds on, or of one of them."""
-    path: Path | None = None
-    """For a published data set: its file or folder, where you already have it."""
-    picture: Path | None = None
-    """For scream-dsprites: a picture in place of the painting."""
-    size: Literal[32, 64, 128] | None = None
-    """For your own images: the side to which they are resized."""
-    channels: Literal[1, 3] | None = None
-    """For your own images: 1 makes all grey, 3 makes all coloured."""
-    factors: Path | None = None
-    """For your own images: a CSV file of what made them."""
+    images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
 
-for _field in dataclasses.fields(Options):
-    if _field.default is None:
-        Options.__annotations__[_field.name] = unsaid(_field.type)
-
-
-def run(args: Sequence[str]) -> None:
+def train_method(words: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
-    source, name, *flags = args
+    source, name, *flags = words
     key = spelled(name)
     if key not in EVERY:
         raise UnknownNameError("method", name, EVERY)
@@ -112,8 +97,7 @@ def run(args: Sequence[str]) -> None:
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
     check_folder(chosen.out)
-    loading = said({name: getattr(chosen, name) for name in DATA_OPTIONS})
-    data = load(source, **loading)
+    data = chosen.images.load(source)
     print(data)
     first = _models_in(chosen.first, kind)
     runs = all_runs(
@@ -141,7 +125,7 @@ def run(args: Sequence[str]) -> None:
     )
     for model in fleet:
         if not is_named(source):
-            write_source(chosen.out / model.config.hash, source, loading)
+            write_source(chosen.out / model.config.hash, source, given(chosen.images))
         line = f"{chosen.out / model.config.hash}  {model!r}"
         if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
@@ -186,7 +170,9 @@ def _options_of(kind: type[Method]) -> type:
         Annotated[Literal[networks], arg(help="The networks.")],
         dataclasses.field(default=networks[0]),
     )
-    return dataclasses.make_dataclass("Options", [*own, shared], bases=(Options,), kw_only=True)
+    return dataclasses.make_dataclass(
+        "Options", [*own, shared], bases=(Options,), kw_only=True, frozen=True
+    )
 
 
 def _help(kind: type[Method]) -> str:

@@ -1,12 +1,12 @@
 """The command `unweave theory vi-bias`: four experiments, computed, drawn and printed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from unweave.cli.commands.papers import TheoryVIBias
 from unweave.errors import UnknownNameError
 from unweave.io.paths import check_free
 from unweave.papers.theory import TheoryError
@@ -39,43 +39,24 @@ class Outcome:
     sentences: list[str] = field(default_factory=list)
 
 
-def show_vi_bias(
-    experiments: Sequence[str],
-    out: Path,
-    betas: Sequence[float] | None,
-    steps: int | None,
-    seed: int,
-    ending: str,
-    animate: bool,
-    overwrite: bool,
-) -> None:
-    """Run experiments, write their figures and numbers, print published and obtained.
-
-    Args:
-        experiments: Of `EXPERIMENTS`; all where none is named.
-        out: The folder for `<experiment>.<ending>` and `<experiment>.csv`.
-        betas: Of `beta` and `ica`; by default theirs.
-        steps: Of `ica`; by default those of the comparison.
-        seed: Of the data of `ica`.
-        ending: `png` or `svg`.
-        animate: Whether to write `ica.gif` too.
-        overwrite: Whether files may be there already.
-    """
+def show_vi_bias(asked: TheoryVIBias) -> None:
+    """Run experiments, write their figures and numbers, print published and obtained."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
 
-    chosen = list(dict.fromkeys(experiments or EXPERIMENTS))
+    chosen = list(dict.fromkeys(asked.experiments or EXPERIMENTS))
     for name in chosen:
         if name not in EXPERIMENTS:
             raise UnknownNameError("experiment", name, EXPERIMENTS)
-    if animate and "ica" not in chosen:
+    if asked.animate and "ica" not in chosen:
         raise TheoryError("--animate shows how ica learns; add ica to the experiments")
-    files = {name: [out / f"{name}.{ending}", out / f"{name}.csv"] for name in chosen}
-    if animate:
-        files["ica"].append(out / "ica.gif")
-    check_free([file for group in files.values() for file in group], overwrite)
-    options = {"betas": betas, "steps": steps, "seed": seed, "animate": animate}
-    outcomes = {name: EXPERIMENTS[name](**options) for name in chosen}
+    files = {
+        name: [asked.out / f"{name}.{asked.ending}", asked.out / f"{name}.csv"] for name in chosen
+    }
+    if asked.animate:
+        files["ica"].append(asked.out / "ica.gif")
+    check_free([file for group in files.values() for file in group], asked.overwrite)
+    outcomes = {name: EXPERIMENTS[name](asked) for name in chosen}
     for name, found in outcomes.items():
         found.plot.save(files[name][0])
         write_table(found.table, files[name][1])
@@ -89,7 +70,7 @@ def show_vi_bias(
     print("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
 
 
-def _rotation(**_: Any) -> Outcome:
+def _rotation(_: TheoryVIBias) -> Outcome:
     from unweave.papers.isa_vae.biases import obtained_free_energy
     from unweave.papers.isa_vae.theory import vi_bias
     from unweave.papers.isa_vae.theory.vi_bias_figures import draw_rotation
@@ -106,7 +87,7 @@ def _rotation(**_: Any) -> Outcome:
     return Outcome(rows, vi_bias.rotation(), draw_rotation())
 
 
-def _over_complete(**_: Any) -> Outcome:
+def _over_complete(_: TheoryVIBias) -> Outcome:
     from unweave.papers.isa_vae.biases import without_the_spare
     from unweave.papers.isa_vae.theory import vi_bias
     from unweave.papers.isa_vae.theory.vi_bias_figures import draw_over_complete
@@ -114,26 +95,26 @@ def _over_complete(**_: Any) -> Outcome:
     return Outcome(_claims(without_the_spare()), vi_bias.over_complete(), draw_over_complete())
 
 
-def _beta(betas: Sequence[float] | None, **_: Any) -> Outcome:
+def _beta(asked: TheoryVIBias) -> Outcome:
     from unweave.papers.isa_vae.biases import effects_of_beta
     from unweave.papers.isa_vae.theory import vi_bias
     from unweave.papers.isa_vae.theory.vi_bias_figures import draw_effect_of_beta
 
     # Others are compared with plain variational inference.
-    chosen = sorted({1.0, *(betas or vi_bias.BETAS)})
+    chosen = sorted({1.0, *(asked.betas or vi_bias.BETAS)})
     table = vi_bias.effect_of_beta(chosen)
     return Outcome(_claims(effects_of_beta(chosen)), table, draw_effect_of_beta(chosen))
 
 
-def _ica(betas: Sequence[float] | None, steps: int | None, seed: int, animate: bool) -> Outcome:
+def _ica(asked: TheoryVIBias) -> Outcome:
     from unweave.papers.isa_vae.components import obtained_components
     from unweave.papers.isa_vae.theory import ica, vi_bias
     from unweave.papers.isa_vae.theory.vi_bias_figures import animate_components, draw_components
 
-    steps = vi_bias.BUDGET if steps is None else steps
+    steps = vi_bias.BUDGET if asked.steps is None else asked.steps
     learned = {
-        beta: vi_bias.components(beta, steps, seed, progress=True)
-        for beta in dict.fromkeys(betas or ICA_BETAS)
+        beta: vi_bias.components(beta, steps, asked.seed, progress=True)
+        for beta in dict.fromkeys(asked.betas or ICA_BETAS)
     }
     step = min(steps, vi_bias.BUDGET)
     published = obtained_components({beta: [way] for beta, way in learned.items()}, step)
@@ -143,12 +124,12 @@ def _ica(betas: Sequence[float] | None, steps: int | None, seed: int, animate: b
         if beta not in ICA_BETAS
     ]
     rows = pd.concat([_claims(published), pd.DataFrame(others, dtype=object)])
-    data = ica.draw(seed)
+    data = ica.draw(asked.seed)
     return Outcome(
         rows.assign(what=rows["what"] + f" (step {step:,})"),
         pd.concat([way.table.assign(beta=beta) for beta, way in learned.items()]),
         draw_components(data, learned),
-        animate_components(data, learned) if animate else None,
+        animate_components(data, learned) if asked.animate else None,
         [_fate(beta, way.pruned_after(2), steps) for beta, way in learned.items()],
     )
 
@@ -159,7 +140,7 @@ def _fate(beta: float, pruned: int | None, steps: int) -> str:
     return f"ica at β = {beta:g}: a component is pruned from step {pruned:,} on."
 
 
-EXPERIMENTS: Mapping[str, Callable[..., Outcome]] = {
+EXPERIMENTS: Mapping[str, Callable[[TheoryVIBias], Outcome]] = {
     "rotation": _rotation,
     "over-complete": _over_complete,
     "beta": _beta,

@@ -29,7 +29,7 @@ TWO_SKEW = (3, 3, 0.01), (0, 60, 120)
 
 
 def test_free_energies_are_the_published_ones(capsys, tmp_path):
-    command.reproduce_recipe("isa-vae/appendix-b", "smoke", tmp_path, "here", False, False)
+    command.Reproduce(name="isa-vae/appendix-b", out=tmp_path).run()
     said = capsys.readouterr().out
     assert "fitted to these numbers" in said
     assert "not what the paper found" not in said  # of studies that are smaller than published

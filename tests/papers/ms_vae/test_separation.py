@@ -9,7 +9,7 @@ NOTHING = pd.DataFrame()
 
 
 def test_all_fractions_are_the_published_ones(capsys, tmp_path):
-    command.reproduce_recipe("ms-vae/tables-2-3", "smoke", tmp_path, "here", False, False)
+    command.Reproduce(name="ms-vae/tables-2-3", out=tmp_path).run()
     said = capsys.readouterr().out
     frame = pd.read_csv(tmp_path / "tables-2-3.csv")
     assert len(frame) == 22

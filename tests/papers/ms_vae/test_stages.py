@@ -89,10 +89,10 @@ def test_the_pendulum_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(PENDULUM.settings, "hour", SHORT)
     monkeypatch.setattr(command, "_has_gpu", lambda: False)  # which it does not ask for
     name = PENDULUM.name
-    command.reproduce_recipe(name, "hour", tmp_path, "here", True, False)
+    command.Reproduce(name=name, scale="hour", out=tmp_path, plan=True).run()
     assert "epochs: [1, 1, 1]" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
-    command.reproduce_recipe(name, "hour", tmp_path, "here", False, False)
+    command.Reproduce(name=name, scale="hour", out=tmp_path).run()
     said = capsys.readouterr().out
     for part in ("z at mass 0.1", "-44.47", "published", "obtained", "Scale hour"):
         assert part in said
@@ -105,7 +105,7 @@ def test_the_pendulum_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     import unweave.papers.ms_vae.experiments.pendulum as stages
 
     monkeypatch.setattr(stages, "train", lambda *_: pytest.fail("it was trained twice"))
-    command.reproduce_recipe(name, "hour", tmp_path, "here", False, False)
+    command.Reproduce(name=name, scale="hour", out=tmp_path).run()
     again = capsys.readouterr().out
     assert "This is trained already." in again
     assert again.partition("obtained")[2] == said.partition("obtained")[2]
@@ -113,7 +113,7 @@ def test_the_pendulum_from_beginning_to_end(capsys, monkeypatch, tmp_path):
 
 def test_the_flow_from_beginning_to_end(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(FLOW.settings, "smoke", TINY)
-    command.reproduce_recipe(FLOW.name, "smoke", tmp_path, "here", False, False)
+    command.Reproduce(name=FLOW.name, out=tmp_path).run()
     said = capsys.readouterr().out
     assert "Small digits stand in for MNIST: only signs can be compared." in said
     assert "-1585.086" in said
@@ -140,16 +140,16 @@ def test_small_digits_are_those_of_scikit_learn_enlarged():
 def test_a_scale_that_is_the_papers_is_not_called_less(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(PENDULUM.settings, "paper", SHORT)
     monkeypatch.setitem(PENDULUM.settings, "hour", SHORT)
-    command.reproduce_recipe(PENDULUM.name, "hour", tmp_path, "here", False, False)
+    command.Reproduce(name=PENDULUM.name, scale="hour", out=tmp_path).run()
     assert "Scale hour" not in capsys.readouterr().out
 
 
 def test_a_gpu_is_asked_for_and_no_cluster(monkeypatch, tmp_path):
     monkeypatch.setattr(command, "_has_gpu", lambda: False)
     with pytest.raises(RecipeError, match="meant for a GPU, and there is none here"):
-        command.reproduce_recipe(FLOW.name, "hour", tmp_path, "here", False, False)
+        command.Reproduce(name=FLOW.name, scale="hour", out=tmp_path).run()
     with pytest.raises(RecipeError, match="trains here only; leave out --on"):
-        command.reproduce_recipe(FLOW.name, "smoke", tmp_path, "ray", False, False)
+        command.Reproduce(name=FLOW.name, out=tmp_path, on="ray").run()
 
 
 def flow_table(data, mixture, gain, samples):

@@ -1,272 +1,219 @@
 """Models: fit, train, evaluate, score, encode, export."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from unweave.cli.apps import app
+from unweave.cli.app import app
 from unweave.cli.options import (
+    CustomImages,
+    Device,
+    EveryImage,
     FleetSize,
     MetricsOption,
-    PathOption,
-    PictureOption,
+    PublishedFile,
+    SavedImages,
     SavedModel,
     ScoresOption,
     Source,
 )
 
 
-@app.command(name="fit")
-def fit(
-    source: Source,
+@app.add("fit")
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Train a fleet on your images, choose a model without labels, show what its latents do.
+
+    Safe to interrupt: run the same command again to resume.
+
+    Example: unweave fit ./images
+    """
+
+    source: Source
     out: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="FOLDER", help="Where all goes; by default NAME-fit here."),
-    ] = None,
-    method: str = "beta-vae",
+        arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
+    ] = None
+    method: str = "beta-vae"
+    """A method with a regularisation strength: beta-vae, beta-tc-vae, factor-vae, …."""
     strengths: Annotated[
         tuple[float, ...] | None,
         arg(
             metavar="X…",
-            help="By default 1 and 4, on a GPU 1 to 16; of other methods the usual one.",
+            help="Regularisation strengths to try (default: 1 and 4 on CPU, 1 to 16 on GPU; for "
+            "other methods their usual one).",
         ),
-    ] = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-    latents: int | None = None,
-    batch: int | None = None,
-    likelihood: Literal["bernoulli", "gaussian"] | None = None,
-    lr: float | None = None,
-    device: Literal["cpu", "cuda"] | None = None,
-    fleet_size: FleetSize = None,
-    size: int | None = None,
-    channels: int | None = None,
-    factors: Path | None = None,
-    path: PathOption = None,
-    picture: PictureOption = None,
-) -> None:
-    """Train a fleet on your images, choose a model without labels, show what its latents do.
+    ] = None
+    seeds: int | None = None
+    """Random seeds for each strength (default: 4 on CPU, 10 on GPU)."""
+    steps: int | None = None
+    """Training steps (default: as many as fit into --minutes)."""
+    minutes: float | None = None
+    """Time budget for training, in minutes (default: 8)."""
+    latents: int | None = None
+    """Number of latent dimensions (default: 10)."""
+    batch: int | None = None
+    """Batch size (default: 64)."""
+    likelihood: Literal["bernoulli", "gaussian"] | None = None
+    """Reconstruction likelihood (default: bernoulli)."""
+    lr: float | None = None
+    """Learning rate of Adam (default: 0.001)."""
+    device: Device = None
+    fleet_size: FleetSize = None
+    images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
-    Stopped or killed, the same command goes on.
+    def run(self) -> None:
+        from unweave.cli.fit import fit_images
 
-    Example: unweave fit ./images
-
-    Args:
-        method: One with a strength: beta-vae, beta-tc-vae, factor-vae, ….
-        seeds: How many models of each strength; by default 4, on a GPU 10.
-        steps: Updates of the parameters; by default as many as fit into --minutes.
-        minutes: That training may take, about; by default 8.
-        latents: Size of the code; by default 10.
-        batch: Images per step; by default 64.
-        likelihood: How images are compared; by default bernoulli.
-        lr: Learning rate of Adam; by default 0.001.
-        device: By default a GPU where there is one.
-        size: The side to which your own images are resized: 32, 64 (the default) or 128.
-        channels: 1 makes all images grey, 3 makes all coloured.
-        factors: A CSV file of what made the images, to name latents by.
-    """
-    from unweave.cli.fit import fit_images
-
-    fit_images(
-        source,
-        out,
-        method=method,
-        strengths=strengths,
-        lr=lr,
-        loading={
-            "size": size,
-            "channels": channels,
-            "factors": factors,
-            "path": path,
-            "picture": picture,
-        },
-        settings={
-            "seeds": seeds,
-            "steps": steps,
-            "minutes": minutes,
-            "latents": latents,
-            "batch": batch,
-            "likelihood": likelihood,
-            "device": device,
-            "fleet_size": fleet_size,
-        },
-    )
+        fit_images(self)
 
 
-@app.command(name="train")
-def train(
-    source: Source,
-    method: Annotated[Positional[str], arg(metavar="METHOD", help="For example beta-vae.")],
-) -> None:
+@app.add("train")
+@dataclass(frozen=True, kw_only=True)
+class Train:
     """Train a fleet: every value of the method's flags, with every seed, side by side.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-    ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl; over models that
-    are trained already: ms-vae, jacobian, ms-gan, cgan; without an encoder: infogan,
-    from-factors.
+    ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl; second stages over
+    trained models: ms-vae, jacobian, ms-gan, cgan; without an encoder: infogan, from-factors.
 
-    Their flags: unweave train dsprites beta-vae --help
+    Flags of a method: unweave train dsprites beta-vae --help
 
     Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs
     """
-    from unweave.cli.train import run
 
-    run([source, method])
+    source: Source
+    method: Annotated[Positional[str], arg(metavar="METHOD", help="For example beta-vae.")]
+
+    def run(self) -> None:
+        from unweave.cli.train import train_method
+
+        train_method([self.source, self.method])
 
 
-@app.command(name="evaluate")
-def evaluate(
+@app.add("evaluate")
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Score trained models, one row each. Scores are cached beside the runs.
+
+    Example: unweave evaluate runs --metrics classic irs --out scores.csv
+    """
+
     runs: Annotated[
         Positional[tuple[Path, ...]],
         arg(metavar="RUN…", help="Folders of saved runs, or folders of such folders."),
-    ],
-    metrics: MetricsOption = ("classic",),
-    data: Annotated[
-        str | None,
-        arg(metavar="SOURCE", help="By default what each model was trained on."),
-    ] = None,
-    seed: int = 0,
-    sampled: bool = False,
-    again: bool = False,
-    out: ScoresOption = None,
-    overwrite: bool = False,
-    device: Literal["cpu", "cuda"] | None = None,
-    size: int | None = None,
-    channels: int | None = None,
-    factors: Path | None = None,
-    path: PathOption = None,
-) -> None:
-    """Score trained models: a row for each; scores are kept beside the runs.
+    ]
+    metrics: MetricsOption = ("classic",)
+    data: SavedImages = None
+    seed: int = 0
+    """Random seed of everything that is drawn."""
+    sampled: bool = False
+    """Score codes sampled from the posteriors instead of their means."""
+    again: bool = False
+    """Recompute scores that are cached."""
+    out: ScoresOption = None
+    overwrite: bool = False
+    """Replace an existing file."""
+    device: Device = None
+    images: Annotated[CustomImages, arg(name="")] = field(default_factory=CustomImages)
 
-    Example: unweave evaluate runs --metrics classic irs --out scores.csv
+    def run(self) -> None:
+        from unweave.cli.score import evaluate_runs
 
-    Args:
-        seed: Of all that is drawn.
-        sampled: Score codes drawn from the posteriors instead of their means.
-        again: Compute also what is kept beside the runs.
-        overwrite: Replace the file if it is already there.
-        device: By default a GPU where there is one.
-        size: For your own images: the side to which they are resized, 32, 64 or 128.
-        channels: For your own images: 1 makes all grey, 3 makes all coloured.
-        factors: For your own images: a CSV file of what made them.
-    """
-    from unweave.cli.score import evaluate_runs
-
-    loading = {"size": size, "channels": channels, "factors": factors, "path": path}
-    evaluate_runs(
-        runs,
-        data,
-        out,
-        overwrite,
-        loading,
-        metrics=metrics,
-        seed=seed,
-        sampled=sampled,
-        again=again,
-        device=device,
-    )
+        evaluate_runs(self)
 
 
-@app.command(name="score")
-def score(
-    codes: Annotated[
-        Positional[Path],
-        arg(metavar="CODES", help="A .npy, .npz, .csv or .parquet file, a row per image."),
-    ],
-    factors: Annotated[
-        Positional[Path | None],
-        arg(metavar="FACTORS", help="The same of what made the images; words are classes."),
-    ] = None,
-    metrics: MetricsOption = ("classic",),
-    seed: int = 0,
-    out: ScoresOption = None,
-    matrices: Annotated[
-        Path | None,
-        arg(metavar="FILE", help="Draw what codes know of factors: a .png or .svg file."),
-    ] = None,
-    overwrite: bool = False,
-) -> None:
+@app.add("score")
+@dataclass(frozen=True, kw_only=True)
+class Score:
     """Score codes of any origin, from files.
 
     Example: unweave score codes.npy factors.npy --metrics mig dci --matrices matrices.png
-
-    Args:
-        seed: Of all that is drawn.
-        overwrite: Replace files that are already there.
     """
-    from unweave.cli.score import score_files
 
-    score_files(codes, factors, metrics, seed, out, matrices, overwrite)
+    codes: Annotated[
+        Positional[Path],
+        arg(metavar="CODES", help="A .npy, .npz, .csv or .parquet file, one row per image."),
+    ]
+    factors: Annotated[
+        Positional[Path | None],
+        arg(metavar="FACTORS", help="Ground-truth factors in the same order; words are classes."),
+    ] = None
+    metrics: MetricsOption = ("classic",)
+    seed: int = 0
+    """Random seed of everything that is drawn."""
+    out: ScoresOption = None
+    matrices: Annotated[
+        Path | None,
+        arg(metavar="FILE", help="Draw the matrices of codes × factors: a .png or .svg file."),
+    ] = None
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        from unweave.cli.score import score_files
+
+        score_files(self)
 
 
-@app.command(name="encode")
-def encode(
-    model: SavedModel,
-    source: Source,
+@app.add("encode")
+@dataclass(frozen=True, kw_only=True)
+class Encode:
+    """Encode images with a trained model: one row per image, with its file name and its code.
+
+    Custom images are resized and converted to grey or colour as the model needs them.
+
+    Example: unweave encode fit/best ./images -o codes.csv
+    """
+
+    model: SavedModel
+    source: Source
     out: Annotated[
-        Path, arg(aliases=["-o"], metavar="FILE", help="A .csv, .parquet or .npy file to write.")
-    ] = Path("codes.csv"),
+        Path, arg(aliases=["-o"], metavar="FILE", help="Output file: .csv, .parquet or .npy.")
+    ] = Path("codes.csv")
     member: Annotated[
         int | Literal["mean"],
         arg(
             metavar="N|mean",
-            help="Of an ensemble: which member encodes, or the mean of all, brought into the "
-            "order of the first; how far they agree is then said, and written beside the codes.",
+            help="For an ensemble: the member that encodes, or the mean over all members, aligned "
+            "with the first; their agreement is then printed and written beside the codes.",
         ),
-    ] = 0,
-    logvar: bool = False,
-    spread: bool = False,
-    seed: int = 0,
-    device: Literal["cpu", "cuda"] | None = None,
-    path: PathOption = None,
-    overwrite: bool = False,
-) -> None:
-    """Encode images with a trained model: a row for each, with its file's name and its codes.
+    ] = 0
+    logvar: bool = False
+    """Add the log-variances of the codes."""
+    spread: bool = False
+    """Add the standard deviation of codes over members; with --member mean."""
+    seed: int = 0
+    """Random seed of images that are random."""
+    device: Device = None
+    overwrite: bool = False
+    """Replace an existing file."""
+    images: Annotated[PublishedFile, arg(name="")] = field(default_factory=PublishedFile)
 
-    Your own images are resized, and made grey or coloured, as the model needs them.
+    def run(self) -> None:
+        from unweave.cli.encode import encode_images
 
-    Example: unweave encode fit/best ./images -o codes.csv
-
-    Args:
-        logvar: Add the log-variances of the codes.
-        spread: Add how far the codes of members lie apart; with --member mean.
-        seed: For what is random in the images.
-        device: By default a GPU where there is one.
-        overwrite: Replace the file if it is already there.
-    """
-    from unweave.cli.encode import encode_images
-
-    encode_images(
-        model,
-        source,
-        out,
-        overwrite,
-        member=member,
-        logvar=logvar,
-        spread=spread,
-        seed=seed,
-        device=device,
-        path=path,
-    )
+        encode_images(self)
 
 
-@app.command(name="export")
-def export(
-    model: SavedModel,
-    out: Annotated[
-        Path, arg(aliases=["-o"], metavar="FOLDER", help="Where the files go; made if need be.")
-    ] = Path("onnx"),
-    overwrite: bool = False,
-) -> None:
-    """Write encoder and decoder as ONNX files, for other languages; checked against the model.
+@app.add("export")
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write encoder and decoder as ONNX files for other languages, verified against the model.
 
     Example: unweave export fit/best -o onnx
-
-    Args:
-        overwrite: Replace such files if they are already there.
     """
-    from unweave.cli.encode import export_model
 
-    export_model(model, out, overwrite)
+    model: SavedModel
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder, created if missing.")
+    ] = Path("onnx")
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        from unweave.cli.encode import export_model
+
+        export_model(self)

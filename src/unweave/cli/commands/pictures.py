@@ -1,19 +1,53 @@
 """Pictures and pages of models: show, report, explore."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from unweave.cli.apps import app
-from unweave.cli.options import (
-    PathOption,
-)
+from unweave.cli.app import app, quiet
+from unweave.cli.options import CustomImages, Device, SavedImages
 
 
-@app.command(name="show")
-def show(
-    model: Annotated[Positional[Path], arg(metavar="MODEL", help="The folder of a saved run.")],
+@quiet
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """What a picture shows; each kind takes some of these."""
+
+    index: int | None = None
+    """Image that traversals, animations and pairs start from."""
+    prior: Literal["mean", "draw"] | None = None
+    """Start from the mean of the prior, or from a sample of it, instead."""
+    seed: int | None = None
+    """Random seed of everything that is drawn."""
+    columns: int | None = None
+    """Images per row."""
+    count: int | None = None
+    """Number of reconstructions or samples."""
+    reach: float | None = None
+    """Range of a traversal, in standard deviations of the prior."""
+    quantiles: tuple[float, float] | None = None
+    """Range of a traversal, as quantiles of the codes: 0.01 0.99."""
+    inactive: Literal["grey", "hide"] | None = None
+    """Draw inactive latents in grey, or hide them."""
+    latents: tuple[int, int] | None = None
+    """The two latents of a pair (default: the two most informative)."""
+    over: tuple[str, str] | None = None
+    """The two factors of position maps (default: the positions)."""
+    by: int | str | None = None
+    """Show activity by the values of a factor, or for this many groups of similar images."""
+
+
+@app.add("show")
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw a trained model: what its latents do, how it reconstructs images, how it was trained.
+
+    Example: unweave show runs/0f3a… -o latents.gif --kind animation
+    """
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL", help="Folder of a saved run.")]
     kind: Annotated[
         str,
         arg(
@@ -22,153 +56,76 @@ def show(
             "members, activity, subspaces, exponents, stages, swaps, stage-traversals, kl or "
             "training.",
         ),
-    ] = "traversals",
+    ] = "traversals"
     out: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="FILE", help="The file to write; KIND.png or .gif here."),
-    ] = None,
-    data: Annotated[
-        str | None, arg(metavar="SOURCE", help="By default what the model was trained on.")
-    ] = None,
-    index: int | None = None,
-    prior: Literal["mean", "draw"] | None = None,
-    seed: int | None = None,
-    columns: int | None = None,
-    count: int | None = None,
-    reach: float | None = None,
-    quantiles: tuple[float, float] | None = None,
-    inactive: Literal["grey", "hide"] | None = None,
-    latents: tuple[int, int] | None = None,
-    over: tuple[str, str] | None = None,
-    by: int | str | None = None,
-    size: int | None = None,
-    channels: int | None = None,
-    factors: Path | None = None,
-    path: PathOption = None,
-    overwrite: bool = False,
-) -> None:
-    """Draw a trained model: what its latents do, what it makes of images, how it was trained.
+        arg(aliases=["-o"], metavar="FILE", help="Output file (default: KIND.png or KIND.gif)."),
+    ] = None
+    data: SavedImages = None
+    options: Annotated[PictureOptions, arg(name="")] = field(default_factory=PictureOptions)
+    overwrite: bool = False
+    """Replace an existing file."""
+    images: Annotated[CustomImages, arg(name="")] = field(default_factory=CustomImages)
 
-    Example: unweave show runs/0f3a… -o latents.gif --kind animation
+    def run(self) -> None:
+        from unweave.cli.show import show_model
 
-    Args:
-        index: The image that traversals, animations and pairs start from.
-        prior: Start from the mean of the prior, or from a draw of it, instead.
-        seed: Of all that is drawn.
-        columns: Images per row.
-        count: How many reconstructions or samples.
-        reach: How far a latent goes, in standard deviations of the prior.
-        quantiles: Let it go from one quantile of its codes to another instead: 0.01 0.99.
-        inactive: Draw latents that say nothing in grey, or hide them.
-        latents: The two of a pair; by default those that say most.
-        over: The two factors of position maps; by default the positions.
-        by: Show activity for each value of a factor, or for so many groups of similar images.
-        size: For your own images: the side to which they are resized, 32, 64 or 128.
-        channels: For your own images: 1 makes all grey, 3 makes all coloured.
-        factors: For your own images: a CSV file of what made them.
-        overwrite: Replace the file if it is already there.
-    """
-    from unweave.cli.show import show_model
-
-    loading = {"size": size, "channels": channels, "factors": factors, "path": path}
-    options = {
-        "index": index,
-        "prior": prior,
-        "seed": seed,
-        "columns": columns,
-        "count": count,
-        "reach": reach,
-        "quantiles": quantiles,
-        "inactive": inactive,
-        "latents": latents,
-        "over": over,
-        "by": by,
-    }
-    show_model(model, kind, out, data, overwrite, loading, options)
+        show_model(self)
 
 
-@app.command(name="report")
-def report(
-    source: Annotated[
-        Positional[str],
-        arg(metavar="RUNS_OR_STUDY", help="The folder of a study, or of trained models."),
-    ],
-    out: Annotated[Path, arg(aliases=["-o"], metavar="FILE", help="The page to write.")] = Path(
-        "report.html"
-    ),
-    data: Annotated[
-        str | None,
-        arg(metavar="SOURCE", help="Your own images, where they are; others are found again."),
-    ] = None,
-    title: str | None = None,
-    rows: int | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-    device: Literal["cpu", "cuda"] | None = None,
-    size: int | None = None,
-    channels: int | None = None,
-    factors: Path | None = None,
-    path: PathOption = None,
-) -> None:
-    """Write one HTML file about trained models: what they found, how they score, which to keep.
+@app.add("report")
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write one HTML file about trained models: what they found, their scores, which to keep.
 
     Example: unweave report sprites -o sprites.html
-
-    Args:
-        title: The heading; by default the name of the study or folder.
-        rows: How many images models are compared on; by default 3000, fewer for many models.
-        seed: Of the draw of these images.
-        overwrite: Replace the file if it is already there.
-        device: By default a GPU where there is one.
-        size: For your own images: the side to which they are resized, 32, 64 or 128.
-        channels: For your own images: 1 makes all grey, 3 makes all coloured.
-        factors: For your own images: a CSV file of what made them.
     """
-    from unweave.cli.report import write_report
 
-    options = {"size": size, "channels": channels, "factors": factors, "path": path}
-    write_report(
-        source,
-        out,
-        data,
-        options,
-        title=title,
-        rows=rows,
-        seed=seed,
-        overwrite=overwrite,
-        device=device,
+    source: Annotated[
+        Positional[str],
+        arg(metavar="RUNS_OR_STUDY", help="Folder of a study, or of trained models."),
+    ]
+    out: Annotated[Path, arg(aliases=["-o"], metavar="FILE", help="Output file.")] = Path(
+        "report.html"
     )
+    data: SavedImages = None
+    title: str | None = None
+    """Heading (default: the name of the study or folder)."""
+    rows: int | None = None
+    """Number of images to compare models on (default: 3000, fewer for many models)."""
+    seed: int = 0
+    """Random seed of the choice of these images."""
+    overwrite: bool = False
+    """Replace an existing file."""
+    device: Device = None
+    images: Annotated[CustomImages, arg(name="")] = field(default_factory=CustomImages)
+
+    def run(self) -> None:
+        from unweave.cli.report import write_report
+
+        write_report(self)
 
 
-@app.command(name="explore")
-def explore(
+@app.add("explore")
+@dataclass(frozen=True, kw_only=True)
+class Explore:
+    """Open a local page with a slider for every latent, decoding live. Press Ctrl-C to stop.
+
+    Example: unweave explore runs
+    """
+
     folder: Annotated[
         Positional[Path],
         arg(metavar="FOLDER", help="A saved run, a folder of runs, or a study."),
-    ],
-    data: Annotated[
-        str | None,
-        arg(metavar="SOURCE", help="By default what each model was trained on."),
-    ] = None,
-    port: int | None = None,
-    open_browser: Annotated[bool, arg(name="open")] = True,
-    size: int | None = None,
-    channels: int | None = None,
-    factors: Path | None = None,
-    path: PathOption = None,
-) -> None:
-    """Open a local page with a slider for every latent, decoding live; Ctrl-C ends it.
+    ]
+    data: SavedImages = None
+    port: int | None = None
+    """Port (default: any free one)."""
+    open_browser: Annotated[bool, arg(name="open")] = True
+    """Open the page in a browser."""
+    images: Annotated[CustomImages, arg(name="")] = field(default_factory=CustomImages)
 
-    Example: unweave explore runs
+    def run(self) -> None:
+        from unweave.cli.explore import explore_folder
 
-    Args:
-        port: By default one that is free.
-        open_browser: Open the page in a browser.
-        size: For your own images: the side to which they are resized, 32, 64 or 128.
-        channels: For your own images: 1 makes all grey, 3 makes all coloured.
-        factors: For your own images: a CSV file of what made them.
-    """
-    from unweave.cli.explore import explore_folder
-
-    options = {"size": size, "channels": channels, "factors": factors, "path": path}
-    explore_folder(folder, data, port, open_browser, **options)
+        explore_folder(self)
