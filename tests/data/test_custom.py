@@ -321,7 +321,7 @@ class TestBroken:
         (tmp_path / "c.png").write_bytes(png_header(side, side))
         data = from_path(tmp_path)
         assert data.files == ("a.png", "b.png")
-        assert data.skipped == ("c.png: more than 100 million pixels; make it smaller",)
+        assert data.skipped == ("c.png: more than 50 million pixels; make it smaller",)
 
     def test_a_camera_takes_fewer_pixels(self, tmp_path):
         Image.new("L", (9_900, 10_000)).save(tmp_path / "a.png")

@@ -12,7 +12,7 @@ from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.io.writing import whole_file
 from unweave.models.encoding import MEAN, Member, check_member, encode, images_for, open_model
-from unweave.progress import say
+from unweave.progress import say, tell
 
 __all__ = ["encode_images", "export_model"]
 
@@ -54,13 +54,13 @@ def encode_images(
     _write(table, out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = "1 image" if len(table) == 1 else f"{len(table):,} images"
-    print(f"{images} encoded{lost}, {model.config.code_size} latents each: {out}")
+    tell(f"{images} encoded{lost}, {model.config.code_size} latents each: {out}")
     count = model.config.method.copies
     if table.attrs:
         write_table(_agreement(table), beside)
-        print(f"{_in_words(table.attrs, count)}: {beside}")
+        tell(f"{_in_words(table.attrs, count)}: {beside}")
     elif count > 1 and member != MEAN:
-        print(f"By member {member} of {count}; --member mean takes all of them.")
+        tell(f"By member {member} of {count}; --member mean takes all of them.")
 
 
 def _agreement(table: pd.DataFrame) -> pd.DataFrame:
@@ -100,4 +100,4 @@ def export_model(folder: Path, out: Path, overwrite: bool) -> None:
     from unweave.models.onnx import FILES, export_onnx
 
     difference = export_onnx(folder, out, overwrite=overwrite)
-    print(f"{', '.join(FILES)} in {out}: at most {difference:.1e} from torch")
+    tell(f"{', '.join(FILES)} in {out}: at most {difference:.1e} from torch")

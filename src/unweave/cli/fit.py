@@ -1,5 +1,6 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.loading import said
-from unweave.cli.noted import is_named, write_source
+from unweave.cli.noted import SOURCE, is_named, write_source
 from unweave.data import load
 from unweave.data.dataset import Dataset
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
-from unweave.io.paths import check_folder, path_errors
+from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
 from unweave.methods import METHODS, Method
 from unweave.models.encoding import encode
@@ -23,7 +24,7 @@ from unweave.models.model import Model
 from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
 from unweave.plots import animate, reconstructions, samples, traversals
-from unweave.progress import say, track
+from unweave.progress import say, tell, track
 from unweave.report import report
 from unweave.text import readable, spelled
 
@@ -66,11 +67,12 @@ def fit_images(
     if out is not None:
         _check_folder(out, source)
     data = load(source, **said(loading))
-    print(data)
+    tell(data)
     out = out or Path(f"{data.name}-fit")
     _check_folder(out, source)
     optimiser = None if lr is None else Adam(lr=lr)
     chosen = said({**settings, "optimiser": optimiser})
+    check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
     found = fit(data, fleet_of, out=out, **chosen)
     options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
     command = _command(source, out, options, found.best.config.steps)
@@ -78,7 +80,7 @@ def fit_images(
         write_source(out, source, said(loading))
     deliver(found, data, out, command, settings.get("device"))
     minutes = (time.monotonic() - start) / 60
-    print(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+    tell(f"\n{found}\n\n{_where(out, source)}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
 
 def deliver(found: Fit, data: Dataset, out: Path, command: str, device: str | None) -> None:
@@ -117,7 +119,7 @@ def _check_folder(out: Path, source: str) -> None:
             "choose another folder with --out"
         )
     others = [path.name for path in out.glob("[!.]*")] if out.is_dir() else []
-    if others and not (out / NOTE).exists():
+    if others and not os.path.lexists(out / NOTE):
         raise FitError(
             f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
             "with --out"

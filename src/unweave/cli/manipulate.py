@@ -15,6 +15,7 @@ from unweave.papers.inductive_biases.manipulation import (
     turn_directions,
 )
 from unweave.plots.saving import PICTURES
+from unweave.progress import tell
 
 __all__ = ["manipulate_images"]
 
@@ -59,17 +60,17 @@ def manipulate_images(
         m = turn_directions(data, out=out, overwrite=overwrite, **settings)
     modified = m.modified(data)
     sizes = change_sizes(data, modified)
-    print(f"{m.course[0].upper()}{m.course[1:]}")
-    print(
+    tell(f"{m.course[0].upper()}{m.course[1:]}")
+    tell(
         f"Pixels move by at most {sizes['linf']:.3g}, in the mean by {sizes['rms']:.3g} (rms); "
         f"{sizes['changed']:.0%} of them change"
     )
     if picture is not None:
         show_changes(data, {"modified": modified}, scale=m.epsilon).save(picture)
-        print(f"Changes: {picture}")
+        tell(f"Changes: {picture}")
     name = f"{data.name}_modified"
     if name in DATASETS:
         named = name.replace("_", "-")
-        print(f"Data set: {out}; for example, unweave train {named} beta-vae --path {out}")
+        tell(f"Data set: {out}; for example, unweave train {named} beta-vae --path {out}")
     else:
-        print(f"Data set: {out}; in Python, Manipulation.load({str(out)!r}).modified(data)")
+        tell(f"Data set: {out}; in Python, Manipulation.load({str(out)!r}).modified(data)")

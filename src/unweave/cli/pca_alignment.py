@@ -6,6 +6,7 @@ import pandas as pd
 
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_free
+from unweave.progress import tell
 
 __all__ = ["show_pca_alignment"]
 
@@ -44,7 +45,7 @@ def show_pca_alignment(out: Path, seeds: int, moments: int, ending: str, overwri
     for table, file in zip(tables, files[1:], strict=True):
         write_table(table, file)
     print_table(pd.DataFrame(_alignments(*tables)))
-    print("Saved: " + ", ".join(map(str, files)))
+    tell("Saved: " + ", ".join(map(str, files)))
 
 
 def _alignments(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.loading import said
+from unweave.progress import tell
 from unweave.report import report
 
 __all__ = ["write_report"]
@@ -15,4 +16,4 @@ def write_report(
 ) -> None:
     """Write the report and say where it is."""
     written = report(source, out, data, options=said(options), **settings)
-    print(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
+    tell(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")

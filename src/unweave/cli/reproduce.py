@@ -9,6 +9,7 @@ from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.io.paths import check_folder
 from unweave.papers import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
 from unweave.papers.running import compare, default_folder, kept_table, make, study_of, train
+from unweave.progress import tell
 
 __all__ = ["list_recipes", "print_table", "reproduce_paper", "reproduce_recipe"]
 
@@ -19,7 +20,7 @@ def list_recipes(paper: str | None = None) -> None:
     """Print all recipes, or those of one paper: where they stand, what they show, their status."""
     for name, citation in PAPERS.items():
         if paper in (None, name):
-            print(f"\n{citation}")
+            tell(f"\n{citation}")
             recipes = [recipe for recipe in RECIPES.values() if recipe.paper == name]
             print_table(
                 pd.DataFrame(
@@ -29,7 +30,7 @@ def list_recipes(paper: str | None = None) -> None:
                     ]
                 )
             )
-    print("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
+    tell("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
 
 
 def reproduce_recipe(
@@ -37,7 +38,7 @@ def reproduce_recipe(
 ) -> None:
     """Run a recipe, print published and obtained side by side, and say how far they agree."""
     recipe = find(name)
-    print(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
+    tell(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
     if recipe.waits_for or recipe.for_reference:
         _only_published(recipe)
         return
@@ -52,10 +53,10 @@ def reproduce_recipe(
     found = compare(recipe, table, folder)
     print_table(_obtained(found.frame))
     for sentence in found.sentences:
-        print(sentence)
+        tell(sentence)
     if recipe.studies or recipe.make is not None:
         _print_scale(recipe, scale)
-    print("Saved: " + ", ".join(str(file) for file in found.files))
+    tell("Saved: " + ", ".join(str(file) for file in found.files))
 
 
 def reproduce_paper(
@@ -64,13 +65,13 @@ def reproduce_paper(
     """Run all recipes of a paper, one after the other; one that is refused costs itself only."""
     recipes, failed = ready(paper), []
     for place, recipe in enumerate(recipes, 1):
-        print(f"\n{recipe.name} ({place} of {len(recipes)})")
+        tell(f"\n{recipe.name} ({place} of {len(recipes)})")
         try:
             reproduce_recipe(recipe.name, scale, out, on, plan_only, yes)
         except InterruptedTrainingError:
             raise
         except UnweaveError as error:
-            print(f"{recipe.name} failed: {error}", flush=True)
+            tell(f"{recipe.name} failed: {error}")
             failed.append(recipe.slug)
     if failed:
         raise RecipeError(
@@ -84,7 +85,7 @@ def _print_scale(recipe: Recipe, scale: str) -> None:
     if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
         scale = "paper"
     if scale != "paper":
-        print(f"\nScale {scale}: {SCALES[scale]}.")
+        tell(f"\nScale {scale}: {SCALES[scale]}.")
 
 
 def _only_published(recipe: Recipe) -> None:
@@ -92,7 +93,7 @@ def _only_published(recipe: Recipe) -> None:
     print_table(recipe.published())
     if recipe.waits_for:
         raise RecipeError(f"{recipe.name} cannot be run yet: it waits for {recipe.waits_for}")
-    print("This is for reference: there is nothing to obtain.")
+    tell("This is for reference: there is nothing to obtain.")
 
 
 def _trained(
@@ -106,7 +107,7 @@ def _trained(
     study = study_of(recipe, scale)
     if study is None:
         return None if plan_only else pd.DataFrame()
-    print(f"Plan at scale {scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
+    tell(f"Plan at scale {scale}, kept in {folder}:\n{plan(study, folder)}\n")
     if plan_only:
         return None
     if on == "here" and not yes:
@@ -121,8 +122,8 @@ def _made(
     settings = recipe.settings_at(scale) or {}
     listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
     done = kept_table(recipe, scale, folder) is not None
-    print(f"Plan at scale {scale}, kept in {folder}:\n{listed}", flush=True)
-    print("This is trained already.\n" if done else "", flush=True)
+    tell(f"Plan at scale {scale}, kept in {folder}:\n{listed}")
+    tell("This is trained already.\n" if done else "")
     if plan_only:
         return None
     if on != "here":
@@ -151,7 +152,7 @@ def _obtained(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[frame["obtained"].notna()]
     left = len(frame) - len(rows)
     if left:
-        print(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
+        tell(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
     return rows
 
 

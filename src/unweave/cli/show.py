@@ -11,6 +11,7 @@ from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.plots.saving import ANIMATIONS, FIGURES, PICTURES
+from unweave.progress import tell
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -104,7 +105,7 @@ def show_model(
         raise DataError(f"--data says nothing about {kind}; leave it out")
     settings = {ARGUMENTS.get(name, name): value for name, value in given.items()}
     getattr(show, chosen.function)(*what, **settings).save(out)
-    print(f"{kind.capitalize()}: {out}")
+    tell(f"{kind.capitalize()}: {out}")
 
 
 def _model(folder: Path) -> "Model":

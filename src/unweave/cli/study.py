@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.progress import lines
+from unweave.progress import lines, tell
 from unweave.study.ledger import Ledger, summary
+from unweave.text import readable
 
 __all__ = ["check_study", "run_study", "show_plan", "show_status", "write_study_table"]
 
@@ -25,7 +26,7 @@ def show_plan(file: Path, out: str | None, device: str | None, fleet_size: int |
     from unweave.study import plan, read
 
     study = read(file)
-    print(plan(study, study.name if out is None else out, device, fleet_size))
+    tell(plan(study, study.name if out is None else out, device, fleet_size))
 
 
 def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
@@ -34,11 +35,11 @@ def run_study(file: Path, out: str | None, on: str, **options: Any) -> None:
 
     study = read(file)
     folder = study.name if out is None else out
-    print(plan(study, folder, options["device"], options["fleet_size"]), flush=True)
+    tell(plan(study, folder, options["device"], options["fleet_size"]))
     results = run(study, folder, on=on, **options)
-    print(_status(results.store.ledger))
-    print(f"table: {results.store.table_file}")
-    print(f"look at it: unweave report {folder}")
+    tell(_status(results.store.ledger))
+    tell(f"table: {results.store.table_file}")
+    tell(f"look at it: unweave report {folder}")
     sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
@@ -46,7 +47,7 @@ def show_status(folder: str, watch: bool) -> None:
     """Print how far a study is."""
     ledger = _ledger(folder)
     if not watch:
-        print(_status(ledger))
+        tell(_status(ledger))
         return
     from rich.live import Live
     from rich.text import Text
@@ -68,7 +69,7 @@ def write_study_table(folder: str, out: Path | None, overwrite: bool) -> None:
     if out is not None:
         write_table(results.table, out)
         place = out
-    print(f"{len(results.table):,} rows: {place}")
+    tell(f"{len(results.table):,} rows: {place}")
 
 
 def check_study(folder: str, repair: bool) -> None:
@@ -87,15 +88,15 @@ def check_study(folder: str, repair: bool) -> None:
     count = sum(1 for _ in store.runs.glob("[!.]*"))
     with lines({"verifying": count}) as advance:
         found = check(store, repair, lambda done: advance("verifying", done))
-    print(found)
+    tell(found)
     if found.good:
         return
     if not repair:
-        print(f"repair it with: unweave study check {folder} --repair")
+        tell(f"repair it with: unweave study check {folder} --repair")
         sys.exit(1)
-    print(f"repaired; {Results(store)}")
+    tell(f"repaired; {Results(store)}")
     if (store.folder / DAMAGED).exists():
-        print(f"damaged files are kept in {store.folder / DAMAGED}")
+        tell(f"damaged files are kept in {store.folder / DAMAGED}")
 
 
 def _ledger(folder: str) -> Ledger:
@@ -119,4 +120,4 @@ def _status(ledger: Ledger) -> str:
         text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")
     if len(reasons) > SHOWN:
         text.append(f"  and {len(reasons) - SHOWN} more reasons")
-    return "\n".join(text)
+    return "\n".join(map(readable, text))

@@ -30,6 +30,7 @@ from unweave.models.model import Fleet
 from unweave.models.size import check_disk
 from unweave.nets.adam import Adam
 from unweave.plots import traversals
+from unweave.progress import tell
 from unweave.text import spelled
 
 __all__ = ["run"]
@@ -114,7 +115,7 @@ def run(args: Sequence[str]) -> None:
     check_folder(chosen.out)
     loading = said({name: getattr(chosen, name) for name in DATA_OPTIONS})
     data = load(source, **loading)
-    print(data)
+    tell(data)
     first = _models_in(chosen.first, kind)
     runs = all_runs(
         kind(**settings),
@@ -147,8 +148,8 @@ def run(args: Sequence[str]) -> None:
             picture = chosen.out / f"{model.config.hash}.png"
             traversals(model, data).save(picture)
             line += f"  {picture}"
-        print(line)
-    print(fleet)
+        tell(line)
+    tell(fleet)
 
 
 def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:

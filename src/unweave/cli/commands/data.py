@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 from unweave.cli.apps import data_app
 from unweave.cli.loading import said
 from unweave.cli.options import OutOption, PathOption, PictureOption, Source
+from unweave.progress import tell
 from unweave.text import counted, size_text
 
 DataSets = Annotated[
@@ -45,7 +46,7 @@ def data_list() -> None:
     if not console.is_terminal:
         console.width = 160
     console.print(table)
-    print("Your own images: give a folder, or a .npy, .npz or .h5 file, in place of a name.")
+    tell("Your own images: give a folder, or a .npy, .npz or .h5 file, in place of a name.")
 
 
 @data_app.command(name="prepare")
@@ -54,7 +55,7 @@ def data_prepare(source: Source, path: PathOption = None, picture: PictureOption
 
     Example: unweave data prepare dsprites
     """
-    print(_load(source, path=path, picture=picture))
+    tell(_load(source, path=path, picture=picture))
 
 
 @data_app.command(name="check")
@@ -74,10 +75,10 @@ def data_check(names: DataSets = (), repair: bool = False) -> None:
     for file in check(names):
         state = "damaged" if file.damage else "recorded" if file.recorded else "ok"
         reason = f": {file.damage}" if file.damage else ""
-        print(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}", flush=True)
+        tell(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}")
         if file.damage and repair:
             file.remove()
-            print(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
+            tell(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
         elif file.damage:
             damaged.append(file)
     if damaged:
@@ -125,8 +126,8 @@ def data_show(
     out = out or Path(f"{data.name}.png")
     check_out(out, PICTURES, overwrite)
     contact_sheet(data, columns, seed).save(out)
-    print(data)
-    print(f"Contact sheet: {out}")
+    tell(data)
+    tell(f"Contact sheet: {out}")
 
 
 @data_app.command(name="export")
@@ -152,7 +153,7 @@ def data_export(
         check_export(out, overwrite)
     data = _load(source, path=path, picture=picture)
     written = export(data, out or Path(f"{data.name}.npz"), seed, overwrite)
-    print(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
+    tell(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
 
 
 def _load(source: str, **options: object) -> Any:
