@@ -24,6 +24,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
 from attacks.calling import Tally, import_everything
 from attacks.damage import damage
 from attacks.explorer import attack_explorer
+from attacks.folders import attack_folders
 from attacks.hostile import hostile
 from attacks.inputs import bad_inputs
 from attacks.kills import kill
@@ -37,6 +38,7 @@ ATTACKS: dict[str, Callable[[Victims, Path, Any], list[Tally]]] = {
     "kill": lambda victims, folder, args: kill(victims, folder, args.kills),
     "damage": lambda victims, folder, args: damage(victims, folder, args.flips),
     "hostile": lambda victims, folder, _: hostile(victims, folder),
+    "folders": lambda victims, folder, _: [attack_folders(victims, folder)],
     "input": lambda _, folder, __: bad_inputs(folder),
     "explorer": lambda victims, folder, _: attack_explorer(victims, folder),
     "ray": lambda victims, folder, args: kill_on_ray(victims, folder, args.ray_kills),

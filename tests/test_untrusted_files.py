@@ -442,7 +442,7 @@ def test_a_curve_cannot_take_the_place_of_columns(runs, tmp_path):
 
 
 def test_a_study_of_a_stranger_shows_no_other_images(runs, rewritten, tmp_path):
-    """A study says where images are; others than those that were learned from are not shown."""
+    """A study says where images are, and nothing is opened because it does."""
     private = tmp_path / "private.npy"
     np.save(private, np.zeros((8, 64, 64, 1), np.uint8))
     origin = [["own", "mine", "0123456789abcdef"]]
@@ -451,9 +451,9 @@ def test_a_study_of_a_stranger_shows_no_other_images(runs, rewritten, tmp_path):
     study = Study(name="evil", data="dsprites", methods={"vae": {}}).to_dict()
     sources = {json.dumps(origin): {"name": "mine", "load": str(private)}}
     (evil / "study.json").write_text(json.dumps({"study": study, "sources": sources}))
-    entries = entries_of(evil)
-    assert entries[0].source.load == str(private)
-    assert Shelf(entries).open(0).data is None
+    shown = Shelf(entries_of(evil)).open(0)
+    assert shown.data is None
+    assert "--data" in shown.no_data
 
 
 def test_a_manipulation_of_a_stranger_does_nothing(tmp_path):
@@ -481,6 +481,7 @@ def test_a_note_of_a_stranger_cannot_make_a_command_wait(tmp_path):
         "/": False,
         "..": False,
         "x" * 5_000: False,
+        "caf\udce9": False,
     }.items():
         (fit / "source.json").write_text(json.dumps({"source": said, "options": {"size": 64}}))
         assert (noted_source(fit) is not None) == found
@@ -497,3 +498,6 @@ def test_a_note_of_a_stranger_cannot_make_a_command_wait(tmp_path):
         (fit / "source.json").write_text(json.dumps({"source": "../images", "options": options}))
         with pytest.raises(DataError, match="is damaged"):
             noted_source(fit)
+    (fit / "source.json").write_text(json.dumps({"source": "../\ud800", "options": {}}))
+    with pytest.raises(DataError, match="is damaged"):
+        noted_source(fit)

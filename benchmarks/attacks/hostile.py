@@ -5,6 +5,7 @@ Checksums are those of the hostile files, since who writes the one writes the ot
 
 import hashlib
 import json
+import os
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import numpy as np
 from .calling import Tally, call
 from .victims import Victims
 
-__all__ = ["hostile"]
+__all__ = ["forge", "hostile"]
 
 PROOF = "PROOF"
 """A file that appears where a stranger's code ran."""
@@ -54,6 +55,7 @@ ORIGINS: tuple[list[Any], ...] = (
 VALUES: tuple[Any, ...] = (
     None, True, -1, 10**30, 1e308, float("nan"), float("inf"), "", "x" * 10_000, "\0", [], [[]],
     {}, {"name": {"name": 1}}, [1, 2, 3], "{0.__class__.__init__.__globals__}", "%s%s%n",
+    "\ud800", ["\udfff"],
 )  # fmt: skip
 OPEN = {
     "encode": ("encode", "RUN", "images", "-o", "codes.csv"),
@@ -168,8 +170,15 @@ def _arrays() -> Iterator[tuple[str, str, Payload]]:
             for _ in range(4096):
                 member.write(bytes(1 << 20))
 
+    def holes(path: Path) -> None:
+        header((2_000_000, 64, 64, 1), "|u1")(path)
+        os.truncate(path, path.stat().st_size + 2_000_000 * 64 * 64)
+
     yield "a header of terabytes", "x.npy", header((10**9, 64, 64, 1), "|u1")
     yield "more elements than integers", "x.npy", header((10**12, 10**12), "<f8")
+    yield "shapes beyond integers", "x.npy", header((2**63 - 1, 2**63 - 1), "|S0")
+    yield "elements of no bytes", "x.npy", header((10**18, 32), "|S0")
+    yield "nothing but holes", "x.npy", holes
     yield "negative shape", "x.npy", header((-5, 64, 64), "|u1")
     yield "objects", "x.npy", header((1,), "|O")
     yield "complex numbers", "x.npy", lambda path: np.save(path, np.ones((8, 4), complex))
@@ -186,6 +195,8 @@ def _studies(victims: Victims, place: Path) -> Tally:
     usual = "{methods: {beta_vae: {beta: 1}}, data: pendulum, steps: 1, %s}"
     nine = [f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 9)}]" for k in range(12)]
     bomb = "\n".join(["a0: &a0 [x, x]", *nine])
+    ten = [f"a{k + 1}: &a{k + 1} {{<<: [{', '.join([f'*a{k}'] * 10)}]}}" for k in range(9)]
+    merges = "\n".join(["a0: &a0 {x: 1}", *ten])
     files = {
         **{f"{said:.40}": usual % said for said in (
             "name: 7", "name: ../../x", "name: /tmp/x", 'name: "a\\0b"', 'name: ""', "name: ..",
@@ -204,6 +215,8 @@ def _studies(victims: Victims, place: Path) -> Tally:
         "load a pipe": "{methods: {vae: {}}, data: {load: /dev/zero}}",
         "recursive": "&a {methods: *a, data: *a}",
         "alias bomb": bomb,
+        "merge bomb": merges,
+        "half a character": '{name: "\\ud800", methods: {vae: {}}, data: pendulum}',
         "deep": "[" * 3_000 + "]" * 3_000,
         "python objects": f"!!python/object/apply:builtins.exec [\"{CODE}\"]",
         "binary": "\udcff\udcfe",
@@ -237,6 +250,7 @@ def _notes(victims: Victims, place: Path) -> Tally:
         for value in (
             *VALUES, "[" * 100_000, {"source": "..", "options": {}},
             {"source": "/dev/zero", "options": {"factors": {"file": "/dev/zero"}}},
+            {"source": "\ud800", "options": {}}, [{"metric": "\ud800", "scores": {"\ud800": 1}}],
             {"source": "images", "options": {"exec": 1}}, {"steps": 1e400, "runs": ["../x"]},
             {"study": {}, "sources": {}}, {"study": 1, "sources": 2},
         ):  # fmt: skip

@@ -85,7 +85,7 @@ ARRAYS = (
     *("terabytes.npz", "overflow.npy", "negative.npy", "bomb.npz", "cut.npy", "cut.npz"),
     *("flipped.npz", "code.npy", "long-header.npy", "nested-header.npy", "pickle.npy"),
     *("not-numpy.npy", "encrypted.npz", "pipe.npy", "pipe.npz", "zero.npy", "folder.npy"),
-    *("loop.npy", "socket.npy", "missing.npy"),
+    *("loop.npy", "socket.npy", "missing.npy", "holes.npy"),
 )
 
 
@@ -113,6 +113,8 @@ def _array_files(here: Path, rng: np.random.Generator) -> None:
     (here / "terabytes.npy").write_bytes(_header((10**9, 10**4)) + b"\0" * 64)
     with zipfile.ZipFile(here / "terabytes.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("codes.npy", _header((10**9, 10**4)) + b"\0" * 64)
+    (here / "holes.npy").write_bytes(_header((10**6, 1000)))
+    os.truncate(here / "holes.npy", (here / "holes.npy").stat().st_size + 8 * 10**9)
     (here / "overflow.npy").write_bytes(_header((10**30, 10**30)))
     (here / "negative.npy").write_bytes(_header((-5, 3)) + b"\0" * 120)
     with (
@@ -156,7 +158,7 @@ def _raw_header(text: str) -> bytes:
 HDF5 = (
     *("sparse.h5", "outside.h5", "virtual.h5", "linked.h5", "references.h5", "words.h5"),
     *("empty.h5", "no-arrays.h5", "group.h5", "circle.h5", "cut.h5", "flipped.h5", "text.h5"),
-    *("pipe.h5", "zero.h5", "folder.h5", "complex.h5", "scalar.h5"),
+    *("pipe.h5", "zero.h5", "folder.h5", "complex.h5", "scalar.h5", "deep.h5", "many.h5"),
 )
 
 
@@ -181,6 +183,11 @@ def _hdf5_files(here: Path) -> None:
         file["images"] = np.array([[[file["group/a"].ref]]], dtype=h5py.ref_dtype)
     with h5py.File(here / "words.h5", "w") as file:
         file["images"] = np.array([[["a"]]], dtype=h5py.string_dtype())
+    with h5py.File(here / "deep.h5", "w") as file:
+        file["/".join(["a"] * 3_000)] = secret
+    with h5py.File(here / "many.h5", "w") as file:
+        for number in range(30_000):
+            file.create_group(str(number))
     (here / "empty.h5").touch()
     h5py.File(here / "no-arrays.h5", "w").close()
     with h5py.File(here / "group.h5", "w") as file:

@@ -17,7 +17,18 @@ from PIL import Image
 
 from .calling import call
 
-__all__ = ["FIT", "LONGER", "STUDY", "TRAIN", "Victims", "leftovers", "make", "scores", "weights"]
+__all__ = [
+    "FIT",
+    "LONGER",
+    "SMALL",
+    "STUDY",
+    "TRAIN",
+    "Victims",
+    "leftovers",
+    "make",
+    "scores",
+    "weights",
+]
 
 SMALL = ("--size", "32", "--channels", "1", "--factors", "factors.csv")
 TRAIN = (

@@ -1,6 +1,7 @@
 """From images to one encoder: a fleet over strengths and seeds, and the model others resemble."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ from unweave.errors import DataError, UnweaveError
 from unweave.fleet.capacity import fits, shares
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import all_runs, train_runs
-from unweave.io.paths import check_folder
+from unweave.io.paths import check_folder, refuse_inner_links
+from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.methods import BetaVAE, Method
-from unweave.models.config import Config
-from unweave.models.files import RUNS
+from unweave.models.config import LIMITS, Config
+from unweave.models.files import BEST, RUNS
 from unweave.models.model import Fleet, Model
 from unweave.models.size import check_disk
 from unweave.nets.adam import Adam
@@ -30,6 +32,7 @@ from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
+from unweave.text import shown
 
 __all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
 
@@ -148,6 +151,7 @@ def fit(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
+        refuse_inner_links(folder, (RUNS, BEST))
     kept = None if folder is None else _kept_steps(folder, runs, steps)
     if kept is not None and steps is None and progress:
         say(f"{folder} holds this fit already, begun with {kept:,} steps: going on with it")
@@ -183,11 +187,10 @@ def choose(fleet: Fleet, data: Dataset) -> Fit:
 def _kept_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int | None:
     """The number of steps with which this very fit was begun in the folder, if it was."""
     note = folder / NOTE
-    if not note.exists():
+    if not os.path.lexists(note):
         return None
     try:
-        kept = json.loads(note.read_text())
-        begun, names = int(kept["steps"]), list(kept["runs"])
+        begun, names = _read_note(note)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FitError(f"{note} is damaged ({error}); choose another folder") from error
     same = [replace(run, steps=begun).hash for run in runs] == names
@@ -197,6 +200,17 @@ def _kept_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int 
             "same of the same images to go on with it, or choose another folder"
         )
     return begun
+
+
+def _read_note(note: Path) -> tuple[int, list[str]]:
+    """The steps and the runs of a fit; the note may be a stranger's."""
+    kept = read_json(note)
+    begun, names = kept["steps"], kept["runs"]
+    if type(begun) is not int or not 0 < begun <= LIMITS["steps"][1]:
+        raise ValueError(f"steps cannot be {shown(begun)}")
+    if not isinstance(names, list):
+        raise TypeError(f"runs cannot be {shown(names)}")
+    return begun, names
 
 
 def _keep(folder: Path, runs: Sequence[Config]) -> None:

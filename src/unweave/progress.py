@@ -10,7 +10,7 @@ from unweave.text import readable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["lines", "say", "track"]
+__all__ = ["lines", "say", "tell", "track"]
 
 Item = TypeVar("Item")
 
@@ -18,6 +18,15 @@ Item = TypeVar("Item")
 def say(line: str) -> None:
     """A line for people, on standard error, beside the bars."""
     print(f"unweave: {readable(line)}", file=sys.stderr)  # noqa: T201 - the one place that does
+
+
+def tell(text: object) -> None:
+    """Lines of a command's answer, on standard output.
+
+    They may have names and messages from files of strangers in them, with which a terminal could
+    be made to show or do other things.
+    """
+    print("\n".join(map(readable, str(text).split("\n"))), flush=True)  # noqa: T201 - as above
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:

@@ -64,6 +64,8 @@ BAD = {
     "terabytes.npz": zipped(**{"images.npy": header((10**9, 64, 64))}),
     "overflow.npy": header((10**30, 10**30)),
     "overflow.npz": zipped(**{"images.npy": header((10**30, 10**30))}),
+    "beyond-64-bits.npy": header((2**63 - 1, 2**63 - 1), "|S0"),
+    "no-bytes-each.npy": header((10**18, 32), "|S0"),
     "negative.npy": header((-5, 32, 32)),
     "negative.npz": zipped(**{"images.npy": header((-5, 32, 32))}),
     "code.npy": b"\x93NUMPY\x01\x00\x10\x00__import__('os')",
@@ -103,6 +105,18 @@ def test_a_bomb_is_refused_before_room_is_made(tmp_path, monkeypatch):
         from_path(tmp_path / "bomb.npz")
 
 
+def test_a_sparse_file_is_refused_before_it_is_read(tmp_path):
+    for count, refused in ((10_000, False), (2_000_000, True)):
+        with (tmp_path / "a.npy").open("wb") as file:
+            file.write(header((count, 64, 64), "|u1"))
+            file.truncate(file.tell() + count * 64 * 64)
+        if refused:
+            with pytest.raises(DataError, match="GB, but stores"):
+                read_numpy(tmp_path / "a.npy", min)
+        else:
+            assert read_numpy(tmp_path / "a.npy", min).shape == (count, 64, 64)
+
+
 def test_good_files_are_read_as_they_are(tmp_path):
     np.save(tmp_path / "a.npy", IMAGES)
     np.savez_compressed(tmp_path / "a.npz", images=IMAGES, other=np.zeros(3))
@@ -126,6 +140,22 @@ class TestHdf5:
             with h5py.File(tmp_path / "a.h5", "w") as file:
                 file.create_dataset("images", (count, 32, 32), "u1", chunks=(1, 32, 32))
             self.refuse(tmp_path / "a.h5", message)
+
+    def test_too_many_groups(self, tmp_path):
+        with h5py.File(tmp_path / "deep.h5", "w") as file:
+            file["/".join("a" * 30)] = IMAGES
+        with h5py.File(tmp_path / "wide.h5", "w") as file:
+            for number in range(1_001):
+                file.create_group(str(number))
+        for name in ("deep.h5", "wide.h5"):
+            self.refuse(tmp_path / name, "arrays and groups")
+
+    def test_arrays_in_groups_and_under_two_names(self, tmp_path):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["inner/more/pictures"] = IMAGES
+            file["other"] = file["inner/more/pictures"]
+            file["inner/circle"] = file["inner"]
+        np.testing.assert_array_equal(READERS[".h5"](tmp_path / "a.h5"), IMAGES)
 
     def test_numbers_of_other_files_are_not_read(self, tmp_path):
         IMAGES.tofile(tmp_path / "secret.bin")

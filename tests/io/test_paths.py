@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from unweave.errors import DataError
-from unweave.io.paths import check_file, check_folder, check_free, check_out, check_room
+from unweave.io.paths import (
+    check_file,
+    check_folder,
+    check_free,
+    check_out,
+    check_room,
+    refuse_inner_links,
+)
 from unweave.io.writing import whole_file
 
 LONG = "x" * 300
@@ -108,3 +115,15 @@ def test_room_is_looked_for_on_the_disk_of_the_folder(here):
     with pytest.raises(DataError, match=r"2 models need about 1e\+09 GB"):
         check_room(here / "new" / "deeper", 1e18, "2 models")
     check_room(Path("new"), 1e3, "1 model")
+
+
+def test_links_within_a_folder_are_refused_and_the_folder_itself_may_be_one(tmp_path):
+    (tmp_path / "study" / "runs").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("study")
+    refuse_inner_links(tmp_path / "link", ("runs", "missing"))
+    (tmp_path / "study" / "best").symlink_to("nowhere")
+    with pytest.raises(DataError, match="best is a symbolic link"):
+        refuse_inner_links(tmp_path / "link", ("runs", "best"))
+    (tmp_path / "study" / "runs" / "one").symlink_to(tmp_path)
+    with pytest.raises(DataError, match="one is a symbolic link"):
+        refuse_inner_links(tmp_path / "study", ("runs",))

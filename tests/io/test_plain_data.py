@@ -9,6 +9,9 @@ from unweave.io.plain_data import MOST_YAML_BYTES, parse_json, parse_yaml, read_
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 10)}]\n" for k in range(9)
 )
+MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{k + 1}: &a{k + 1} {{<<: [{', '.join([f'*a{k}'] * 10)}]}}\n" for k in range(9)
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +20,10 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("[" * 100_000, "100 levels"),
         ('{"a": ' * 5_000 + "1" + "}" * 5_000, "100 levels"),
         ("[1, 2", "delimiter"),
+        (r'{"a": "\ud800"}', "half of a character"),
+        (r'{"\uDFFF": 1}', "half of a character"),
+        (r'["\udce9"]', "half of a character"),
+        (b'["\xed\xa0\x80"]', "decode"),
         ("[" + ",".join(["1"] * 1_000_001) + "]", "1,000,000 values"),
     ],
 )
@@ -29,6 +36,8 @@ def test_json_beyond_its_bounds_is_a_value_error(text, trouble):
     ("text", "trouble"),
     [
         (BOMB, "100,000 values"),
+        (MERGE_BOMB, "merges more than 100,000"),
+        (r'{a: "\ud800"}', "half of a character"),
         ("&all [*all]", "100 levels"),
         ("{a: &all {b: *all}}", "100 levels"),
         ("[" * 3_000 + "]" * 3_000, "100 levels"),
@@ -46,6 +55,21 @@ def test_yaml_beyond_its_bounds_is_a_value_error(text, trouble):
 def test_what_is_within_the_bounds_is_read():
     assert parse_json("[" * 100 + "]" * 100) is not None
     assert parse_yaml("base: &base {lr: 1e-4}\nnext: {<<: *base, beta: 2}")["next"]["beta"] == 2
+
+
+def test_merge_keys_are_read():
+    text = "usual: &usual {steps: 3, seeds: 2}\nother: {<<: [*usual, {batch: 8}], seeds: 5}"
+    assert parse_yaml(text)["other"] == {"steps": 3, "seeds": 5, "batch": 8}
+
+
+def test_a_whole_character_may_be_written_as_two_escapes():
+    assert parse_json(r'["\ud83d\ude00"]') == ["😀"]
+
+
+def test_only_file_names_may_have_bytes_that_are_not_utf8():
+    assert os.fsencode(parse_json(r'["caf\udce9"]', file_names=True)[0]) == b"caf\xe9"
+    with pytest.raises(ValueError, match="half of a character"):
+        parse_json(r'["\ud800"]', file_names=True)
 
 
 def test_only_regular_files_are_read(tmp_path):

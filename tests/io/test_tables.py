@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unweave.io.tables import read_table
+from unweave.io.tables import read_attributes, read_table
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,25 @@ def test_random_flips_are_value_errors_or_tables(tmp_path):
         except ValueError:
             refused += 1
     assert refused > 20
+
+
+def test_tables_of_users_keep_categories_and_dates_and_lose_their_index(tmp_path):
+    table = pd.DataFrame(
+        {"shape": pd.Categorical(["heart", "disc"]), "day": pd.to_datetime(["2020-01-01"] * 2)},
+        index=pd.Index([7, 8], name="row"),
+    )
+    table.to_parquet(tmp_path / "table.parquet")
+    read = read_table(tmp_path / "table.parquet", of_user=True)
+    assert list(read) == ["shape", "day"]
+    assert list(read["shape"]) == ["heart", "disc"]
+    with pytest.raises(ValueError, match="column of type"):
+        read_table(tmp_path / "table.parquet")
+
+
+def test_attributes_are_read(tmp_path):
+    table = pd.DataFrame({"a": [1]})
+    table.to_parquet(tmp_path / "without.parquet", index=False)
+    assert read_attributes(tmp_path / "without.parquet") == {}
+    table.attrs["settings"] = {"steps": 3}
+    table.to_parquet(tmp_path / "with.parquet", index=False)
+    assert read_attributes(tmp_path / "with.parquet") == {"settings": {"steps": 3}}

@@ -116,12 +116,35 @@ def pipe(path):
     os.mkfifo(path)
 
 
+def linked(path):
+    path.rename(path.with_name("elsewhere.sqlite"))
+    path.symlink_to("elsewhere.sqlite")
+
+
+def pipe_for_a_journal(path):
+    os.mkfifo(f"{path}-journal")
+
+
+def device_for_a_log(path):
+    path.with_name(f"{path.name}-wal").symlink_to("/dev/zero")
+
+
+def folder_for_an_index(path):
+    path.with_name(f"{path.name}-shm").mkdir()
+
+
 def missing(path):
     (path.parent / "study.json").write_text("{}")
     path.unlink()
 
 
-@pytest.mark.parametrize("damage", [cut, empty, other_file, folder, pipe, missing])
+NO_LEDGERS = (
+    *(cut, empty, other_file, folder, pipe, linked, missing),
+    *(pipe_for_a_journal, device_for_a_log, folder_for_an_index),
+)
+
+
+@pytest.mark.parametrize("damage", NO_LEDGERS)
 def test_what_is_no_ledger_is_refused(path, damage):
     damage(path)
     with pytest.raises(DamagedLedgerError):

@@ -13,6 +13,7 @@ from unweave.data.export import check_export, export
 from unweave.data.verification import check
 from unweave.io.paths import check_out
 from unweave.io.writing import cache_folder
+from unweave.progress import tell
 from unweave.text import counted, size_text
 
 __all__ = ["check_data", "export_data", "list_data", "show_data"]
@@ -37,7 +38,7 @@ def list_data() -> None:
     if not console.is_terminal:
         console.width = 160
     console.print(table)
-    print("Your own images: give a folder, or a .npy, .npz or .h5 file, in place of a name.")
+    tell("Your own images: give a folder, or a .npy, .npz or .h5 file, in place of a name.")
 
 
 def check_data(asked: DataCheck) -> None:
@@ -46,10 +47,10 @@ def check_data(asked: DataCheck) -> None:
     for file in check(asked.names):
         state = "damaged" if file.damage else "recorded" if file.recorded else "ok"
         reason = f": {file.damage}" if file.damage else ""
-        print(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}", flush=True)
+        tell(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}")
         if file.damage and asked.repair:
             file.remove()
-            print(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
+            tell(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
         elif file.damage:
             damaged.append(file)
     if damaged:
@@ -72,8 +73,8 @@ def show_data(asked: DataShow) -> None:
     out = asked.out or Path(f"{data.name}.png")
     check_out(out, PICTURES, asked.overwrite)
     contact_sheet(data, asked.columns, asked.seed).save(out)
-    print(data)
-    print(f"Contact sheet: {out}")
+    tell(data)
+    tell(f"Contact sheet: {out}")
 
 
 def export_data(asked: DataExport) -> None:
@@ -83,4 +84,4 @@ def export_data(asked: DataExport) -> None:
     data = asked.images.load(asked.source)
     out = asked.out or Path(f"{data.name}.npz")
     written = export(data, out, asked.seed, asked.overwrite)
-    print(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
+    tell(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")

@@ -14,7 +14,7 @@ from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.io.writing import whole_file
 from unweave.models.encoding import MEAN, check_member, encode, images_for, open_model
-from unweave.progress import say
+from unweave.progress import say, tell
 from unweave.text import counted
 
 __all__ = ["encode_images", "export_model"]
@@ -50,13 +50,13 @@ def encode_images(asked: Encode) -> None:
     _write(table, asked.out)
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = counted(len(table), "image")
-    print(f"{images} encoded{lost}, {model.config.code_size} latents each: {asked.out}")
+    tell(f"{images} encoded{lost}, {model.config.code_size} latents each: {asked.out}")
     count = model.config.method.copies
     if table.attrs:
         write_table(_agreement(table), beside)
-        print(f"{_in_words(table.attrs, count)}: {beside}")
+        tell(f"{_in_words(table.attrs, count)}: {beside}")
     elif count > 1 and asked.member != MEAN:
-        print(f"By member {asked.member} of {count}; --member mean takes all of them.")
+        tell(f"By member {asked.member} of {count}; --member mean takes all of them.")
 
 
 def _agreement(table: pd.DataFrame) -> pd.DataFrame:
@@ -96,4 +96,4 @@ def export_model(asked: Export) -> None:
     from unweave.models.onnx import FILES, export_onnx
 
     difference = export_onnx(asked.model, asked.out, overwrite=asked.overwrite)
-    print(f"{', '.join(FILES)} in {asked.out}: at most {difference:.1e} from torch")
+    tell(f"{', '.join(FILES)} in {asked.out}: at most {difference:.1e} from torch")

@@ -1,5 +1,6 @@
 """The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from unweave.cli.commands.models import Fit
-from unweave.cli.noted import is_named, write_source
+from unweave.cli.noted import SOURCE, is_named, write_source
 from unweave.cli.options import given
 from unweave.data.dataset import Dataset
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, FitError, fit
 from unweave.fitting import Fit as Fitted
-from unweave.io.paths import check_folder, path_errors
+from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
 from unweave.methods import METHODS, Method
 from unweave.models.encoding import encode
@@ -24,7 +25,7 @@ from unweave.models.model import Model
 from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
 from unweave.plots import animate, reconstructions, samples, traversals
-from unweave.progress import say, track
+from unweave.progress import say, tell, track
 from unweave.report import report
 from unweave.text import readable, spelled
 
@@ -52,9 +53,10 @@ def fit_images(asked: Fit) -> None:
     if asked.out is not None:
         _check_folder(asked.out, asked.source)
     data = asked.images.load(asked.source)
-    print(data)
+    tell(data)
     out = asked.out or Path(f"{data.name}-fit")
     _check_folder(out, asked.source)
+    check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
     settings = {name: value for name, value in given(asked).items() if name in SETTINGS}
     if asked.lr is not None:
         settings["optimiser"] = Adam(lr=asked.lr)
@@ -64,7 +66,7 @@ def fit_images(asked: Fit) -> None:
     deliver(found, data, out, _command(asked, out, found.best.config.steps), asked.device)
     minutes = (time.monotonic() - start) / 60
     where = _where(out, asked.source)
-    print(f"\n{found}\n\n{where}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+    tell(f"\n{found}\n\n{where}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
 
 def deliver(found: Fitted, data: Dataset, out: Path, command: str, device: str | None) -> None:
@@ -103,7 +105,7 @@ def _check_folder(out: Path, source: str) -> None:
             "choose another folder with --out"
         )
     others = [path.name for path in out.glob("[!.]*")] if out.is_dir() else []
-    if others and not (out / NOTE).exists():
+    if others and not os.path.lexists(out / NOTE):
         raise FitError(
             f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
             "with --out"

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from unweave.data import DATASETS
 from unweave.data.custom import from_path
 from unweave.data.origin_steps import FILES, check_options
 from unweave.errors import DataError, UnweaveError
-from unweave.io.plain_data import read_json
+from unweave.io.plain_data import read_json, read_text
 from unweave.io.writing import whole_file
 from unweave.text import shown, spelled
 
@@ -21,6 +22,9 @@ __all__ = ["SOURCE", "is_named", "noted_source", "write_source"]
 SOURCE = "source.json"
 LOADING = ("size", "channels", *FILES)
 """Options that say how images are loaded."""
+MOST_FILES = 500_000
+SEARCH_SECONDS = 10
+"""Bounds on folders that are searched because a note names them."""
 
 
 def is_named(source: str) -> bool:
@@ -42,16 +46,25 @@ def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
     }
     note = {"source": _seen_from(folder, Path(source)), "options": options}
     text, file = json.dumps(note, indent=1) + "\n", folder / SOURCE
-    if not file.is_file() or file.read_text() != text:
+    if _text_of(file) != text:
         with whole_file(file) as temporary:
             temporary.write_text(text)
+
+
+def _text_of(file: Path) -> str | None:
+    """What a file says; None where there is none, or one that cannot be read."""
+    try:
+        return read_text(file)
+    except (OSError, ValueError):
+        return None
 
 
 def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     """What images are loaded from and how; None if that is not noted, or no longer there.
 
     The note may be a stranger's. It can name any images, but no folder around the models, such as
-    a whole disk, and whoever loads them compares their pixels with those that were learned from.
+    a whole disk, and none that takes long to search. Whoever loads the images compares their
+    pixels with those that were learned from before anything of them is shown.
 
     Args:
         folder: The fit's, its `best`, its `runs`, or any run's.
@@ -62,7 +75,7 @@ def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         return None
     note = fits[0] / SOURCE
     try:
-        kept = read_json(note)
+        kept = read_json(note, file_names=True)
         source = Path(os.path.normpath(fits[0] / _path(kept["source"])))
         options = {
             name: fits[0] / _path(value["file"]) if isinstance(value, dict) else value
@@ -76,6 +89,11 @@ def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     files = [value for value in options.values() if isinstance(value, Path)]
     if not all(map(_is_there, (source, *files))) or fits[0].is_relative_to(source.resolve()):
         return None
+    if not _is_searched_soon(source):
+        raise DataError(
+            f"{note} names {source}, which has more than {MOST_FILES:,} files or takes more than "
+            f"{SEARCH_SECONDS} seconds to search; name the images with --data"
+        )
     return source, options
 
 
@@ -84,6 +102,16 @@ def _check_loading(source: Path, options: Mapping[str, Any]) -> None:
         if name not in LOADING or isinstance(value, Path) != (name in FILES):
             raise ValueError(f"images cannot be loaded with {shown(name)}: {shown(value)}")
     check_options(partial(from_path, source), "your own images", options)
+
+
+def _is_searched_soon(folder: Path) -> bool:
+    """Whether the names of all files in a folder can be listed in a moment."""
+    end, count = time.monotonic() + SEARCH_SECONDS, 0
+    for _, folders, files in os.walk(folder):  # which lists nothing of a file
+        count += len(folders) + len(files)
+        if count > MOST_FILES or time.monotonic() > end:
+            return False
+    return True
 
 
 def _path(text: Any) -> str:

@@ -5,6 +5,7 @@ import pandas as pd
 from unweave.cli.commands.papers import TheoryPCAAlignment
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_free
+from unweave.progress import tell
 
 __all__ = ["show_pca_alignment"]
 
@@ -36,7 +37,7 @@ def show_pca_alignment(asked: TheoryPCAAlignment) -> None:
     for table, file in zip(tables, files[1:], strict=True):
         write_table(table, file)
     print_table(pd.DataFrame(_alignments(*tables)))
-    print("Saved: " + ", ".join(map(str, files)))
+    tell("Saved: " + ", ".join(map(str, files)))
 
 
 def _alignments(

@@ -2,6 +2,7 @@
 
 from unweave.cli.commands.pictures import Report
 from unweave.cli.options import given
+from unweave.progress import tell
 from unweave.report import report
 
 __all__ = ["write_report"]
@@ -20,4 +21,4 @@ def write_report(asked: Report) -> None:
         overwrite=asked.overwrite,
         device=asked.device,
     )
-    print(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
+    tell(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")

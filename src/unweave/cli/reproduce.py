@@ -10,6 +10,7 @@ from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveEr
 from unweave.io.paths import check_folder
 from unweave.papers import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
 from unweave.papers.running import compare, default_folder, kept_table, make, study_of, train
+from unweave.progress import tell
 
 __all__ = ["list_recipes", "print_table", "reproduce"]
 
@@ -20,7 +21,7 @@ def list_recipes(paper: str | None = None) -> None:
     """Print all recipes, or those of one paper: where they stand, what they show, their status."""
     for name, citation in PAPERS.items():
         if paper in (None, name):
-            print(f"\n{citation}")
+            tell(f"\n{citation}")
             recipes = [recipe for recipe in RECIPES.values() if recipe.paper == name]
             print_table(
                 pd.DataFrame(
@@ -30,7 +31,7 @@ def list_recipes(paper: str | None = None) -> None:
                     ]
                 )
             )
-    print("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
+    tell("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
 
 
 def reproduce(asked: Reproduce) -> None:
@@ -47,7 +48,7 @@ def reproduce(asked: Reproduce) -> None:
 
 def reproduce_recipe(recipe: Recipe, asked: Reproduce) -> None:
     """Run a recipe, print published and obtained side by side, and how far they agree."""
-    print(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
+    tell(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
     if recipe.waits_for or recipe.for_reference:
         _only_published(recipe)
         return
@@ -62,23 +63,23 @@ def reproduce_recipe(recipe: Recipe, asked: Reproduce) -> None:
     found = compare(recipe, table, folder)
     print_table(_obtained(found.frame))
     for sentence in found.sentences:
-        print(sentence)
+        tell(sentence)
     if recipe.studies or recipe.make is not None:
         _print_scale(recipe, asked.scale)
-    print("Saved: " + ", ".join(str(file) for file in found.files))
+    tell("Saved: " + ", ".join(str(file) for file in found.files))
 
 
 def reproduce_paper(asked: Reproduce) -> None:
     """Run all recipes of a paper, one after the other; one that is refused costs only itself."""
     recipes, failed = ready(str(asked.name)), []
     for place, recipe in enumerate(recipes, 1):
-        print(f"\n{recipe.name} ({place} of {len(recipes)})")
+        tell(f"\n{recipe.name} ({place} of {len(recipes)})")
         try:
             reproduce_recipe(recipe, asked)
         except InterruptedTrainingError:
             raise
         except UnweaveError as error:
-            print(f"{recipe.name} failed: {error}", flush=True)
+            tell(f"{recipe.name} failed: {error}")
             failed.append(recipe.slug)
     if failed:
         raise RecipeError(
@@ -92,7 +93,7 @@ def _print_scale(recipe: Recipe, scale: str) -> None:
     if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
         scale = "paper"
     if scale != "paper":
-        print(f"\nScale {scale}: {SCALES[scale]}.")
+        tell(f"\nScale {scale}: {SCALES[scale]}.")
 
 
 def _only_published(recipe: Recipe) -> None:
@@ -100,7 +101,7 @@ def _only_published(recipe: Recipe) -> None:
     print_table(recipe.published())
     if recipe.waits_for:
         raise RecipeError(f"{recipe.name} cannot be run yet: it waits for {recipe.waits_for}")
-    print("This is for reference: there is nothing to obtain.")
+    tell("This is for reference: there is nothing to obtain.")
 
 
 def _trained(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None:
@@ -112,7 +113,7 @@ def _trained(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | N
     study = study_of(recipe, asked.scale)
     if study is None:
         return None if asked.plan else pd.DataFrame()
-    print(f"Plan at scale {asked.scale}, kept in {folder}:\n{plan(study, folder)}\n", flush=True)
+    tell(f"Plan at scale {asked.scale}, kept in {folder}:\n{plan(study, folder)}\n")
     if asked.plan:
         return None
     if asked.on == "here" and not asked.yes:
@@ -125,8 +126,8 @@ def _made(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None
     settings = recipe.settings_at(asked.scale) or {}
     listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
     done = kept_table(recipe, asked.scale, folder) is not None
-    print(f"Plan at scale {asked.scale}, kept in {folder}:\n{listed}", flush=True)
-    print("This is trained already.\n" if done else "", flush=True)
+    tell(f"Plan at scale {asked.scale}, kept in {folder}:\n{listed}")
+    tell("This is trained already.\n" if done else "")
     if asked.plan:
         return None
     if asked.on != "here":
@@ -155,7 +156,7 @@ def _obtained(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[frame["obtained"].notna()]
     left = len(frame) - len(rows)
     if left:
-        print(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
+        tell(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
     return rows
 
 

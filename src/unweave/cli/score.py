@@ -13,7 +13,8 @@ from unweave.evaluation.files import in_order, read_columns, write_table
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.metrics import Metric
-from unweave.progress import lines, say
+from unweave.progress import lines, say, tell
+from unweave.text import readable
 
 __all__ = ["evaluate_runs", "score_files"]
 
@@ -40,7 +41,7 @@ def evaluate_runs(asked: Evaluate) -> None:
     _print(table, [metric.name for metric in chosen if metric.name in table])
     if asked.out is not None:
         write_table(table, asked.out)
-        print(f"{len(table)} rows: {asked.out}")
+        tell(f"{len(table)} rows: {asked.out}")
 
 
 def _print(table: pd.DataFrame, scores: Sequence[str]) -> None:
@@ -49,7 +50,7 @@ def _print(table: pd.DataFrame, scores: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
     cells = {name: [_cell(value) for value in table[name]] for name in table}
@@ -82,7 +83,7 @@ def _parts(names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterat
 def _cell(value: Any) -> str:
     if pd.isna(value):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else readable(str(value))
 
 
 def score_files(asked: Score) -> None:
@@ -118,14 +119,14 @@ def score_files(asked: Score) -> None:
     table = pd.DataFrame(rows, columns=["score", "value"])
     width = max(map(len, table["score"]))
     for name, value in rows:
-        print(f"{name:<{width}}  {value:.6g}")
+        tell(f"{name:<{width}}  {value:.6g}")
     if asked.out is not None:
         write_table(table, asked.out)
     if asked.matrices is not None:
         from unweave.plots import matrices, save_figure
 
         save_figure(matrices(z, v, asked.seed, names=names), asked.matrices)
-        print(f"Matrices: {asked.matrices}")
+        tell(f"Matrices: {asked.matrices}")
 
 
 def _possible(metrics: Sequence[Metric], factors: Path | None) -> list[Metric]:

@@ -12,6 +12,7 @@ from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.plots.saving import ANIMATIONS, FIGURES, PICTURES
+from unweave.progress import tell
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -87,7 +88,7 @@ def show_model(asked: Show) -> None:
         raise DataError(f"--data says nothing about {asked.kind}; leave it out")
     settings = {ARGUMENTS.get(name, name): value for name, value in options.items()}
     getattr(plots, chosen.function)(*what, **settings).save(out)
-    print(f"{asked.kind.capitalize()}: {out}")
+    tell(f"{asked.kind.capitalize()}: {out}")
 
 
 def _model(folder: Path) -> "Model":

@@ -15,8 +15,9 @@ from unweave.cli.commands.studies import (
     StudyTable,
 )
 from unweave.errors import UnweaveError
-from unweave.progress import lines
+from unweave.progress import lines, tell
 from unweave.study.ledger import Ledger, summary
+from unweave.text import readable
 
 __all__ = ["check_study", "run_study", "show_plan", "show_status", "write_study_table"]
 
@@ -31,7 +32,7 @@ def show_plan(asked: StudyPlan) -> None:
     from unweave.study import plan, read
 
     study = read(asked.file)
-    print(plan(study, asked.out or study.name, asked.device, asked.fleet_size))
+    tell(plan(study, asked.out or study.name, asked.device, asked.fleet_size))
 
 
 def run_study(asked: StudyRun) -> None:
@@ -40,7 +41,7 @@ def run_study(asked: StudyRun) -> None:
 
     study = read(asked.file)
     folder = asked.out or study.name
-    print(plan(study, folder, asked.device, asked.fleet_size), flush=True)
+    tell(plan(study, folder, asked.device, asked.fleet_size))
     results = run(
         study,
         folder,
@@ -49,9 +50,9 @@ def run_study(asked: StudyRun) -> None:
         fleet_size=asked.fleet_size,
         scorers=asked.scorers,
     )
-    print(_status(results.store.ledger))
-    print(f"table: {results.store.table_file}")
-    print(f"look at it: unweave report {folder}")
+    tell(_status(results.store.ledger))
+    tell(f"table: {results.store.table_file}")
+    tell(f"look at it: unweave report {folder}")
     sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
@@ -59,7 +60,7 @@ def show_status(asked: StudyStatus) -> None:
     """Print the progress of a study."""
     ledger = _ledger(asked.folder)
     if not asked.watch:
-        print(_status(ledger))
+        tell(_status(ledger))
         return
     from rich.live import Live
     from rich.text import Text
@@ -81,7 +82,7 @@ def write_study_table(asked: StudyTable) -> None:
     if asked.out is not None:
         write_table(results.table, asked.out)
         place = asked.out
-    print(f"{len(results.table):,} rows: {place}")
+    tell(f"{len(results.table):,} rows: {place}")
 
 
 def check_study(asked: StudyCheck) -> None:
@@ -101,15 +102,15 @@ def check_study(asked: StudyCheck) -> None:
     count = sum(1 for _ in store.runs.glob("[!.]*"))
     with lines({"verifying": count}) as advance:
         found = check(store, repair, lambda done: advance("verifying", done))
-    print(found)
+    tell(found)
     if found.good:
         return
     if not repair:
-        print(f"repair it with: unweave study check {folder} --repair")
+        tell(f"repair it with: unweave study check {folder} --repair")
         sys.exit(1)
-    print(f"repaired; {Results(store)}")
+    tell(f"repaired; {Results(store)}")
     if (store.folder / DAMAGED).exists():
-        print(f"damaged files are kept in {store.folder / DAMAGED}")
+        tell(f"damaged files are kept in {store.folder / DAMAGED}")
 
 
 def _ledger(folder: str) -> Ledger:
@@ -133,4 +134,4 @@ def _status(ledger: Ledger) -> str:
         text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")
     if len(reasons) > SHOWN:
         text.append(f"  and {len(reasons) - SHOWN} more reasons")
-    return "\n".join(text)
+    return "\n".join(map(readable, text))

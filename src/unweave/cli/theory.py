@@ -10,6 +10,7 @@ from unweave.errors import DataError, UnknownNameError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_free
 from unweave.papers.theory import TheoryError
+from unweave.progress import tell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +42,8 @@ def show_d_separation(asked: TheoryDSeparation) -> None:
         )
     )
     for sentence in verdict(found):
-        print(sentence)
-    print("Saved: " + ", ".join(map(str, files)))
+        tell(sentence)
+    tell("Saved: " + ", ".join(map(str, files)))
 
 
 def show_impossibility(asked: TheoryImpossibility) -> None:
@@ -89,12 +90,12 @@ def _show_theorem(asked: TheoryImpossibility) -> None:
     write_table(measured, files[3])
     print_table(measured)
     print_table(scores[~scores["metric"].str.contains(".", regex=False)])
-    print(
+    tell(
         "The law of f(z) is that of z: KS tests of each coordinate have p-values from "
         f"{measured['ks'].min():.2g} on, and no two are correlated by more than "
         f"{measured['largest_rank_correlation'].max():.2g}."
     )
-    print("Saved: " + ", ".join(map(str, files)))
+    tell("Saved: " + ", ".join(map(str, files)))
 
 
 def _show_twin(model: Path, asked: TheoryImpossibility) -> None:
@@ -115,7 +116,7 @@ def _show_twin(model: Path, asked: TheoryImpossibility) -> None:
     draw_collapse(table, str(trained)).save(files[0])
     write_table(table, files[1])
     print_table(table)
-    print("Saved: " + ", ".join(map(str, files)))
+    tell("Saved: " + ", ".join(map(str, files)))
 
 
 def _matrix(dimensions: int, asked: TheoryImpossibility) -> "np.ndarray":

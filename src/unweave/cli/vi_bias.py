@@ -10,6 +10,7 @@ from unweave.cli.commands.papers import TheoryVIBias
 from unweave.errors import UnknownNameError
 from unweave.io.paths import check_free
 from unweave.papers.theory import TheoryError
+from unweave.progress import tell
 
 if TYPE_CHECKING:
     from unweave.plots.animation import Animation
@@ -66,8 +67,8 @@ def show_vi_bias(asked: TheoryVIBias) -> None:
     print_table(pd.concat(rows)[["experiment", "what", "published", "obtained", "measured"]])
     for found in outcomes.values():
         for sentence in found.sentences:
-            print(sentence)
-    print("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
+            tell(sentence)
+    tell("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
 
 
 def _rotation(_: TheoryVIBias) -> Outcome:

@@ -10,13 +10,14 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from unweave.errors import DataError
 from unweave.io.arrays import free_memory
 from unweave.io.paths import check_file
+from unweave.text import shown
 
 if TYPE_CHECKING:
     import h5py
@@ -30,6 +31,8 @@ MOST_PACKED = 500
 deflate packs nothing but zeros 1,030 to one."""
 SMALL = 64 << 20
 """Bytes up to which that does not matter."""
+MOST_OBJECTS, DEEPEST = 1_000, 20
+"""Arrays and groups of an HDF5 file, and groups within groups; finding thousands takes seconds."""
 NAMED = 10
 UNREADABLE = (
     *(OSError, ValueError, EOFError, OverflowError, SyntaxError, RuntimeError, MemoryError),
@@ -50,13 +53,29 @@ def read_numpy(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
         with path.open("rb") as file:
             zipped = file.read(len(ZIPPED)) == ZIPPED
         # Copy-on-write: nothing reaches the file, and torch may share the memory.
-        return _member(path, pick) if zipped else np.lib.format.open_memmap(path, mode="c")
+        if zipped:
+            return _member(path, pick)
+        _check_plain_array(path)
+        return np.lib.format.open_memmap(path, mode="c")
     except UNREADABLE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"cannot read numbers from {path} ({reason}); save a plain array of numbers, "
             "not of Python objects, with numpy.save or numpy.savez"
         ) from error
+
+
+def _check_plain_array(path: Path) -> None:
+    """Refuse a `.npy` file that is shorter than it claims, or most of which is holes."""
+    status = path.stat()
+    with path.open("rb") as file:
+        claimed = _claimed_bytes(file)
+        there = status.st_size - file.tell()
+    if claimed > there:
+        raise ValueError(f"it claims {claimed:,} bytes, but {there:,} are there")
+    # In blocks of 512 bytes whatever the file system's own are; compressing ones store fewer.
+    if claimed > SMALL and claimed > MOST_PACKED * 512 * status.st_blocks:
+        raise DataError(_hollow(path, claimed, 512 * status.st_blocks))
 
 
 def _member(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
@@ -84,8 +103,9 @@ def _claimed_bytes(file: IO[bytes]) -> int:
     if version not in readers:
         raise ValueError("it has named fields")  # all that version 3 is for
     shape, _, dtype = readers[version](file)
-    if min(shape, default=0) < 0:
-        raise ValueError(f"its shape is {shape}")
+    # NumPy counts elements in 64 bits, also where none of them takes any room.
+    if min(shape, default=0) < 0 or prod(shape) * max(1, dtype.itemsize) >= 2**63:
+        raise ValueError(f"its shape is {shown(shape)}")
     return prod(shape) * dtype.itemsize
 
 
@@ -97,15 +117,9 @@ def _read_hdf5(path: Path) -> np.ndarray:
     import h5py
 
     check_file(path, "array")
-    found: dict[str, int] = {}
-
-    def note(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item.ndim
-
     try:
         with h5py.File(path, "r") as file:
-            file.visititems(note)  # which follows no links, and so stays within the file
+            found = _hdf5_arrays(file)
             images = [name for name, ndim in found.items() if ndim in (3, 4)]
             chosen = file[_array_name(path, list(found), images)]
             _check_hdf5(path, chosen)
@@ -113,6 +127,37 @@ def _read_hdf5(path: Path) -> np.ndarray:
     except UNREADABLE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"cannot read {path} ({reason}); give a whole HDF5 file") from error
+
+
+def _hdf5_arrays(file: "h5py.File") -> dict[str, int]:
+    """How many axes each array of a file has, by its name; links are not followed."""
+    import h5py
+
+    found: dict[str, int] = {}
+    left: list[tuple[str, h5py.Group]] = [("", file)]
+    seen: set[int] = set()
+    objects = 0
+    while left:
+        place, group = left.pop()
+        objects += len(group)
+        if objects > MOST_OBJECTS or place.count("/") > DEEPEST:
+            raise DataError(
+                f"{file.filename} holds more than {MOST_OBJECTS:,} arrays and groups, or groups "
+                f"more than {DEEPEST} levels deep; save the images in a file of their own"
+            )
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:  # under another name
+                continue
+            seen.add(address)
+            if isinstance(item, h5py.Dataset):
+                found[f"{place}{name}"] = item.ndim
+            elif isinstance(item, h5py.Group):
+                left.append((f"{place}{name}/", item))
+    return dict(sorted(found.items()))
 
 
 def _check_hdf5(path: Path, array: "h5py.Dataset") -> None:
@@ -134,10 +179,14 @@ def _check_size(path: Path, claimed: int, stored: int) -> None:
             "memory are free; give a smaller one"
         )
     if claimed > SMALL and claimed > MOST_PACKED * stored:
-        raise DataError(
-            f"{path} claims an array of {claimed / 1e9:,.3g} GB, but stores {stored:,} bytes of "
-            "it; save it again, whole"
-        )
+        raise DataError(_hollow(path, claimed, stored))
+
+
+def _hollow(path: Path, claimed: int, stored: int) -> str:
+    return (
+        f"{path} claims an array of {claimed / 1e9:,.3g} GB, but stores {stored:,} bytes of it; "
+        "save it again, whole"
+    )
 
 
 def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin_steps import FILES, apply_steps, check_options, check_steps
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.text import shown
+from unweave.text import readable, shown
 
 __all__ = ["check_origin", "digest", "loading", "origin_of", "own_data", "rebuild", "remember"]
 
@@ -131,7 +131,7 @@ def own_data(
 def _plain(value: Any) -> Any:
     """A value that JSON knows; a file counts by its content, wherever it lies."""
     if not isinstance(value, str | Path) or not Path(value).is_file():
-        return str(value) if isinstance(value, Path) else value
+        return readable(value) if isinstance(value, str | Path) else value
     with Path(value).open("rb") as file:
         return f"file {hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 

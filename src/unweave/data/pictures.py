@@ -1,5 +1,7 @@
 """Picture files: which can be read, and the centre square of one, in bytes."""
 
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -8,8 +10,11 @@ from PIL import Image, ImageOps
 
 __all__ = ["FORMATS", "MOST_PIXELS", "SUFFIXES", "open_picture", "read_square", "square"]
 
-MOST_PIXELS = 100_000_000
-"""Of an image: more than cameras take, and little enough that eight at once fit into memory."""
+MOST_PIXELS = 50_000_000
+"""Of an image: as many as most cameras take."""
+LARGE = 20_000_000
+"""Pixels beyond which images are decoded one at a time, each in up to 16 bytes a pixel."""
+_one_at_a_time = threading.Lock()
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 # Named, so that a file merely called .png cannot reach other readers of Pillow's (EPS runs code).
@@ -38,8 +43,9 @@ def read_square(file: Path | BinaryIO, size: int, channels: int | None) -> np.nd
     with open_picture(file) as image:
         # A JPEG can be decoded at a half, quarter or eighth: all that the resizing needs.
         image.draft(None, (2 * size, 2 * size))
-        ImageOps.exif_transpose(image, in_place=True)
-        return square(image, size, channels)
+        with _one_at_a_time if image.width * image.height > LARGE else nullcontext():
+            ImageOps.exif_transpose(image, in_place=True)
+            return square(image, size, channels)
 
 
 def square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
@@ -49,7 +55,9 @@ def square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
         image = Image.fromarray(_eight_bits(np.asarray(image)))
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
+        clear = image if image.mode == "RGBA" else image.convert("RGBA")
+        image = Image.alpha_composite(white, clear)
+        del white, clear
     mode = "L" if channels == 1 else "RGB"
     image = image if image.mode == mode else image.convert(mode)
     side = min(image.size)

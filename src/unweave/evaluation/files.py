@@ -13,6 +13,7 @@ from unweave.data.array_files import UNREADABLE, read_numpy
 from unweave.data.tables import FILE_COLUMNS, rows_by_name
 from unweave.errors import DataError
 from unweave.io.paths import check_file, check_out
+from unweave.io.tables import read_table
 from unweave.io.writing import whole_file
 from unweave.text import readable
 
@@ -86,7 +87,7 @@ def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - all readers t
 
 
 def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
-    return pd.read_parquet(path)
+    return read_table(path, of_user=True)
 
 
 def _is_number(text: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import PROTOCOL, kept, origin_text
+from unweave.io.paths import refuse_inner_links
 from unweave.models.config import Config
 from unweave.models.files import (
     BEST,
@@ -22,8 +23,6 @@ from unweave.models.files import (
 from unweave.models.finding import Models
 from unweave.models.model import Fleet, Model, load
 from unweave.study.remote import is_url
-from unweave.study.store import STUDY, Store
-from unweave.study.study import Source
 
 __all__ = ["Entry", "entries_of"]
 
@@ -37,7 +36,6 @@ class Entry:
         config: What it was trained with; None where that cannot be read.
         folder: Where it is saved; None for a model in memory.
         model: The model, where it is in memory.
-        source: How a study says that its data set is loaded.
         scores: Headline scores kept beside it, by metric.
         best: Whether it was chosen as the best.
         trouble: Why it cannot be shown, or nothing.
@@ -48,7 +46,6 @@ class Entry:
     config: Config | None = None
     folder: Path | None = None
     model: Model | None = None
-    source: Source | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
     trouble: str = ""
@@ -79,11 +76,8 @@ def entries_of(models: Models) -> list[Entry]:
         known = entries.setdefault(entry.name, entry)
         if known.trouble and not entry.trouble:
             entries[entry.name] = replace(entry, best=known.best)
-        elif known.best:  # scores and the data's place are known of the run that it is a copy of
-            scores = {**entry.scores, **known.scores}
-            entries[entry.name] = replace(
-                known, scores=scores, source=entry.source or known.source
-            )
+        elif known.best:  # scores are known of the run that it is a copy of
+            entries[entry.name] = replace(known, scores={**entry.scores, **known.scores})
     if not entries:
         raise UnweaveError("there is nothing to explore: no model was given")
     found = list(entries.values())
@@ -123,39 +117,28 @@ def _in_folder(path: str | Path) -> list[Entry]:
         raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
     if _is_run(folder):
         return [_saved(folder)]
+    refuse_inner_links(folder, (RUNS, BEST))
     best = [replace(_saved(folder / BEST), best=True)] if _is_run(folder / BEST) else []
     home = folder / RUNS if (folder / RUNS).is_dir() else folder
-    sources = _sources(folder)
     # Names with a dot are runs that are being written.
     runs = sorted(run for run in home.glob("[!.]*") if _is_run(run) and run != folder / BEST)
     if not runs and not best:
         raise UnweaveError(f"{folder} holds no model and no folder of one; give one that does")
-    return best + sorted((_saved(run, sources) for run in runs), key=_order)
+    return best + sorted(map(_saved, runs), key=_order)
 
 
 def _is_run(folder: Path) -> bool:
     return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
 
 
-def _sources(folder: Path) -> Mapping[str, Source]:
-    """How a study says that its data sets are loaded, by their origins; none if it cannot."""
-    if not (folder / STUDY).is_file():
-        return {}
-    try:
-        return Store(folder).sources
-    except UnweaveError:  # a study that is damaged still has its runs
-        return {}
-
-
-def _saved(folder: Path, sources: Mapping[str, Source] | None = None) -> Entry:
+def _saved(folder: Path) -> Entry:
     """What the files of a run say, without loading its weights."""
     try:
         config = read_config(folder)
     except (*UNREADABLE, UnweaveError) as error:
         return Entry(folder.name, folder=folder, trouble=trouble_with(folder, error))
-    origin = origin_text(config.data)
-    source = (sources or {}).get(origin)
-    entry = Entry(config.hash, config, folder, source=source, scores=_scores(folder, origin))
+    scores = _scores(folder, origin_text(config.data))
+    entry = Entry(config.hash, config, folder, scores=scores)
     try:
         warning = _warning(config, diverged_at(folder))
         (folder / CURVE).stat()

@@ -176,13 +176,9 @@ class Shelf:
     def _dataset(self, origin: str) -> Dataset:
         entry = self._of_origin[origin]
         assert entry.config is not None
-        if entry.source is not None and "path" in entry.source.options:
-            return entry.source.open_as(entry.config.data)
         kind, name = entry.config.data[0][:2] if entry.config.data else ("", "")
         if kind == "load":
             _check_at_hand(name)
-        if entry.source is not None:
-            return entry.source.open_as(entry.config.data)
         if kind == "own":
             raise DataError(f"it has your own images {name!r}; say where they are with --data")
         return rebuild(entry.config.data)

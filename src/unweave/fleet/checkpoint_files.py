@@ -1,6 +1,7 @@
 """The checkpoints in a folder: what they are called, which there are, which are done with."""
 
 import hashlib
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,15 @@ from unweave.fleet import checkpoint
 from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
 from unweave.models.config import Config
 
-__all__ = ["CHECKPOINT", "checkpoints", "damaged_checkpoints", "newest_first", "path_of", "tidy"]
+__all__ = [
+    "CHECKPOINT",
+    "checkpoints",
+    "damaged_checkpoints",
+    "newest_first",
+    "path_of",
+    "strange_checkpoints",
+    "tidy",
+]
 
 CHECKPOINT = ".fleet-"
 """What their names begin with."""
@@ -34,14 +43,26 @@ def newest_first(folder: Path) -> list[Path]:
     for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
         # Another process may remove one that is done with at any moment.
         with suppress(FileNotFoundError):
-            times[path] = path.stat().st_mtime_ns
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                times[path] = status.st_mtime_ns
     older = {previous_of(path) for path in times}
     return sorted(times, key=lambda path: (-times[path], path in older))
 
 
+def strange_checkpoints(folder: Path) -> list[Path]:
+    """Folders, pipes and the like with names of checkpoints, which could not be replaced."""
+    found = []
+    for path in folder.glob(f"{CHECKPOINT}*"):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.stat().st_mode):
+                found.append(path)
+    return found
+
+
 def damaged_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints that cannot be read."""
-    damaged = []
+    damaged = strange_checkpoints(folder)
     for path in newest_first(folder):
         try:
             checkpoint.runs_of(path)

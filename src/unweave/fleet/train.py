@@ -16,7 +16,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.capacity import fits, shares
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint_files import checkpoints, strange_checkpoints
 from unweave.fleet.engine import Engine
 from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
@@ -178,6 +178,9 @@ def train_runs(
         with path_errors(folder, "make"):
             folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder)
+            strange = strange_checkpoints(folder)
+        if strange:
+            raise UnweaveError(f"{strange[0]} is in the way of a checkpoint; remove it")
     done = {} if folder is None else _finished(configs, folder)
     given = {} if first is None else {model.config.hash: model for model in first}
     kinds: dict[str, list[Config]] = {}

@@ -18,6 +18,7 @@ __all__ = [
     "check_out",
     "check_room",
     "path_errors",
+    "refuse_inner_links",
 ]
 
 INNER_NAME = "x" * 64
@@ -107,6 +108,29 @@ def check_folder(folder: Path) -> None:
             raise DataError(f"{place} is a file, not a folder; choose another folder")
         with tempfile.TemporaryFile(dir=place):
             pass
+
+
+def refuse_inner_links(folder: Path, names: Sequence[str]) -> None:
+    """Refuse folders within a study or a fit that are symbolic links, or hold some.
+
+    Whoever made the folder could otherwise have files behind the link changed or removed. The
+    folder itself may be a link, since the user names it.
+
+    Args:
+        folder: Of the study or of the fit.
+        names: Folders in it that may be written to; they need not be there.
+    """
+    for place in (folder / name for name in names):
+        with path_errors(place, "read"):
+            links = [place] if place.is_symlink() else []
+            if place.is_dir() and not links:
+                with os.scandir(place) as entries:
+                    links = [Path(entry.path) for entry in entries if entry.is_symlink()][:1]
+        if links:
+            raise DataError(
+                f"{links[0]} is a symbolic link, which is not followed within {folder}; replace "
+                "it by what it leads to"
+            )
 
 
 def check_room(folder: Path, need: float, what: str) -> None:

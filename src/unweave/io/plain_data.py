@@ -6,6 +6,7 @@ Trouble is a ValueError or an OSError, which callers turn into a sentence that n
 
 import json
 import math
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from numbers import Real
@@ -19,11 +20,13 @@ MOST_YAML_BYTES = 128 << 10
 """PyYAML reads some 200 kB a second, and study files have a few."""
 DEEPEST = 100
 MOST_VALUES, MOST_YAML_VALUES = 1_000_000, 100_000
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape in JSON that may be half a character."""
 
 
-def read_json(path: Path) -> Any:
-    """The plain data in a JSON file."""
-    return parse_json(read_text(path))
+def read_json(path: Path, file_names: bool = False) -> Any:
+    """The plain data in a JSON file; see `parse_json`."""
+    return parse_json(read_text(path), file_names)
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
@@ -39,8 +42,14 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, file_names: bool = False) -> Any:
     """The plain data that JSON stands for.
+
+    Args:
+        text: The JSON.
+        file_names: Whether it names files, whose names may hold bytes that are not UTF-8. Python
+            keeps such a byte as half a character, which no other text may have: it can be
+            neither printed nor written.
 
     Example:
         >>> parse_json('{"steps": 3}')
@@ -49,14 +58,16 @@ def parse_json(text: str | bytes) -> Any:
         Traceback (most recent call last):
         ValueError: it is nested more than 100 levels deep
     """
+    # Not left to `json`, which would take half characters.
+    text = text if isinstance(text, str) else text.decode("utf-8")
     try:
         value = json.loads(text)
     except RecursionError:
         raise _too_deep() from None
     # Walking through a value takes longer than parsing it, so short and shallow texts are spared.
-    plain = text if isinstance(text, str) else text.decode("latin-1")
-    if len(plain) > MOST_VALUES or plain.count("[") + plain.count("{") > DEEPEST:
-        _check_bounds(value, MOST_VALUES)
+    large = len(text) > MOST_VALUES or text.count("[") + text.count("{") > DEEPEST
+    if large or SURROGATE.search(text):
+        _check(value, MOST_VALUES, file_names)
     return value
 
 
@@ -72,10 +83,12 @@ def parse_yaml(text: str) -> Any:
     """
     import yaml
 
+    from unweave.io.yaml_loader import BoundedLoader
+
     if len(text) > MOST_YAML_BYTES:
         raise ValueError(f"it has {len(text):,} characters, more than {MOST_YAML_BYTES:,}")
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, BoundedLoader)  # noqa: S506 - a SafeLoader
     except RecursionError:
         raise _too_deep() from None
     except yaml.YAMLError as error:
@@ -83,7 +96,7 @@ def parse_yaml(text: str) -> Any:
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
         # PyYAML's own, of a tag that does not fit its value, such as `!!bool maybe`.
         raise ValueError("a value does not fit its tag") from error
-    _check_bounds(value, MOST_YAML_VALUES)
+    _check(value, MOST_YAML_VALUES)
     return value
 
 
@@ -101,8 +114,8 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def _check_bounds(value: Any, most: int) -> None:
-    """Refuse data that could not be walked through in a moment: too deep, or too much of it."""
+def _check(value: Any, most: int, file_names: bool = False) -> None:
+    """Refuse data that is too deep or too much to be walked through in a moment, and bad text."""
     left = [(value, 1)]
     count = 0
     while left:
@@ -113,6 +126,8 @@ def _check_bounds(value: Any, most: int) -> None:
         elif isinstance(one, list | tuple | set):
             children = one
         else:
+            if isinstance(one, str) and not one.isascii():
+                _check_text(one, file_names)
             continue
         if depth > DEEPEST:
             raise _too_deep()
@@ -120,6 +135,13 @@ def _check_bounds(value: Any, most: int) -> None:
         count += len(one)
         if count > most:
             raise ValueError(f"it holds more than {most:,} values")
+
+
+def _check_text(text: str, file_name: bool) -> None:
+    try:
+        text.encode(errors="surrogateescape" if file_name else "strict")
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a character, which cannot be written") from None
 
 
 def _too_deep() -> ValueError:

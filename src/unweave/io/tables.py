@@ -2,24 +2,32 @@
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["read_table"]
+from unweave.io.plain_data import parse_json
+
+__all__ = ["read_attributes", "read_table"]
 
 MOST_BYTES = 1 << 30
 MOST_COLUMNS = 10_000
 MOST_VALUES = 100_000_000
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path, of_user: bool = False) -> pd.DataFrame:
     """A table of numbers and words, as `DataFrame.to_parquet(index=False)` wrote it.
 
     How large it will be is known before it is read: compressed or dictionary-encoded, a thousand
     bytes may stand for terabytes.
+
+    Args:
+        path: The file.
+        of_user: Whether any program may have written it: then categories and dates are fine too,
+            and an index is left out.
 
     Raises:
         OSError: It is missing or cannot be read.
@@ -31,7 +39,7 @@ def read_table(path: Path) -> pd.DataFrame:
     if status.st_size > MOST_BYTES:
         raise ValueError(f"{path.name} has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
     try:
-        return _read(path)
+        return _read(path, of_user)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, RuntimeError, LookupError, TypeError) as error:
@@ -39,7 +47,14 @@ def read_table(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path.name} cannot be read: {reason}") from error
 
 
-def _read(path: Path) -> pd.DataFrame:
+def read_attributes(path: Path) -> dict[str, Any]:
+    """What `DataFrame.attrs` was when pandas wrote a table; errors are those of `read_table`."""
+    read_table(path)
+    found = _pandas_metadata(pq.read_schema(path)).get("attributes")
+    return found if isinstance(found, dict) else {}
+
+
+def _read(path: Path, of_user: bool) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         about, fields = file.metadata, list(file.schema_arrow)
     groups = [about.row_group(place) for place in range(about.num_row_groups)]
@@ -47,7 +62,8 @@ def _read(path: Path) -> pd.DataFrame:
     size = sum(group.total_byte_size for group in groups)
     if len(fields) > MOST_COLUMNS or values > MOST_VALUES or size > MOST_BYTES:
         raise ValueError(f"{path.name} claims {values:,} values, more than expected")
-    other = [field for field in fields if not _is_plain(field.type)]
+    fits = _is_common if of_user else _is_plain
+    other = [field for field in fields if not fits(field.type)]
     if other:
         raise ValueError(f"{path.name} has a column of type {other[0].type}")
     words = [field.name for field in fields if _is_text(field.type)]
@@ -59,7 +75,25 @@ def _read(path: Path) -> pd.DataFrame:
     letters = sum(_letters(table[name]) for name in words)
     if letters > MOST_BYTES:
         raise ValueError(f"{path.name} claims {letters:,} letters, more than expected")
-    return table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
+    frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
+    return frame.drop(columns=_index_columns(table.schema, frame)) if of_user else frame
+
+
+def _index_columns(schema: pa.Schema, frame: pd.DataFrame) -> list[str]:
+    """The columns of a table that were the index of a data frame."""
+    named = _pandas_metadata(schema).get("index_columns")
+    columns = named if isinstance(named, list) else []
+    return [name for name in columns if isinstance(name, str) and name in frame]
+
+
+def _pandas_metadata(schema: pa.Schema) -> dict[str, Any]:
+    said = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
+    return said if isinstance(said, dict) else {}
+
+
+def _is_common(kind: pa.DataType) -> bool:
+    category = pa.types.is_dictionary(kind) and _is_plain(kind.value_type)
+    return _is_plain(kind) or category or pa.types.is_temporal(kind)
 
 
 def _is_plain(kind: pa.DataType) -> bool:

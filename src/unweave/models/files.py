@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -62,6 +63,8 @@ RUNS, BEST = "runs", "best"
 BESIDE = re.compile(r"run|step|kl_\d+")
 """Columns of a curve that are no losses."""
 MOST_PIXELS = 1 << 28
+LARGEST = float(np.finfo(np.float32).max)
+"""Of a loss, which is computed in float32."""
 MOST_LETTERS = 300
 """Of a reason in an error message."""
 UNREADABLE = (
@@ -168,6 +171,9 @@ def read_curve(folder: Path) -> pd.DataFrame:
     for name in ("run", "step"):
         if name not in curve:
             raise ValueError(f"{CURVE} has no column {name!r}")
+    numbers = curve.select_dtypes("number").to_numpy(np.float64)
+    if (np.abs(numbers[np.isfinite(numbers)]) > LARGEST).any():
+        raise ValueError(f"{CURVE} has larger numbers than training can give")
     return curve
 
 

@@ -79,10 +79,14 @@ def computed_once(
     Returns:
         All rows, with the column `run`.
     """
+    from unweave.io.tables import read_table
     from unweave.io.writing import whole_file
     from unweave.progress import track
 
-    parts = [pd.read_parquet(file)] if file.exists() else []
+    try:
+        parts = [read_table(file)] if file.exists() else []
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"{file} cannot be read; remove it to measure again") from error
     known = {run for part in parts for run in part["run"]}
     missing = [run for run in runs if run not in known]
     for run in track(missing, job, len(missing)):

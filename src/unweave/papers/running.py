@@ -52,14 +52,16 @@ def train(study: "Study", folder: Path, on: str = "here", progress: bool = True)
 
 def kept_table(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame | None:
     """What `make` found earlier with these very settings; None where there is nothing."""
+    from unweave.io.tables import read_attributes, read_table
+
     file = _table_file(recipe, scale, folder)
     if not file.exists():
         return None
     try:
-        table = pd.read_parquet(file)
+        table, settings = read_table(file), read_attributes(file).get("settings")
     except (OSError, ValueError) as error:
         raise RecipeError(f"{file} cannot be read; remove it to train again") from error
-    return table if table.attrs.get("settings") == recipe.settings_at(scale) else None
+    return table if settings == recipe.settings_at(scale) else None
 
 
 def make(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame:

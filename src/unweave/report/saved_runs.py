@@ -11,6 +11,7 @@ from unweave.analysis.columns import SAMPLED
 from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.io.paths import refuse_inner_links
 from unweave.io.plain_data import is_number
 from unweave.methods import EVERY, PARTS
 from unweave.metrics import METRICS
@@ -24,6 +25,7 @@ from unweave.models.files import (
     read_curve,
     read_settings,
 )
+from unweave.text import shown
 
 __all__ = [
     "config_of",
@@ -37,6 +39,8 @@ __all__ = [
 
 DIVERGED, TRAINED = "diverged", "trained"
 """States of models in the table."""
+MOST_SETTINGS = 100
+"""Of a method that is not known here."""
 
 
 def folders_of(folder: Path) -> dict[str, Path]:
@@ -45,6 +49,7 @@ def folders_of(folder: Path) -> dict[str, Path]:
         return {folder.resolve().name: folder}
     if not folder.is_dir():
         raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
+    refuse_inner_links(folder, (RUNS, BEST))
     for place in (folder, folder / RUNS):
         # Names with a dot are runs that are being written.
         found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
@@ -71,6 +76,8 @@ def whole_config(plain: Any) -> dict[str, Any]:
         return Config.from_dict(plain).to_dict()
     whole = Config.from_dict({**plain, "method": {"name": "vae"}}).to_dict()
     settings = {n: v for n, v in method.items() if n != "name"}
+    if len(settings) > MOST_SETTINGS:
+        raise UnweaveError(f"{shown(name)} has {len(settings):,} settings, more than expected")
     plainly = {n: v if _is_plain(v) else json.dumps(v) for n, v in settings.items()}
     return {**whole, "method": {"name": name, **plainly}}
 

@@ -13,7 +13,6 @@ from unweave.data.origin import origin_of, rebuild
 from unweave.data.origin_steps import apply_steps
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
-from unweave.models.config import Config
 from unweave.models.files import BEST, UNREADABLE
 from unweave.models.model import Fleet, Model, load
 from unweave.report.labels import data_names
@@ -122,23 +121,13 @@ class _Images:
 
 
 def _of_study(folder: str, images: _Images, title: str | None) -> Given:
-    from unweave.study.datasets import Sources
-
     results = load_study(folder)
     store, table = results.store, results.table
     runs = table["run"].tolist()
-    sources = Sources(store)
 
     def model(run: str) -> Model:
         store.bring([run])
         return load(store.runs / run)
-
-    def data(origin: Sequence[Any]) -> Dataset:
-        if images.given is not None:
-            return images.open(origin)
-        text = origin_text(origin)
-        plain = next(c for c in configs.values() if origin_text(c["data"]) == text)
-        return sources.open(Config.from_dict(plain))
 
     configs = {run: whole_config(plain) for run, plain in store.ledger.configs(runs).items()}
     failures = results.failures
@@ -152,7 +141,7 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
         table,
         configs,
         model,
-        data,
+        images.open,
         {run: store.runs / run for run in runs},
         [(str(r), str(s), str(e)) for r, s, e in failures.itertuples(index=False)],
         {state: n for state, n in waiting.items() if n > 0},

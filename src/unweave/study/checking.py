@@ -1,9 +1,9 @@
 """Whether a study's folder is whole: its runs, its ledger, its table, and whether they agree."""
 
-import io
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -11,16 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
-import pyarrow as pa
-
 from unweave.errors import UnweaveError
+from unweave.evaluation.score_cache import origin_text
 from unweave.fleet.checkpoint_files import damaged_checkpoints
+from unweave.io.tables import read_table
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, intact
 from unweave.study.ledger import Ledger, Record
 from unweave.study.ledger_file import DamagedLedgerError
-from unweave.study.repair import config_of, leftovers, repair_study, saved_config, saved_runs
+from unweave.study.repair import config_of, leftovers, repair_study, saved_config
 from unweave.study.results import Results
 from unweave.study.run_folder import Found
 from unweave.study.store import LEDGER, TABLE, Store
@@ -186,13 +185,13 @@ def _read_ledger(store: Store) -> tuple[Ledger | None, dict[str, Record], str | 
 
 
 def _asked(store: Store, records: Mapping[str, Record]) -> dict[str, Config]:
-    """The runs of the study; on data that are not available now, those that are known."""
-    study = store.study
-    runs, _, errors = store.runs_of(study)
-    if errors:
-        noted = (config_of(record.config) for record in records.values())
-        known = {config.hash: config for config in noted if config is not None}
-        runs += store.on_lost_data(study, errors, {**known, **saved_runs(store)}.values())
+    """The runs of the study, on its data as they were when it was planned.
+
+    The data themselves are not opened: the study may be a stranger's, and name any folder.
+    """
+    noted = (config_of(record.config) for record in records.values() if record.asked)
+    latest = {origin_text(config.data) for config in noted if config is not None}
+    runs = store.recorded_runs(latest)
     return {config.hash: config for config in runs}
 
 
@@ -271,12 +270,13 @@ def _table_trouble(store: Store, ledger: Ledger) -> str | None:
         expected = Results(store).table
         if not store.table_file.exists():
             return None if busy or expected.empty else "it is missing"
-        written = pd.read_parquet(store.table_file)
+        written = read_table(store.table_file)
     except DamagedLedgerError as error:
         return error.why
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError) as error:
         return f"it is damaged ({' '.join(str(error).split())})"
-    copy = io.BytesIO()
-    expected.to_parquet(copy, index=False)
-    same = busy or written.equals(pd.read_parquet(copy))
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / TABLE
+        expected.to_parquet(copy, index=False)
+        same = busy or written.equals(read_table(copy))
     return None if same else "it is not what the ledger says"

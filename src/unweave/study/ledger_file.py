@@ -20,7 +20,7 @@ from unweave.errors import UnweaveError
 from unweave.io.plain_data import MOST_BYTES
 from unweave.io.writing import allowed, temporary_folder, write_errors
 
-__all__ = ["STATES", "DamagedLedgerError", "LedgerFile"]
+__all__ = ["STATES", "DamagedLedgerError", "LedgerFile", "beside"]
 
 STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
 PATIENCE = 60.0
@@ -120,7 +120,7 @@ class LedgerFile:
             made.chmod(allowed(0o666))
             if not os.path.lexists(self.path):
                 # What a killed process was writing to a ledger that is gone.
-                self._journal.unlink(missing_ok=True)
+                beside(self.path)[0].unlink(missing_ok=True)
             try:
                 os.link(made, self.path)
             except FileExistsError:
@@ -132,8 +132,10 @@ class LedgerFile:
     def _verify(self) -> None:
         """An error where the file is not as it was written."""
         try:
-            if not stat.S_ISREG(self.path.stat().st_mode):
-                raise DamagedLedgerError(self.path, "it is not a regular file")
+            for path in (self.path, *beside(self.path)):
+                # A pipe would never end, and behind a link lies somebody else's file.
+                if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+                    raise DamagedLedgerError(self.path, f"{path.name} is not a regular file")
             with self.path.open("rb") as file:
                 head = file.read(20)
         except OSError as error:
@@ -152,15 +154,10 @@ class LedgerFile:
         if why:
             raise DamagedLedgerError(self.path, why)
 
-    @property
-    def _journal(self) -> Path:
-        """Where SQLite writes down what it is about to change."""
-        return self.path.with_name(f"{self.path.name}-journal")
-
     def _names_a_file(self) -> bool:
         """Whether there is a journal that names a file."""
         try:
-            with self._journal.open("rb") as file:
+            with beside(self.path)[0].open("rb") as file:
                 file.seek(-len(SUPER_JOURNAL), os.SEEK_END)
                 return file.read() == SUPER_JOURNAL
         except OSError:
@@ -210,6 +207,11 @@ class LedgerFile:
             ) from error
         except sqlite3.DatabaseError as error:
             raise DamagedLedgerError(self.path, error) from error
+
+
+def beside(path: Path) -> list[Path]:
+    """Files that SQLite may keep beside a ledger: a journal of changes, a log and its index."""
+    return [path.with_name(f"{path.name}-{end}") for end in ("journal", "wal", "shm")]
 
 
 def _damage(connection: sqlite3.Connection) -> Iterator[str]:

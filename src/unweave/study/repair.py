@@ -18,7 +18,7 @@ from unweave.io.writing import whole_file
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, read_config
 from unweave.study.ledger import Ledger
-from unweave.study.ledger_file import DamagedLedgerError
+from unweave.study.ledger_file import DamagedLedgerError, beside
 from unweave.study.results import Results
 from unweave.study.store import LEDGER, STUDY, TABLE, Store
 from unweave.study.tokens import dead_tokens, remove_dead_tokens
@@ -131,8 +131,7 @@ def _put_damaged_ledger_aside(store: Store) -> None:
     try:
         Ledger(path)
     except DamagedLedgerError:
-        beside = [path.with_name(f"{LEDGER}-{end}") for end in ("journal", "wal", "shm")]
-        store.put_aside(one for one in (path, *beside) if os.path.lexists(one))
+        store.put_aside(one for one in (path, *beside(path)) if os.path.lexists(one))
 
 
 def saved_runs(store: Store) -> dict[str, Config]:

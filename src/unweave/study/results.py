@@ -23,6 +23,8 @@ __all__ = ["Results", "load", "table_of"]
 
 SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 """Settings that have a column where a study varies them."""
+MOST_COLUMNS = 5_000
+"""Of settings, losses and scores, whose names a file may have made up."""
 OWN = ("run", DATA, METHOD, STRENGTH, SEED, "steps", "state", "first", *SETTINGS)
 """Columns that a table has by itself."""
 
@@ -109,6 +111,9 @@ def table_of(
         rows: Of each model its run, state, settings and numbers.
         names: What data sets are called, by their origin as text.
     """
+    columns = {name for _, _, config, results in rows for name in (*config["method"], *results)}
+    if len(columns) > MOST_COLUMNS:
+        raise UnweaveError(f"there are {len(columns):,} kinds of scores, more than {MOST_COLUMNS}")
     varied = _varied([config["method"] for _, _, config, _ in rows])
     several = _several([{n: config[n] for n in SETTINGS} for _, _, config, _ in rows])
     rates = _several([config["optimiser"] for _, _, config, _ in rows])

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from unweave.progress import say
 from unweave.study.ledger import Ledger
-from unweave.text import counted
+from unweave.text import counted, readable
 
 __all__ = ["StudyWatch"]
 
@@ -77,4 +77,4 @@ def details(ledger: Ledger) -> list[str]:
     """What each worker does, a line each."""
     doing = sorted(said for _, _, _, said in ledger.workers())
     more = [f"  and {len(doing) - SHOWN} more"] if len(doing) > SHOWN else []
-    return [f"  {said}" for said in doing[:SHOWN]] + more
+    return [f"  {readable(said)}" for said in doing[:SHOWN]] + more

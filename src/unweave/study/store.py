@@ -17,13 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from unweave.data.origin import check_origin
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import PROTOCOL, origin_text
 from unweave.fleet.checkpoint_files import checkpoints
-from unweave.io.plain_data import read_json
+from unweave.io.paths import refuse_inner_links
+from unweave.io.plain_data import parse_json, read_json
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
-from unweave.models.files import RUNS
+from unweave.models.files import BEST, RUNS
 from unweave.progress import say
 from unweave.study.ledger import Ledger
 from unweave.study.run_folder import Found, Wanted, look, wanted_by
@@ -65,6 +67,7 @@ class Store:
         self._given = ledger
         self._last: _Read | None = None
         self.runs = self.folder / RUNS
+        refuse_inner_links(self.folder, (RUNS, DAMAGED, BEST))
         self.table_file = self.folder / TABLE
 
     @property
@@ -206,6 +209,28 @@ class Store:
                 errors[source.name] = str(error)
         return runs, sources, errors
 
+    def recorded_runs(self, latest: Container[str]) -> list[Config]:
+        """The runs of the study, on its data sets as `study.json` records them; none is opened.
+
+        Args:
+            latest: Origins, as text, that count where one data set had different images in turn.
+        """
+        runs: list[Config] = []
+        for source in self.study.sources:
+            said = source.to_dict()
+            origins = [text for text, one in self.sources.items() if one.to_dict() == said]
+            for text in [text for text in origins if text in latest] or origins[-1:]:
+                runs += self.study.runs_of_origin(self._origin(text))
+        return runs
+
+    def _origin(self, text: str) -> Sequence[Any]:
+        try:
+            origin = parse_json(text)
+        except ValueError as error:
+            raise UnweaveError(f"{self.folder / STUDY} is damaged ({error})") from error
+        check_origin(origin)
+        return tuple(origin)
+
     def on_lost_data(
         self, study: Study, names: Container[str], configs: Iterable[Config]
     ) -> list[Config]:
@@ -261,7 +286,7 @@ class Store:
     def _said(self) -> dict[str, Any]:
         path = self.folder / STUDY
         try:
-            said = read_json(path)
+            said = read_json(path, file_names=True)
             _check_said(said)
         except FileNotFoundError:
             raise UnweaveError(

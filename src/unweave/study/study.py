@@ -206,7 +206,7 @@ class Study:
             if said:
                 choose(said)
         object.__setattr__(self, "settings", self.settings or {})
-        self._runs_on(())
+        self.runs_of_origin(())
 
     @cached_property
     def sources(self) -> list[Source]:
@@ -225,13 +225,14 @@ class Study:
 
     def runs_on(self, source: Source) -> list[Config]:
         """The runs on one of the data sets."""
-        return self._runs_on(source.origin)
+        return self.runs_of_origin(source.origin)
 
-    def _runs_on(self, origin: tuple[Any, ...]) -> list[Config]:
+    def runs_of_origin(self, origin: Sequence[Any]) -> list[Config]:
+        """The runs on a data set of an origin."""
         each = check_settings(self.settings)
         seeds = self.seeds if isinstance(self.seeds, int) else len(self._seeds())
         check_count(count_runs(self.entries, each, max(0, seeds)) * len(self.sources))
-        configs = runs_of(self.entries, each, self._seeds(), self.steps, origin)
+        configs = runs_of(self.entries, each, self._seeds(), self.steps, tuple(origin))
         if not configs:
             raise StudyFileError("a study needs at least one seed")
         if len({config.hash for config in configs}) != len(configs):
