@@ -21,7 +21,6 @@ from unweave.models.encoding import encode
 from unweave.models.files import BEST, intact
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
-from unweave.nets.adam import Adam
 from unweave.plots import animate, reconstructions, samples, traversals
 from unweave.progress import say, track
 from unweave.report import report
@@ -69,10 +68,15 @@ def fit_images(
     print(data)
     out = out or Path(f"{data.name}-fit")
     _check_folder(out, source)
-    optimiser = None if lr is None else Adam(lr=lr)
-    chosen = said({**settings, "optimiser": optimiser})
+    chosen = said({**settings, "learning_rate": lr})
     found = fit(data, fleet_of, out=out, **chosen)
-    options = {**loading, **settings, "lr": lr, "method": method, "strengths": strengths}
+    options = {
+        **loading,
+        **settings,
+        "learning_rate": lr,
+        "method": method,
+        "strengths": strengths,
+    }
     command = _command(source, out, options, found.best.config.steps)
     if not is_named(source):
         write_source(out, source, said(loading))

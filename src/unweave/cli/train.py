@@ -64,7 +64,7 @@ class Options:
     """How images are compared."""
     init: Literal["glorot", "torch", "normal"] = "glorot"
     """How weights begin."""
-    lr: float = 1e-4
+    lr: Annotated[float, arg(name="learning-rate", aliases=["--lr"])] = 1e-4
     """Learning rate of Adam."""
     adam: Literal["torch", "tensorflow"] = "torch"
     """Where Adam adds its epsilon."""

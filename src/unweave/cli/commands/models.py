@@ -38,7 +38,7 @@ def fit(
     latents: int | None = None,
     batch: int | None = None,
     likelihood: Literal["bernoulli", "gaussian"] | None = None,
-    lr: float | None = None,
+    lr: Annotated[float | None, arg(name="learning-rate", aliases=["--lr"])] = None,
     device: Literal["cpu", "cuda"] | None = None,
     fleet_size: FleetSize = None,
     size: int | None = None,
