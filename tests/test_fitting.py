@@ -7,9 +7,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import unweave as uw
-from unweave.errors import DataError, UnweaveError
+from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.fitting import FEWEST_STEPS, FitError
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
@@ -174,3 +175,36 @@ def test_a_folder_that_cannot_be_written_is_found_before_any_step(data, tmp_path
     with pytest.raises(DataError, match=r"2 models need about .* GB are free"):
         uw.fit(data, seeds=1, out=tmp_path / "full", **QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_folder_is_loaded_as_the_error_about_it_says(data, tmp_path):
+    for place, image in enumerate(data[:64]):
+        grey = Image.fromarray(image[..., 0])
+        (grey.convert("RGB") if place % 2 else grey).save(tmp_path / f"{place:02}.png")
+    with pytest.raises(DataError, match="channels=3"):
+        uw.fit(tmp_path, **QUICK)
+    found = uw.fit(tmp_path, channels=3, size=32, seeds=1, **QUICK)
+    assert found.fleet.shape == (32, 32, 3)
+    with pytest.raises(DataError, match="channels"):
+        uw.fit(data, channels=3, **QUICK)
+
+
+@pytest.mark.parametrize("name", ["beta_vae", "Beta-VAE"])
+def test_the_default_method_can_be_named(name, kept, data):
+    found = uw.fit(data, name, seeds=2, **QUICK)
+    assert found.fleet.configs == kept[0].fleet.configs
+
+
+def test_other_methods_have_their_usual_values_by_name(data):
+    (config,) = uw.fit(data, "factor-vae", seeds=1, **QUICK).fleet.configs
+    assert config.method == uw.methods.FactorVAE()
+    with pytest.raises(UnknownNameError):
+        uw.fit(data, "beta_va", **QUICK)
+
+
+def test_the_learning_rate_is_that_of_adam(data):
+    usual = uw.fit(data, "vae", seeds=1, **QUICK).fleet.configs[0]
+    assert usual.optimiser == uw.Adam(lr=1e-3)
+    for settings in ({"learning_rate": 0.01}, {"optimiser": uw.Adam(lr=0.01)}):
+        config = uw.fit(data, "vae", seeds=1, **settings, **QUICK).fleet.configs[0]
+        assert config.optimiser == uw.Adam(lr=0.01)

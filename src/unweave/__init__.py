@@ -71,6 +71,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _installed_version() -> str:
     """What was installed; a folder of source code alone does not know which version it is."""
     from importlib.metadata import PackageNotFoundError, version

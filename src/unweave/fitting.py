@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from unweave.data import load as load_data
+from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.capacity import fits, shares
@@ -26,13 +26,12 @@ from unweave.models.config import LIMITS, Config
 from unweave.models.files import BEST, RUNS
 from unweave.models.model import Fleet, Model
 from unweave.models.size import check_disk
-from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import ROWS, drawn_rows, encoded
-from unweave.text import shown
+from unweave.text import shown, spelled
 
 __all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
 
@@ -83,7 +82,7 @@ class Fit:
 
 def fit(
     data: Any,
-    method: Method | None = None,
+    method: Method | str | None = None,
     *,
     seeds: int | Iterable[int] | None = None,
     steps: int | None = None,
@@ -102,8 +101,8 @@ def fit(
 
     Args:
         data: A data set, or what `uw.data.load` takes: a name, a folder of images, an array.
-        method: With several strengths, `BetaVAE(beta=[1, 4])`, which is the default; on a GPU
-            there are five, from 1 to 16.
+        method: With several strengths, `BetaVAE(beta=[1, 4])`, or a name. The default,
+            `"beta_vae"`, has these two strengths; on a GPU there are five, from 1 to 16.
         seeds: How many for each strength, or which; by default 4, on a GPU 10.
         steps: Updates of the parameters; by default as many as fit into `minutes`, which is
             measured first.
@@ -114,8 +113,10 @@ def fit(
         progress: Whether to show how far it is.
         fleet_size: How many models to train at once; by default as many as fit.
         fewest: Fewer images than these are an error.
-        settings: Of `Config`: batch, latents, architecture, likelihood, optimiser (by default Adam
-            with a rate of 1e-3), precision (by default bf16 on a GPU).
+        settings: Of `Config`: batch, latents, architecture, likelihood, optimiser, precision (by
+            default bf16 on a GPU); `learning_rate` (by default 1e-3), short for
+            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
+            path, picture) where it loads the data.
 
     Returns:
         The models, their ranking, what they agree on, and `best`.
@@ -131,7 +132,7 @@ def fit(
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
         (4, 4, 2)
     """
-    data = data if isinstance(data, Dataset) else load_data(data)
+    data, settings = load_with(data, settings)
     if len(data) < fewest:
         raise DataError(
             f"{data.name} has {len(data)} images, which is too few to learn from; give at least "
@@ -144,8 +145,10 @@ def fit(
     if not 0 < minutes <= MOST_MINUTES:
         raise FitError(f"minutes must be above 0 and at most {MOST_MINUTES:,}, got {minutes:g}")
     place = chosen_device(device)
-    settings = {"optimiser": Adam(lr=RATE), "precision": PRECISION[place.type], **settings}
-    method = method or BetaVAE(beta=list(STRENGTHS[place.type]))
+    rate = {} if "optimiser" in settings else {"learning_rate": RATE}
+    settings = {**rate, "precision": PRECISION[place.type], **settings}
+    if method is None or (isinstance(method, str) and spelled(method) == BetaVAE.name):
+        method = BetaVAE(beta=list(STRENGTHS[place.type]))
     seeds = SEEDS[place.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
     folder = None if out is None else Path(out)

@@ -14,3 +14,7 @@ __all__ = [*plots.__all__, "explore", "report"]  # noqa: PLE0604 - the names of 
 
 def __getattr__(name: str) -> Any:
     return getattr(plots, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -436,3 +436,12 @@ def test_a_disk_that_is_too_small_is_found_before_training(attacked, monkeypatch
     assert done.returncode == 2
     assert "1 model need about" in done.stderr
     assert not (attacked / "runs").exists()
+
+
+@pytest.mark.parametrize("flag", ["--learning-rate", "--lr"])
+def test_the_learning_rate_has_one_name_and_a_short_one(flag, tmp_path):
+    done = run("train", "dsprites", "vae", flag, "0.01", "--steps", "0", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("*/config.json")
+    assert json.loads(folder.read_text())["optimiser"]["lr"] == 0.01
+    assert f"{flag}" in run("fit", "--help").stdout

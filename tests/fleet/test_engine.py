@@ -5,7 +5,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.engine import Engine
-from unweave.methods import METHODS, VAE, BetaVAE, FactorVAE
+from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
@@ -165,3 +165,43 @@ def test_what_a_fleet_keeps_per_model_does_not_depend_on_its_size(sprites):
     configs = runs(FactorVAE)
     padding = 12 + 15 + 62  # encoder, decoder, discriminator, so that parameters are aligned
     assert kept(configs) == kept(configs[:1]) == 3 * 4 * (292_788 + 364_897 + 5_018_002 + padding)
+
+
+@pytest.fixture
+def set_threads():
+    """Set the number of threads; restored at the end."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def run_of(kind, seed):
+    """A run of any method, whose first strength depends on the seed."""
+    values = {"from_factors": {"told": "shape,posX,posY"}, **SMALLER}.get(kind.name, {})
+    return Config(
+        method=kind(**dict.fromkeys(kind.stackable()[:1], 1.0 + seed), **values),
+        seed=seed,
+        batch=37,  # more than one task of a kernel, and no multiple of a vector's width
+        latents=3 if kind.name == "from_factors" else 10,
+        architecture="small_dcgan" if "small_dcgan" in kind.architectures else "",
+        first=Config(method=VAE(), seed=seed) if kind.needs_first else None,
+    )
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(name, sprites, set_threads):
+    runs = [run_of(EVERY[name], seed) for seed in (4, 1, 3, 0, 2)]
+    found = {}
+    for threads, seeds in ((1, [1]), (2, [1]), (1, [4, 1, 3]), (2, [4, 3, 0, 2, 1])):
+        set_threads(threads)
+        engine = Engine([run for run in runs if run.seed in seeds], sprites, "cpu")
+        engine.advance(1)
+        engine.advance(2)
+        assert torch.get_num_threads() == threads
+        assert int(engine.step) == 3
+        place = [config.seed for config in engine.configs].index(1)
+        found[threads, len(seeds)] = weights(engine, place), engine.fetch()[:, place]
+    expected_weights, expected_terms = found[1, 1]
+    for of_weights, of_terms in found.values():
+        assert torch.equal(of_weights, expected_weights)
+        assert torch.equal(of_terms, expected_terms)

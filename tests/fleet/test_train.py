@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import unweave as uw
 from unweave.errors import InterruptedTrainingError, UnweaveError
@@ -322,6 +323,8 @@ def test_curves_train_with_dense_layers_towards_the_right_loss():
 SCRIPT = """
 import sys
 import numpy as np
+from PIL import Image
+
 import unweave as uw
 from unweave.errors import InterruptedTrainingError
 images = np.random.default_rng(0).integers(0, 256, (64, 32, 32), dtype=np.uint8)
@@ -442,3 +445,41 @@ def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
         engine.advance(2)
     one, two = (engine.players["model"].parameters for engine in (going, other))
     assert torch.equal(one, two)
+
+
+ONE = {"steps": 1, "batch": 2, "latents": 2, "progress": False}
+
+
+@pytest.mark.parametrize("method", ["beta_vae", "Beta-VAE", BetaVAE, BetaVAE()])
+def test_a_method_may_be_named_and_data_may_be_an_array_or_a_folder(method, sprites, tmp_path):
+    images = sprites[:64]
+    np.save(tmp_path / "images.npy", images)
+    for place, image in enumerate(images):
+        Image.fromarray(image[..., 0]).save(tmp_path / f"{place:02}.png")
+    expected = uw.train(BetaVAE(), uw.data.load(images), **ONE)
+    for source in (images, torch.from_numpy(images), tmp_path / "images.npy", tmp_path):
+        options = {"size": 32} if source is tmp_path else {}
+        fleet = uw.train(method, source, **options, **ONE)
+        assert fleet.configs[0].method == BetaVAE()
+        assert torch.equal(fleet.parameters["encoder"], expected.parameters["encoder"])
+
+
+@pytest.mark.parametrize("method", ["betavae", 3, None, int])
+def test_what_is_no_method_is_refused(method, sprites):
+    with pytest.raises(UnweaveError):
+        uw.train(method, sprites, **ONE)
+
+
+def test_the_learning_rate_is_adams_lr(sprites):
+    def run(**settings):
+        (config,) = uw.train("vae", sprites, **settings, **ONE).configs
+        return config
+
+    assert run(learning_rate=0.01).hash == run(optimiser=uw.Adam(lr=0.01)).hash
+    both = run(optimiser=uw.Adam(beta1=0.5), learning_rate=0.01)
+    assert both.optimiser == uw.Adam(lr=0.01, beta1=0.5)
+    for wrong in ({"learning_rate": -1.0}, {"learning_rate": "fast"}, {"optimiser": "adam"}):
+        with pytest.raises(UnweaveError):
+            run(**wrong)
+    with pytest.raises(UnweaveError):
+        run(optimiser="adam", learning_rate=0.01)

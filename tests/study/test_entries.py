@@ -8,6 +8,7 @@ import torch
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.study import Study, load, run
+from unweave.study.entries import check_settings
 from unweave.study.running import prepare
 from unweave.study.work import Work
 from unweave.study.workers import Worker
@@ -164,3 +165,10 @@ def test_another_worker_sees_the_same_order(tmp_path):
     assert other.claims.next_fleet() == []
     assert other.ledger.busy()
     assert load(tmp_path).counts["planned"] >= 1
+
+
+def test_learning_rate_is_short_for_an_optimiser():
+    short = check_settings({"learning_rate": [1e-3, 1e-4]})
+    assert short == check_settings({"optimiser": [{"lr": 1e-3}, {"lr": 1e-4}]})
+    both = check_settings({"learning_rate": 1e-3, "optimiser": {"beta1": 0.5}})
+    assert both == {"optimiser": [uw.Adam(lr=1e-3, beta1=0.5)]}

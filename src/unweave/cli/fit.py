@@ -23,7 +23,6 @@ from unweave.models.encoding import encode
 from unweave.models.files import BEST, intact
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
-from unweave.nets.adam import Adam
 from unweave.plots import animate, reconstructions, samples, traversals
 from unweave.progress import say, tell, track
 from unweave.report import report
@@ -34,6 +33,7 @@ __all__ = ["fit_images"]
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
 SETTINGS = (
     *("seeds", "steps", "minutes", "latents", "batch", "likelihood", "device", "fleet_size"),
+    "learning_rate",
 )
 """Options that `uw.fit` takes as they are."""
 MOST_CODES = 100_000
@@ -58,8 +58,6 @@ def fit_images(asked: Fit) -> None:
     _check_folder(out, asked.source)
     check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
     settings = {name: value for name, value in given(asked).items() if name in SETTINGS}
-    if asked.lr is not None:
-        settings["optimiser"] = Adam(lr=asked.lr)
     found = fit(data, method, out=out, **settings)
     if not is_named(asked.source):
         write_source(out, asked.source, given(asked.images))

@@ -63,7 +63,7 @@ class Options:
     """How images are compared."""
     init: Literal["glorot", "torch", "normal"] = "glorot"
     """How weights begin."""
-    lr: float = 1e-4
+    learning_rate: Annotated[float, arg(aliases=["--lr"])] = 1e-4
     """Learning rate of Adam."""
     adam: Literal["torch", "tensorflow"] = "torch"
     """Where Adam adds its epsilon."""
@@ -111,7 +111,7 @@ def train_method(words: Sequence[str]) -> None:
         architecture=chosen.architecture,
         likelihood=chosen.likelihood,
         init=chosen.init,
-        optimiser=Adam(lr=chosen.lr, variant=chosen.adam),
+        optimiser=Adam(lr=chosen.learning_rate, variant=chosen.adam),
         precision=chosen.precision,
     )
     check_disk(runs, data.shape, chosen.out)

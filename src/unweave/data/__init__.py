@@ -1,6 +1,6 @@
 """Data sets: images in memory with, where known, the grid of factors that made them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +30,8 @@ __all__ = [
     "load",
 ]
 
+LOADING = ("size", "channels", "factors", "path", "picture")
+"""Options of `load` that functions which take any source accept as well."""
 _HOMES = {
     "Batch": "dataset",
     "Dataset": "dataset",
@@ -48,7 +50,8 @@ def load(source: Any, **options: Any) -> "Dataset":
 
     Args:
         source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a
-            `.npy`, `.npz` or `.h5` file, or a NumPy or torch array of images.
+            `.npy`, `.npz` or `.h5` file, a NumPy or torch array of images, or a map-style dataset
+            or `DataLoader` of torch.
         options: What the data set's own `load` takes, e.g. `path=` of a published file, or
             `size=`, `channels=` and `factors=` for your own images.
 
@@ -63,6 +66,26 @@ def load(source: Any, **options: Any) -> "Dataset":
     if name in DATASETS:
         return remember(_load_named(name, options), name, options)
     return remember(_load_own(source, options), source, options)
+
+
+def load_with(source: Any, settings: Mapping[str, Any]) -> tuple["Dataset", dict[str, Any]]:
+    """The data set of any source, and the settings that are no options of loading it.
+
+    Args:
+        source: A data set, or what `load` takes.
+        settings: Of a function that takes both.
+    """
+    from unweave.data.dataset import Dataset
+
+    options = {name: value for name, value in settings.items() if name in LOADING}
+    rest = {name: value for name, value in settings.items() if name not in LOADING}
+    if not isinstance(source, Dataset):
+        return load(source, **options), rest
+    if options:
+        raise DataError(
+            f"{source.name} is loaded already; give {', '.join(options)} to uw.data.load"
+        )
+    return source, rest
 
 
 def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
@@ -101,3 +124,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"unweave.data.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

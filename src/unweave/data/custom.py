@@ -19,6 +19,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
 from unweave.data.pictures import SUFFIXES, read_square, square
 from unweave.data.tables import arrange, factor_table
+from unweave.data.torch_datasets import images_and_labels, is_torch_dataset
 from unweave.errors import DataError
 from unweave.io.paths import path_errors
 from unweave.progress import track
@@ -92,7 +93,7 @@ def from_array(
     name: str = "images",
     fewest: int = 2,
 ) -> Dataset:
-    """Take a NumPy or torch array of images as a data set.
+    """Take a NumPy or torch array of images as a data set, or a dataset of torch.
 
     Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with 1 or 3 channels; where both of
     the latter fit, the last axis is the channels. Values are bytes, whole numbers 0 … 255,
@@ -101,6 +102,9 @@ def from_array(
 
     Square images of 32, 64 or 128 pixels stay as they are; all others are resized and cropped as
     in `from_path`. Bytes that stay as they are share their memory with `array`.
+
+    A map-style dataset of torch, or a `DataLoader` of one, is read once and in order. Its items
+    are images or `(image, label)`; labels that are integers become the factor `label`.
 
     Args:
         array: The images.
@@ -117,6 +121,9 @@ def from_array(
         ((64, 64, 1), np.uint8(255), (0.25, 0.75))
     """
     _check_options(size, channels)
+    if is_torch_dataset(array):
+        array, labels = images_and_labels(array, name)
+        factors = labels if factors is None else factors
     images = as_images(array, name)
     _check_count(len(images), fewest, name)
     height, width, depth = images.shape[1:]

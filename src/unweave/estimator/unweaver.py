@@ -34,7 +34,6 @@ from unweave.models.rows import (
     kind_of,
     rows_from,
 )
-from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.random import Stream
 from unweave.select.latents import ROWS, drawn_rows
@@ -154,7 +153,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             latents=self.latents,
             architecture=self.architecture or architecture_for(self.rows_.shape),
             likelihood=self.likelihood or ("bernoulli" if images else "narrow_gaussian"),
-            optimiser=Adam(lr=self.learning_rate),
+            learning_rate=self.learning_rate,
         )
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking

@@ -2,7 +2,8 @@
 
 A step draws a batch for every model, evaluates the method's losses, and updates each player's
 parameters, without a round trip to the host. On a GPU it is captured once as a CUDA graph and
-replayed.
+replayed. On a CPU each model takes its steps by itself, on one thread of several, so that its
+numbers depend neither on its fleet nor on the number of threads.
 
 Shapes: M models, B images, P parameters of a player. A model of a method with n copies has n
 members, whose parameters are n rows of the player `MODEL`, one below the other: layers, kernels
@@ -10,6 +11,7 @@ and Adam see M · n models.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +24,7 @@ from unweave.data.scaled import scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.parameters import Player
 from unweave.fleet.step_statistics import add_up, stop_lost
+from unweave.kernels.threads import run_all
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Losses
 from unweave.methods.batch import Batch
@@ -153,7 +156,38 @@ class Engine:
     def advance(self, steps: int) -> None:
         """Take some steps."""
         with matmul_precision(self.config.precision):
-            self._replayed.take(self._step, steps)
+            if self.device.type == "cpu":
+                self._advance_each(steps)
+            else:
+                self._replayed.take(self._step, steps)
+
+    def _advance_each(self, steps: int) -> None:
+        """Take some steps, each model by itself."""
+        models = [self._alone(place) for place in range(len(self.configs))]
+        run_all([partial(model._replayed.take, model._step, steps) for model in models])
+        self.step += steps
+        self.count += steps
+
+    def _alone(self, place: int) -> "Engine":
+        """One model as an engine of its own, whose state is part of this one's.
+
+        All but its count of steps: models reach a step at different times.
+        """
+        alone, of_model = copy(self), slice(place, place + 1)
+        of_members = slice(place * self.copies, (place + 1) * self.copies)
+        alone.configs = self.configs[of_model]
+        alone.config = self.configs[place]
+        alone.seeds, alone.member_seeds = self.seeds[of_model], self.member_seeds[of_members]
+        alone.method = type(self.method).stack([alone.config.method], self.device)
+        alone.before = alone._methods_before()
+        alone.players = {
+            name: player.rows(of_model if player.copies == 1 else of_members)
+            for name, player in self.players.items()
+        }
+        alone.alive, alone.diverged_at = self.alive[of_model], self.diverged_at[of_model]
+        alone.sums = self.sums[:, of_model]
+        alone.step, alone.count = self.step.clone(), self.count.clone()
+        return alone
 
     def _step(self) -> None:
         leaves = {name: player.leaves() for name, player in self.players.items()}

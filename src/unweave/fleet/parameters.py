@@ -5,7 +5,7 @@ parameters of a player.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from torch import Tensor
@@ -42,6 +42,18 @@ class Player:
         """A single network, all rows of which `[M, P]` have the same optimiser."""
         adam = Adam.stack([optimiser] * len(parameters), parameters.device)
         return cls({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
+
+    def rows(self, chosen: slice) -> "Player":
+        """The same networks of some models, whose parameters are a part of these."""
+        # By `data`, or autograd would take changes of other models for changes of these.
+        parameters, working = self.parameters.data[chosen], self.working.data[chosen]
+        return replace(
+            self,
+            parameters=parameters,
+            working=parameters if self.working is self.parameters else working,
+            moments=Moments(self.moments.first[chosen], self.moments.second[chosen]),
+            optimiser=None if self.optimiser is None else self.optimiser.rows(chosen),
+        )
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The part of the parameters that is each network's."""

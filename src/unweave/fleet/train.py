@@ -1,7 +1,7 @@
 """Training runs: every combination of a grid, in fleets that fit, those that are done left out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.data import load as load_data
+from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
@@ -22,27 +22,32 @@ from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_folder, path_errors
 from unweave.io.temporary import remove_leftovers
-from unweave.methods import Method
+from unweave.methods import EVERY, Method
 from unweave.models.config import Config
 from unweave.models.join import check_alike, join
 from unweave.models.model import Fleet, Model
 from unweave.models.model import load as load_model
+from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
+from unweave.text import shown, spelled
 
 if TYPE_CHECKING:
     from unweave.models.finding import Models
 
-__all__ = ["all_runs", "train", "train_runs"]
+__all__ = ["all_runs", "chosen_method", "train", "train_runs"]
 
 OWN = ("method", "data", "seed", "steps", "first")
-SETTINGS = tuple(field.name for field in fields(Config) if field.name not in OWN)
-"""Of `Config`, what is the same for all runs of a call."""
+SETTINGS = (
+    *(field.name for field in fields(Config) if field.name not in OWN),
+    "learning_rate",
+)
+"""What is the same for all runs of a call."""
 MOST_SEEDS = 10_000
 
 
 def train(
-    method: Method,
-    data: Dataset | str,
+    method: Method | str,
+    data: Any,
     *,
     seeds: int | Iterable[int] = 1,
     steps: int = 300_000,
@@ -57,8 +62,9 @@ def train(
     """Train a fleet: every combination of the method's values, each with every seed.
 
     Args:
-        method: A method; fields with several values, `BetaVAE(beta=[1, 4, 16])`, are a grid.
-        data: A data set, or the name of one.
+        method: A method, or the name of one; fields with several values,
+            `BetaVAE(beta=[1, 4, 16])`, are a grid.
+        data: A data set, or what `uw.data.load` takes: a name, a folder of images, an array.
         seeds: How many seeds (0, 1, 2 …), or which.
         steps: Updates of the parameters.
         out: A folder for the trained models, one folder each; runs that it already has are not
@@ -71,7 +77,8 @@ def train(
         first: For a method that builds on trained models, such as `MSVAE`, these models or their
             folder; they stay as they are: every combination is trained over each of them.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
-            precision.
+            precision; `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
+            `uw.data.load` (size, channels, factors, path, picture) where it loads the data.
 
     Returns:
         The trained models, on the CPU, in the order of the grid, seeds fastest, of those that
@@ -85,7 +92,7 @@ def train(
         >>> len(fleet), [config.method.beta for config in fleet.configs]
         (4, [1, 1, 4, 4])
     """
-    data = load_data(data) if isinstance(data, str) else data
+    data, settings = load_with(data, settings)
     below = None if first is None else _together(first)
     return train_runs(
         all_runs(method, data, seeds, steps, below, **settings),
@@ -100,7 +107,7 @@ def train(
 
 
 def all_runs(
-    method: Method,
+    method: Method | str,
     data: Dataset,
     seeds: int | Iterable[int],
     steps: int,
@@ -114,6 +121,12 @@ def all_runs(
     for name in settings:
         if name not in SETTINGS:
             raise UnknownNameError("setting of training", name, SETTINGS)
+    if "learning_rate" in settings:
+        rate, optimiser = settings.pop("learning_rate"), settings.get("optimiser", Adam())
+        # `Config` refuses anything else than Adam.
+        settings["optimiser"] = (
+            replace(optimiser, lr=rate) if isinstance(optimiser, Adam) else optimiser
+        )
     if isinstance(seeds, int | np.integer):
         seeds = range(check_count("seeds", seeds, 1, MOST_SEEDS))
     chosen = list(islice(seeds, MOST_SEEDS + 1))
@@ -124,7 +137,7 @@ def all_runs(
     configs = [
         Config(method=one, data=tuple(origin), seed=seed, steps=steps, first=below, **settings)
         for below in before
-        for one in method.grid()
+        for one in chosen_method(method).grid()
         for seed in chosen
     ]
     if not configs:
@@ -132,6 +145,19 @@ def all_runs(
     if len({config.hash for config in configs}) != len(configs):
         raise UnweaveError("two of these runs are the same; give each seed and value once")
     return configs
+
+
+def chosen_method(method: Any) -> Method:
+    """A method; of a name or a class, the one with its usual values."""
+    if isinstance(method, str):
+        if spelled(method) not in EVERY:
+            raise UnknownNameError("method", method, EVERY)
+        return EVERY[spelled(method)]()
+    if isinstance(method, type) and issubclass(method, Method):
+        return method()
+    if not isinstance(method, Method):
+        raise UnweaveError(f"method must be one of uw.methods, but got {shown(method)}")
+    return method
 
 
 def _together(models: "Models") -> Fleet:

@@ -22,7 +22,7 @@ __all__ = ["FAST", "bernoulli", "conv", "conv_transpose", "instance_norm", "line
 SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
 """What activations that are a line on each side of 0 do to negative numbers."""
 FAST = (2, 4)
-"""The k of which there are k × k taps with kernels of their own."""
+"""The k of which there are k × k taps with kernels of their own on a GPU."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
@@ -103,19 +103,17 @@ def instance_norm(x: Tensor, both: Tensor | None, activation: str) -> Tensor:
 
 def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:
     """The module whose kernels serve k × k taps; by default those of a weight `[M, k, k, …]`."""
-    own = (kernel or tensor.shape[1]) in FAST
-    if fused(tensor) and not own:
-        from unweave.kernels import gpu_odd
-
-        return gpu_odd
-    if not own:
+    if tensor.device.type == "cpu" and os.environ.get("UNWEAVE_KERNELS") != "reference":
+        return cpu
+    if not fused(tensor):
         return reference
-    if fused(tensor):
+    if (kernel or tensor.shape[1]) in FAST:
         from unweave.kernels import gpu
 
         return gpu
-    plain = os.environ.get("UNWEAVE_KERNELS") == "reference" or tensor.device.type != "cpu"
-    return reference if plain else cpu
+    from unweave.kernels import gpu_odd
+
+    return gpu_odd
 
 
 class _Finish(torch.autograd.Function):

@@ -1,17 +1,19 @@
-"""The kernels on a CPU: model by model, by the library's own convolutions, channels last.
+"""The kernels on a CPU: model by model, a few images at a time, channels last.
 
-One model's convolution is enough work for all cores, so nothing is lost by taking turns, and a
-model's numbers cannot depend on its fleet.
+How work is cut into tasks depends on nothing but a model and its batch, and each task is computed
+by one thread, so a model's numbers depend neither on its fleet nor on the number of threads.
 """
 
-import sys
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.kernels import reference
+from unweave.kernels.threads import run_all
 
 __all__ = [
     "conv",
@@ -21,8 +23,12 @@ __all__ = [
     "conv_weight_grad",
 ]
 
-_here = sys.modules[__name__]
+IMAGES = 32
+"""Images of a task; with fewer, the library's convolutions are slow."""
 STRIDE, DILATION, NO_OUTPUT_PADDING = (2, 2), (1, 1), (0, 0)
+
+OfOneModel = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""A convolution of images `[B, …, channels]` with weights `[k, k, C, O]` and a bias, if any."""
 
 
 def conv(
@@ -36,7 +42,9 @@ def conv(
     large = reference.unit(large, weight.dtype)
     models, batch, height, width, _ = large.shape
     small = large.new_empty(models, batch, height // 2, width // 2, weight.shape[4])
-    return _fill(small, F.conv2d, large, weight, bias, relu, mask)
+    even = weight.shape[1] % 2 == 0
+    of_one = partial(_library, F.conv2d) if even else partial(_plain, reference.conv)
+    return _fill(small, of_one, large, weight, bias, relu, mask)
 
 
 def conv_transpose(
@@ -47,11 +55,13 @@ def conv_transpose(
     mask: Tensor | None = None,
 ) -> Tensor:
     """See `reference.conv_transpose`."""
-    if weight.shape[3] == 1:  # the library is slow at a single channel
-        return reference.conv_transpose(small, weight, bias, relu, mask)
     models, batch, height, width, _ = small.shape
     large = small.new_empty(models, batch, 2 * height, 2 * width, weight.shape[3])
-    return _fill(large, F.conv_transpose2d, small, weight, bias, relu, mask)
+    # The library is slow at a single channel, and it does not pad unevenly.
+    usual = weight.shape[1] % 2 == 0 and weight.shape[3] > 1
+    by_library = partial(_library, F.conv_transpose2d)
+    of_one = by_library if usual else partial(_plain, reference.conv_transpose)
+    return _fill(large, of_one, small, weight, bias, relu, mask)
 
 
 def conv_weight_grad(
@@ -59,59 +69,48 @@ def conv_weight_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """See `reference.conv_weight_grad`."""
     large = reference.unit(large, small.dtype)
-    padding = _padding(kernel)
-    shape = large.new_empty(small.shape[-1], large.shape[-1], kernel, kernel)
-    gradients = []
-    for x, y in zip(_images(large), _images(small), strict=True):
-        _, gradient, _ = torch.ops.aten.convolution_backward(
-            y,
-            x,
-            shape,
-            None,
-            STRIDE,
-            padding,
-            DILATION,
-            False,
-            NO_OUTPUT_PADDING,
-            1,
-            (False, True, False),
-        )
-        gradients.append(gradient.permute(2, 3, 1, 0))
-    summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
-    return torch.stack(gradients), summed
+    of_one = _library_weight_grad if kernel % 2 == 0 else reference.conv_weight_grad
+    models = run_all(
+        [
+            partial(of_one, x, y, kernel, bias)
+            for x, y in zip(large.split(1), small.split(1), strict=True)
+        ]
+    )
+    gradients, sums = zip(*models, strict=True)
+    return torch.cat(gradients), None if bias is None else torch.cat(sums)
 
 
 def conv_backward(
     large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `reference.conv_backward`."""
-    return reference.composed_backward(_here, large, gradient, weight, mask)
+    both: list[Any] = run_all(
+        [
+            partial(conv_weight_grad, large, gradient, weight.shape[1], "small"),
+            partial(conv_transpose, gradient, weight, mask=mask),
+        ]
+    )
+    (of_weight, of_bias), of_image = both
+    return of_image, of_weight, of_bias
 
 
 def conv_transpose_backward(
     gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `reference.conv_transpose_backward`."""
-    return reference.composed_transpose_backward(_here, gradient, small, weight, mask)
-
-
-def _padding(kernel: int) -> tuple[int, int]:
-    return (kernel - 2) // 2, (kernel - 2) // 2
-
-
-def _images(batch: Tensor) -> list[Tensor]:
-    """`[M, B, H, W, C]` as one `[B, C, H, W]` per model."""
-    return list(batch.permute(0, 1, 4, 2, 3).unbind())
-
-
-def _filters(weight: Tensor) -> list[Tensor]:
-    """`[M, k, k, C, O]` as one `[O, C, k, k]` per model."""
-    return list(weight.permute(0, 4, 3, 1, 2).unbind())
+    both: list[Any] = run_all(
+        [
+            partial(conv_weight_grad, gradient, small, weight.shape[1], "large"),
+            partial(conv, gradient, weight, mask=mask),
+        ]
+    )
+    (of_weight, of_bias), of_image = both
+    return of_image, of_weight, of_bias
 
 
 def _fill(
     out: Tensor,
-    function: Callable[..., Tensor],
+    of_one: OfOneModel,
     images: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -119,13 +118,63 @@ def _fill(
     mask: Tensor | None,
 ) -> Tensor:
     """Apply a convolution to the images of each model, straight into its part of `out`."""
-    padding = _padding(weight.shape[1])
-    biases = [None] * len(out) if bias is None else list(bias.unbind())
-    models = zip(_images(out), _images(images), _filters(weight), biases, strict=True)
-    for place, x, w, b in models:
-        y = function(x, w, b, STRIDE, padding)
+
+    def task(model: int, start: int) -> None:
+        few = slice(start, start + IMAGES)
+        own_bias = None if bias is None else bias[model]
+        result = of_one(images[model, few], weight[model], own_bias)
+        place = out[model, few]
         if relu:
-            torch.clamp_min(y, 0, out=place)
+            torch.clamp_min(result, 0, out=place)
         else:
-            place.copy_(y)
-    return out if mask is None else torch.ops.aten.threshold_backward(out, mask, 0)
+            place.copy_(result)
+        if mask is not None:
+            torch.ops.aten.threshold_backward.grad_input(
+                place, mask[model, few], 0, grad_input=place
+            )
+
+    starts = range(0, images.shape[1], IMAGES)
+    run_all([partial(task, model, start) for model in range(len(out)) for start in starts])
+    return out
+
+
+def _library(
+    function: Callable[..., Tensor], images: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
+    """A convolution by the library, of one model."""
+    filters, padding = weight.permute(3, 2, 0, 1), _padding(len(weight))
+    result = function(images.permute(0, 3, 1, 2), filters, bias, STRIDE, padding)
+    return result.permute(0, 2, 3, 1)
+
+
+def _plain(
+    function: Callable[..., Tensor], images: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
+    """A convolution by matrix products, of one model."""
+    return function(images[None], weight[None], None if bias is None else bias[None])[0]
+
+
+def _library_weight_grad(
+    large: Tensor, small: Tensor, kernel: int, bias: str | None
+) -> tuple[Tensor, Tensor | None]:
+    """The gradient of one model's weights `[1, k, k, C, O]`, and of its bias."""
+    x, y = (images[0].permute(0, 3, 1, 2) for images in (large, small))
+    _, gradient, _ = torch.ops.aten.convolution_backward(
+        y,
+        x,
+        x.new_empty(small.shape[-1], large.shape[-1], kernel, kernel),
+        None,
+        STRIDE,
+        _padding(kernel),
+        DILATION,
+        False,
+        NO_OUTPUT_PADDING,
+        1,
+        (False, True, False),
+    )
+    summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
+    return gradient.permute(2, 3, 1, 0)[None], summed
+
+
+def _padding(kernel: int) -> tuple[int, int]:
+    return (kernel - 2) // 2, (kernel - 2) // 2

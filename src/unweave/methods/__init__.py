@@ -92,3 +92,7 @@ EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

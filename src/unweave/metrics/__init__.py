@@ -122,3 +122,7 @@ METRICS: dict[str, Metric] = {
 
 CLASSIC = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
 """The six of the study of Locatello et al., with its protocol."""
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

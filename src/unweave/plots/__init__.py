@@ -61,3 +61,7 @@ def __getattr__(name: str) -> Any:
     if name == "trade_off":
         return import_module("unweave.plots.two_scores").trade_off
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

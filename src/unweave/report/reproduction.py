@@ -110,11 +110,12 @@ def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     flags |= {"first_seed": [seeds[0]]} if seeds[0] else {}
     flags |= {"steps": [first["steps"]]}
     flags |= {n: [first[n]] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
-    flags |= {"lr": [optimiser.pop("lr")], "adam": [optimiser.pop("variant")]}
+    flags |= {"learning_rate": [optimiser.pop("lr")], "adam": [optimiser.pop("variant")]}
     plain = Adam()
     if any(value != getattr(plain, name) for name, value in optimiser.items()):
         return ""
-    flags = {n: v for n, v in flags.items() if v != {"lr": [plain.lr], "adam": ["torch"]}.get(n)}
+    usual = {"learning_rate": [plain.lr], "adam": [plain.variant]}
+    flags = {n: v for n, v in flags.items() if v != usual.get(n)}
     method = first["method"]["name"].replace("_", "-")
     words = ["unweave", "train", data.replace("_", "-"), method]
     for name, values in flags.items():
@@ -130,6 +131,8 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     settings = {n: first[n] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
     plain = Adam()
     adam = {n: v for n, v in first["optimiser"].items() if v != getattr(plain, n)}
+    if set(adam) == {"lr"}:
+        settings["learning_rate"] = adam.pop("lr")
     words = [f"{n}={v!r}" for n, v in settings.items()]
     if adam:
         words.append(f"optimiser=uw.Adam({', '.join(f'{n}={v!r}' for n, v in adam.items())})")

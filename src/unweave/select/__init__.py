@@ -44,3 +44,7 @@ __all__ = [
     "udr",
     "udr_scores",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

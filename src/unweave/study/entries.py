@@ -134,7 +134,7 @@ def check_settings(said: Any) -> dict[str, list[Any]]:
     """Settings of runs, each with a list of its values."""
     if not isinstance(said, Mapping):
         raise StudyFileError(f"settings are a mapping of names, but got {shown(said)}")
-    known = {f.name for f in dataclasses.fields(Config)} - OWN
+    known = {f.name for f in dataclasses.fields(Config)} - OWN | {"learning_rate"}
     for name in said:
         if name not in known:
             raise UnknownNameError("setting", name, sorted(known))
@@ -144,6 +144,10 @@ def check_settings(said: Any) -> dict[str, list[Any]]:
             raise StudyFileError(f"the setting {name} needs at least one value")
     if "optimiser" in each:
         each["optimiser"] = [_optimiser(one) for one in each["optimiser"]]
+    if "learning_rate" in each:
+        rates = each.pop("learning_rate")
+        optimisers = each.get("optimiser", [Adam()])
+        each["optimiser"] = [dataclasses.replace(o, lr=rate) for o in optimisers for rate in rates]
     return each
 
 

@@ -58,7 +58,7 @@ class Fit:
     """Batch size (default: 64)."""
     likelihood: Literal["bernoulli", "gaussian"] | None = None
     """Reconstruction likelihood (default: bernoulli)."""
-    lr: float | None = None
+    learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
     """Learning rate of Adam (default: 0.001)."""
     device: Device = None
     fleet_size: FleetSize = None

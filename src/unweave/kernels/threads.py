@@ -1,0 +1,114 @@
+"""Threads of a CPU, used so that no result depends on how many there are.
+
+A library that divides a product among its threads rounds differently for each number of them. Here
+the unit of work is a task, which one thread computes alone, and how work is cut into tasks never
+depends on the number of threads.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from typing import TypeVar
+
+import torch
+
+__all__ = ["run_all"]
+
+Result = TypeVar("Result")
+
+
+def run_all(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run tasks, each on one thread, on as many threads as PyTorch may use.
+
+    A task may call this function again; threads that have nothing else to do then help.
+
+    Args:
+        tasks: Functions without arguments, independent of each other.
+
+    Returns:
+        Their results, in order.
+
+    Example:
+        >>> run_all([lambda: 1, lambda: 2])
+        [1, 2]
+    """
+    helpers: _Helpers | None = getattr(_this_thread, "helpers", None)
+    if helpers is not None:
+        return helpers.run(tasks)
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return [task() for task in tasks]
+    _this_thread.helpers = helpers = _helpers(threads - 1, os.getpid())
+    torch.set_num_threads(1)
+    try:
+        return helpers.run(tasks)
+    finally:
+        torch.set_num_threads(threads)
+        _this_thread.helpers = None
+
+
+_this_thread = threading.local()
+"""While this thread runs a task, its `helpers` are those of that task."""
+
+
+class _Helpers:
+    """Threads that work beside the one that has tasks."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._unfinished = 0
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(count, "unweave", self._start)
+        # PyTorch notes the number of threads that was set last, by any thread, for new threads:
+        # all must have set theirs before the caller restores its own.
+        started = threading.Barrier(count + 1)
+        for _ in range(count):
+            self._pool.submit(started.wait)
+        started.wait()
+
+    def _start(self) -> None:
+        torch.set_num_threads(1)
+        _this_thread.helpers = self
+
+    def run(self, tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+        """Run tasks, by this thread alone where all helpers are busy."""
+        if len(tasks) < 2 or self._unfinished >= self._count:
+            return [task() for task in tasks]
+        differentiable = torch.is_grad_enabled()
+        futures = [self._submit(task, differentiable) for task in tasks]
+        own: dict[int, Result] = {}
+        try:
+            # Helpers begin with the first task, this thread with the last.
+            for place in reversed(range(len(tasks))):
+                if futures[place].cancel():
+                    own[place] = tasks[place]()
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+        return [
+            own[place] if place in own else future.result() for place, future in enumerate(futures)
+        ]
+
+    def _submit(self, task: Callable[[], Result], differentiable: bool) -> Future[Result]:
+        def run() -> Result:
+            with torch.set_grad_enabled(differentiable):
+                return task()
+
+        with self._lock:
+            self._unfinished += 1
+        future = self._pool.submit(run)
+        future.add_done_callback(self._finish)
+        return future
+
+    def _finish(self, _: Future[Result]) -> None:
+        with self._lock:
+            self._unfinished -= 1
+
+
+@cache
+def _helpers(count: int, process: int) -> _Helpers:  # noqa: ARG001 - threads do not survive a fork
+    """So many helpers in this process."""
+    return _Helpers(count)
