@@ -55,7 +55,7 @@ def encode_images(
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = "1 image" if len(table) == 1 else f"{len(table):,} images"
     print(f"{images} encoded{lost}, {model.config.code_size} latents each: {out}")
-    count = model.config.method.copies
+    count = model.config.method.num_members
     if table.attrs:
         write_table(_agreement(table), beside)
         print(f"{_in_words(table.attrs, count)}: {beside}")

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from unweave.errors import UnweaveError
-from unweave.fleet.checkpoint_files import damaged_checkpoints
+from unweave.fleet.checkpoint import damaged_checkpoints
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, intact
 from unweave.study.ledger import Ledger, Record

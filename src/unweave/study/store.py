@@ -19,7 +19,7 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import PROTOCOL, origin_text
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint import checkpoints
 from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
