@@ -22,7 +22,7 @@ from torch import Tensor
 import unweave as uw
 from unweave.data import LaplaceTransitions, UniformTransitions, WeakPairs
 from unweave.fleet.engine import Engine
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.kernels import bernoulli as bernoulli_loss
 from unweave.models.config import Config
 from unweave.models.networks import networks_of
@@ -38,7 +38,7 @@ STEPS = 50
 VARIANTS = ("color_dsprites", "noisy_dsprites", "scream_dsprites")
 NOISY = ("dsprites_noise", "rooms3d_noise")
 TWO, PRECISIONS = ("ms_gan", "cgan", "infogan"), ("float32", "bf16")
-"""Methods with two players."""
+"""Methods with two network groups."""
 
 
 def same_random_numbers() -> dict[str, float]:
@@ -151,8 +151,8 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
             engine.fetch()
             engine.advance(10)
         weights = max(
-            float((of_model(fleet.players[p], 3) - of_model(alone.players[p], 0)).abs().max())
-            for p in fleet.players
+            float((of_model(fleet.groups[p], 3) - of_model(alone.groups[p], 0)).abs().max())
+            for p in fleet.groups
         )
         losses = fleet.fetch()[0, 3], alone.fetch()[0, 0]
         results[f"{name} {precision}, fleet against alone, weights"] = weights
@@ -162,9 +162,9 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
     return results
 
 
-def of_model(player: Player, place: int) -> torch.Tensor:
+def of_model(group: NetworkGroup, place: int) -> torch.Tensor:
     """The parameters of one model, which has as many rows as members."""
-    return player.parameters[place * player.copies : (place + 1) * player.copies]
+    return group.parameters[place * group.rows_per_model : (place + 1) * group.rows_per_model]
 
 
 def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
@@ -174,7 +174,7 @@ def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
         engines = [Engine([config], data, device) for device in ("cpu", "cuda")]
         for engine in engines:
             engine.advance(10)
-        one, other = (engine.players["model"].parameters.cpu() for engine in engines)
+        one, other = (engine.groups["model"].parameters.cpu() for engine in engines)
         results[f"{name}, GPU against CPU after 10 steps"] = float((one - other).abs().max())
     return results
 
@@ -233,7 +233,7 @@ def divergence_is_contained() -> dict[str, float]:
     fleet.advance(STEPS)
     alone.advance(STEPS)
     assert fleet.alive.tolist() == [True, False]
-    difference = fleet.players["model"].parameters[0] - alone.players["model"].parameters[0]
+    difference = fleet.groups["model"].parameters[0] - alone.groups["model"].parameters[0]
     return {"neighbour of a diverged model against alone": float(difference.abs().max())}
 
 
@@ -266,7 +266,7 @@ def main() -> None:
         "normal": 1e-5,
         "of pixels": 1e-6,
         "alone, weights": 1.5e-4 * STEPS,
-        # Two players answer each other, so that rounding grows faster.
+        # Two network groups answer each other, so that rounding grows faster.
         **{f"{name} {p}, fleet against alone, loss": 0.05 for name in TWO for p in PRECISIONS},
         "float32, fleet against alone, loss": 1e-3,
         "bf16, fleet against alone, loss": 1e-2,

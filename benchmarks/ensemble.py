@@ -107,14 +107,14 @@ def decoding(rows: int, batch: int, data: uw.data.Dataset) -> float:
     """µs per model to decode a batch, compare it with images, and go back."""
     free_memory(DEVICE)
     engine = make_engine(VAEEnsemble(members=1), rows, data)
-    player = engine.players["model"]
-    leaves = player.leaves()["decoder"]
+    group = engine.groups["model"]
+    leaves = group.leaves()["decoder"]
     codes = torch.randn(rows, batch, LATENTS, device=DEVICE).to(engine.dtype).requires_grad_()
     images = data.images(torch.randint(len(data), (rows * batch,), device=DEVICE))
     images = images.unflatten(0, (rows, batch))
 
     def step() -> None:
-        decoded = player.networks["decoder"](leaves, codes)
+        decoded = group.networks["decoder"](leaves, codes)
         loss = LIKELIHOODS["bernoulli"](decoded, images).mean(-1)
         torch.autograd.grad(loss, [*leaves.values(), codes], torch.ones_like(loss))
 

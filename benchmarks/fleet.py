@@ -230,8 +230,8 @@ def encode_row(models: int, precision: str, data: uw.data.Dataset) -> dict[str, 
     """Seconds per model for the codes of the whole data set, in host memory."""
     device = torch.device("cuda")
     engine = make_engine(models, "beta_vae", precision, data, device)
-    player = engine.players["model"]
-    parameters = dict(player.buffers(player.parameters))
+    group = engine.groups["model"]
+    parameters = dict(group.buffers(group.parameters))
     diverged = engine.diverged_at.cpu().numpy()
     import pandas as pd
 

@@ -104,7 +104,7 @@ def main() -> None:
         if int(engine.step) % 10_000 == 0:
             print(int(engine.step), [round(x, 2) for x in means.mean(1).tolist()], flush=True)
     steps, seconds = int(engine.step), time.perf_counter() - start
-    buffers = {n: b for p in engine.players.values() for n, b in p.buffers(p.parameters)}
+    buffers = {n: b for p in engine.groups.values() for n, b in p.buffers(p.parameters)}
     fleet = Fleet(configs, data.shape, buffers, None, engine.diverged_at.cpu().numpy())
     codes, _ = fleet.encode(data)
     rows: list[dict[str, Any]] = []

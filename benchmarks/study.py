@@ -112,14 +112,14 @@ def folders_row(count: int, folder: Path) -> dict[str, float]:
     prepare(store, study)
     runs = study.runs()
     engine = Engine(runs[:2], data, "cpu")
-    player = engine.players["model"]
+    group = engine.groups["model"]
     curve = pd.DataFrame({"step": range(100, STEPS + 1, 100), "loss": 0.5, "kl": 0.5})
     saved = 0.0
     for place in range(0, count, 2):
         pair = runs[place : place + 2]
         curves = pd.concat([curve.assign(run=config.hash) for config in pair])
         fleet = Fleet(
-            pair, data.shape, dict(player.buffers(player.parameters)), curves, np.array([-1, -1])
+            pair, data.shape, dict(group.buffers(group.parameters)), curves, np.array([-1, -1])
         )
         start = time.perf_counter()
         fleet.save(store.runs)

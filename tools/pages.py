@@ -21,7 +21,7 @@ import docstring_parser
 
 from tools import measured
 from tools.markdown import table
-from unweave.methods import EVERY, Method
+from unweave.methods import EVERY, KnownFactors, Method, Pairs, SecondStage
 from unweave.metrics import METRICS, Metric
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -119,9 +119,11 @@ def list_of_methods(methods: Mapping[str, type[Method]]) -> str:
 
 def taught(method: type[Method]) -> str:
     """What a method learns from."""
-    if "told" in {field.name for field in dataclasses.fields(method)}:
+    if issubclass(method, KnownFactors):
         return "factors"
-    return "models" if method.needs_first else "pairs" if method.pairs else "images"
+    if issubclass(method, SecondStage):
+        return "models"
+    return "pairs" if issubclass(method, Pairs) else "images"
 
 
 METHOD_PARTS: dict[str, Callable[[type[Method]], str]] = {

@@ -22,7 +22,7 @@ from unweave.io.paths import check_folder, refuse_inner_links
 from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.methods import BetaVAE, Method
-from unweave.models.config import LIMITS, Config
+from unweave.models.config import LIMITS, Config, group_into_fleets
 from unweave.models.files import BEST, RUNS
 from unweave.models.model import Fleet, Model
 from unweave.models.size import check_disk
@@ -238,10 +238,9 @@ def _steps_within(
     progress: bool,
 ) -> int:
     """How many steps of all these runs take so many minutes, by a few steps of them."""
-    kinds: dict[str, list[Config]] = {}
-    for run in runs:
-        kinds.setdefault(run.fleet, []).append(run)
-    seconds = sum(_seconds_of_kind(kind, data, device, fleet_size) for kind in kinds.values())
+    seconds = sum(
+        _seconds_of_fleet(fleet, data, device, fleet_size) for fleet in group_into_fleets(runs)
+    )
     steps = int(60 * minutes / seconds)
     steps = max(FEWEST_STEPS, min(MOST_STEPS, steps // 100 * 100))
     if progress:
@@ -252,7 +251,7 @@ def _steps_within(
     return steps
 
 
-def _seconds_of_kind(
+def _seconds_of_fleet(
     runs: Sequence[Config], data: Dataset, device: torch.device, fleet_size: int | None
 ) -> float:
     """For a step of runs that can share a fleet, or several after each other."""

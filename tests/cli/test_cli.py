@@ -1,6 +1,7 @@
 """The command line: once for each kind of command in a process, as a user runs it, else here."""
 
 import io
+import json
 import os
 import re
 import resource

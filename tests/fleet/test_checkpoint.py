@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
-from unweave.fleet.checkpoint_files import checkpoints, damaged_checkpoints, path_of, tidy
+from unweave.fleet.checkpoint import checkpoints, damaged_checkpoints, path_of, tidy
+from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.methods import BetaVAE
 from unweave.models.config import Config
@@ -48,7 +49,7 @@ def engine(configs, sprites):
 
 
 def save(engine, path):
-    rows = torch.zeros(2, len(engine.columns), len(engine.configs))
+    rows = torch.zeros(2, len(curve_columns(engine)), len(engine.configs))
     rows[:, 0] = torch.tensor([1.0, 3.0])[:, None]
     checkpoint.save(engine, rows, path)
 

@@ -19,7 +19,7 @@ SMALLER = {"vae_ensemble": {"members": 2}}
 
 
 def runs(kind, seeds=(3, 11, 7), **settings):
-    names = kind.stackable()
+    names = kind.strengths()
     return [
         Config(
             method=kind(**({names[0]: strength} if names else {}), **SMALLER.get(kind.name, {})),
@@ -42,7 +42,8 @@ def test_other_architectures_and_sizes_keep_to_it_too(architecture, latents, spr
 
 def weights(engine, place):
     parts = [
-        player.parameters.unflatten(0, (-1, player.copies)) for player in engine.players.values()
+        group.parameters.unflatten(0, (-1, group.rows_per_model))
+        for group in engine.groups.values()
     ]
     return torch.cat([part[place].flatten() for part in parts])
 
@@ -137,13 +138,13 @@ def test_networks_without_an_optimiser_are_frozen(sprites):
 
         def losses(self, nets, batch):
             losses = super().losses(nets, batch)
-            return losses._replace(players={"model": losses.players["model"]})
+            return losses._replace(groups={"model": losses.groups["model"]})
 
     engine = Engine([Config(method=Frozen(), batch=BATCH)], sprites, "cpu")
-    before = {name: player.parameters.clone() for name, player in engine.players.items()}
+    before = {name: group.parameters.clone() for name, group in engine.groups.items()}
     engine.advance(3)
-    assert torch.equal(engine.players["discriminator"].parameters, before["discriminator"])
-    assert not torch.equal(engine.players["model"].parameters, before["model"])
+    assert torch.equal(engine.groups["discriminator"].parameters, before["discriminator"])
+    assert not torch.equal(engine.groups["model"].parameters, before["model"])
 
 
 def test_data_drawn_with_weights_trains(sprites):
@@ -158,8 +159,8 @@ def test_what_a_fleet_keeps_per_model_does_not_depend_on_its_size(sprites):
         engine = Engine(configs, sprites, "cpu")
         return sum(
             tensor.nbytes
-            for player in engine.players.values()
-            for tensor in (player.parameters, player.moments.first, player.moments.second)
+            for group in engine.groups.values()
+            for tensor in (group.parameters, group.moments.first, group.moments.second)
         ) / len(configs)
 
     configs = runs(FactorVAE)

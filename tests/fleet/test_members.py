@@ -15,6 +15,7 @@ from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet import train as training
 from unweave.fleet.capacity import room
+from unweave.fleet.diagnostics import curve_columns, diagnose
 from unweave.fleet.engine import Engine
 from unweave.io.checksums import write_sums
 from unweave.methods import EnsembleMember, VAEEnsemble
@@ -214,7 +215,7 @@ def test_ensembles_of_different_gamma_and_seed_train_as_each_alone(fleet, sprite
 def test_ensembles_go_on_from_a_checkpoint(fleet, sprites, tmp_path):
     engine = Engine(runs(), sprites, "cpu")
     engine.advance(5)
-    rows = torch.empty(0, len(engine.columns), 2)
+    rows = torch.empty(0, len(curve_columns(engine)), 2)
     checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
     advanced = []
     (second,) = training.train_runs(
@@ -236,9 +237,9 @@ def test_fleets_of_ensembles_are_measured_with_fewer_models():
         asked.append(count)
         return 100 + 10 * count
 
-    assert room(90, 1000, measure, copies=1) == room(90, 1000, measure, copies=3) == 80
+    assert room(90, 1000, measure, num_members=1) == room(90, 1000, measure, num_members=3) == 80
     assert asked == [2, 6, 40, 1, 2, 40]
-    assert room(2, 1, None, copies=16) == 2
+    assert room(2, 1, None, num_members=16) == 2
 
 
 def test_the_first_member_of_an_ensemble_is_exported(fleet, tmp_path):
@@ -306,7 +307,7 @@ def test_members_trained_apart_have_only_the_distance_of_best_maps(sprites):
 def test_an_ensemble_that_diverged_is_not_looked_at(sprites):
     engine = Engine(runs(), sprites, "cpu")
     engine.alive[0] = False
-    engine.players["model"].working[:N] = torch.nan
-    seen = engine.glance()
+    engine.groups["model"].working[:N] = torch.nan
+    seen = diagnose(engine)
     assert seen[:, 0].isnan().all()
     assert seen[:, 1].isfinite().all()

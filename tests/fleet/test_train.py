@@ -17,7 +17,8 @@ import unweave as uw
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint import checkpoints
+from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.io.checksums import write_sums
 from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
@@ -48,7 +49,7 @@ def test_a_vae_and_a_beta_vae_learn(sprites):
 
 def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
     monkeypatch.setattr(loop, "WINDOW", 2)
-    monkeypatch.setattr(loop, "GLANCES", 3)
+    monkeypatch.setattr(loop, "MOST_DIAGNOSES", 3)
     fleet = uw.train(BetaVAE(beta=[1, 4]), sprites, steps=11, batch=8, progress=False)
     latents = [f"kl_{latent}" for latent in range(10)]
     curve = fleet.curve[fleet.curve["run"] == fleet.configs[1].hash]
@@ -234,13 +235,15 @@ def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):
     engine = Engine(configs, sprites, "cpu")
     engine.advance(4)
     checkpoint.save(
-        engine, torch.empty(0, len(engine.columns), 3), tmp_path / ".fleet-earlier.safetensors"
+        engine,
+        torch.empty(0, len(curve_columns(engine)), 3),
+        tmp_path / ".fleet-earlier.safetensors",
     )
     part = training.train_runs(configs[1:2], sprites, out=tmp_path, progress=False)
     engine.advance(2)
     assert torch.equal(
         part.parameters["encoder"][0],
-        dict(engine.players["model"].buffers(engine.players["model"].parameters))["encoder"][1],
+        dict(engine.groups["model"].buffers(engine.groups["model"].parameters))["encoder"][1],
     )
     assert (tmp_path / ".fleet-earlier.safetensors").exists()  # two of its runs still need it
 
@@ -358,7 +361,7 @@ def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_
     wait_for_checkpoint(tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
-    assert "run the same again to go on" in process.stdout
+    assert "run the same command again to resume" in process.stdout
     assert len(checkpoints(tmp_path)) == 1
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
     assert len(list(tmp_path.iterdir())) <= 2
@@ -428,7 +431,7 @@ def test_a_checkpoint_with_other_losses_is_refused(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=0, batch=4, steps=6)]
     engine = Engine(configs, sprites, "cpu")
     engine.terms, engine.sums = engine.terms[:-1], engine.sums[:-1]
-    rows = torch.empty(0, len(engine.columns), 1)
+    rows = torch.empty(0, len(curve_columns(engine)), 1)
     checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
     with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
         training.train_runs(configs, sprites, out=tmp_path, progress=False)
@@ -438,12 +441,12 @@ def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
     going, other = (Engine(configs, sprites, "cpu") for _ in range(2))
     going.advance(3)
-    rows = torch.empty(0, len(going.columns), 2)
+    rows = torch.empty(0, len(curve_columns(going)), 2)
     checkpoint.save(going, rows, tmp_path / "checkpoint.safetensors")
     checkpoint.restore(other, tmp_path / "checkpoint.safetensors")
     for engine in (going, other):
         engine.advance(2)
-    one, two = (engine.players["model"].parameters for engine in (going, other))
+    one, two = (engine.groups["model"].parameters for engine in (going, other))
     assert torch.equal(one, two)
 
 

@@ -266,7 +266,7 @@ def test_the_loss_of_a_method_is_the_same_on_a_gpu(device, launches, method, mon
         weights = [weight.to(device).requires_grad_() for weight in (inwards, outwards)]
         apply = {"encoder": lambda x: x @ weights[0], "decoder": lambda z: z @ weights[1]}
         nets = Nets(apply, lambda shown, seen: (shown - seen).square().sum(-1))
-        loss = method.losses(nets, batch).players["model"]
+        loss = method.losses(nets, batch).groups["model"]
         return loss, *torch.autograd.grad(loss.sum(), weights)
 
     found = loss_and_gradients()

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from unweave.fleet import step_statistics as tally
-from unweave.kernels import gpu_step_statistics as tally_gpu
+from unweave.fleet import step_statistics
+from unweave.kernels import gpu_step_statistics as on_gpu
 
 # A block of models, fewer, and a few more.
 SIZES = pytest.mark.parametrize("models", [1, 5, 128, 131])
@@ -34,14 +34,14 @@ class Books:
     def take(self, version, step, values=None):
         """A step, in which the gradients of some models are not finite; who was let move."""
         values = self.values(step) if values is None else values
-        finite = version.stop_lost(self.alive, [values[0], values[-1]])
+        finite = version.stop_diverged(self.alive, [values[0], values[-1]])
         moved = self.alive.clone()
         assert torch.equal(finite, moved)
         finite[3 * step + 1 :: 9] = False
         assert torch.equal(self.alive, moved)
         now = torch.tensor(step + 2**40, device=self.device)
         state = (self.alive, finite, self.diverged_at, now, values, self.sums, self.count)
-        version.add_up(*state)
+        version.accumulate(*state)
         return moved
 
     def state(self):
@@ -53,7 +53,7 @@ class Books:
 def test_steps_are_those_of_the_plain_version(device, models, terms):
     ours, theirs = Books(device, models, terms), Books("cpu", models, terms)
     for step in range(4):
-        assert torch.equal(ours.take(tally_gpu, step).cpu(), theirs.take(tally, step))
+        assert torch.equal(ours.take(on_gpu, step).cpu(), theirs.take(step_statistics, step))
         for one, other in zip(ours.state(), theirs.state(), strict=True):
             torch.testing.assert_close(one.cpu(), other, rtol=0, atol=0, equal_nan=True)
     assert not ours.alive.all()
@@ -65,8 +65,8 @@ def test_values_may_be_views(device):
     wide = torch.arange(10.0, device=device).view(5, 2)
     ours, theirs = Books(device, 5), Books("cpu", 5)
     values = [wide[:, 1], wide[0, 0], wide[1, 1].expand(5)]
-    ours.take(tally_gpu, 0, values)
-    theirs.take(tally, 0, [value.cpu().expand(5) for value in values])
+    ours.take(on_gpu, 0, values)
+    theirs.take(step_statistics, 0, [value.cpu().expand(5) for value in values])
     for one, other in zip(ours.state(), theirs.state(), strict=True):
         assert torch.equal(one.cpu(), other)
 
@@ -74,15 +74,15 @@ def test_values_may_be_views(device):
 def test_a_loss_of_another_length_is_an_error(device):
     alive = torch.ones(4, dtype=torch.bool, device=device)
     with pytest.raises(RuntimeError, match="size"):
-        tally_gpu.stop_lost(alive, [torch.ones(3, device=device)])
+        on_gpu.stop_diverged(alive, [torch.ones(3, device=device)])
 
 
-@pytest.mark.parametrize("name", tally.__all__)
+@pytest.mark.parametrize("name", step_statistics.__all__)
 def test_a_gpu_has_its_own_version(device, name, monkeypatch):
     called = []
-    monkeypatch.setattr(tally, "fused", lambda x: True)
-    monkeypatch.setattr(tally_gpu, name, lambda *arguments: called.append(arguments))
+    monkeypatch.setattr(step_statistics, "fused", lambda x: True)
+    monkeypatch.setattr(on_gpu, name, lambda *arguments: called.append(arguments))
     one = torch.ones(1, device=device)
-    arguments = (one,) * 7 if name == "add_up" else (one, [one])
-    getattr(tally, name)(*arguments)
+    arguments = (one,) * 7 if name == "accumulate" else (one, [one])
+    getattr(step_statistics, name)(*arguments)
     assert called == [arguments]

@@ -94,8 +94,8 @@ class SmallStages:
         return type(methods[0]).stack(methods).losses(self.nets(), self.batch())
 
 
-def differences(stages, methods, player, name, width=1e-5):
-    """Derivatives of a player's loss by some parameters of a network, one column after another."""
+def differences(stages, methods, group, name, width=1e-5):
+    """Derivatives of a group's loss by some parameters of a network, one column after another."""
     size = len(stages.networks[name])
     for column in (0, size // 3, size // 2, size - 4, size - 1):
         sides = []
@@ -103,7 +103,7 @@ def differences(stages, methods, player, name, width=1e-5):
             moved = stages.parameters[name].clone()
             moved[:, column] += step
             elsewhere = replace(stages, parameters={**stages.parameters, name: moved})
-            sides.append(elsewhere.losses(*methods).players[player])
+            sides.append(elsewhere.losses(*methods).groups[group])
         yield column, (sides[0] - sides[1]) / (2 * width)
 
 
@@ -160,14 +160,14 @@ def same_alone(runs, data):
     """
     together = Engine(runs, data, "cpu")
     together.advance(1)
-    gradients = {n: player.moments.first.clone() for n, player in together.players.items()}
+    gradients = {n: group.moments.first.clone() for n, group in together.groups.items()}
     together.advance(1)
     losses = together.fetch()
     for m, run in enumerate(runs):
         alone = Engine([run], data, "cpu")
         alone.advance(1)
-        for name, player in alone.players.items():
-            own, expected = player.moments.first[0], gradients[name][m]
+        for name, group in alone.groups.items():
+            own, expected = group.moments.first[0], gradients[name][m]
             if not own.numel():  # it is frozen
                 continue
             torch.testing.assert_close(

@@ -151,7 +151,7 @@ def kl_to_prior(mu, logvar):
 
 def same(found, expected, rtol=1e-9):
     """Check losses against one dictionary per model of everything that is to be reported."""
-    values = {**found.players, **found.terms}
+    values = {**found.groups, **found.terms}
     assert set(values) == set(expected[0])
     for name, value in values.items():
         assert value.shape == (len(expected),)
@@ -162,11 +162,11 @@ def same(found, expected, rtol=1e-9):
 
 def equal(one, two):
     """Check that two evaluations gave the same losses and terms, to the last digits."""
-    assert list(one.players) == list(two.players)
+    assert list(one.groups) == list(two.groups)
     assert list(one.terms) == list(two.terms)
-    for name, value in {**one.players, **one.terms}.items():
+    for name, value in {**one.groups, **one.terms}.items():
         np.testing.assert_allclose(
-            value.detach(), {**two.players, **two.terms}[name].detach(), rtol=1e-12, err_msg=name
+            value.detach(), {**two.groups, **two.terms}[name].detach(), rtol=1e-12, err_msg=name
         )
 
 
@@ -174,6 +174,6 @@ def varied(kind, **settings):
     """Three of a method, with half, once and twice the usual strengths."""
     usual = kind()
     return [
-        kind(**{name: getattr(usual, name) * scale for name in kind.stackable()}, **settings)
+        kind(**{name: getattr(usual, name) * scale for name in kind.strengths()}, **settings)
         for scale in (0.5, 1, 2)
     ]

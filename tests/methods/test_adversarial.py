@@ -19,7 +19,7 @@ from tests.methods.second_stages import (
 from tests.methods.small_fleet import random
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.engine import Engine
-from unweave.methods import GENERATORS, METHODS, SECOND_STAGES, InfoGAN
+from unweave.methods import GENERATORS, METHODS, SECOND_STAGES, InfoGAN, SecondStage
 from unweave.methods.adversarial import discriminator_loss, generator_loss, judgements
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -28,7 +28,7 @@ every_kind = pytest.mark.parametrize("kind", NETWORKS, ids=lambda kind: kind.nam
 CODES = 2
 
 
-def test_at_chance_both_players_lose_log_2():
+def test_at_chance_both_networks_lose_log_2():
     logits = torch.zeros(3, 5, 1)
     chance = torch.full((3,), math.log(2))
     torch.testing.assert_close(generator_loss(logits), chance)
@@ -55,13 +55,13 @@ def test_gradients_are_those_of_finite_differences_and_leave_the_first_stage_alo
     stages, methods = SmallStages.make(NETWORKS[kind]), three(kind)
     tracked = stages.tracked()
     losses = tracked.losses(*methods)
-    assert list(losses.players) == list(PLAYERS[kind])
-    for player, names in PLAYERS[kind].items():
-        loss = losses.players[player].sum()
+    assert list(losses.groups) == list(PLAYERS[kind])
+    for group, names in PLAYERS[kind].items():
+        loss = losses.groups[group].sum()
         own = [tracked.parameters[name] for name in names]
         gradients = torch.autograd.grad(loss, own, retain_graph=True)
         for name, gradient in zip(names, gradients, strict=True):
-            for column, difference in differences(stages, methods, player, name):
+            for column, difference in differences(stages, methods, group, name):
                 torch.testing.assert_close(gradient[:, column], difference, rtol=1e-5, atol=1e-8)
         below = torch.autograd.grad(
             loss, list(tracked.first.values()), retain_graph=True, allow_unused=True
@@ -75,8 +75,8 @@ def test_a_model_has_the_same_losses_alone_and_in_a_fleet(kind, double):
     together = stages.losses(*methods)
     for m, method in enumerate(methods):
         alone = stages.alone(m).losses(method)
-        for name, value in {**alone.players, **alone.terms}.items():
-            expected = {**together.players, **together.terms}[name][m : m + 1]
+        for name, value in {**alone.groups, **alone.terms}.items():
+            expected = {**together.groups, **together.terms}[name][m : m + 1]
             torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
 
 
@@ -89,15 +89,15 @@ def run(kind, seed=0, **settings):
 
 
 def moves(config, steps=1):
-    """By how much each player's parameters move."""
+    """By how much each group's parameters move."""
     engine = Engine([config], blobs(), "cpu")
-    before = {name: player.parameters.clone() for name, player in engine.players.items()}
+    before = {name: group.parameters.clone() for name, group in engine.groups.items()}
     engine.advance(steps)
-    return {name: player.parameters - before[name] for name, player in engine.players.items()}
+    return {name: group.parameters - before[name] for name, group in engine.groups.items()}
 
 
 @every_kind
-def test_each_player_follows_its_own_loss_only(kind):
+def test_each_network_group_follows_its_own_loss_only(kind):
     class Still(kind):
         """With a discriminator that never learns."""
 
@@ -115,7 +115,7 @@ def test_each_player_follows_its_own_loss_only(kind):
     assert torch.equal(judge["discriminator"], both["discriminator"])
     assert (generator["discriminator"] == 0).all()
     assert (judge["model"] == 0).all()
-    if kind.needs_first:
+    if issubclass(kind, SecondStage):
         assert (moves(run(kind), steps=2)["first"] == 0).all()
 
 
@@ -125,7 +125,7 @@ def test_real_models_are_the_same_alone_and_in_a_fleet(kind):
 
 
 def trained(kind, **settings):
-    first = {"first": first_stage()} if kind.needs_first else {}
+    first = {"first": first_stage()} if issubclass(kind, SecondStage) else {}
     method = kind(codes=CODES) if kind is InfoGAN else kind()
     shared = {"architecture": "small_dcgan", "device": "cpu", "progress": False}
     return uw.train(method, blobs(), steps=2, batch=4, latents=5, **first, **shared, **settings)
@@ -143,7 +143,7 @@ def test_images_of_codes_and_codes_of_images_do_not_depend_on_the_batch(kind):
     assert (mean[:, CODES:] == 0).all()
     assert (logvar[:, CODES:] == 0).all()
     assert mean[:, :CODES].std(0).min() > 0
-    if kind.needs_first:
+    if issubclass(kind, SecondStage):
         np.testing.assert_array_equal(mean[:, :CODES], model.first.encode(images)[0])
 
 
@@ -174,5 +174,5 @@ def test_every_method_has_one_name():
     assert sum(map(len, kinds)) == len(set().union(*kinds))
     for named in kinds:
         assert list(named) == [kind.name for kind in named.values()]
-    assert all(kind.needs_first for kind in SECOND_STAGES.values())
-    assert not any(kind.needs_first for kind in GENERATORS.values())
+    assert all(issubclass(kind, SecondStage) for kind in SECOND_STAGES.values())
+    assert not any(issubclass(kind, SecondStage) for kind in GENERATORS.values())

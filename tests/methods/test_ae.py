@@ -32,7 +32,7 @@ def test_the_log_variance_has_no_effect(fleet):
 def test_the_log_variance_gets_no_gradient(fleet):
     encoder = fleet.parameters["encoder"].clone().requires_grad_()
     fleet = replace(fleet, parameters={**fleet.parameters, "encoder": encoder})
-    loss = fleet.losses(*[AE()] * MODELS).players["model"].sum()
+    loss = fleet.losses(*[AE()] * MODELS).groups["model"].sum()
     (gradient,) = torch.autograd.grad(loss, encoder)
     assert (bias_of_heads(gradient)[:, LATENTS:] == 0).all()
     assert (bias_of_heads(gradient)[:, :LATENTS] != 0).all()

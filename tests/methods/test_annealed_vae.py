@@ -46,7 +46,7 @@ def test_the_capacity_grows_linearly_for_100_000_steps_and_then_stays(step, shar
 def test_gamma_0_leaves_the_reconstruction_from_noisy_codes(fleet):
     free = fleet.losses(*[AnnealedVAE(gamma=0)] * MODELS)
     vae = fleet.losses(*[VAE()] * MODELS)
-    assert free.players["model"].tolist() == vae.terms["reconstruction"].tolist()
+    assert free.groups["model"].tolist() == vae.terms["reconstruction"].tolist()
 
 
 def test_the_fixed_values_are_the_studys():

@@ -21,4 +21,4 @@ def test_beta_1_is_the_vae(fleet):
 
 def test_beta_0_leaves_the_reconstruction(fleet):
     losses = fleet.losses(*[BetaVAE(beta=0)] * MODELS)
-    assert losses.players["model"].tolist() == losses.terms["reconstruction"].tolist()
+    assert losses.groups["model"].tolist() == losses.terms["reconstruction"].tolist()

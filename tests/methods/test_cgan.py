@@ -6,6 +6,7 @@ from tests.methods.adversaries import NETWORKS, drawn_codes, judged
 from tests.methods.second_stages import SmallStages
 from tests.methods.small_fleet import MODELS, same
 from unweave.methods import CGAN
+from unweave.methods.base import NetworkSpec
 
 
 def test_losses_are_those_of_the_formula(double):
@@ -25,7 +26,7 @@ def test_losses_are_those_of_the_formula(double):
 
 
 def test_code_and_noise_come_in_side_by_side_and_layers_have_batch_norm():
-    networks = CGAN().networks("dcgan", (64, 64, 3), 100, 6)
+    networks = CGAN().networks(NetworkSpec("dcgan", (64, 64, 3), 100, 6))
     shapes = networks["model"]["decoder"].shapes
     assert shapes["0.weight"] == (106, 8192)
     scales = [shape for name, shape in shapes.items() if "scale" in name]

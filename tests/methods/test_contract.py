@@ -11,6 +11,7 @@ from tests.methods.small_fleet import MODELS, NETWORKS, SmallFleet, equal, varie
 from unweave.data.catalog import DATASETS
 from unweave.fleet.engine import Engine
 from unweave.methods import ISATCVAE, METHODS, BetaTCVAE, Losses, SlowVAE, VAEEnsemble
+from unweave.methods.base import NetworkSpec
 from unweave.models.config import Config
 from unweave.random import Stream
 
@@ -31,7 +32,7 @@ CASES |= {
         {"alignment": False},
     )
 }
-FIELDS = [(kind, field) for kind in METHODS.values() for field in kind.stackable()]
+FIELDS = [(kind, field) for kind in METHODS.values() for field in kind.strengths()]
 OF_PRIORS = {"p0": "kl", "p": "kl", "rate": "transition"}
 """What strengths of a prior change besides."""
 
@@ -45,23 +46,23 @@ every_field = pytest.mark.parametrize(
 @pytest.fixture
 def fleet(double, request):
     """Three models of a method, with their members, their networks and a batch."""
-    return SmallFleet.make(request.node.callspec.params["kind"]().copies)
+    return SmallFleet.make(request.node.callspec.params["kind"]().num_members)
 
 
 def networks_of(kind):
-    """The names of the networks of each player."""
-    players = kind().networks("small_mlp", (4, 4, 1), 3, 0)
-    return {player: list(networks) for player, networks in players.items()}
+    """The names of the networks of each group."""
+    groups = kind().networks(NetworkSpec("small_mlp", (4, 4, 1), 3, 0))
+    return {group: list(networks) for group, networks in groups.items()}
 
 
 @every_case
-def test_there_is_one_loss_per_player_and_model(fleet, kind, settings):
+def test_there_is_one_loss_per_group_and_model(fleet, kind, settings):
     losses = fleet.losses(*varied(kind, **settings))
-    assert list(losses.players) == list(networks_of(kind))
+    assert list(losses.groups) == list(networks_of(kind))
     assert set(kind().extra_optimisers()) == set(networks_of(kind)) - {"model"}
     assert ("reconstruction" in losses.terms) == kind.decodes
-    assert ("kl" in losses.terms) == (not kind.points)
-    for value in (*losses.players.values(), *losses.terms.values()):
+    assert ("kl" in losses.terms) == (not kind.deterministic)
+    for value in (*losses.groups.values(), *losses.terms.values()):
         assert value.shape == (MODELS,)
         assert value.isfinite().all()
 
@@ -73,7 +74,7 @@ def test_a_model_has_the_same_losses_alone_and_in_a_fleet(fleet, kind, settings)
     for m, method in enumerate(methods):
         alone = fleet.alone(m).losses(method)
         part = Losses(
-            {name: value[m : m + 1] for name, value in together.players.items()},
+            {name: value[m : m + 1] for name, value in together.groups.items()},
             {name: value[m : m + 1] for name, value in together.terms.items()},
         )
         equal(part, alone)
@@ -95,7 +96,7 @@ def test_losses_are_a_function_of_their_inputs(fleet, kind, settings):
 def test_every_step_has_noise_of_its_own(fleet, kind):
     both = [replace(fleet, step=fleet.step + k).losses(*varied(kind)) for k in (0, 2)]
     now, later = (
-        one.terms["reconstruction"] if kind.decodes else one.players["model"] for one in both
+        one.terms["reconstruction"] if kind.decodes else one.groups["model"] for one in both
     )
     assert (now == later).all() if kind.name == "ae" else (now != later).all()
 
@@ -106,16 +107,16 @@ def test_a_models_strength_changes_that_models_loss_only(fleet, kind, field):
     before = fleet.losses(*methods)
     methods[1] = replace(methods[1], **{field: 3 * getattr(methods[1], field)})
     after = fleet.losses(*methods)
-    changed = before.players["model"] != after.players["model"]
+    changed = before.groups["model"] != after.groups["model"]
     assert changed.tolist() == [False, True, False]
     equal(others_of(before, field), others_of(after, field))
 
 
 def others_of(losses, field):
-    """All but the loss of the player "model", on which alone strengths act; but for priors."""
-    players = {name: loss for name, loss in losses.players.items() if name != "model"}
+    """All but the loss of the group "model", on which alone strengths act; but for priors."""
+    groups = {name: loss for name, loss in losses.groups.items() if name != "model"}
     terms = {name: term for name, term in losses.terms.items() if name != OF_PRIORS.get(field)}
-    return Losses(players, terms)
+    return Losses(groups, terms)
 
 
 def with_gradients(fleet):
@@ -128,9 +129,9 @@ def test_gradients_are_those_of_finite_differences(fleet, kind, settings):
     methods, width = varied(kind, **settings), 1e-5
     tracked = with_gradients(fleet)
     losses = tracked.losses(*methods)
-    for player, names in networks_of(kind).items():
+    for group, names in networks_of(kind).items():
         buffers = [tracked.parameters[name] for name in names]
-        gradients = torch.autograd.grad(losses.players[player].sum(), buffers, retain_graph=True)
+        gradients = torch.autograd.grad(losses.groups[group].sum(), buffers, retain_graph=True)
         for name, gradient in zip(names, gradients, strict=True):
             size = len(NETWORKS[name])
             for column in (0, size // 3, size // 2, size - 4, size - 1):
@@ -139,7 +140,7 @@ def test_gradients_are_those_of_finite_differences(fleet, kind, settings):
                     moved = fleet.parameters[name].clone()
                     moved[:, column] += step
                     elsewhere = replace(fleet, parameters={**fleet.parameters, name: moved})
-                    sides.append(elsewhere.losses(*methods).players[player])
+                    sides.append(elsewhere.losses(*methods).groups[group])
                 difference = (sides[0] - sides[1]) / (2 * width)
                 torch.testing.assert_close(gradient[:, column], difference, rtol=1e-5, atol=1e-5)
 
@@ -148,9 +149,9 @@ def test_gradients_are_those_of_finite_differences(fleet, kind, settings):
 def test_no_model_feels_the_loss_of_another(fleet, kind, settings):
     tracked = with_gradients(fleet)
     losses = tracked.losses(*varied(kind, **settings))
-    for player, names in networks_of(kind).items():
+    for group, names in networks_of(kind).items():
         buffers = [tracked.parameters[name] for name in names]
-        for gradient in torch.autograd.grad(losses.players[player][1], buffers, retain_graph=True):
+        for gradient in torch.autograd.grad(losses.groups[group][1], buffers, retain_graph=True):
             assert (gradient[[0, 2]] == 0).all()
             assert (gradient[1] != 0).any()
 
@@ -189,9 +190,9 @@ def test_losses_and_gradients_are_finite_at_initialisation(kind, images, channel
     losses, engine = first_step([kind()], data, [0])
     assert losses.isfinite().all()
     assert engine.alive.all()
-    for player in engine.players.values():
-        assert player.parameters.isfinite().all()
-        assert (player.moments.first != 0).any()
+    for group in engine.groups.values():
+        assert group.parameters.isfinite().all()
+        assert (group.moments.first != 0).any()
     if not kind.decodes:
         return
     reconstruction = losses[engine.terms.index("reconstruction")]

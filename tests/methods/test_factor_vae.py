@@ -1,4 +1,4 @@
-"""FactorVAE against the textbook, its two players, and its shuffled codes."""
+"""FactorVAE against the textbook, its two groups, and its shuffled codes."""
 
 import math
 from functools import partial
@@ -55,7 +55,7 @@ def test_losses_are_those_of_the_textbook(fleet):
 
 def test_gamma_0_is_the_vae(fleet):
     free, vae = fleet.losses(*[FactorVAE(gamma=0)] * MODELS), fleet.losses(*[VAE()] * MODELS)
-    np.testing.assert_allclose(free.players["model"], vae.players["model"], rtol=1e-12)
+    np.testing.assert_allclose(free.groups["model"], vae.groups["model"], rtol=1e-12)
 
 
 def test_a_better_discriminator_finds_more_total_correlation():
@@ -78,7 +78,7 @@ def test_a_better_discriminator_finds_more_total_correlation():
         losses.append(FactorVAE().losses(Nets(apply, bernoulli), batch))
     wrong, blind, right = (loss.terms["total_correlation"].item() for loss in losses)
     assert wrong < blind == 0 < right
-    wrong, blind, right = (loss.players["discriminator"].item() for loss in losses)
+    wrong, blind, right = (loss.groups["discriminator"].item() for loss in losses)
     assert right < blind < wrong
     assert blind == pytest.approx(math.log(2))
 
@@ -99,9 +99,9 @@ def after_a_step(method):
     images = Stream(0, "test").integers(256, 12, 32 * 32).reshape(12, 32, 32, 1).byte().numpy()
     config = Config(method=method, batch=4, latents=3, seed=2)
     engine = Engine([config], uw.data.load(images), "cpu")
-    before = {name: player.parameters.clone() for name, player in engine.players.items()}
+    before = {name: group.parameters.clone() for name, group in engine.groups.items()}
     engine.advance(1)
-    return {name: player.parameters - before[name] for name, player in engine.players.items()}
+    return {name: group.parameters - before[name] for name, group in engine.groups.items()}
 
 
 class NoMove(FactorVAE):
@@ -111,7 +111,7 @@ class NoMove(FactorVAE):
         return {"discriminator": Adam(lr=0.0)}
 
 
-def test_each_player_follows_its_own_loss_only():
+def test_each_network_group_follows_its_own_loss_only():
     weak, strong = after_a_step(FactorVAE(gamma=0)), after_a_step(FactorVAE(gamma=100))
     assert not torch.equal(weak["model"], strong["model"])
     assert torch.equal(weak["discriminator"], strong["discriminator"])

@@ -12,6 +12,7 @@ from tests.methods.second_stages import LATENTS, SmallStages, blobs
 from tests.methods.small_fleet import IMAGES, mean, random, same
 from unweave.errors import UnweaveError
 from unweave.methods import InfoGAN, Posterior
+from unweave.methods.base import NetworkSpec
 from unweave.methods.infogan import information
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -38,8 +39,8 @@ def test_losses_are_those_of_the_formula(double):
             told.append(total)
         values = judged(real, fake)
         values["information"] = mean(told)
-        for player in ("model", "discriminator"):
-            values[player] -= method.lambda_info * mean(told)
+        for group in ("model", "discriminator"):
+            values[group] -= method.lambda_info * mean(told)
         expected.append(values)
     same(stages.losses(*methods), expected, rtol=1e-6)
 
@@ -69,7 +70,9 @@ def test_codes_must_leave_room_for_noise():
 
 
 def test_a_reader_shares_the_body_of_the_discriminator():
-    networks = InfoGAN(codes=6).networks("dcgan", (64, 64, 3), 106, 0)["discriminator"]
+    networks = InfoGAN(codes=6).networks(NetworkSpec("dcgan", (64, 64, 3), 106, 0))[
+        "discriminator"
+    ]
     assert list(networks) == ["body", "discriminator", "reader"]
     assert networks["discriminator"].shapes["0.weight"] == (8192, 1)
     assert networks["reader"].shapes["0.weight"] == (8192, 12)

@@ -134,8 +134,8 @@ def test_models_of_one_fleet_may_have_layouts_of_their_own(fleet):
     together = fleet.losses(*chosen)
     for m, one in enumerate(chosen):
         alone = fleet.alone(m).losses(one)
-        for name, value in {**together.players, **together.terms}.items():
-            expected = {**alone.players, **alone.terms}[name]
+        for name, value in {**together.groups, **together.terms}.items():
+            expected = {**alone.groups, **alone.terms}[name]
             torch.testing.assert_close(value[m : m + 1], expected, rtol=1e-12, atol=1e-12)
     other = fleet.losses(*[replace(one, layout="3") for one in chosen])
     changed = together.terms["kl"] != other.terms["kl"]
@@ -169,13 +169,13 @@ def test_exponents_follow_finite_differences(fleet):
     chosen = methods(ISAVAE, layout="1,2", learned=True)
     parameters = fleet.parameters["exponents"].clone().requires_grad_()
     tracked = replace(fleet, parameters={**fleet.parameters, "exponents": parameters})
-    (gradient,) = torch.autograd.grad(tracked.losses(*chosen).players["prior"].sum(), [parameters])
+    (gradient,) = torch.autograd.grad(tracked.losses(*chosen).groups["prior"].sum(), [parameters])
     sides = []
     for step in (1e-6, -1e-6):
         moved = fleet.parameters["exponents"].clone()
         moved[:, 0] += step
         elsewhere = replace(fleet, parameters={**fleet.parameters, "exponents": moved})
-        sides.append(elsewhere.losses(*chosen).players["prior"])
+        sides.append(elsewhere.losses(*chosen).groups["prior"])
     torch.testing.assert_close(gradient[:, 0], (sides[0] - sides[1]) / 2e-6, rtol=1e-6, atol=1e-7)
     assert (gradient[:, 1:] == 0).all()  # the layout has one subspace with an exponent
 
@@ -185,7 +185,7 @@ def test_learned_exponents_are_kept_within_bounds_and_can_return(fleet):
     far[:, 0] = torch.tensor([-5.0, 50.0, 0.0])
     far.requires_grad_()
     moved = replace(fleet, parameters={**fleet.parameters, "exponents": far})
-    loss = moved.losses(*methods(ISAVAE, layout="1,2", learned=True)).players["prior"]
+    loss = moved.losses(*methods(ISAVAE, layout="1,2", learned=True)).groups["prior"]
     bounded = [
         replace(one, p=p, layout="1,2", scale="reference")
         for one, p in zip(methods(ISAVAE), (1.05, 10.0, 4.0), strict=True)
@@ -256,23 +256,23 @@ def test_a_fleet_learns_the_exponents_that_each_model_learns_alone(squares):
     ]
     fleet = Engine(configs, squares, "cpu")
     fleet.advance(8)
-    offsets = fleet.players["prior"].parameters
+    offsets = fleet.groups["prior"].parameters
     assert (offsets[:, :2] != 0).all()
     assert (offsets[:, 2] != 0).tolist() == [False, True, False]
     for place, config in enumerate(configs):
         alone = Engine([config], squares, "cpu")
         alone.advance(8)
-        for name, player in alone.players.items():
+        for name, group in alone.groups.items():
             torch.testing.assert_close(
-                fleet.players[name].parameters[place], player.parameters[0], rtol=0, atol=1e-6
+                fleet.groups[name].parameters[place], group.parameters[0], rtol=0, atol=1e-6
             )
 
 
 def test_exponents_are_float32_where_others_are_bf16(squares):
     config = Config(method=ISAVAE(learned=True), latents=4, precision="bf16")
     engine = Engine([config], squares, "cpu")
-    assert engine.players["model"].working.dtype == torch.bfloat16
-    assert engine.players["prior"].working is engine.players["prior"].parameters
+    assert engine.groups["model"].working.dtype == torch.bfloat16
+    assert engine.groups["prior"].working is engine.groups["prior"].parameters
 
 
 def test_samples_come_from_the_models_own_prior(trained):

@@ -116,7 +116,7 @@ def perfect(unused=0.0, taught=1.0):
 
 def test_a_student_that_is_its_teacher_and_uses_no_z_has_nothing_to_learn(double):
     losses = perfect()
-    for value in (*losses.players.values(), *losses.terms.values()):
+    for value in (*losses.groups.values(), *losses.terms.values()):
         assert (value.abs() < 1e-20).all()
 
 
@@ -132,7 +132,7 @@ def test_every_fault_has_its_term(double):
 
 def test_gradients_reach_the_student_only(stages):
     tracked, methods = stages.tracked(), varied(JacobianSupervision)
-    loss = tracked.losses(*methods).players["model"].sum()
+    loss = tracked.losses(*methods).groups["model"].sum()
     names = list(STUDENT)
     gradients = torch.autograd.grad(
         loss,
@@ -150,8 +150,8 @@ def test_a_model_has_the_same_losses_alone_and_in_a_fleet(stages):
     together = stages.losses(*methods)
     for m, method in enumerate(methods):
         alone = stages.alone(m).losses(method)
-        for name, value in {**alone.players, **alone.terms}.items():
-            expected = {**together.players, **together.terms}[name][m : m + 1]
+        for name, value in {**alone.groups, **alone.terms}.items():
+            expected = {**together.groups, **together.terms}[name][m : m + 1]
             torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
 
 

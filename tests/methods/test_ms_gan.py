@@ -8,6 +8,7 @@ from tests.methods.adversaries import NETWORKS, drawn_codes, judged
 from tests.methods.second_stages import SmallStages, blobs, first_stage
 from tests.methods.small_fleet import MODELS, random, same
 from unweave.methods import MSGAN
+from unweave.methods.base import NetworkSpec
 from unweave.nets.adam import Adam
 
 
@@ -50,7 +51,7 @@ def test_an_image_has_one_blurry_image_for_good_and_noise_that_is_new(double):
 
 
 def test_the_networks_are_the_published_ones():
-    networks = MSGAN().networks("dcgan", (64, 64, 3), 100, 6)
+    networks = MSGAN().networks(NetworkSpec("dcgan", (64, 64, 3), 100, 6))
     shapes = networks["discriminator"]["discriminator"].shapes
     convolutions = [shape for shape in shapes.values() if len(shape) == 4]
     assert convolutions == [(5, 5, 6, 64), (5, 5, 64, 128), (5, 5, 128, 256), (5, 5, 256, 512)]

@@ -40,8 +40,8 @@ def engine_of(method, first, data, **settings):
 
 def literal_losses(engine, first, data, method):
     """The objective of one model after the other, written out."""
-    networks = {n: net for p in engine.players.values() for n, net in p.networks.items()}
-    values = {n: b for p in engine.players.values() for n, b in p.buffers(p.parameters)}
+    networks = {n: net for p in engine.groups.values() for n, net in p.networks.items()}
+    values = {n: b for p in engine.groups.values() for n, b in p.buffers(p.parameters)}
     found = []
     for m, config in enumerate(engine.configs):
         own = {name: buffer[m : m + 1] for name, buffer in values.items()}
@@ -202,7 +202,7 @@ def test_trained_together_the_first_stage_moves_by_its_own_penalty(sprites):
     curve = two.curve.groupby("run", sort=False)["kl_of_c"].last().tolist()
     assert curve[1] < 0.8 * curve[0]
     engine = engine_of(MSVAE(together=True), start, sprites, optimiser=Adam(lr=3e-3))
-    assert engine.players["first"].optimiser.lr.flatten().tolist() == pytest.approx([3e-3] * 2)
+    assert engine.groups["first"].optimiser.lr.flatten().tolist() == pytest.approx([3e-3] * 2)
     engine.advance(1)
     loss, reconstruction, kl, kl_of_c = engine.fetch()[:4]
     torch.testing.assert_close(loss, reconstruction + kl + torch.tensor([1.0, 50.0]) * kl_of_c)
@@ -232,8 +232,8 @@ def test_noise_of_a_first_stage_that_is_trained_is_new_at_every_step():
 
 def test_frozen_networks_have_no_moments(first, sprites):
     engine = engine_of(MSVAE(), first, sprites)
-    assert engine.players["first"].moments.first.numel() == 0
-    assert engine.players["model"].moments.first.numel() > 0
+    assert engine.groups["first"].moments.first.numel() == 0
+    assert engine.groups["model"].moments.first.numel() > 0
 
 
 def test_first_stages_are_models_or_a_folder_of_them(first, sprites, tmp_path):
@@ -268,7 +268,7 @@ def test_what_second_stages_say_of_wrong_settings(first, sprites, tmp_path):
         with pytest.raises(UnweaveError, match=f"ms_vae's {next(iter(settings))}"):
             MSVAE(**settings)
     configs = uw.train(MSVAE(), sprites, first=first, steps=1, **SMALL).configs
-    with pytest.raises(UnweaveError, match="to build on is not at hand"):
+    with pytest.raises(UnweaveError, match="to build on was not found"):
         train_runs(configs, sprites, out=tmp_path, progress=False)
     ensemble = uw.train(
         uw.methods.VAEEnsemble(members=2), sprites, steps=1, batch=4, progress=False

@@ -59,7 +59,7 @@ def test_gradients_of_the_classifier_are_those_of_finite_differences(fleet):
     places, width = NETWORKS[CONTRAST].places.values(), 1e-6
     buffer = fleet.parameters[CONTRAST].clone().requires_grad_()
     tracked = replace(fleet, parameters={**fleet.parameters, CONTRAST: buffer})
-    loss = tracked.losses(*[PCL()] * MODELS).players["model"]
+    loss = tracked.losses(*[PCL()] * MODELS).groups["model"]
     (gradient,) = torch.autograd.grad(loss.sum(), buffer)
     assert len(places) == 5
     for column in places:
@@ -68,7 +68,7 @@ def test_gradients_of_the_classifier_are_those_of_finite_differences(fleet):
             moved = fleet.parameters[CONTRAST].clone()
             moved[:, column] += step
             elsewhere = replace(fleet, parameters={**fleet.parameters, CONTRAST: moved})
-            sides.append(elsewhere.losses(*[PCL()] * MODELS).players["model"])
+            sides.append(elsewhere.losses(*[PCL()] * MODELS).groups["model"])
         assert (gradient[:, column] != 0).all()
         torch.testing.assert_close(gradient[:, column], (sides[0] - sides[1]) / (2 * width))
 
@@ -104,12 +104,12 @@ def test_codes_have_no_noise(fleet):
     mu = PCL().encode(fleet.nets(), images).mu
     alone = PCL().encode(fleet.nets(), images[:, :1]).mu
     torch.testing.assert_close(mu[:, :1], alone)  # of no batch either
-    first = PCL().losses(fleet.nets(), batch).players["model"]
+    first = PCL().losses(fleet.nets(), batch).groups["model"]
     logvars = fleet.parameters["encoder"].clone()
     weight = dict(NETWORKS["encoder"].named(logvars))["2.weight"]
     weight[..., LATENTS:] += 1  # of log-variances
     again = replace(fleet, parameters={**fleet.parameters, "encoder": logvars})
-    assert torch.equal(PCL().losses(again.nets(), batch).players["model"], first)
+    assert torch.equal(PCL().losses(again.nets(), batch).groups["model"], first)
 
 
 def test_pairs_are_asked_for_and_batches_of_more_than_one():

@@ -74,12 +74,12 @@ def test_without_the_pair_it_is_a_vae_on_both_frames(fleet):
     batch = Batch(frames, fleet.seeds, fleet.step, 11)
     vae = VAE().losses(fleet.nets(), batch)
     slow = fleet.losses(*[SlowVAE(gamma=0, beta=2)] * MODELS)
-    torch.testing.assert_close(slow.players["model"], 2 * vae.players["model"])
+    torch.testing.assert_close(slow.groups["model"], 2 * vae.groups["model"])
     for name in ("reconstruction", "kl"):
         torch.testing.assert_close(slow.terms[name], vae.terms[name])
     usual = fleet.losses(*[SlowVAE(gamma=0)] * MODELS)
     torch.testing.assert_close(
-        usual.players["model"], 2 * vae.terms["reconstruction"] + vae.terms["kl"]
+        usual.groups["model"], 2 * vae.terms["reconstruction"] + vae.terms["kl"]
     )
 
 

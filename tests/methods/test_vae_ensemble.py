@@ -185,9 +185,9 @@ def test_a_single_member_is_the_vae_to_the_bit(double):
     fleet = SmallFleet.make()
     found, vae = fleet.losses(*[VAEEnsemble(members=1)] * 3), fleet.losses(*[VAE()] * 3)
     equal(found, vae)
-    assert torch.equal(found.players["model"], vae.players["model"])
+    assert torch.equal(found.groups["model"], vae.groups["model"])
     stronger = fleet.losses(*[VAEEnsemble(members=1, strength=4)] * 3)
-    assert torch.equal(stronger.players["model"], fleet.losses(*[BetaVAE()] * 3).players["model"])
+    assert torch.equal(stronger.groups["model"], fleet.losses(*[BetaVAE()] * 3).groups["model"])
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -210,7 +210,7 @@ def test_there_are_n_squared_decodes_in_one_batch_and_maps_for_all_pairs(n):
     }
     losses = VAEEnsemble(members=n).losses(Nets(apply, gaussian), batch_of(2, n, 6))
     assert seen == [(2 * n, n * 6, d)]
-    assert losses.players["model"].shape == (2,)
+    assert losses.groups["model"].shape == (2,)
 
 
 def batch_of(models, n, images, step=0, pixels=1):
@@ -260,7 +260,7 @@ def with_gradients(fleet):
 
 def gradient(fleet, name, methods):
     tracked = with_gradients(fleet)
-    loss = tracked.losses(*methods).players["model"].sum()
+    loss = tracked.losses(*methods).groups["model"].sum()
     (found,) = torch.autograd.grad(loss, tracked.parameters[name], allow_unused=True)
     return torch.zeros_like(tracked.parameters[name]) if found is None else found.detach()
 
@@ -283,7 +283,7 @@ def test_a_target_that_is_held_fixed_gets_no_gradient(fleet):
         method = VAEEnsemble(
             members=2, gamma=3.0, strength=0.0, cross_reconstruction=False, stop_grad_target=stop
         )
-        loss = method.losses(Nets(apply, gaussian), batch_of(1, 2, IMAGES)).players["model"]
+        loss = method.losses(Nets(apply, gaussian), batch_of(1, 2, IMAGES)).groups["model"]
         seen[stop] = torch.autograd.grad(loss.sum(), z)[0]
         with torch.no_grad():
             zero, one = z
@@ -383,7 +383,7 @@ def test_the_variance_of_latents_that_nobody_uses(n, gamma, stop, expected):
     optimiser = torch.optim.Adam([logvar, weight], lr=0.05, betas=(0.9, 0.9))
     batch = batch_of(1, n, images)  # always the same noise, so that small gradients are seen
     for _ in range(200):
-        loss = method.losses(Nets(apply, gaussian), batch).players["model"]
+        loss = method.losses(Nets(apply, gaussian), batch).groups["model"]
         optimiser.zero_grad()
         loss.sum().backward()
         optimiser.step()
@@ -396,9 +396,9 @@ def test_gamma_grows_linearly_where_asked(fleet):
     methods = ensembles(gamma_steps=40_000)
     for step, share in ((0, 0.0), (30_000, 0.75), (40_000, 1.0), (90_000, 1.0)):
         now = replace(fleet, step=torch.tensor(step))
-        without = now.losses(*ensembles(alignment=False)).players["model"]
-        full = now.losses(*ensembles()).players["model"]
-        found = now.losses(*methods).players["model"]
+        without = now.losses(*ensembles(alignment=False)).groups["model"]
+        full = now.losses(*ensembles()).groups["model"]
+        found = now.losses(*methods).groups["model"]
         torch.testing.assert_close(found, without + share * (full - without))
 
 
@@ -487,7 +487,7 @@ def tiny():
 
 
 def parameters(engine):
-    return engine.players["model"].parameters
+    return engine.groups["model"].parameters
 
 
 @pytest.mark.parametrize("architecture", ["small_mlp", "conv"])
@@ -576,7 +576,7 @@ def test_a_gradient_that_is_not_finite_stops_all_members(tiny):
             found = super().losses(nets, batch)
             z = nets.encode(batch.of_members().images).mu[1::2].sum((-2, -1))
             cliff = (z - z.detach()).abs().sqrt()
-            return found._replace(players={"model": found.players["model"] + cliff})
+            return found._replace(groups={"model": found.groups["model"] + cliff})
 
     engine = Engine([Config(method=Steep(members=2), **SMALL)], tiny, "cpu")
     engine.advance(2)

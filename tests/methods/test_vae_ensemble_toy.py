@@ -81,7 +81,7 @@ def losses(method, parameters, batch):
         "maps": lambda z: Network((Maps(maps.shape[1], D),))({"0.weight": maps}, z),
     }
     nets = Nets(apply, lambda means, images: gaussian(means, images) / (2 * VARIANCE))
-    return method.losses(nets, batch).players["model"]
+    return method.losses(nets, batch).groups["model"]
 
 
 def minimum(method, scales, n=2):
@@ -236,7 +236,7 @@ def trained(method, latents=5, steps=300):
     for step in range(steps):
         batch = Batch(shown, seeds, torch.tensor(step), len(images), None, own)
         optimiser.zero_grad()
-        method.losses(nets, batch).players["model"].sum().backward()
+        method.losses(nets, batch).groups["model"].sum().backward()
         optimiser.step()
     with torch.no_grad():
         codes = nets.encode(images.expand(2 * SEEDS, *images.shape)).mu

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 import unweave
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint import checkpoints
 from unweave.io.tensors import digest_of, open_tensors, write_tensors
 from unweave.io.writing import whole_file
 from unweave.study import Study, load, run

@@ -8,7 +8,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint import checkpoints
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
 from unweave.io.plain_data import MOST_BYTES

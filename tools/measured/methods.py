@@ -37,7 +37,7 @@ def _by_strength(name: str, these: "pd.Series[bool] | bool" = True) -> str:
     """The classic six by strength, on dSprites."""
     models = read(STUDY)
     models = models[(models["method"] == name) & (models["data"] == "dsprites") & these]
-    field = EVERY[name].stackable()[0]
+    field = EVERY[name].strengths()[0]
     rows = [
         [said([field], [strength]), str(len(part)), *(mean(part[metric]) for metric in CLASSIC)]
         for strength, part in models.groupby("strength")

@@ -51,7 +51,7 @@ def encode_images(asked: Encode) -> None:
     lost = f", {len(data.skipped):,} left out" if data.skipped else ""
     images = counted(len(table), "image")
     tell(f"{images} encoded{lost}, {model.config.code_size} latents each: {asked.out}")
-    count = model.config.method.copies
+    count = model.config.method.num_members
     if table.attrs:
         write_table(_agreement(table), beside)
         tell(f"{_in_words(table.attrs, count)}: {beside}")

@@ -18,7 +18,7 @@ from unweave.fitting import NOTE, FitError, fit
 from unweave.fitting import Fit as Fitted
 from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.methods import METHODS, Method
+from unweave.methods import METHODS, Method, Pairs
 from unweave.models.encoding import encode
 from unweave.models.files import BEST, intact
 from unweave.models.model import Model
@@ -125,13 +125,15 @@ def _keep_best(model: Model, best: Path) -> None:
 def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     """The method with the strengths asked for; None where nothing was asked for."""
     key = spelled(name)
-    weighed = {n: kind for n, kind in METHODS.items() if kind.stackable() and not kind.pairs}
+    weighed = {
+        n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
+    }
     if key not in weighed:
         raise UnknownNameError("method with a strength", name, weighed)
     if strengths is None and key == "beta_vae":
         return None
     kind = weighed[key]
-    field = kind.stackable()[0]
+    field = kind.strengths()[0]
     return kind() if strengths is None else kind(**{field: list(strengths)})
 
 

@@ -21,8 +21,8 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.train import all_runs, train_runs
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_folder
-from unweave.methods import EVERY, Method
-from unweave.methods.settings import OfModel, Strength
+from unweave.methods import EVERY, Method, SecondStage
+from unweave.methods.settings import settings_of
 from unweave.models.finding import runs_of
 from unweave.models.join import join
 from unweave.models.model import Fleet
@@ -34,10 +34,9 @@ from unweave.text import spelled
 __all__ = ["train_method"]
 
 SEVERAL = {
-    Strength: tuple[float, ...],
+    float: tuple[float, ...],
     int: tuple[int, ...],
     str: tuple[str, ...],
-    OfModel: tuple[str, ...],
     bool: tuple[bool, ...],
 }
 
@@ -137,7 +136,7 @@ def train_method(words: Sequence[str]) -> None:
 
 def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
     """The models that a second stage builds on, in one fleet."""
-    if not kind.needs_first:
+    if not issubclass(kind, SecondStage):
         if folder is not None:
             raise UnweaveError(f"{kind.name} builds on no other models; leave out --first")
         return None
@@ -146,7 +145,7 @@ def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
             f"{kind.name} builds on trained models; say where they are: --first runs"
         )
     models = [run.model for run in runs_of(folder)]
-    below = [model for model in models if not model.config.method.needs_first]
+    below = [model for model in models if not isinstance(model.config.method, SecondStage)]
     # A folder may hold what was trained over others of its models before.
     return join(below or models)
 
@@ -159,7 +158,9 @@ def _options_of(kind: type[Method]) -> type:
     own = [
         (
             field.name,
-            Annotated[SEVERAL[field.type], arg(help=about.get(field.name))],
+            Annotated[
+                SEVERAL[settings_of(kind)[field.name].kind], arg(help=about.get(field.name))
+            ],
             dataclasses.field(default=(field.default,)),
         )
         for field in dataclasses.fields(kind)
@@ -179,7 +180,7 @@ def _help(kind: type[Method]) -> str:
     first = (kind.__doc__ or "").strip().splitlines()[0]
     word = kind.name.replace("_", "-")
     names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
-    flag = f" --{names[0]} 1 4 16" if names and kind.stackable() else ""
-    more = "--first runs --latents 5" if kind.needs_first else "--seeds 10"
+    flag = f" --{names[0]} 1 4 16" if names and kind.strengths() else ""
+    more = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
     example = f"unweave train dsprites {word}{flag} {more} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

@@ -32,9 +32,9 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
     kind = METHODS[name]
     if strengths is None:
         return None if name == "beta_vae" else kind()
-    if not kind.stackable():
+    if not kind.strengths():
         raise InputError(f"{method} has no strength; leave strengths out")
-    return kind(**{kind.stackable()[0]: np.atleast_1d(strengths).tolist()})
+    return kind(**{kind.strengths()[0]: np.atleast_1d(strengths).tolist()})
 
 
 def seeds_from(count: int, random_state: Any) -> list[int]:

@@ -18,6 +18,7 @@ from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.score_cache import Key, Outcome, keep, kept, origin_text
 from unweave.io.arguments import check_seed
 from unweave.metrics import Metric
+from unweave.models.config import group_into_fleets
 from unweave.models.finding import Models, Run, runs_of
 from unweave.models.join import join
 from unweave.nets.device import chosen_device
@@ -158,10 +159,7 @@ class _Job:
 
 def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:
     """Jobs whose models can encode together, as many as memory allows, and their data."""
-    fleets: dict[str, list[_Job]] = {}
-    for job in jobs:
-        fleets.setdefault(job.run.model.config.fleet, []).append(job)
-    for fleet in fleets.values():
+    for fleet in group_into_fleets(jobs, lambda job: job.run.model.config):
         config = fleet[0].run.model.config
         made = data if data is not None else own_data(config.data)
         size = models_at_once(made, config.code_size)

@@ -203,12 +203,12 @@ def _about(entry: Entry) -> dict[str, Any]:
     }
     if config is None:
         return about
-    settings = {name: getattr(config.method, name) for name in config.method.stackable()}
+    settings = {name: getattr(config.method, name) for name in config.method.strengths()}
     return {
         **about,
         "method": config.method.name.replace("_", "-"),
         "settings": {n: v if math.isfinite(v) else str(v) for n, v in settings.items()},
-        "members": config.method.copies,
+        "members": config.method.num_members,
         "seed": config.seed,
         "steps": config.steps,
     }

@@ -91,7 +91,7 @@ def _order(entry: Entry) -> tuple[Any, ...]:
     if entry.config is None:
         return (True, entry.name)
     method = entry.config.method
-    strengths = [getattr(method, name) for name in method.stackable()]
+    strengths = [getattr(method, name) for name in method.strengths()]
     return (False, method.name, strengths, entry.config.seed, entry.name)
 
 
@@ -162,7 +162,7 @@ def _scores(folder: Path, origin: str) -> dict[str, float]:
 def _nothing_to_see(config: Config) -> str:
     """Why a model cannot be explored that decodes nothing."""
     try:
-        config.method.demand_decoder()
+        config.method.require_decoder()
     except UnweaveError as error:
         return str(error)
     return ""

@@ -59,7 +59,7 @@ class Activity:
             images = data.draw(SAMPLE, seed=0).images
         mean, logvar = model.encode(images)
         source = "prior" if data is None else "data"
-        if model.config.method.points:
+        if model.config.method.deterministic:
             return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
         name = model.config.method.name
         (kl,) = kl_in_use([name], mean[None].astype(float), logvar[None].astype(float))

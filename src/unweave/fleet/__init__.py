@@ -1,1 +1,1 @@
-"""The training engine: stacked state, the step, checkpoints, and what comes of it."""
+"""The training engine: stacked state, one step of M models, the loop, checkpoints, capacity."""

@@ -10,6 +10,7 @@ import torch
 
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
+from unweave.fleet.diagnostics import diagnose
 from unweave.fleet.engine import Engine
 from unweave.io.arrays import free_memory
 from unweave.models.config import Config
@@ -30,20 +31,20 @@ def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
         len(configs),
         free,
         lambda count: taken_by(configs[:count], data, device) - before,
-        configs[0].method.copies,
+        configs[0].method.num_members,
     )
 
 
-def room(count: int, free: int, measure: Callable[[int], int], copies: int = 1) -> int:
+def room(count: int, free: int, measure: Callable[[int], int], num_members: int = 1) -> int:
     """How many of `count` models fit into the free bytes.
 
     Args:
         count: How many there are.
         free: What a fleet may take, and some more.
         measure: The bytes that a fleet of some size takes, or an `OutOfMemoryError`.
-        copies: How many members a model has.
+        num_members: Members per model.
     """
-    few, more = max(1, FEW // copies), max(2, MORE // copies)
+    few, more = max(1, FEW // num_members), max(2, MORE // num_members)
     if count <= more:
         return count
     try:
@@ -92,7 +93,7 @@ def taken_by(configs: Sequence[Config], data: Dataset, device: torch.device) -> 
     """What this process has taken of the device while a fleet runs, data included."""
     engine = Engine(configs, data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if device.type == "cuda" else 1)
-    engine.glance()
+    diagnose(engine)
     taken = _taken(device)
     del engine
     _release(device)

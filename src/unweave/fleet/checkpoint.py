@@ -1,19 +1,40 @@
-"""Checkpoints: all that a fleet in training is, in one file, written whole or not at all."""
+"""Checkpoints: the whole state of a fleet in training in one file, written whole or not at all.
 
-from collections.abc import Mapping
+A folder may hold checkpoints of several fleets, and of each the one before the last.
+"""
+
+import hashlib
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.io import generations
+from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
 from unweave.io.tensors import Layout, TensorFile
-from unweave.models.config import RUN_NAME
+from unweave.models.config import RUN_NAME, Config
 
-__all__ = ["restore", "runs_of", "save"]
+__all__ = [
+    "CHECKPOINT",
+    "checkpoints",
+    "damaged_checkpoints",
+    "newest_first",
+    "path_of",
+    "restore",
+    "runs_of",
+    "save",
+    "strange_checkpoints",
+    "tidy",
+]
 
+CHECKPOINT = ".fleet-"
+"""What the names of checkpoints begin with."""
 MODEL_AXIS = {"sums": 1, "curve": 2}
 """Where the models are in a tensor, if not first."""
 MOST_RUNS = 1_000_000
@@ -44,7 +65,7 @@ def restore(engine: Engine, path: Path) -> Tensor:
         wanted = [config.hash for config in engine.configs]
         if not set(wanted) <= set(runs):
             raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
-        if file.layout["curve"][1][1:2] != (len(engine.columns),):
+        if file.layout["curve"][1][1:2] != (len(curve_columns(engine)),):
             raise UnweaveError(
                 f"the checkpoint {path} is of another version of unweave; remove it to start anew"
             )
@@ -58,9 +79,68 @@ def restore(engine: Engine, path: Path) -> Tensor:
         value = stored[name]
         axis = MODEL_AXIS.get(name, 0)
         tensor.copy_(_of_models(value, axis, places, len(runs)) if value.ndim else value)
-    for player in engine.players.values():
-        player.refresh()
+    for group in engine.groups.values():
+        group.refresh()
     return stored["curve"].index_select(MODEL_AXIS["curve"], places)
+
+
+def path_of(configs: Sequence[Config], folder: Path) -> Path:
+    """The path of the newest checkpoint of a fleet of these runs."""
+    names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
+    return folder / f"{CHECKPOINT}{names}.safetensors"
+
+
+def checkpoints(folder: Path) -> dict[Path, list[str]]:
+    """The last readable checkpoint of every fleet and the runs in it, the newest first."""
+    found = _readable(folder)
+    older = {previous_of(path) for path in found}
+    return {path: runs for path, runs in found.items() if path not in older}
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """All checkpoints, also those before the last, and also those that cannot be read."""
+    times = {}
+    for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
+        # Another process may remove one at any moment.
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                times[path] = status.st_mtime_ns
+    older = {previous_of(path) for path in times}
+    return sorted(times, key=lambda path: (-times[path], path in older))
+
+
+def strange_checkpoints(folder: Path) -> list[Path]:
+    """Folders, pipes and the like with names of checkpoints, which could not be replaced."""
+    found = []
+    for path in folder.glob(f"{CHECKPOINT}*"):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.stat().st_mode):
+                found.append(path)
+    return found
+
+
+def damaged_checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints that cannot be read."""
+    damaged = strange_checkpoints(folder)
+    for path in newest_first(folder):
+        try:
+            runs_of(path)
+        except FileNotFoundError:
+            continue
+        except DamagedCheckpointError:
+            damaged.append(path)
+    return damaged
+
+
+def tidy(folder: Path) -> None:
+    """Remove checkpoints all of whose runs are saved; after the last, damaged ones too."""
+    for path, runs in _readable(folder).items():
+        if all((folder / run).exists() for run in runs):
+            path.unlink(missing_ok=True)
+    if not newest_first(folder):
+        for path in folder.glob(f"{CHECKPOINT}*{DAMAGED}"):
+            path.unlink(missing_ok=True)
 
 
 def _runs(file: TensorFile) -> list[str]:
@@ -86,7 +166,7 @@ def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
         wanted[name] = (tensor.dtype, tuple(shape))
     # A row is written every so many steps.
     windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
-    wanted["curve"] = (torch.float32, (windows, len(engine.columns), models))
+    wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine)), models))
     if dict(layout) != wanted:
         odd = sorted(name for name in {*layout, *wanted} if layout.get(name) != wanted.get(name))
         raise ValueError(f"{odd[0]} is not that of such a fleet")
@@ -133,8 +213,16 @@ def _tensors(engine: Engine) -> Mapping[str, Tensor]:
         "sums": engine.sums,
         "count": engine.count,
     }
-    for name, player in engine.players.items():
-        tensors[f"{name}/parameters"] = player.parameters
-        tensors[f"{name}/first"] = player.moments.first
-        tensors[f"{name}/second"] = player.moments.second
+    for name, group in engine.groups.items():
+        tensors[f"{name}/parameters"] = group.parameters
+        tensors[f"{name}/first"] = group.moments.first
+        tensors[f"{name}/second"] = group.moments.second
     return tensors
+
+
+def _readable(folder: Path) -> dict[Path, list[str]]:
+    found = {}
+    for path in newest_first(folder):
+        with suppress(FileNotFoundError, DamagedCheckpointError):
+            found[path] = runs_of(path)
+    return found

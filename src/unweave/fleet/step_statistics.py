@@ -1,4 +1,4 @@
-"""The books of a step: which models are alive, when the others fell, and sums of what to report.
+"""Step statistics: which models are alive, when the others diverged, and sums of reported values.
 
 On a GPU each of the two functions is one kernel.
 """
@@ -10,29 +10,29 @@ from torch import Tensor
 
 from unweave.kernels.dispatch import fused
 
-__all__ = ["add_up", "stop_lost"]
+__all__ = ["accumulate", "stop_diverged"]
 
 
-def stop_lost(alive: Tensor, losses: Sequence[Tensor]) -> Tensor:
-    """Stop the models with a loss that is not finite, before they move.
+def stop_diverged(alive: Tensor, losses: Sequence[Tensor]) -> Tensor:
+    """Stop the models that have a loss that is not finite, before their weights are updated.
 
     Args:
         alive: bool `[M]`, changed in place.
-        losses: Of all players, `[M]` each.
+        losses: Of all network groups, `[M]` each.
 
     Returns:
-        A copy of `alive`, in which to note whose gradients are not finite.
+        A copy of `alive`, in which updates mark the models whose gradients are not finite.
     """
     if fused(losses[0]):
-        from unweave.kernels import gpu_step_statistics as tally_gpu
+        from unweave.kernels import gpu_step_statistics
 
-        return tally_gpu.stop_lost(alive, losses)
+        return gpu_step_statistics.stop_diverged(alive, losses)
     for loss in losses:
         alive &= loss.isfinite()
     return alive.clone()
 
 
-def add_up(
+def accumulate(
     alive: Tensor,
     finite: Tensor,
     diverged_at: Tensor,
@@ -41,24 +41,24 @@ def add_up(
     sums: Tensor,
     count: Tensor,
 ) -> None:
-    """Close the books of a step, in place; what a stopped model reports does not count.
+    """Record the outcome of a step, in place; values of stopped models do not count.
 
     Args:
         alive: bool `[M]`
-        finite: bool `[M]`, who stays alive.
-        diverged_at: int64 `[M]`, becomes the step for models that fell in it; -1 before.
+        finite: bool `[M]`, the models that stay alive.
+        diverged_at: int64 `[M]`, becomes the step for models that diverged in it; -1 before.
         step: The number of this step, a scalar.
-        values: What to report, `[M]` each.
+        values: Reported values, `[M]` each.
         sums: float32 `[terms, M]`
-        count: A scalar, how many steps are in the sums.
+        count: The number of steps in the sums, a scalar.
     """
     if fused(sums):
-        from unweave.kernels import gpu_step_statistics as tally_gpu
+        from unweave.kernels import gpu_step_statistics
 
-        tally_gpu.add_up(alive, finite, diverged_at, step, values, sums, count)
+        gpu_step_statistics.accumulate(alive, finite, diverged_at, step, values, sums, count)
         return
     alive &= finite
-    fallen = ~alive & (diverged_at < 0)
-    diverged_at.copy_(torch.where(fallen, step, diverged_at))
+    diverged = ~alive & (diverged_at < 0)
+    diverged_at.copy_(torch.where(diverged, step, diverged_at))
     sums += torch.where(alive, torch.stack(list(values)).float(), 0)
     count += 1

@@ -16,14 +16,14 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.capacity import fits, shares
-from unweave.fleet.checkpoint_files import checkpoints, strange_checkpoints
+from unweave.fleet.checkpoint import checkpoints, strange_checkpoints
 from unweave.fleet.engine import Engine
 from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_folder, path_errors
 from unweave.io.temporary import remove_leftovers
 from unweave.methods import EVERY, Method
-from unweave.models.config import Config
+from unweave.models.config import Config, group_into_fleets
 from unweave.models.join import check_alike, join
 from unweave.models.model import Fleet, Model
 from unweave.models.model import load as load_model
@@ -209,14 +209,9 @@ def train_runs(
             raise UnweaveError(f"{strange[0]} is in the way of a checkpoint; remove it")
     done = {} if folder is None else _finished(configs, folder)
     given = {} if first is None else {model.config.hash: model for model in first}
-    kinds: dict[str, list[Config]] = {}
-    for config in configs:
-        if config.hash not in done:
-            kinds.setdefault(config.fleet, []).append(config)
-    for kind in kinds.values():
-        for fleet in _fleets(kind, data, folder, device, fleet_size):
-            before = _before(fleet, given, folder, data)
-            make = partial(Engine, fleet, data, device, before)
+    for alike in group_into_fleets(config for config in configs if config.hash not in done):
+        for fleet in _fleets(alike, data, folder, device, fleet_size):
+            make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
             try:
                 trained = train_fleet(make, folder, progress, checkpoint_every, meanwhile)
             except torch.cuda.OutOfMemoryError as error:
@@ -232,7 +227,7 @@ def _fleets(
     device: torch.device,
     fleet_size: int | None,
 ) -> Iterator[list[Config]]:
-    """Runs of one kind in fleets that fit; those that were interrupted together stay together."""
+    """Runs that can share a fleet, in fleets that fit; interrupted fleets stay as they were."""
     left = {config.hash: config for config in configs}
     for runs in [] if folder is None else checkpoints(folder).values():
         interrupted = [left.pop(run) for run in runs if run in left]
@@ -245,14 +240,14 @@ def _fleets(
             yield fleet
 
 
-def _before(
+def _first_stages(
     configs: Sequence[Config], given: Mapping[str, Model], folder: Path | None, data: Dataset
 ) -> dict[str, Tensor] | None:
-    """The parameters of the models that runs build on, by network, `[M, P]`."""
+    """The parameters of the models that second stages build on, by network, `[M, P]`."""
     runs = [config.first for config in configs if config.first is not None]
     if not runs:
         return None
-    models = [given.get(run.hash) or _kept(run, folder) for run in runs]
+    models = [given.get(run.hash) or _saved(run, folder) for run in runs]
     lost = [model.config.hash for model in models if model.diverged_at[0] >= 0]
     if lost:
         raise UnweaveError(f"the model {lost[0]} has diverged; build on others")
@@ -267,11 +262,11 @@ def _before(
     }
 
 
-def _kept(config: Config, folder: Path | None) -> Model:
+def _saved(config: Config, folder: Path | None) -> Model:
     if folder is None or not (folder / config.hash).exists():
         raise UnweaveError(
-            f"the model {config.hash} to build on is not at hand; give it (first=…), or train it "
-            "into the same folder before"
+            f"the model {config.hash} to build on was not found; give it (first=…), or train it "
+            "into the same folder first"
         )
     return load_model(folder / config.hash)
 

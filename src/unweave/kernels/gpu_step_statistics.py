@@ -1,4 +1,4 @@
-"""The books of a step on a GPU, one kernel each; see `tally.py`."""
+"""Step statistics on a GPU, one kernel each; see `unweave.fleet.step_statistics`."""
 
 from collections.abc import Sequence
 
@@ -7,19 +7,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["add_up", "stop_lost"]
+__all__ = ["accumulate", "stop_diverged"]
 
 MODELS = 128
 
 
-def stop_lost(alive: Tensor, losses: Sequence[Tensor]) -> Tensor:
-    """See `tally.stop_lost`."""
+def stop_diverged(alive: Tensor, losses: Sequence[Tensor]) -> Tensor:
+    """See `step_statistics.stop_diverged`."""
     finite, own = torch.empty_like(alive), _dense(losses, len(alive))
     _stop_kernel[_grid(alive)](alive, finite, own, len(alive), len(own), MODELS)
     return finite
 
 
-def add_up(
+def accumulate(
     alive: Tensor,
     finite: Tensor,
     diverged_at: Tensor,
@@ -28,7 +28,7 @@ def add_up(
     sums: Tensor,
     count: Tensor,
 ) -> None:
-    """See `tally.add_up`."""
+    """See `step_statistics.accumulate`."""
     own = _dense(values, len(alive))
     _add_kernel[_grid(alive)](
         alive, finite, diverged_at, step, own, sums, count, len(alive), len(own), MODELS
@@ -48,8 +48,8 @@ def _stop_kernel(alive, finite, losses, models, LOSSES: tl.constexpr, MODELS: tl
     model = tl.program_id(0) * MODELS + tl.arange(0, MODELS)
     known = model < models
     sound = tl.load(alive + model, mask=known, other=False)
-    for player in tl.static_range(LOSSES):
-        loss = tl.load(losses[player] + model, mask=known, other=0.0)
+    for group in tl.static_range(LOSSES):
+        loss = tl.load(losses[group] + model, mask=known, other=0.0)
         sound &= tl.abs(loss) < float("inf")
     tl.store(alive + model, sound, mask=known)
     tl.store(finite + model, sound, mask=known)

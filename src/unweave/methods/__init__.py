@@ -3,7 +3,7 @@
 from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
-from unweave.methods.base import Losses, Method, Nets, Strength
+from unweave.methods.base import Losses, Method, Nets
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
@@ -14,10 +14,19 @@ from unweave.methods.from_factors import FromFactors
 from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.jacobian import JacobianSupervision
+from unweave.methods.mixins import (
+    CustomPrior,
+    Diagnostics,
+    Ensemble,
+    KnownFactors,
+    Pairs,
+    SecondStage,
+)
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
 from unweave.methods.pcl import PCL
 from unweave.methods.posterior import Posterior
+from unweave.methods.settings import PerModel, Strength
 from unweave.methods.slow_vae import SlowVAE
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
@@ -44,15 +53,22 @@ __all__ = [
     "Batch",
     "BetaTCVAE",
     "BetaVAE",
+    "CustomPrior",
+    "Diagnostics",
+    "Ensemble",
     "EnsembleMember",
     "FactorVAE",
     "FromFactors",
     "InfoGAN",
     "JacobianSupervision",
+    "KnownFactors",
     "Losses",
     "Method",
     "Nets",
+    "Pairs",
+    "PerModel",
     "Posterior",
+    "SecondStage",
     "SlowVAE",
     "Strength",
     "VAEEnsemble",

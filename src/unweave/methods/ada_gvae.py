@@ -8,13 +8,14 @@ from torch import Tensor
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
 from unweave.methods.batch import Batch
+from unweave.methods.mixins import Pairs
 from unweave.methods.posterior import Posterior
 
 __all__ = ["AdaGVAE", "AdaMLVAE"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaGVAE(Method):
+class AdaGVAE(Pairs, Method):
     """Ada-GVAE: average the posteriors of a pair in the latents that seem shared.
 
         δ_l = KL(q(z_l|x) ‖ q(z_l|x')) of each latent;   l is shared where δ_l < ½ (min δ + max δ)
@@ -30,7 +31,6 @@ class AdaGVAE(Method):
     """
 
     name = "ada_gvae"
-    pairs = True
 
     beta: Strength = 1.0
     changed: int = -1

@@ -16,7 +16,7 @@ class AE(Method):
     """
 
     name = "ae"
-    points = True
+    deterministic = True
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         posterior = nets.encode(batch.images)

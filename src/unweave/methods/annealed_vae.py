@@ -33,9 +33,8 @@ class AnnealedVAE(VAE):
     gamma: Strength = 1000.0
     threshold: Strength = 100_000.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.threshold, int | float) and self.threshold == 0:
+    def check(self) -> None:
+        if self.threshold == 0:
             raise UnweaveError("annealed_vae's threshold must be positive: steps until c_max")
 
     def capacity(self, step: Tensor) -> Tensor:

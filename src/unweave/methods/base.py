@@ -1,30 +1,31 @@
-"""What a method is: hyperparameters, networks, and losses over a leading model axis.
+"""A method: hyperparameters as fields, an objective over a leading model axis.
 
 Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
 model, `[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like
 the paper's equation.
+
+What only some methods have (pairs, a first stage, members, diagnostics …) is in
+`unweave.methods.mixins`.
 """
 
-import dataclasses
+import copy
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.data.pairs import PairRule
 from unweave.errors import UnweaveError
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import OfModel, Strength, check_kinds, each_value
+from unweave.methods.settings import PerModel, Strength, check_kinds, each_value, settings_of
+from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import Network
-from unweave.random import Stream
 
 __all__ = [
     "FIRST",
@@ -32,15 +33,37 @@ __all__ = [
     "Losses",
     "Method",
     "Nets",
+    "NetworkGroups",
+    "NetworkSpec",
+    "PerModel",
     "Stage",
     "Strength",
 ]
 
 
 MODEL = "model"
-"""The player that every method has: the networks that are trained by the optimiser of the run."""
+"""The network group that every method has, trained by the optimiser of the run."""
 FIRST = "first"
-"""The player that is the stage before; it is frozen unless a method has an optimiser for it."""
+"""The network group of the first stage; frozen unless a method has an optimiser for it."""
+
+NetworkGroups = Mapping[str, Mapping[str, Network]]
+"""Networks by group and name. Those of one group are trained together, by one optimiser."""
+
+
+class NetworkSpec(NamedTuple):
+    """What the networks of a method are built for.
+
+    Args:
+        architecture: One of the method's `architectures`.
+        shape: Height, width and channels of the images.
+        latents: Size of the model's own code.
+        base_latents: Size of the first stage's code; 0 unless the method is a second stage.
+    """
+
+    architecture: str
+    shape: tuple[int, int, int]
+    latents: int
+    base_latents: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +71,12 @@ class Nets:
     """The networks of a fleet with their current parameters, as an objective sees them.
 
     Args:
-        apply: By name, a function from a network's input to its output, model axis first; of a
+        apply: By name, a function from a network's input to its output, model axis first; for a
             network that adapts to codes, from its input and the codes.
-        likelihood: Of decoder output and images, `[M, B, ...]` each; negative log-likelihood `[M,
-            B]`.
-        first: The stage that came before, where a method builds on one.
-        latents: The size of codes, without those of the stage before.
+        likelihood: From decoder output and images, `[M, B, ...]` each, to the negative
+            log-likelihood `[M, B]`.
+        first: The first stage, for methods that build on one.
+        latents: Size of the model's own code, without that of the first stage.
     """
 
     apply: Mapping[str, Callable[..., Tensor]]
@@ -77,13 +100,13 @@ class Nets:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What a method has of the stage before it.
+    """The first stage, as a method that builds on it sees it.
 
     Args:
-        method: Of its models.
-        nets: With their parameters.
-        latents: The size of its codes.
-        mean: Takes what it decodes to the image that is meant, in [0, 1].
+        method: The method of its models.
+        nets: Its networks with their parameters.
+        latents: Size of its code.
+        mean: From its decoder's output to mean images in [0, 1].
     """
 
     method: "Method"
@@ -96,20 +119,19 @@ class Stage:
         return self.method.encode(self.nets, images)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Logits or means of images, `[M, B, H, W, C]`, of codes `[M, B, d]`."""
+        """Logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
         return self.method.decode(self.nets, codes)
 
 
 class Losses(NamedTuple):
-    """What an objective returns.
+    """The result of an objective.
 
     Args:
-        players: For each set of networks with an optimiser of its own, the loss `[M]` it
-            minimises.
-        terms: What to report besides, `[M]` each.
+        groups: For each network group with an optimiser, the loss `[M]` that it minimises.
+        terms: Further values to report, `[M]` each.
     """
 
-    players: Mapping[str, Tensor]
+    groups: Mapping[str, Tensor]
     terms: Mapping[str, Tensor]
 
 
@@ -117,156 +139,99 @@ class Losses(NamedTuple):
 class Method(ABC):
     """A published method: its hyperparameters are fields, its objective is `losses`.
 
-    Fields annotated `Strength` may differ between the models of a fleet: in a fleet they are `[M]`
-    tensors; fields annotated `OfModel` likewise, as tuples. All other fields are shared. A field
-    may be given several values, `BetaVAE(beta=[1, 4, 16])`, which stands for one method per value
+    Fields marked `PerModel` may differ between the models of a fleet, all others are shared. A
+    field may be given several values, `BetaVAE(beta=[1, 4, 16])`, for one method per value
     (`grid`).
+
+    A method has a `name` and `losses`; everything else is optional.
     """
 
     name: ClassVar[str]
-    pairs: ClassVar[bool] = False
-    needs_first: ClassVar[bool] = False
-    """Whether it is a second stage, which builds on trained models of another method."""
-    points: ClassVar[bool] = False
-    """Whether codes are points, drawn towards no prior and without noise: log-variances say
-    nothing."""
-    decodes: ClassVar[bool] = True
-    """Whether there is a way from codes back to images."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
-    """What its networks may be, the usual ones first."""
+    """Supported architectures, the default first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
-    """How what it decodes may be meant."""
-
-    def __post_init__(self) -> None:
-        check_kinds(self)
+    """Supported likelihoods."""
+    decodes: ClassVar[bool] = True
+    """Whether it has a decoder."""
+    deterministic: ClassVar[bool] = False
+    """Whether codes have neither noise nor a prior, so that log-variances mean nothing."""
 
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         """The losses of M models on a batch."""
 
+    def check(self) -> None:  # noqa: B027 (optional)
+        """Refuse impossible settings, each of them a single value, with an `UnweaveError`."""
+
+    def check_latents(self, latents: int) -> None:  # noqa: B027 (optional)
+        """Refuse a number of latents that the settings do not allow."""
+
+    def extra_networks(self, latents: int) -> NetworkGroups:  # noqa: ARG002
+        """Networks besides encoder and decoder.
+
+        Those of the group `MODEL` are trained together with encoder and decoder.
+        """
+        return {}
+
+    def extra_optimisers(self) -> Mapping[str, Adam]:
+        """The optimiser of each network group besides `MODEL`; groups without one are frozen."""
+        return {}
+
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        """All networks, for methods with other networks than an encoder and a decoder."""
+        encoder, decoder = build(spec.architecture, spec.shape, spec.latents)
+        extra = dict(self.extra_networks(spec.latents))
+        main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
+        return {MODEL: main, **extra}
+
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
-        """The codes of images `[M, B, H, W, C]`, as a trained model gives them."""
+        """The codes that trained models give images `[M, B, H, W, C]`."""
         return nets.encode(images)
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
-        """What codes `[M, B, d]` say of images: logits or means, `[M, B, H, W, C]`."""
-        self.demand_decoder()
+        """Logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
+        self.require_decoder()
         return nets.decode(codes)
 
-    def demand_decoder(self) -> None:
-        """An error where there is no way from codes back to images."""
+    def per_model(self, name: str) -> Tensor:
+        """The values of a per-model number beside `[M]`: `[M]` in a fleet, else a scalar."""
+        return torch.as_tensor(getattr(self, name), dtype=torch.float32)
+
+    def per_latent(self, name: str) -> Tensor:
+        """The values of a per-model number beside `[M, d]` or `[M, B]`: `[M, 1]`, or a scalar."""
+        values = self.per_model(name)
+        return values[:, None] if values.ndim else values
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        values = [getattr(self, name) for name in settings_of(type(self))]
+        if any(isinstance(value, list | tuple) for value in values):
+            self.grid()
+        elif not any(isinstance(value, Tensor) for value in values):
+            self.check()
+
+    @property
+    def num_members(self) -> int:
+        """How many members a model has; more than 1 for an `Ensemble`."""
+        return 1
+
+    def require_decoder(self) -> None:
+        """Refuse to decode without a decoder."""
         if not self.decodes:
             raise UnweaveError(
                 f"{self.name} decodes nothing, it only encodes; for pictures and reconstructions "
                 "train a method that has a decoder"
             )
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        """All networks by player and name; most methods have an encoder and a decoder.
-
-        Args:
-            architecture: Of `architectures`.
-            shape: Of images.
-            latents: Of codes.
-            before: The size of the codes of the stage before; 0 if there is none.
-        """
-        encoder, decoder = self.main_networks(architecture, shape, latents, before)
-        extra = dict(self.extra_networks(latents))
-        main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
-        return {MODEL: main, **extra}
-
-    def main_networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> tuple[Network, Network]:
-        """Encoder and decoder; see `networks`."""
-        del before
-        return build(architecture, shape, latents)
-
-    @property
-    def given_factors(self) -> tuple[str, ...]:
-        """The factors of the data, by name, that it is given as codes; for most methods none."""
-        return ()
-
-    def demand_latents(self, latents: int) -> None:  # noqa: B027 (most fit any number)
-        """An error where the method's settings do not fit so many latents."""
-
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
-        """Networks besides encoder and decoder, by player and name.
-
-        Those of the player `MODEL` are trained with encoder and decoder.
-        """
-        return {}
-
-    def extra_optimisers(self) -> Mapping[str, Any]:
-        """The optimisers of those players."""
-        return {}
-
-    @property
-    def copies(self) -> int:
-        """How many members a model has: rows of its networks that are trained together."""
-        return 1
-
-    def of_a_member(self) -> "Method":
-        """What one member of a trained model says that it was trained by."""
-        return self
-
-    def glances(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
-        """What `glance` reports, columns of a curve."""
-        return ()
-
-    def glance(
-        self,
-        means: np.ndarray,  # noqa: ARG002
-        logvars: np.ndarray,  # noqa: ARG002
-        parameters: Mapping[str, Tensor],  # noqa: ARG002
-    ) -> Sequence[float]:
-        """What is known of one model now and then, too costly for every step.
-
-        Args:
-            means: Of the codes of some images that are always the same, `[n, B, d]`.
-            logvars: The same of log-variances.
-            parameters: Of the extra networks, `[n, *shape]`: `"maps/0.weight"`.
-        """
-        return ()
-
-    def prior_samples(
-        self,
-        stream: Stream,
-        count: int,
-        latents: int,
-        parameters: Mapping[str, Tensor],  # noqa: ARG002
-    ) -> Tensor:
-        """Codes drawn from the prior, `[count, d]`; N(0, I) unless a method has another.
-
-        Args:
-            stream: Of random numbers.
-            count: How many codes.
-            latents: d.
-            parameters: Of one trained model, by network and name.
-        """
-        return stream.normal(count, latents)
-
-    def pair_rule(self) -> PairRule:
-        """How the second image of a pair follows from the first, for methods on pairs."""
-        raise TypeError(f"{type(self).__name__} takes single images")
-
     @classmethod
-    def stackable(cls) -> tuple[str, ...]:
+    def strengths(cls) -> tuple[str, ...]:
         """The names of the numbers that may differ between the models of a fleet."""
-        return tuple(
-            field.name for field in dataclasses.fields(cls) if field.type in (Strength, "Strength")
-        )
-
-    @classmethod
-    def listed(cls) -> tuple[str, ...]:
-        """The names of those that are no numbers."""
-        return tuple(field.name for field in dataclasses.fields(cls) if field.type == OfModel)
+        settings = settings_of(cls).items()
+        return tuple(name for name, one in settings if one.per_model and one.kind is float)
 
     def grid(self) -> list[Self]:
         """One method for every combination of the values given."""
-        names = [field.name for field in dataclasses.fields(self)]
+        names = list(settings_of(type(self)))
         values = [each_value(getattr(self, name)) for name in names]
         return [
             type(self)(**dict(zip(names, chosen, strict=True)))
@@ -275,15 +240,17 @@ class Method(ABC):
 
     @classmethod
     def stack(cls, methods: Sequence[Self], device: torch.device | str = "cpu") -> Self:
-        """One method whose fields hold the values of several, `[M]`."""
-        first = methods[0]
-        stacked: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            values = [getattr(method, field.name) for method in methods]
-            if field.name in cls.stackable():
-                stacked[field.name] = torch.tensor(values, dtype=torch.float32, device=device)
-            elif field.name in cls.listed():
-                stacked[field.name] = tuple(values)
+        """One method whose per-model fields hold the values of M methods."""
+        stacked = copy.copy(methods[0])
+        for name, setting in settings_of(cls).items():
+            values = [getattr(method, name) for method in methods]
+            together: Any = values[0]
+            if name in cls.strengths():
+                together = torch.tensor(values, dtype=torch.float32, device=device)
+            elif setting.per_model:
+                together = tuple(values)
             elif any(value != values[0] for value in values):
-                raise UnweaveError(f"models of one fleet must share {cls.name}'s {field.name}")
-        return dataclasses.replace(first, **stacked)
+                raise UnweaveError(f"models of one fleet must share {cls.name}'s {name}")
+            # Not by `replace`, which would take a tuple for a grid.
+            object.__setattr__(stacked, name, together)
+        return stacked

@@ -64,8 +64,7 @@ class BetaTCVAE(VAE):
     gamma: Strength = 1.0
     estimator: str = "minibatch"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         check_choice(self, "estimator", ESTIMATORS)
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:

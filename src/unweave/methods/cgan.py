@@ -1,16 +1,14 @@
 """The conditional GAN of MS-GAN's comparison: the code itself in place of a blurry image."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from unweave.methods.adversarial import DISCRIMINATOR, generated
-from unweave.methods.base import MODEL, Nets, Stage
+from unweave.methods.base import MODEL, Nets, NetworkGroups, NetworkSpec, Stage
 from unweave.methods.ms_gan import MSGAN, judge
 from unweave.nets import dcgan
-from unweave.nets.network import Network
 
 __all__ = ["CGAN"]
 
@@ -37,13 +35,11 @@ class CGAN(MSGAN):
 
     name = "cgan"
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        width = dcgan.WIDTHS[architecture]
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        width, size = dcgan.WIDTHS[spec.architecture], spec.base_latents + spec.latents
         return {
-            MODEL: {"decoder": dcgan.decoder(shape, before + latents, width, "batch")},
-            DISCRIMINATOR: {DISCRIMINATOR: judge(shape, before, width)},
+            MODEL: {"decoder": dcgan.decoder(spec.shape, size, width, "batch")},
+            DISCRIMINATOR: {DISCRIMINATOR: judge(spec.shape, spec.base_latents, width)},
         }
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:

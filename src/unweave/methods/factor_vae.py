@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unweave.methods.base import MODEL, Losses, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Nets, NetworkGroups, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.vae import VAE
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import discriminator
-from unweave.nets.network import Network
 from unweave.random import Stream
 
 __all__ = ["FactorVAE", "permute_dims"]
@@ -27,7 +26,7 @@ class FactorVAE(VAE):
         L   = E_q[-log p(x|z)] + KL + γ E[D_0(z) - D_1(z)]
         L_D = -½ E log softmax(D(z))_0 - ½ E log softmax(D(z̃))_1
 
-    where z̃ permutes each latent over the batch by itself, and D has two logits. Both players see
+    where z̃ permutes each latent over the batch by itself, and D has two logits. Both networks see
     the same batch and are updated together, as in disentanglement_lib.
 
     Args:
@@ -35,8 +34,8 @@ class FactorVAE(VAE):
 
     Notes:
         Kim & Mnih draw a second batch for z̃. In disentanglement_lib both optimisers count the
-        same global step, so that its 300,000 steps are 150,000 updates of each player; a step here
-        is one update of both.
+        same global step, so that its 300,000 steps are 150,000 updates of each; a step here is one
+        update of both.
 
     References:
         Kim & Mnih, Disentangling by Factorising, arXiv:1802.05983.
@@ -46,7 +45,7 @@ class FactorVAE(VAE):
 
     gamma: Strength = 35.0
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+    def extra_networks(self, latents: int) -> NetworkGroups:
         return {DISCRIMINATOR: {DISCRIMINATOR: discriminator(latents)}}
 
     def extra_optimisers(self) -> Mapping[str, Adam]:

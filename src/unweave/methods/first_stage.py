@@ -1,23 +1,18 @@
-"""What methods share that build on a first stage."""
+"""Codes of a first stage, drawn for the methods that build on it."""
 
 from torch import Tensor
 
-from unweave.methods.base import Nets, Stage
+from unweave.methods.base import Stage
 from unweave.methods.batch import Batch
+from unweave.methods.mixins import KnownFactors
 from unweave.random import Stream
 
-__all__ = ["drawn_code", "first_of", "noise_of_images"]
-
-
-def first_of(nets: Nets) -> Stage:
-    """The stage before, which every second stage has."""
-    assert nets.first is not None, "a second stage without a first"
-    return nets.first
+__all__ = ["drawn_code", "noise_of_images"]
 
 
 def drawn_code(first: Stage, batch: Batch) -> Tensor:
     """One c of each image, `[M, B, d]`: given with it, or drawn from q(c|x) once and for all."""
-    if first.method.given_factors:
+    if isinstance(first.method, KnownFactors):
         assert batch.factors is not None, "factors were not given"
         return batch.factors
     posterior = first.encode(batch.images)

@@ -1,24 +1,22 @@
 """The first stage of a supervised MS-GAN: images from factors that are given."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.kernels import unit
-from unweave.methods.base import MODEL, Losses, Method, Nets
+from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec
 from unweave.methods.batch import Batch
+from unweave.methods.mixins import KnownFactors
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import each_value
 from unweave.nets import dcgan
-from unweave.nets.network import Network
 
 __all__ = ["FromFactors"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FromFactors(Method):
+class FromFactors(KnownFactors, Method):
     """Images from known factors: what of an image follows from them, on average.
 
     L = E ‖x - y(c)‖² / pixels
@@ -44,31 +42,26 @@ class FromFactors(Method):
 
     told: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for names in each_value(self.told):
-            if names and not all(name.strip() for name in names.split(",")):
-                raise UnweaveError(
-                    f"from_factors's told are names with commas, 'posX,posY', not {names!r}"
-                )
+    def check(self) -> None:
+        if self.told and not all(name.strip() for name in self.told.split(",")):
+            raise UnweaveError(
+                f"from_factors's told are names with commas, 'posX,posY', not {self.told!r}"
+            )
 
     @property
-    def given_factors(self) -> tuple[str, ...]:
+    def factor_names(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.told.split(",") if name)
 
-    def demand_latents(self, latents: int) -> None:
-        count = len(self.given_factors)
+    def check_latents(self, latents: int) -> None:
+        count = len(self.factor_names)
         if not count:
             raise UnweaveError("from_factors draws images from factors; say which: told='…'")
         if latents != count:
             raise UnweaveError(f"{self.told} are {count} latents, but got {latents=}")
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        del before
-        width = dcgan.WIDTHS[architecture]
-        return {MODEL: {"decoder": dcgan.decoder(shape, latents, width, "instance")}}
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        width = dcgan.WIDTHS[spec.architecture]
+        return {MODEL: {"decoder": dcgan.decoder(spec.shape, spec.latents, width, "instance")}}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         assert batch.factors is not None, "factors were not given"

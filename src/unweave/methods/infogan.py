@@ -17,7 +17,7 @@ from unweave.methods.adversarial import (
     judgements,
     with_unknown,
 )
-from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_whole
@@ -51,7 +51,7 @@ class InfoGAN(Method):
         All codes are continuous. The generator has batch norm: in training, batches are normalised
         by themselves, and a trained one normalises as in one batch from N(0, I) that is always the
         same. Discriminator and q normalise every image by itself, since a code must not depend on
-        the batch that an image is in. Both players are updated together.
+        the batch that an image is in. Both are updated together.
 
     References:
         Chen et al., InfoGAN: Interpretable Representation Learning by Information Maximizing
@@ -65,25 +65,21 @@ class InfoGAN(Method):
     codes: int = 5
     lambda_info: Strength = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         check_whole(self, "codes", 1)
 
-    def demand_latents(self, latents: int) -> None:
+    def check_latents(self, latents: int) -> None:
         if latents <= self.codes:
             raise UnweaveError(
                 f"infogan has {self.codes} codes and needs noise besides, but got {latents=}"
             )
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        del before
-        width = dcgan.WIDTHS[architecture]
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        shape, width = spec.shape, dcgan.WIDTHS[spec.architecture]
         flat = dcgan.flat_size(shape, width)
         reader = Linear(flat, 2 * self.codes, "none", fan=(flat, self.codes))
         return {
-            MODEL: {"decoder": dcgan.decoder(shape, latents, width, "batch")},
+            MODEL: {"decoder": dcgan.decoder(shape, spec.latents, width, "batch")},
             DISCRIMINATOR: {
                 BODY: dcgan.body(shape, width, "instance"),
                 DISCRIMINATOR: Network((Linear(flat, 1, "none"),)),
@@ -100,11 +96,11 @@ class InfoGAN(Method):
         seen = nets.apply[BODY](unit(batch.images, fakes.dtype)), nets.apply[BODY](fakes)
         real, fake = (nets.apply[DISCRIMINATOR](features).float() for features in seen)
         told = information(self._read(nets, seen[1]), drawn[..., : self.codes])
-        players = {
+        groups = {
             MODEL: generator_loss(fake) - self.lambda_info * told,
             DISCRIMINATOR: discriminator_loss(real, fake) - self.lambda_info * told,
         }
-        return Losses(players, {"information": told, **judgements(real, fake)})
+        return Losses(groups, {"information": told, **judgements(real, fake)})
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         of_c = self._read(nets, nets.apply[BODY](images))

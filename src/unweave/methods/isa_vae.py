@@ -3,18 +3,19 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Losses, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Nets, NetworkGroups, PerModel, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import decompose
+from unweave.methods.mixins import CustomPrior, Diagnostics
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import OfModel, check_choice, each_value
+from unweave.methods.settings import check_choice
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Offsets
@@ -36,7 +37,7 @@ SCALES = {"unit": None, "reference": 1.0, "standard": 2.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ISAVAE(VAE):
+class ISAVAE(CustomPrior, Diagnostics, VAE):
     """ISA-VAE: the β-VAE with an Lp-nested prior.
 
         L = E_q[-log p(x|z) + β (log q(z|x) - log p(z))]
@@ -77,34 +78,31 @@ class ISAVAE(VAE):
     beta: Strength = 1.0
     p0: Strength = 2.1
     p: Strength = 2.2
-    layout: OfModel = ""
+    layout: Annotated[str, PerModel] = ""
     learned: bool = False
     scale: str = "unit"
     exact_entropy: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_exponents("p0", *STABLE)
-        self._check_exponents("p", *(LEARNED if self.learned is True else STABLE))
-        for layout in each_value(self.layout):
-            if layout:
-                tree_of(layout)
+    def check(self) -> None:
+        self._check_exponent("p0", *STABLE)
+        self._check_exponent("p", *(LEARNED if self.learned else STABLE))
+        if self.layout:
+            tree_of(self.layout)
         check_choice(self, "scale", SCALES)
 
-    def _check_exponents(self, name: str, least: float, most: float) -> None:
-        for value in each_value(getattr(self, name)):
-            if not isinstance(value, Tensor) and not least <= value <= most:
-                where = " where it is learned" if (least, most) == LEARNED else ""
-                raise UnweaveError(
-                    f"{self.name}'s {name} must be between {least:g} and {most:g}{where}, but got "
-                    f"{value!r}"
-                )
+    def _check_exponent(self, name: str, least: float, most: float) -> None:
+        value = getattr(self, name)
+        if not least <= value <= most:
+            where = " where it is learned" if (least, most) == LEARNED else ""
+            raise UnweaveError(
+                f"{self.name}'s {name} must be between {least:g} and {most:g}{where}, but got "
+                f"{value!r}"
+            )
 
-    def demand_latents(self, latents: int) -> None:
-        for layout in each_value(self.layout):
-            tree_for(layout, latents)
+    def check_latents(self, latents: int) -> None:
+        tree_for(self.layout, latents)
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+    def extra_networks(self, latents: int) -> NetworkGroups:
         return {PRIOR: {EXPONENTS: Network((Offsets(latents),))}} if self.learned else {}
 
     def extra_optimisers(self) -> Mapping[str, Adam]:
@@ -116,10 +114,10 @@ class ISAVAE(VAE):
         log_p = self.log_prior(z, self.exponents(nets, z)).mean(-1)
         kl = self.log_posterior(posterior, z).mean(-1) - log_p
         elbo = Elbo(posterior, z, nets.reconstruction(z, batch.images), kl)
-        players = {MODEL: elbo.reconstruction + self.regularizer(elbo, batch)}
+        groups = {MODEL: elbo.reconstruction + self.regularizer(elbo, batch)}
         if self.learned:
-            players[PRIOR] = -self.weight_of_prior() * log_p
-        return Losses(players, {"reconstruction": elbo.reconstruction, "kl": kl})
+            groups[PRIOR] = -self.weight_of_prior() * log_p
+        return Losses(groups, {"reconstruction": elbo.reconstruction, "kl": kl})
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002
         return self.beta * elbo.kl
@@ -136,10 +134,11 @@ class ISAVAE(VAE):
 
     def exponents(self, nets: Nets, z: Tensor) -> Tensor:
         """p₀ and as many p_i as there may be, `[M, 1 + d]`."""
-        p = self._of_models(self.p, z).expand(-1, z.shape[-1])
+        p0, p = self._given_exponents(z)
+        p = p.expand(-1, z.shape[-1])
         if self.learned:
             p = kept_within(nets.apply[EXPONENTS](p[:, None]).squeeze(1).to(z.dtype))
-        return torch.cat([self._of_models(self.p0, z), p], 1)
+        return torch.cat([p0, p], 1)
 
     def log_prior(self, z: Tensor, exponents: Tensor) -> Tensor:
         """log p(z), `[M, B]`."""
@@ -155,7 +154,7 @@ class ISAVAE(VAE):
         known = SCALES[self.scale]
         if known is not None:
             return known
-        p0, p = self._of_models(self.p0, like), self._of_models(self.p, like)
+        p0, p = self._given_exponents(like)
         by_tree = {
             tree: unit_scale(torch.cat([p0, p.expand(-1, tree.num_exponents - 1)], 1), tree)
             for tree in dict.fromkeys(trees)
@@ -164,12 +163,12 @@ class ISAVAE(VAE):
             return by_tree[trees[0]]
         return torch.stack([by_tree[tree][m] for m, tree in enumerate(trees)])
 
-    def glances(self, latents: int) -> tuple[str, ...]:
+    def diagnostic_names(self, latents: int) -> tuple[str, ...]:
         # As many as any layout has, since those of a fleet may differ.
         below_root = latents - 1 if self.learned else 0
         return tuple(f"p_{node}" for node in range(1, below_root + 1))
 
-    def glance(
+    def diagnostics(
         self,
         means: np.ndarray,
         logvars: np.ndarray,  # noqa: ARG002
@@ -177,10 +176,10 @@ class ISAVAE(VAE):
     ) -> Sequence[float]:
         """The learned exponents p_1, p_2, …; NaN beyond those of the layout."""
         latents = means.shape[-1]
-        learned = self.exponents_of(latents, parameters)[1:].tolist()
-        return [*learned, *[math.nan] * (len(self.glances(latents)) - len(learned))]
+        learned = self.prior_exponents(latents, parameters)[1:].tolist()
+        return [*learned, *[math.nan] * (len(self.diagnostic_names(latents)) - len(learned))]
 
-    def exponents_of(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
+    def prior_exponents(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
         """p₀ and all p_i of one trained model, in the order of the nodes of its layout.
 
         Args:
@@ -200,12 +199,12 @@ class ISAVAE(VAE):
         tree = tree_for(self.layout, latents)
         scale = self.scales([tree], torch.zeros(1))
         scale = float(scale[0]) if isinstance(scale, Tensor) else scale
-        return sample(stream, count, self.exponents_of(latents, parameters), tree, scale)
+        return sample(stream, count, self.prior_exponents(latents, parameters), tree, scale)
 
-    def _of_models(self, values: Strength, like: Tensor) -> Tensor:
-        """A strength as a column `[M, 1]`."""
-        column = torch.as_tensor(values, dtype=torch.float32, device=like.device)
-        return column.to(like.dtype).reshape(-1, 1).expand(len(like), 1)
+    def _given_exponents(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """p₀ and p as they were given, `[M, 1]` each."""
+        p0, p = (self.per_latent(name).to(like).expand(len(like), 1) for name in ("p0", "p"))
+        return p0, p
 
 
 @dataclass(frozen=True, kw_only=True)

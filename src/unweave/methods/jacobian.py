@@ -7,12 +7,11 @@ from torch import Tensor
 
 from unweave.kernels import unit
 from unweave.methods.ae import AE
-from unweave.methods.base import MODEL, Losses, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Nets, NetworkGroups, NetworkSpec, Strength
 from unweave.methods.batch import Batch
-from unweave.methods.first_stage import first_of
+from unweave.methods.mixins import SecondStage
 from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
-from unweave.nets.network import Network
 
 __all__ = ["JacobianSupervision", "covariance_norm"]
 
@@ -21,7 +20,7 @@ NOISELESS = -20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class JacobianSupervision(AE):
+class JacobianSupervision(SecondStage, AE):
     """Jacobian supervision: an autoencoder with more latents learns from a disentangled one.
 
         L = MSE(x, x̂_S) + λ_y MSE(y_T, y_S)
@@ -51,7 +50,6 @@ class JacobianSupervision(AE):
     """
 
     name = "jacobian"
-    needs_first = True
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 
@@ -59,17 +57,17 @@ class JacobianSupervision(AE):
     lambda_diff: Strength = 0.1
     lambda_cov: Strength = 1e-3
 
-    def main_networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> tuple[Network, Network]:
-        size, width = before + latents, dcgan.WIDTHS[architecture]
-        return (
-            dcgan.encoder(shape, size, width, "instance"),
-            dcgan.decoder(shape, size, width, "instance"),
-        )
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        size, width = spec.base_latents + spec.latents, dcgan.WIDTHS[spec.architecture]
+        return {
+            MODEL: {
+                "encoder": dcgan.encoder(spec.shape, size, width, "instance"),
+                "decoder": dcgan.decoder(spec.shape, size, width, "instance"),
+            }
+        }
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        first, images = first_of(nets), batch.images
+        first, images = self.first_stage(nets), batch.images
         partners = batch.stream("partner").words(images.shape[1], 1).argsort(1)[..., 0]
         with torch.no_grad():
             taught = first.encode(images).mu

@@ -15,9 +15,10 @@ from unweave.methods.adversarial import (
     judgements,
     with_unknown,
 )
-from unweave.methods.base import MODEL, Losses, Method, Nets, Stage
+from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec, Stage
 from unweave.methods.batch import Batch
-from unweave.methods.first_stage import drawn_code, first_of
+from unweave.methods.first_stage import drawn_code
+from unweave.methods.mixins import SecondStage
 from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
@@ -28,7 +29,7 @@ __all__ = ["MSGAN"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MSGAN(Method):
+class MSGAN(SecondStage, Method):
     """MS-GAN: a conditional GAN over trained models of another method, which stay as they are.
 
         L_G = E[-log σ(D(G(y, ε), y))]                    y = E p(y|c),  c ~ q(c|x),  ε ~ N(0, I)
@@ -39,11 +40,11 @@ class MSGAN(Method):
     discriminator sees an image and its Y side by side. Each image has one c, drawn once and for
     all. Codes of a trained model are C and then ε, of which an image tells nothing: encoded, it is
     0 with the variance 1 of its prior. The paper has 100 latents for ε, and Adam with a learning
-    rate of 0.0001 and β₁ = 0.5 for both players; here that is the discriminator's, and the
+    rate of 0.0001 and β₁ = 0.5 for both networks; here that is the discriminator's, and the
     generator's is the optimiser of the run. Over `FromFactors` C is given with the images.
 
     Notes:
-        Both players see the same batch and are updated together, as in the authors' code. The
+        Both networks see the same batch and are updated together, as in the authors' code. The
         discriminator normalises real and generated images each by their own batch.
 
     References:
@@ -52,17 +53,13 @@ class MSGAN(Method):
     """
 
     name = "ms_gan"
-    needs_first = True
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        del before
-        width = dcgan.WIDTHS[architecture]
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        shape, width = spec.shape, dcgan.WIDTHS[spec.architecture]
         return {
-            MODEL: {"decoder": generator(shape, None, latents, width)},
+            MODEL: {"decoder": generator(shape, None, spec.latents, width)},
             DISCRIMINATOR: {DISCRIMINATOR: judge(shape, shape[2], width)},
         }
 
@@ -70,7 +67,7 @@ class MSGAN(Method):
         return {DISCRIMINATOR: OPTIMISER}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        first, images = first_of(nets), batch.images
+        first, images = self.first_stage(nets), batch.images
         with torch.no_grad():
             c = drawn_code(first, batch)
             given = self.given(first, c)
@@ -84,15 +81,15 @@ class MSGAN(Method):
         )
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
-        return with_unknown(first_of(nets).encode(images), nets.latents)
+        return with_unknown(self.first_stage(nets).encode(images), nets.latents)
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
-        first = first_of(nets)
+        first = self.first_stage(nets)
         c, noise = codes.tensor_split([first.latents], -1)
         return self.generate(nets, self.given(first, c), noise)
 
     def given(self, first: Stage, c: Tensor) -> Tensor:
-        """What both players know of codes of the first stage: Y, `[M, B, H, W, C]`."""
+        """What both networks know of codes of the first stage: Y, `[M, B, H, W, C]`."""
         return first.mean(first.decode(c))
 
     def generate(self, nets: Nets, given: Tensor, noise: Tensor) -> Tensor:

@@ -9,14 +9,23 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.kernels import unit
-from unweave.methods.base import FIRST, MODEL, Losses, Nets, Stage, Strength
+from unweave.methods.base import (
+    FIRST,
+    MODEL,
+    Losses,
+    Nets,
+    NetworkGroups,
+    NetworkSpec,
+    Stage,
+    Strength,
+)
 from unweave.methods.batch import Batch
-from unweave.methods.first_stage import first_of, noise_of_images
+from unweave.methods.first_stage import noise_of_images
+from unweave.methods.mixins import SecondStage
 from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_choice, check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
-from unweave.nets.network import Network
 from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
 
 __all__ = ["MSVAE"]
@@ -27,7 +36,7 @@ MIXINGS = ("adain", "pixelwise", "concat")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MSVAE(VAE):
+class MSVAE(SecondStage, VAE):
     """MS-VAE: a conditional VAE over trained models of another method, which stay as they are.
 
         L = E_q[-log p(x|y, z)] + β KL(q(z|x - y) ‖ N(0, I)),     y = E p(y|c),  c ~ q(c|x)
@@ -56,7 +65,6 @@ class MSVAE(VAE):
     """
 
     name = "ms_vae"
-    needs_first = True
     architectures = WIDTHS
 
     beta: Strength = 1.0
@@ -65,28 +73,27 @@ class MSVAE(VAE):
     draws: int = 1
     together: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         check_choice(self, "condition", CONDITIONS)
         check_choice(self, "mixing", MIXINGS)
         check_whole(self, "draws", 1, MOST_DRAWS)
 
-    def main_networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> tuple[Network, Network]:
-        width = WIDTHS[architecture]
-        inputs = before if self.condition == "code" else None
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        shape, latents, width = spec.shape, spec.latents, WIDTHS[spec.architecture]
+        inputs = spec.base_latents if self.condition == "code" else None
         adaptive, pixelwise = self.mixing != "concat", self.mixing == "pixelwise"
-        return (
-            residual_encoder(shape, latents, width),
-            generator(shape, inputs, latents, width, adaptive, pixelwise),
-        )
+        return {
+            MODEL: {
+                "encoder": residual_encoder(shape, latents, width),
+                "decoder": generator(shape, inputs, latents, width, adaptive, pixelwise),
+            }
+        }
 
     def extra_optimisers(self) -> Mapping[str, Adam]:
         return {FIRST: Adam()} if self.together else {}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        first = first_of(nets)
+        first = self.first_stage(nets)
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
             c, kl_of_c = posterior.sample_and_kl(self._noise(batch, posterior.mu))
@@ -105,14 +112,14 @@ class MSVAE(VAE):
         return Losses({MODEL: loss, FIRST: loss}, {**terms, "kl_of_c": of_first.kl})
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
-        first = first_of(nets)
+        first = self.first_stage(nets)
         of_c = first.encode(images)
         of_z = self.posterior(nets, images, self.seen(first, of_c.mu))
         pairs = zip((of_c.mu, of_c.logvar), (of_z.mu, of_z.logvar), strict=True)
         return Posterior(*(torch.cat(pair, -1) for pair in pairs))
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
-        first = first_of(nets)
+        first = self.first_stage(nets)
         c, z = codes.tensor_split([first.latents], -1)
         return self.generate(nets, self.seen(first, c), c, z)
 

@@ -1,6 +1,5 @@
 """PCL: permutation-contrastive learning, which tells true neighbours in time from false ones."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,9 +8,10 @@ from torch.nn import functional as F
 
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
-from unweave.methods.base import MODEL, Losses, Method, Nets
+from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec
 from unweave.methods.batch import Batch
-from unweave.methods.settings import each_value
+from unweave.methods.mixins import Pairs
+from unweave.nets.architectures import build
 from unweave.nets.contrast import Contrast
 from unweave.nets.network import Network
 from unweave.random import Stream
@@ -22,7 +22,7 @@ CONTRAST = "contrast"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCL(Method):
+class PCL(Pairs, Method):
     """Permutation-contrastive learning: no decoder, no noise, no prior.
 
         r(h, h') = -Σ_i |w₁ᵢ h_i + w₂ᵢ h'_i + b_i| + a Σ_i h_i² + c,    a ≥ 0
@@ -49,25 +49,20 @@ class PCL(Method):
     """
 
     name = "pcl"
-    pairs = True
-    points = True
+    deterministic = True
     decodes = False
 
     transitions: str = "laplace"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in each_value(self.transitions):
-            transition_rule(name)
+    def check(self) -> None:
+        transition_rule(self.transitions)
 
     def pair_rule(self) -> PairRule:
         return transition_rule(self.transitions)
 
-    def networks(
-        self, architecture: str, shape: tuple[int, int, int], latents: int, before: int
-    ) -> Mapping[str, Mapping[str, Network]]:
-        encoder, _ = self.main_networks(architecture, shape, latents, before)
-        return {MODEL: {"encoder": encoder, CONTRAST: Network((Contrast(latents),))}}
+    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+        encoder, _ = build(spec.architecture, spec.shape, spec.latents)
+        return {MODEL: {"encoder": encoder, CONTRAST: Network((Contrast(spec.latents),))}}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         if batch.images.shape[1] < 2:

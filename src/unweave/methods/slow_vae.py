@@ -11,15 +11,15 @@ from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
 from unweave.methods.base import MODEL, Losses, Nets, Strength
 from unweave.methods.batch import Batch
+from unweave.methods.mixins import Pairs
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import each_value
 from unweave.methods.vae import VAE
 
 __all__ = ["SlowVAE", "expected_distance"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlowVAE(VAE):
+class SlowVAE(Pairs, VAE):
     """SlowVAE: a VAE on pairs whose prior of the second code is Laplace's around the first.
 
         L = 2 r̄ + β KL̄(q(z|x) ‖ N(0, I)) + γ [CE₀₁ + CE₁₀ - H̄]
@@ -48,7 +48,6 @@ class SlowVAE(VAE):
     """
 
     name = "slow_vae"
-    pairs = True
 
     beta: Strength = 1.0
     gamma: Strength = 10.0
@@ -56,12 +55,10 @@ class SlowVAE(VAE):
     consistent: bool = False
     transitions: str = "laplace"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if any(isinstance(rate, int | float) and rate == 0 for rate in each_value(self.rate)):
+    def check(self) -> None:
+        if self.rate == 0:
             raise UnweaveError("slow_vae's rate must be above 0, but got 0")
-        for name in each_value(self.transitions):
-            transition_rule(name)
+        transition_rule(self.transitions)
 
     def pair_rule(self) -> PairRule:
         return transition_rule(self.transitions)
@@ -78,7 +75,7 @@ class SlowVAE(VAE):
         """What γ weighs, of first and second frames one after the other, `[M]`."""
         mu, sigma = frames.mu, (frames.logvar / 2).exp()
         latents = mu.shape[-1]
-        rate = torch.as_tensor(self.rate, dtype=mu.dtype, device=mu.device)
+        rate = self.per_model("rate").to(mu)
         # Both cross-entropies: each frame around the mean of the other of its pair.
         others = mu.roll(mu.shape[1] // 2, 1)
         apart = expected_distance(mu - others, sigma).sum(-1).mean(-1)

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
+from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, Strength
 from unweave.methods.batch import Batch
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.members import for_members
+from unweave.methods.mixins import Diagnostics, Ensemble
 from unweave.methods.posterior import Posterior
-from unweave.methods.settings import check_whole, each_value
+from unweave.methods.settings import check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network
@@ -37,7 +38,7 @@ OBJECTIVES: dict[str, tuple[type[VAE], str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAEEnsemble(Method):
+class VAEEnsemble(Ensemble, Diagnostics, Method):
     """The VAE ensemble: n VAEs, and a linear map from the code of each to that of each other.
 
         L = Σ_ij E[-log p_j(x | z_ij)] + Σ_i KL(q_i(z|x) ‖ N(0, I)) + γ Σ_ij E ‖z_jj - z_ij‖²
@@ -88,16 +89,14 @@ class VAEEnsemble(Method):
     neighbours: int = ALL
     gamma_steps: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         check_whole(self, "members", 1, MOST)
         check_whole(self, "neighbours", ALL, MOST - 1)
         check_whole(self, "gamma_steps", 0, 2**32)
-        for value in each_value(self.objective):
-            _mixture(value)
+        _mixture(self.objective)
 
     @property
-    def copies(self) -> int:
+    def num_members(self) -> int:
         return self.members
 
     @property
@@ -106,10 +105,10 @@ class VAEEnsemble(Method):
         others = self.members - 1
         return others if self.neighbours == ALL else min(self.neighbours, others)
 
-    def of_a_member(self) -> "Method":
+    def member_method(self) -> "Method":
         return EnsembleMember(**{f.name: getattr(self, f.name) for f in fields(self)})
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:
+    def extra_networks(self, latents: int) -> NetworkGroups:
         if not self.mapped:
             return {}
         return {MODEL: {MAPS: Network((Maps(self.mapped, latents),))}}
@@ -140,12 +139,12 @@ class VAEEnsemble(Method):
             {n: self.of_models(t).flatten(1).mean(-1) for n, t in terms.items() if t.numel()},
         )
 
-    def glances(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
+    def diagnostic_names(self, latents: int) -> tuple[str, ...]:  # noqa: ARG002
         learned = ("dto_frobenius", "dto_mean_l1") if self.mapped else ()
         fitted = ("fit_dto_frobenius", "fit_dto_mean_l1", "fit_dto") if self.members > 1 else ()
         return learned + fitted
 
-    def glance(
+    def diagnostics(
         self,
         means: np.ndarray,
         logvars: np.ndarray,
@@ -163,13 +162,20 @@ class VAEEnsemble(Method):
 
         latents = Latents(means, kl=kl_in_use([self.name] * len(means), means, logvars))
         if self.members == 1 or not latents.usable.all():
-            return [math.nan] * len(self.glances(means.shape[-1]))
+            return [math.nan] * len(self.diagnostic_names(means.shape[-1]))
         kinds = [least_squares_maps(latents)]
         if self.mapped:
-            kinds.insert(0, maps_between(parameters[f"{MAPS}/0.weight"].numpy()))
+            kinds.insert(0, self.maps(means.shape[-1], parameters))
         found = [map_distances(maps)[list(NORMS)].mean() for maps in kinds]
         apart = ~np.eye(self.members, dtype=bool)
         return [*np.concatenate(found).tolist(), float(dto_pairs(latents)[apart].mean())]
+
+    def maps(self, latents: int, parameters: Mapping[str, Tensor]) -> np.ndarray:
+        """M_ij; those from a member to itself are identities, those not learned are NaN."""
+        learned = np.empty((self.members, 0, latents, latents), np.float32)
+        if self.mapped:
+            learned = parameters[f"{MAPS}/0.weight"].cpu().numpy()
+        return maps_between(learned)
 
     def codes(self, nets: Nets, z: Tensor) -> Tensor:
         """What every decoder may be given, `[M · n, 1 + others, B, d]`.
@@ -231,14 +237,17 @@ class EnsembleMember(VAEEnsemble):
     name = "vae_ensemble_member"
 
     @property
-    def copies(self) -> int:
+    def num_members(self) -> int:
         return 1
 
-    def of_a_member(self) -> Method:
+    def member_method(self) -> Method:
         return self
 
-    def extra_networks(self, latents: int) -> Mapping[str, Mapping[str, Network]]:  # noqa: ARG002
+    def extra_networks(self, latents: int) -> NetworkGroups:  # noqa: ARG002
         return {}
+
+    def maps(self, latents: int, parameters: Mapping[str, Tensor]) -> np.ndarray:  # noqa: ARG002
+        raise UnweaveError(f"{self.name} models have no maps between members; take the ensemble's")
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:  # noqa: ARG002
         raise UnweaveError("one member of an ensemble cannot be trained alone; train vae_ensemble")

@@ -5,26 +5,29 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.plain_data import is_number
 from unweave.methods import EVERY, PARTS, Method
-from unweave.methods.settings import KINDS, Strength
+from unweave.methods.mixins import SecondStage
+from unweave.methods.settings import settings_of
 from unweave.nets.adam import Adam
 from unweave.nets.network import INITS
 from unweave.text import shown
 
-__all__ = ["PRECISIONS", "RUN_NAME", "Config"]
+__all__ = ["PRECISIONS", "RUN_NAME", "Config", "group_into_fleets"]
 
-FLOAT = (float, Strength, "Strength")
+SINGLE = (float, int, bool, str)
+"""Types of fields of which a run has one value; several are a grid."""
 PRECISIONS = ("float32", "tf32", "bf16")
 LIMITS = {"seed": (0, 2**63 - 1), "steps": (0, 2**32), "batch": (1, 2**20), "latents": (1, 10_000)}
 """The least and the most of each whole number: a config of somebody else's may ask for anything,
 and random numbers are counted by the step in 32 bits."""
 MOST_STAGES = 8
+Item = TypeVar("Item")
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
 """What `Config.hash` gives, and so the name of a run's folder."""
 
@@ -86,7 +89,7 @@ class Config:
         if not isinstance(self.optimiser, Adam):
             raise UnweaveError(f"the optimiser must be a uw.Adam, but got {shown(self.optimiser)}")
         self._check_data()
-        self.method.demand_latents(self.latents)
+        self.method.check_latents(self.latents)
         self._check_first()
 
     def _check_data(self) -> None:
@@ -100,17 +103,18 @@ class Config:
                 )
 
     def _check_first(self) -> None:
-        if self.first is None and self.method.needs_first:
+        second = isinstance(self.method, SecondStage)
+        if self.first is None and second:
             raise UnweaveError(
                 f"{self.method.name} builds on trained models; say on which: first=…"
             )
         if self.first is not None and not isinstance(self.first, Config):
             raise UnweaveError(f"first must be the run before, but got {shown(self.first)}")
-        if self.first is not None and not self.method.needs_first:
+        if self.first is not None and not second:
             raise UnweaveError(
                 f"{self.method.name} builds on no other models; leave out what came first"
             )
-        if self.first is not None and self.first.method.copies > 1:
+        if self.first is not None and self.first.method.num_members > 1:
             raise UnweaveError(
                 f"{self.method.name} builds on single models, and {self.first.method.name} trains "
                 "several members each; choose one of them: fleet.members"
@@ -204,8 +208,9 @@ class Config:
         """What all runs of one fleet have in common; only those with the same can share one."""
         plain = self.to_dict()
         plain["seed"] = None
-        for name in (*self.method.stackable(), *self.method.listed()):
-            plain["method"][name] = None
+        for name, setting in settings_of(type(self.method)).items():
+            if setting.per_model:
+                plain["method"][name] = None
         for name in ("lr", "beta1", "beta2", "eps"):
             plain["optimiser"][name] = None
         if self.first is not None:
@@ -213,29 +218,50 @@ class Config:
         return json.dumps(plain, sort_keys=True)
 
 
+def group_into_fleets(
+    items: Iterable[Item], config_of: Callable[[Item], Config] | None = None
+) -> list[list[Item]]:
+    """Runs, or items that each belong to one, grouped by `Config.fleet`, in order of appearance.
+
+    Example:
+        >>> from unweave.methods import AE, VAE
+        >>> runs = [Config(method=VAE()), Config(method=AE()), Config(method=VAE(), seed=1)]
+        >>> [[run.method.name for run in fleet] for fleet in group_into_fleets(runs)]
+        [['vae', 'vae'], ['ae']]
+    """
+    fleets: dict[str, list[Item]] = {}
+    for item in items:
+        config: Any = item if config_of is None else config_of(item)
+        fleets.setdefault(config.fleet, []).append(item)
+    return list(fleets.values())
+
+
 def _plain(settings: Any) -> dict[str, Any]:
     """The fields of a dataclass, with 1 and 1.0 written alike where it wants floats."""
-    return {
-        f.name: float(getattr(settings, f.name)) if f.type in FLOAT else getattr(settings, f.name)
-        for f in dataclasses.fields(settings)
-    }
+    kind: type = type(settings)
+    return _with_floats(kind, {name: getattr(settings, name) for name in settings_of(kind)})
 
 
 def _build(kind: Any, values: Mapping[Any, Any]) -> Any:
     """A dataclass from plain data, one value for each field, nothing unknown."""
-    known = {f.name: f.type for f in dataclasses.fields(kind)}
+    known = settings_of(kind)
     for name, value in values.items():
         if name not in known:
             raise UnknownNameError(f"setting of {kind.__name__}", name, known)
-        if known[name] in FLOAT and not is_number(value):
+        if known[name].kind is float and not is_number(value):
             raise UnweaveError(
                 f"{name} of {kind.__name__} must be a number, but got {shown(value)}"
             )
-        if known[name] in KINDS and isinstance(value, list | tuple):
+        if known[name].kind in SINGLE and isinstance(value, list | tuple):
             raise UnweaveError(
                 f"{name} of {kind.__name__} must be a single value, but got {shown(value)}"
             )
-    return kind(**{n: float(v) if known[n] in FLOAT else v for n, v in values.items()})
+    return kind(**_with_floats(kind, values))
+
+
+def _with_floats(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    known = settings_of(kind)
+    return {name: float(v) if known[name].kind is float else v for name, v in values.items()}
 
 
 def _check_stages(first: Any) -> None:

@@ -121,15 +121,17 @@ def check_member(model: Model, member: Any) -> None:
     method, number = model.config.method, type(member) is int
     if member != MEAN and not number:
         raise UnweaveError(f"a member is its number or {MEAN!r}, but got {member!r}")
-    if number and member in range(method.copies):
+    if number and member in range(method.num_members):
         return
-    if method.copies == 1:
+    if method.num_members == 1:
         raise UnweaveError(
             f"this model of {method.name} has no members to choose from; leave the member out, or "
             "train vae_ensemble"
         )
     if number:
-        raise UnweaveError(f"this ensemble has members 0 to {method.copies - 1}, but got {member}")
+        raise UnweaveError(
+            f"this ensemble has members 0 to {method.num_members - 1}, but got {member}"
+        )
     signed_permutations(model)  # refuses members without a map to the first
 
 

@@ -124,7 +124,7 @@ def read(folder: Path, device: str | torch.device, method: type[Method] | None) 
         with open_tensors(folder / WEIGHTS, device) as file:
             shape, lost = _shape(file.facts), _diverged_at(file.facts)
             networks = networks_by_name(config, shape)
-            _check_layout(networks, file.layout, config.method.copies)
+            _check_layout(networks, file.layout, config.method.num_members)
             weights = file.tensors()
         parameters = {
             name: network.packed(
@@ -132,7 +132,7 @@ def read(folder: Path, device: str | torch.device, method: type[Method] | None) 
             )
             for name, network in networks.items()
         }
-        _check_members(len(parameters[next(iter(networks))]), [config.method.copies])
+        _check_members(len(parameters[next(iter(networks))]), [config.method.num_members])
         if lost < 0 and not all(bool(value.isfinite().all()) for value in parameters.values()):
             raise ValueError("it has weights that are not finite, but is not marked as diverged")
         curve = read_curve(folder)

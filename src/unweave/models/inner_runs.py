@@ -1,4 +1,4 @@
-"""Runs within a run: those of an ensemble's members, that of the stage before."""
+"""Runs within a run: those of an ensemble's members, that of the first stage."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import torch
 
 from unweave.methods.base import FIRST
 from unweave.methods.members import member_seeds
+from unweave.methods.mixins import Ensemble
 from unweave.models.config import Config
 
 __all__ = ["first_of", "members_of"]
@@ -13,14 +14,14 @@ __all__ = ["first_of", "members_of"]
 
 def members_of(config: Config) -> list[Config]:
     """The runs of the members of an ensemble, each with its seed; the first has the ensemble's."""
-    seeds = member_seeds(torch.tensor([config.seed]), config.method.copies)
-    return [
-        replace(config, method=config.method.of_a_member(), seed=seed) for seed in seeds.tolist()
-    ]
+    if not isinstance(config.method, Ensemble):
+        return [config]
+    seeds = member_seeds(torch.tensor([config.seed]), config.method.num_members).tolist()
+    return [replace(config, method=config.method.member_method(), seed=seed) for seed in seeds]
 
 
 def first_of(config: Config) -> Config:
-    """The run of the stage before, or what it has become."""
+    """The run of the first stage, with a seed of its own where it was trained further."""
     assert config.first is not None
     if not config.method.extra_optimisers().get(FIRST):
         return config.first

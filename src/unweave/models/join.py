@@ -44,4 +44,4 @@ def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
 def _sizes(config: Config, shape: tuple[int, int, int]) -> dict[str, int]:
     """How large each network is, and how many members there are."""
     sizes = {name: len(network) for name, network in networks_by_name(config, shape).items()}
-    return {**sizes, "members": config.method.copies}
+    return {**sizes, "members": config.method.num_members}

@@ -20,8 +20,7 @@ from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.methods import Method
 from unweave.methods.base import Nets
-from unweave.methods.isa_vae import ISAVAE
-from unweave.methods.vae_ensemble import MAPS, VAEEnsemble, maps_between
+from unweave.methods.mixins import CustomPrior, Ensemble
 from unweave.models.batches import at_once, batches
 from unweave.models.config import Config
 from unweave.models.files import Saved, read, write
@@ -99,7 +98,7 @@ class Fleet:
         own, of which the first is the ensemble's. Their curves are the ensemble's; the KL
         divergence of each latent, which it follows for the first member, is NaN for the others.
         """
-        count = self._copies
+        count = self._num_members
         if count == 1:
             return self
         configs = [member for config in self.configs for member in members_of(config)]
@@ -122,24 +121,14 @@ class Fleet:
         `codes @ maps[i, j].T` is what codes of member i are to member j. Those from a member to
         itself are identities; those that were not learned are NaN.
         """
-        method, latents = self.configs[0].method, self.configs[0].latents
-        if not isinstance(method, VAEEnsemble) or method.copies != method.members:
-            raise UnweaveError(
-                f"{method.name} models have no maps between members; train vae_ensemble for that"
-            )
-        if not method.mapped:
-            learned = np.empty((len(self), method.members, 0, latents, latents), np.float32)
-        else:
-            ((_, weight),) = self._networks[MAPS].named(self.parameters[MAPS])
-            learned = weight.cpu().numpy().reshape(len(self), method.members, -1, latents, latents)
-        return np.stack([maps_between(of_one) for of_one in learned])
+        return np.stack([model.maps for model in self])
 
     @property
     def first(self) -> Self:
-        """The models of the stage before, on which these build; their curves are not kept.
+        """The models of the first stage, on which these build; their curves are not kept.
 
-        Of models that were trained along with it (`together`), they have other seeds than the runs
-        they began from, since they are no longer these.
+        Where the first stage was trained further along with the second, its models have other
+        seeds than the runs they began from.
         """
         configs = [first_of(config) for config in self.configs if config.first is not None]
         if not configs:
@@ -178,7 +167,7 @@ class Fleet:
             codes: `[n, d]` for all models alike, or `[M, n, d]`.
             member: Of ensembles, which member decodes.
         """
-        self.configs[0].method.demand_decoder()
+        self.configs[0].method.require_decoder()
         codes = torch.as_tensor(writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
@@ -212,17 +201,17 @@ class Fleet:
         return {name: buffer.to(dtype) for name, buffer in self.parameters.items()}
 
     @property
-    def _copies(self) -> int:
+    def _num_members(self) -> int:
         """How many members each model has."""
-        return self.configs[0].method.copies
+        return self.configs[0].method.num_members
 
     def nets(self, member: int = 0) -> Nets:
         """The networks of one member of each model, as their method sees them."""
-        if member not in range(self._copies):
+        if member not in range(self._num_members):
             raise UnweaveError(
-                f"these models have {self._copies} members, counted from 0, but got {member=}"
+                f"these models have {self._num_members} members, counted from 0, but got {member=}"
             )
-        rows = {name: self._working[name][member :: self._copies] for name in self._networks}
+        rows = {name: self._working[name][member :: self._num_members] for name in self._networks}
         apply = {
             name: partial(applied, network, rows[name], rows[name].dtype)
             for name, network in self._networks.items()
@@ -255,17 +244,20 @@ class Model(Fleet):
     @property
     def maps(self) -> np.ndarray:
         """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
-        return super().maps[0]
+        method = self.config.method
+        if not isinstance(method, Ensemble):
+            raise UnweaveError(f"{method.name} models have no maps: they are not ensembles")
+        return method.maps(self.config.latents, self.named_parameters())
 
     @property
     def exponents(self) -> np.ndarray:
-        """p₀ and those of all subspaces of an ISA-VAE's prior, float32, as its layout has them."""
-        method = self.config.method
-        if not isinstance(method, ISAVAE):
-            raise UnweaveError(
-                f"{method.name} models have no exponents; train isa_vae or isa_tc_vae for that"
-            )
-        return method.exponents_of(self.config.latents, self.named_parameters()).numpy()
+        """The exponents of an Lp-nested prior, root first, in the order of its layout, float32."""
+        method, exponents = self.config.method, None
+        if isinstance(method, CustomPrior):
+            exponents = method.prior_exponents(self.config.latents, self.named_parameters())
+        if exponents is None:
+            raise UnweaveError(f"{method.name} models have no exponents: their prior has none")
+        return exponents.numpy()
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from unweave.methods import Method
-from unweave.methods.base import FIRST, Nets, Stage
+from unweave.methods.base import FIRST, Nets, NetworkSpec, Stage
 from unweave.models.config import Config
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image
 from unweave.nets.network import Network
@@ -15,27 +15,27 @@ from unweave.nets.network import Network
 __all__ = ["BELOW", "applied", "nets_of", "networks_by_name", "networks_of", "parameters_by_name"]
 
 BELOW = "first/"
-"""What the names of the networks of the stage before begin with."""
+"""Prefix of the names of the first stage's networks."""
 
 
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
-    """All networks of a run, by player and name."""
-    before = 0 if config.first is None else config.first.code_size
-    own = config.method.networks(config.architecture, shape, config.latents, before)
-    players = {player: dict(networks) for player, networks in own.items()}
+    """All networks of a run, by group and name."""
+    below = 0 if config.first is None else config.first.code_size
+    spec = NetworkSpec(config.architecture, shape, config.latents, below)
+    groups = {group: dict(networks) for group, networks in config.method.networks(spec).items()}
     if config.first is not None:
-        players[FIRST] = {
+        groups[FIRST] = {
             BELOW + name: network
             for networks in networks_of(config.first, shape).values()
             for name, network in networks.items()
         }
-    return players
+    return groups
 
 
 def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, Network]:
-    """All networks of a run by name, whoever's they are."""
-    players = networks_of(config, shape).values()
-    return {name: network for player in players for name, network in player.items()}
+    """All networks of a run by name, of all groups."""
+    groups = networks_of(config, shape).values()
+    return {name: network for group in groups for name, network in group.items()}
 
 
 def parameters_by_name(
@@ -57,13 +57,13 @@ def nets_of(
     apply: Mapping[str, Callable[..., Tensor]],
     before: Sequence[Method] | None = None,
 ) -> Nets:
-    """The networks of a run as its method sees them, with those of the stage before.
+    """The networks of a run as its method sees them, with those of its first stage.
 
     Args:
         config: The run.
         apply: What each network does, by name.
-        before: The methods of the stages before, the last of them first, where they are not those
-            of the run alone.
+        before: The methods of earlier stages, the latest first, stacked for a fleet; by default
+            those of the run alone.
     """
     own = {name: network for name, network in apply.items() if not name.startswith(BELOW)}
     first = None

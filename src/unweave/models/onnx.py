@@ -52,7 +52,7 @@ def export_onnx(
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
     model = model if isinstance(model, Model) else open_model(model)
     check_trained(model)
-    model.config.method.demand_decoder()
+    model.config.method.require_decoder()
     if model.config.first is not None:
         raise UnweaveError(
             f"{model.config.method.name} models are not exported yet, only single stages; export "

@@ -41,14 +41,14 @@ def check_disk(configs: Sequence[Config], shape: Shape, folder: Path) -> None:
 def num_parameters(config: Config, shape: Shape) -> int:
     """The parameters of one model, those of all its members and extra networks included."""
     # Strengths change no size: with 2, which all of them may be, networks are counted once.
-    method = replace(config.method, **dict.fromkeys(config.method.stackable(), 2.0))
+    method = replace(config.method, **dict.fromkeys(config.method.strengths(), 2.0))
     return _counted(replace(config, method=method, data=(), seed=0), shape)
 
 
 @lru_cache
 def _counted(config: Config, shape: Shape) -> int:
     return sum(
-        network.width * (config.method.copies if player == MODEL else 1)
-        for player, networks in networks_of(config, shape).items()
+        network.width * (config.method.num_members if group == MODEL else 1)
+        for group, networks in networks_of(config, shape).items()
         for network in networks.values()
     )

@@ -196,7 +196,7 @@ def known_shares(rows: Table) -> np.ndarray:
 
 def has_prior(model: "Model") -> bool:
     """Whether codes were drawn towards a prior, so that its scale means something."""
-    return not model.config.method.points
+    return not model.config.method.deterministic
 
 
 def check_model(model: "Model") -> None:

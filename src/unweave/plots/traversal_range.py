@@ -84,13 +84,14 @@ def start_at(
 
 def draw_prior(model: "Model", count: int, seed: int) -> np.ndarray:
     """Codes drawn from the prior, float32 `[count, d]`; fewer are the first of more."""
+    from unweave.methods.mixins import CustomPrior
     from unweave.random import Stream
 
     _check_prior(model)
-    drawn = model.config.method.prior_samples(
-        Stream(seed, "samples"), count, model.config.code_size, model.named_parameters()
-    )
-    return drawn.numpy()
+    method, latents, stream = model.config.method, model.config.code_size, Stream(seed, "samples")
+    if isinstance(method, CustomPrior):
+        return method.prior_samples(stream, count, latents, model.named_parameters()).numpy()
+    return stream.normal(count, latents).numpy()
 
 
 def _prior_mean(model: "Model", prior: str) -> np.ndarray:

@@ -72,7 +72,7 @@ def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
         "rows": _row_labels(part, part.chosen, strips),
         "name": found.names[part.chosen],
         "ratio": _ratio(strips.images),
-        "members": model.config.method.copies,
+        "members": model.config.method.num_members,
     }
 
 

@@ -152,7 +152,7 @@ def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings in which models of one method differ; at least its first one."""
     method = EVERY.get(members[0]["method.name"])
-    known = [f"method.{name}" for name in method.stackable()] if method else []
+    known = [f"method.{name}" for name in method.strengths()] if method else []
     own = [name for name in members[0] if name.startswith("method.") and name != "method.name"]
     own.sort(key=lambda name: known.index(name) if name in known else len(known))
     names = [name for name in members[0] if name not in ("seed", "method.name")]

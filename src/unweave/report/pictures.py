@@ -70,7 +70,7 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
         return _around_the_prior(model)
     codes, note = part.latents.means[place], "{:.2f} nats"
     amount = part.latents.kl[place]
-    if model.config.method.points:
+    if model.config.method.deterministic:
         amount, note = codes.std(0), "spread {:.2f}"
     active = np.flatnonzero(part.latents.informative[place])
     active = active[np.argsort(-amount[active], kind="stable")][:MOST_ROWS]

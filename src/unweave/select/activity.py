@@ -136,7 +136,7 @@ def member_activity(
         arXiv:1812.06775; Improving the Unsupervised Disentangled Representation Learning with VAE
         Ensemble, under review 2020, figures 3 and 11.
     """
-    if model.config.method.points:
+    if model.config.method.deterministic:
         raise SelectionError("an autoencoder has no noise, so its latents are not active by that")
     chosen = drawn_rows(data, rows, seed)
     images = data.to(model.device).inputs(chosen, seed)
@@ -175,7 +175,7 @@ def activity_of(means: Any, logvars: Any) -> dict[str, np.ndarray]:
 
 
 def _posteriors(model: "Model", images: Any) -> Aligned:
-    if model.config.method.copies > 1:
+    if model.config.method.num_members > 1:
         return aligned_posteriors(model, images)
     mean, logvar = model.encode(images)
     return Aligned(mean[None], logvar[None], np.eye(mean.shape[1], dtype=np.float32)[None])

@@ -98,10 +98,9 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
 
 def _fleets(models: "Sequence[Model]") -> list[list[int]]:
     """The places of models that can encode together."""
-    fleets: dict[str, list[int]] = {}
-    for place, model in enumerate(models):
-        fleets.setdefault(model.config.fleet, []).append(place)
-    return list(fleets.values())
+    from unweave.models.config import group_into_fleets
+
+    return group_into_fleets(range(len(models)), lambda place: models[place].config)
 
 
 def _encode(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
-from unweave.fleet.checkpoint_files import damaged_checkpoints
+from unweave.fleet.checkpoint import damaged_checkpoints
 from unweave.io.tables import read_table
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, intact

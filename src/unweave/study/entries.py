@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import EVERY, Method
+from unweave.methods import EVERY, Method, SecondStage
 from unweave.methods.settings import each_value
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -108,7 +108,7 @@ def _entries(name: Any, values: Any) -> Iterator[Entry]:
             raise UnknownNameError(f"setting of {name}", setting, [*fields, *BESIDE])
     settings = check_settings(values.get("settings") or {})
     first = _first(name, values.get("first"))
-    if EVERY[key].needs_first and not first:
+    if issubclass(EVERY[key], SecondStage) and not first:
         raise StudyFileError(
             f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
         )

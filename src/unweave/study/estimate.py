@@ -73,7 +73,7 @@ def _work(config: Config, shape: Shape) -> float:
 
     An ensemble of n encodes n times and decodes n² times.
     """
-    n = config.method.copies
+    n = config.method.num_members
     return shape[0] * shape[1] / PIXELS * config.batch / BATCH * (n + n**2) / 2
 
 
@@ -82,4 +82,4 @@ def _dense(config: Config) -> bool:
 
 
 def _unusual_parameters(config: Config, shape: Shape) -> float:
-    return max(0.0, num_parameters(config, shape) - USUAL_PARAMETERS * config.method.copies)
+    return max(0.0, num_parameters(config, shape) - USUAL_PARAMETERS * config.method.num_members)

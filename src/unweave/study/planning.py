@@ -8,7 +8,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.capacity import shares
-from unweave.models.config import Config
+from unweave.models.config import Config, group_into_fleets
 from unweave.models.size import disk_bytes
 from unweave.nets.device import chosen_device
 from unweave.study.estimate import device_name, model_bytes, seconds_per_step
@@ -133,10 +133,7 @@ def plan(
             runs = study.runs_on(source)
             left = [config for config in runs if config.hash not in done]
             finished += len(runs) - len(left)
-            kinds: dict[str, list[Config]] = {}
-            for config in left:
-                kinds.setdefault(config.fleet, []).append(config)
-            for configs in kinds.values():
+            for configs in group_into_fleets(left):
                 size = fleet_size or _fits(configs[0], source, device)
                 each = seconds_per_step(configs[0], source.shape, device, ledger)
                 parts.append(

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import SCORES
-from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints
+from unweave.fleet.checkpoint import CHECKPOINT, checkpoints
 from unweave.io.plain_data import MOST_BYTES, parse_json
 from unweave.io.writing import cache_folder, whole_file, whole_folder
 from unweave.models.files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact

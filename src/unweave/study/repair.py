@@ -12,8 +12,8 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import SCORES
-from unweave.fleet import checkpoint_files
-from unweave.fleet.checkpoint_files import CHECKPOINT, checkpoints, damaged_checkpoints
+from unweave.fleet import checkpoint
+from unweave.fleet.checkpoint import CHECKPOINT, checkpoints, damaged_checkpoints
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, read_config
@@ -62,7 +62,7 @@ def repair_study(
 
 def tidy(store: Store) -> None:
     """Remove what killed processes left half-written; only while nobody is at work."""
-    checkpoint_files.tidy(store.runs)
+    checkpoint.tidy(store.runs)
     for path in _half_written(store):
         _remove(path)
     remove_dead_tokens(store)

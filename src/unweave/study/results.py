@@ -174,7 +174,7 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
                 fields.setdefault(name, set()).add(value)
     chosen = {}
     for method_name, fields in values.items():
-        known = EVERY[method_name].stackable() if method_name in EVERY else tuple(fields)
+        known = EVERY[method_name].strengths() if method_name in EVERY else tuple(fields)
         varying = [name for name in known if len(fields.get(name, ())) > 1]
         chosen[method_name] = next(iter([*varying, *known]), "")
     return chosen

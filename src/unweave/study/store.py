@@ -20,7 +20,7 @@ from typing import Any
 from unweave.data.origin import check_origin
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import PROTOCOL, origin_text
-from unweave.fleet.checkpoint_files import checkpoints
+from unweave.fleet.checkpoint import checkpoints
 from unweave.io.paths import refuse_inner_links
 from unweave.io.plain_data import parse_json, read_json
 from unweave.io.writing import whole_file

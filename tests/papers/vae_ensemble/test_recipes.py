@@ -212,10 +212,10 @@ def microseconds(run):
     if method.name == "factor_vae":
         return 102.4
     whole = 58.1 if "rooms3d" in str(run.data) else 45.3
-    decoded = method.copies
+    decoded = method.num_members
     if method.name == "vae_ensemble" and method.cross_reconstruction:
         decoded *= 1 + method.mapped
-    return whole / 2 * (method.copies + decoded)
+    return whole / 2 * (method.num_members + decoded)
 
 
 def test_the_hour_trains_in_minutes_without_downloads():

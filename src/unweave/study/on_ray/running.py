@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from unweave.fleet.interruption import interruptible
+from unweave.fleet.loop import interruptible
 from unweave.study.on_ray.cluster import connected
 from unweave.study.on_ray.crew import Crew
 from unweave.study.on_ray.hand import Job

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.methods.posterior import Posterior
 from unweave.nets.adam import Adam, Moments
 from unweave.nets.layers import Linear, Reshape
@@ -26,11 +26,11 @@ def rotation(angle):
     return torch.tensor([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]).float()
 
 
-def player(name, layers, rows, lr, dtype=torch.float32):
+def group(name, layers, rows, lr, dtype=torch.float32):
     network = Network(layers)
     start = network.initial(torch.arange(rows) + 1, name).to(dtype)
     adam = Adam.stack([Adam(lr=lr)] * rows)
-    return Player({name: network}, start, start, Moments.zeros_like(start), adam)
+    return NetworkGroup({name: network}, start, start, Moments.zeros_like(start), adam)
 
 
 def linear_contest(dtype=torch.float32, lr=0.02):
@@ -46,8 +46,8 @@ def linear_contest(dtype=torch.float32, lr=0.02):
 
     return Contest(
         encode,
-        player(DECODER, (Linear(2, 3, "none"), Reshape((1, 1, 3))), 2, lr, dtype),
-        player(MANIPULATION, (Linear(2, 1, "none"), Reshape((1, 1, 1))), 1, lr, dtype),
+        group(DECODER, (Linear(2, 3, "none"), Reshape((1, 1, 3))), 2, lr, dtype),
+        group(MANIPULATION, (Linear(2, 1, "none"), Reshape((1, 1, 1))), 1, lr, dtype),
         alter,
         LOSSES["gaussian"],
         torch.tensor([False, True]),
@@ -168,7 +168,7 @@ def test_encoders_see_the_original_images():
 
 def test_each_player_moves_on_its_own_batches_only():
     contest = linear_contest()
-    before = {name: player.parameters.clone() for name, player in contest.players.items()}
+    before = {name: group.parameters.clone() for name, group in contest.groups.items()}
     contest.learn(DECODER, *white("a", 0), torch.tensor(0))
     assert torch.equal(contest.manipulation.parameters, before[MANIPULATION])
     assert not torch.equal(contest.decoders.parameters, before[DECODER])

@@ -115,7 +115,7 @@ def test_a_factor_of_one_class_has_no_say(panes):
     game = Turning(part, settings, FAST, torch.device("cpu"))
     assert len(game.moves) == 3
     images = part.images(np.arange(len(part))) / 255
-    m = game.player.named(torch.zeros_like(game.player.parameters))["m"]
+    m = game.group.named(torch.zeros_like(game.group.parameters))["m"]
     place = torch.tensor([[0, 1, 2]])
     at, one, other = (part.grid.index(np.array([[0, *c]]))[0] for c in ((1, 2), (3, 2), (1, 4)))
     expected = excess(torch.tensor(images[[one, other]] - images[at]).flatten(1))

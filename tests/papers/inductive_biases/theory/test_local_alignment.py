@@ -10,6 +10,7 @@ import torch
 import unweave as uw
 from unweave.errors import UnweaveError
 from unweave.methods import VAE
+from unweave.methods.base import MODEL, NetworkSpec
 from unweave.models.config import Config
 from unweave.models.model import Model
 from unweave.nets.layers import Linear, Reshape
@@ -30,16 +31,17 @@ class LinearVAE(VAE):
 
     name = "linear_vae"
 
-    def main_networks(self, architecture, shape, latents, before):
-        encoder = Network((Reshape((6,)), Linear(6, 2 * latents, "none")))
-        decoder = Network((Linear(latents, 6, "none"), Reshape(shape)))
-        return encoder, decoder
+    def networks(self, spec):
+        encoder = Network((Reshape((6,)), Linear(6, 2 * spec.latents, "none")))
+        decoder = Network((Linear(spec.latents, 6, "none"), Reshape(spec.shape)))
+        return {MODEL: {"encoder": encoder, "decoder": decoder}}
 
 
 def linear_model(weight):
     """Codes are the first numbers, less their middle; images ½ + W z."""
     config = Config(method=LinearVAE(), latents=LATENTS, likelihood="gaussian")
-    encoder, decoder = LinearVAE().main_networks("", SHAPE, LATENTS, 0)
+    networks = LinearVAE().networks(NetworkSpec("", SHAPE, LATENTS))[MODEL]
+    encoder, decoder = networks["encoder"], networks["decoder"]
     reading = torch.zeros(1, 6, 2 * LATENTS)
     reading[0, :LATENTS, :LATENTS] = torch.eye(LATENTS)
     shift = torch.tensor([[-0.5] * LATENTS + [-4.0] * LATENTS])

@@ -29,9 +29,7 @@ from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose
 from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, encode
 from unweave.evaluation.evaluate import column
-from unweave.methods.ae import AE
-from unweave.methods.base import Method
-from unweave.methods.jacobian import JacobianSupervision
+from unweave.methods.mixins import CustomPrior
 from unweave.metrics import Metric
 from unweave.metrics.elbo import ELBO, log_likelihood
 from unweave.models.model import Model
@@ -141,8 +139,7 @@ def entangled_twin(
     if not isinstance(model, Model):
         raise TheoryError("a twin is of one model; take one of a fleet, fleet[0]")
     method = model.config.method
-    own = type(method).prior_samples is not Method.prior_samples
-    if own or isinstance(method, AE | JacobianSupervision):
+    if method.deterministic or isinstance(method, CustomPrior):
         raise TheoryError(
             f"{method.name} has no standard normal prior, so that turned codes are not the same "
             "model; take one that has, such as beta_vae"

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from unweave.data.grid import Grid
 from unweave.errors import DataError
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.io.arguments import numpy_rng
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import Shape, conv_encoder
@@ -73,21 +73,21 @@ def factor_accuracies(
     network = Network((*conv_encoder(shape, 1).layers[:-1], Linear(256, sum(grid.sizes), "none")))
     seeds = torch.tensor([seed] * len(near), device=place)
     start = network.initial(seeds, NAME)
-    player = Player.of_one(NAME, network, start, optimiser or Adam(lr=1e-3))
+    group = NetworkGroup.of_one(NAME, network, start, optimiser or Adam(lr=1e-3))
     alive = torch.ones(len(near), dtype=torch.bool, device=place)
     with matmul_precision("float32"), lines({JOB: steps}, progress) as advance:
         for number in range(steps):
             step = torch.tensor(number, device=place)
             indices = near[0].draw_indices(batch, Stream(seeds[0], "images to classify", step))
             images = torch.stack([one.inputs(indices) for one in near])
-            leaves = player.leaves()[NAME]
+            leaves = group.leaves()[NAME]
             heads = network(leaves, images).split(grid.sizes, -1)
             loss = _loss(heads, near[0].factors(indices))
             gradients = torch.autograd.grad(loss, list(leaves.values()))
             with torch.no_grad():
-                player.update(gradients, step, alive, alive.clone())
+                group.update(gradients, step, alive, alive.clone())
             advance(JOB, 1)
-        right = _right(network, player.parameters, near, torch.as_tensor(tested), grid)
+        right = _right(network, group.parameters, near, torch.as_tensor(tested), grid)
     table = pd.DataFrame(right.T, index=list(grid.names), columns=list(data))
     table["chance"] = [1 / size for size in grid.sizes]
     table.loc["mean"] = table.mean()

@@ -22,7 +22,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.methods.posterior import Posterior
 from unweave.random import Stream
 
@@ -63,8 +63,8 @@ class Contest:
     """
 
     encode: Callable[[Tensor], Posterior]
-    decoders: Player
-    manipulation: Player
+    decoders: NetworkGroup
+    manipulation: NetworkGroup
     alter: Callable[[Tensor, Tensor], Tensor]
     loss: Callable[[Tensor, Tensor], Tensor]
     entangling: Tensor
@@ -83,8 +83,8 @@ class Contest:
             learner: `DECODER` or `MANIPULATION`; without it nothing is differentiated.
         """
         leaves = {
-            name: player.leaves()[name] if name == learner else player.named(player.working)[name]
-            for name, player in self.players.items()
+            name: group.leaves()[name] if name == learner else group.named(group.working)[name]
+            for name, group in self.groups.items()
         }
         with torch.no_grad():
             codes = self.encode(images)
@@ -99,7 +99,7 @@ class Contest:
             return Losses(each.mean((1, 2)), leaves.get(learner, {}))
 
     @property
-    def players(self) -> dict[str, Player]:
+    def groups(self) -> dict[str, NetworkGroup]:
         """The decoders and m, by name."""
         return {DECODER: self.decoders, MANIPULATION: self.manipulation}
 
@@ -126,10 +126,10 @@ class Contest:
         # A decoder's loss has no say in the others' parameters, so their sum serves all.
         goal = found.values.sum() if learner == DECODER else self.difference(found.values)
         gradients = torch.autograd.grad(goal, list(found.leaves.values()))
-        player = self.players[learner]
-        rows = torch.ones(len(player.parameters), dtype=torch.bool, device=step.device)
+        group = self.groups[learner]
+        rows = torch.ones(len(group.parameters), dtype=torch.bool, device=step.device)
         with torch.no_grad():
-            player.update(gradients, step, rows, rows.clone())
+            group.update(gradients, step, rows, rows.clone())
         return found.values.detach()
 
     def step(self, batch: Callable[[str, Tensor], tuple[Tensor, Tensor]], step: Tensor) -> None:

@@ -27,7 +27,7 @@ from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
 from unweave.errors import DataError
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.nets.graphs import Replayed
@@ -166,7 +166,7 @@ class Turning:
         self.room = torch.tensor(self.grid.sizes).to(device) - self.moves.sum(0)
         network = manipulation_network(len(self.grid.axes), data.shape)
         start = network.initial(self.seed[None], "manipulation")
-        self.player = Player.of_one(MANIPULATION, network, start, optimiser)
+        self.group = NetworkGroup.of_one(MANIPULATION, network, start, optimiser)
         self._replayed = Replayed(device)
 
     def advance(self, most: int = 1) -> int:
@@ -174,12 +174,12 @@ class Turning:
         return self._replayed.some(self._step, most)
 
     def _step(self) -> None:
-        leaves = self.player.leaves()[MANIPULATION]
+        leaves = self.group.leaves()[MANIPULATION]
         nats = self.excess(self.places(self.settings["batch"], "places", self.step), leaves)
         gradients = torch.autograd.grad(-nats, list(leaves.values()))
         rows = torch.ones(1, dtype=torch.bool, device=self.device)
         with torch.no_grad():
-            self.player.update(gradients, self.step, rows, rows.clone())
+            self.group.update(gradients, self.step, rows, rows.clone())
         self.step += 1
 
     def places(self, count: int, purpose: str, number: Tensor | int) -> Tensor:
@@ -191,7 +191,7 @@ class Turning:
         """The mean over places, with these parameters of m."""
         classes = (places + self.moves[:, None]).flatten(0, 1)
         w = torch.stack([values[classes[:, k]] for k, values in enumerate(self.values)], -1)
-        said = self.player.networks[MANIPULATION](m, w[None])[0].tanh()
+        said = self.group.networks[MANIPULATION](m, w[None])[0].tanh()
         images = as_floats(self.data.inputs(self.grid.index(classes)))
         changed = reflect(images + self.settings["epsilon"] * said)
         changed = changed.flatten(1).unflatten(0, (len(self.moves), -1))
@@ -200,15 +200,15 @@ class Turning:
     @torch.no_grad()
     def look(self) -> list[float]:
         """A row of the curve, always at the same places."""
-        m = self.player.named(self.player.parameters)[MANIPULATION]
+        m = self.group.named(self.group.parameters)[MANIPULATION]
         return [float(self.step), float(self.excess(self.places(LOOKED_AT, "looking", 0), m))]
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
-        moments = self.player.moments
+        moments = self.group.moments
         return {
             "step": self.step,
-            "m/parameters": self.player.parameters,
+            "m/parameters": self.group.parameters,
             "m/first": moments.first,
             "m/second": moments.second,
         }
@@ -216,4 +216,4 @@ class Turning:
     def result(self, rows: list[list[float]]) -> Manipulation:
         """m as it is now."""
         curve = pd.DataFrame(rows, columns=list(self.columns))
-        return manipulation_of(self.player, self.settings, self.data.shape, self.grid, curve)
+        return manipulation_of(self.group, self.settings, self.data.shape, self.grid, curve)

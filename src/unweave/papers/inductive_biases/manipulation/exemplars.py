@@ -60,7 +60,7 @@ def joined(models: Sequence[Model], data: Dataset) -> Fleet:
                 f"{list(data.shape)}; give models that were trained on them"
             )
         names = networks_of(model.config, model.shape)[MODEL]
-        single = model.config.first is None and model.config.method.copies == 1
+        single = model.config.first is None and model.config.method.num_members == 1
         if not single or DECODER not in names or model.config.likelihood not in LOSSES:
             raise UnweaveError(
                 f"{model.config.method.name} models have no decoder of their own code alone; "

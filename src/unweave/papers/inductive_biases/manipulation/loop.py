@@ -15,8 +15,8 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
-from unweave.fleet.interruption import interruptible
-from unweave.fleet.parameters import Player
+from unweave.fleet.loop import interruptible
+from unweave.fleet.parameters import NetworkGroup
 from unweave.io import generations
 from unweave.io.arguments import check_count, check_seed
 from unweave.nets.architectures import Shape
@@ -83,11 +83,11 @@ def prepared(data: Dataset | str, epsilon: float | None, precision: str) -> tupl
 
 
 def manipulation_of(
-    player: Player, settings: Mapping[str, Any], shape: Shape, grid: Grid, curve: pd.DataFrame
+    group: NetworkGroup, settings: Mapping[str, Any], shape: Shape, grid: Grid, curve: pd.DataFrame
 ) -> Manipulation:
-    """What a game ends with: the m of its player."""
-    (network,) = player.networks.values()
-    parameters = {name: value[0].cpu().clone() for name, value in network.named(player.parameters)}
+    """What a game ends with: the m of its group."""
+    (network,) = group.networks.values()
+    parameters = {name: value[0].cpu().clone() for name, value in network.named(group.parameters)}
     return Manipulation(parameters, settings["epsilon"], shape, grid.sizes, settings, curve)
 
 

@@ -15,7 +15,7 @@ from unweave.data.dataset import Dataset, as_floats
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
 from unweave.errors import DataError, UnweaveError
-from unweave.fleet.parameters import Player
+from unweave.fleet.parameters import NetworkGroup
 from unweave.io.arguments import numpy_rng
 from unweave.methods.base import MODEL
 from unweave.methods.posterior import Posterior
@@ -171,8 +171,8 @@ class Training:
         m = network.initial(self.seed[None], "manipulation")
         return Contest(
             encode,
-            Player.of_one(DECODER, decoder, starts, optimiser),
-            Player.of_one(MANIPULATION, network, m, optimiser),
+            NetworkGroup.of_one(DECODER, decoder, starts, optimiser),
+            NetworkGroup.of_one(MANIPULATION, network, m, optimiser),
             alter,
             LOSSES[config.likelihood],
             torch.arange(len(pairs), device=self.device) >= disentangling,
@@ -221,10 +221,10 @@ class Training:
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
         found = {"step": self.step}
-        for name, player in self.contest.players.items():
-            found[f"{name}/parameters"] = player.parameters
-            found[f"{name}/first"] = player.moments.first
-            found[f"{name}/second"] = player.moments.second
+        for name, group in self.contest.groups.items():
+            found[f"{name}/parameters"] = group.parameters
+            found[f"{name}/first"] = group.moments.first
+            found[f"{name}/second"] = group.moments.second
         return found
 
     def result(self, rows: list[list[float]]) -> Manipulation:

@@ -68,7 +68,7 @@ def local_alignment(
     """
     from unweave.select.latents import drawn_rows, encoded
 
-    model.config.method.demand_decoder()
+    model.config.method.require_decoder()
     latents = encoded(model, data, drawn_rows(data, images, seed), seed)
     if not latents.usable[0]:
         raise TheoryError("this model diverged, so that its codes say nothing; take another")
@@ -100,7 +100,7 @@ def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
     """
     from unweave.nets.likelihoods import mean_image
 
-    model.config.method.demand_decoder()
+    model.config.method.require_decoder()
     nets, method = model.nets(), model.config.method
     z = torch.tensor(codes, dtype=torch.float32, device=model.device)[None].requires_grad_()
     decoded = mean_image(model.config.likelihood, method.decode(nets, z).float()).flatten(2)
