@@ -114,7 +114,7 @@ def test_an_autoencoder_goes_by_quantiles_and_variance(grey, shown):
     (model,) = uw.train(uw.methods.AE(), grey, steps=2, batch=4, latents=3, progress=False)
     codes = model.encode(grey)[0]
     seen = look(model, grey)
-    np.testing.assert_allclose(seen.amounts, codes.var(0), rtol=1e-5)
+    np.testing.assert_allclose(seen.amounts, codes.std(0), rtol=1e-5)
     sheet = traversals(model, grey, index=0, columns=2)
     first = int(np.argmax(codes.var(0)))
     walk = np.repeat(codes[:1], 2, axis=0)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.analysis.latents import INFORMATIVE_KL, Latents, SelectionError, kl_in_use
+from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import DataError
-from unweave.select.latents import drawn_rows, encoded, latents_of
+from unweave.select.latents import encoded, latents_of
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +59,6 @@ def test_torch_and_arrays_are_the_same(models):
 def test_wrong_shapes_are_named(arguments, words):
     with pytest.raises(SelectionError, match=words):
         Latents(**arguments)
-
-
-def test_fewer_rows_are_the_first_of_more(data):
-    more, fewer = drawn_rows(data, 100, 3), drawn_rows(data, 10, 3)
-    np.testing.assert_array_equal(more[:10], fewer)
-    assert len(np.unique(more)) == 100
-    assert len(drawn_rows(data, 10**6, 3)) == len(data)
-    with pytest.raises(SelectionError, match="at least 2"):
-        drawn_rows(data, 1, 0)
-
-
-@pytest.mark.parametrize("method", ["vae_ensemble", "isa_vae", "isa_tc_vae"])
-def test_a_latent_of_other_noise_that_never_varies_is_not_informative(method):
-    means = np.random.default_rng(0).normal(size=(1, 500, 3)) * [1, 0.05, 0.2]
-    logvars = np.log(np.full(means.shape, 0.05))
-    kl = kl_in_use([method], means, logvars)
-    assert Latents(means, logvars, kl).informative.tolist() == [[True, False, True]]
-    assert kl[0, 1] == INFORMATIVE_KL
-    assert kl[0, 0] == pytest.approx(1.52, abs=0.1)
-    np.testing.assert_array_equal(kl_in_use(["vae"], means, logvars), Latents(means, logvars).kl)
 
 
 def test_unused_latents_of_an_ensemble_are_not_informative(planted):

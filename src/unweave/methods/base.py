@@ -130,6 +130,8 @@ class Method(ABC):
     points: ClassVar[bool] = False
     """Whether codes are points, drawn towards no prior and without noise: log-variances say
     nothing."""
+    standard_noise: ClassVar[bool] = True
+    """Whether latents that a model does not use are N(0, 1): their KL divergence is then 0."""
     decodes: ClassVar[bool] = True
     """Whether there is a way from codes back to images."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES

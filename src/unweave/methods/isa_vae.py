@@ -73,6 +73,7 @@ class ISAVAE(VAE):
     """
 
     name = "isa_vae"
+    standard_noise = False
 
     beta: Strength = 1.0
     p0: Strength = 2.1

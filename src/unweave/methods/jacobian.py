@@ -51,6 +51,7 @@ class JacobianSupervision(AE):
     """
 
     name = "jacobian"
+    standard_noise = False
     needs_first = True
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
