@@ -52,7 +52,7 @@ def test_data_of_another_shape_is_not_used_and_that_is_said(colours, sprites):
     _, (model, _) = colours
     opened = Shelf(entries_of(model), sprites).open(0)
     assert opened.data is None
-    assert "64 × 64 × 1, but this model takes 32 × 32 × 3" in opened.no_data
+    assert "64 × 64 × 1, but these models take 32 × 32 × 3" in opened.no_data
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 import unweave as uw
 from unweave.analysis.latents import Latents, SelectionError
-from unweave.errors import DataError
+from unweave.models.shapes import ShapeError
 from unweave.select.latents import encoded, latents_of
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_encoded_is_said(data):
     fleet = uw.train(uw.methods.VAE(), data, seeds=1, steps=1, batch=4, progress=False)
     with pytest.raises(SelectionError, match="with the data"):
         latents_of(fleet)
-    with pytest.raises(DataError, match="compare them on data"):
+    with pytest.raises(ShapeError):
         latents_of(fleet, uw.data.load(np.zeros((4, 64, 64, 3), np.uint8)))
 
 

@@ -35,10 +35,10 @@ from unweave.models.rows import (
     kind_of,
     rows_from,
 )
+from unweave.models.shapes import check_shape
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.random import Stream
-from unweave.text import size_text
 
 __all__ = ["Unweaver"]
 
@@ -290,10 +290,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What the model sees of X."""
         check_is_fitted(self)
         rows, shape = self._rows(X, fitting=False)
-        if shape is not None and shape != self.rows_.shape:
-            raise InputError(
-                f"this model takes images {size_text(self.rows_.shape)}, not {size_text(shape)}"
-            )
+        if shape is not None:
+            check_shape(self.rows_.shape, shape, "X")
         return self.rows_.pixels(rows)
 
     def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:

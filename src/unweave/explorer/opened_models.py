@@ -17,7 +17,7 @@ from unweave.evaluation.score_cache import origin_text
 from unweave.explorer.model_index import Entry
 from unweave.models.drawn_images import drawn_rows
 from unweave.models.model import Model
-from unweave.text import size_text
+from unweave.models.shapes import misfit
 
 __all__ = ["Opened", "Shelf", "as_bytes"]
 
@@ -128,12 +128,8 @@ class Shelf:
             return None, f"Its data set could not be had: {error}."
         if hasattr(data, "curves"):
             return None, f"{data.name} has curves and no images."
-        if data.shape != model.shape:
-            return None, (
-                f"{data.name} has images of {size_text(data.shape)}, but this model takes "
-                f"{size_text(model.shape)}."
-            )
-        return data, ""
+        reason = misfit(model.shape, data.shape, data.name)
+        return (None, f"{reason}.") if reason else (data, "")
 
     def _dataset(self, origin: str) -> Dataset:
         entry = self._of_origin[origin]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.analysis.activity import Activity, shown_activity
-from unweave.errors import DataError, UnweaveError
+from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, Table, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
+from unweave.models.shapes import check_shape
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -212,8 +213,4 @@ def check_model(model: "Model") -> None:
 def check_data(model: "Model", data: "Dataset") -> None:
     """Refuse data that the model cannot encode."""
     check_model(model)
-    if data.shape != model.shape:
-        raise DataError(
-            f"this model takes images {list(model.shape)}, but {data.name} has "
-            f"{list(data.shape)}; draw it with data like those that it learned from"
-        )
+    check_shape(model.shape, data.shape, data.name)

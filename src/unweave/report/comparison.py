@@ -15,6 +15,7 @@ from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.models.drawn_images import drawn_rows
+from unweave.models.shapes import misfit
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.report.agreement import Findings, Part
@@ -22,7 +23,6 @@ from unweave.report.labels import model_names
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import Given
 from unweave.select import Latents, consensus, fronts, mcc_pairs, udr_scores
-from unweave.text import size_text
 
 __all__ = ["evenly", "explained", "find", "followed"]
 
@@ -138,10 +138,7 @@ def _misfit(given: Given, part: Part) -> str:
         except UnweaveError:  # of which more is said where models are encoded
             continue
         assert part.data is not None
-        if takes == part.data.shape:
-            return ""
-        sizes = [size_text(shape) for shape in (part.data.shape, takes)]
-        return f"{part.data.name} has images of {sizes[0]}, but these models take {sizes[1]}"
+        return misfit(takes, part.data.shape, part.data.name)
     return ""
 
 

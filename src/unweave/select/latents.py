@@ -11,7 +11,6 @@ import numpy as np
 
 from unweave.analysis.activity import kl_in_use
 from unweave.analysis.latents import Latents, SelectionError
-from unweave.errors import DataError
 from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 
 if TYPE_CHECKING:
@@ -99,13 +98,10 @@ def _encode(
     models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     from unweave.models.join import join
+    from unweave.models.shapes import check_shape
 
     fleet = join(models)
-    if fleet.shape != data.shape:
-        raise DataError(
-            f"these models take images {list(fleet.shape)}, but {data.name} has "
-            f"{list(data.shape)}; compare them on data like those that they learned from"
-        )
+    check_shape(fleet.shape, data.shape, data.name)
     return fleet.encode(data.to(fleet.device).inputs(images_of, seed))
 
 
