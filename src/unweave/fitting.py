@@ -23,6 +23,7 @@ from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.methods import BetaVAE, Method
 from unweave.models.config import LIMITS, Config, group_into_fleets
+from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 from unweave.models.files import BEST, RUNS
 from unweave.models.model import Fleet, Model
 from unweave.models.size import check_disk
@@ -30,7 +31,7 @@ from unweave.nets.device import chosen_device
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
-from unweave.select.latents import ROWS, drawn_rows, encoded
+from unweave.select.latents import encoded
 from unweave.text import shown, spelled
 
 __all__ = ["FEWEST_IMAGES", "MINUTES", "NOTE", "Fit", "FitError", "fit"]
@@ -177,7 +178,7 @@ def fit(
 
 def choose(fleet: Fleet, data: Dataset) -> Fit:
     """Rank trained models by how far others resemble them; see `fit`."""
-    latents = encoded(fleet, data, drawn_rows(data, ROWS, seed=0))
+    latents = encoded(fleet, data, drawn_rows(data, NUM_DRAWN, seed=0))
     if not latents.usable.any():
         raise FitError("all models diverged; try a smaller learning rate or smaller strengths")
     ranking = udr(latents)

@@ -160,7 +160,7 @@ def test_own_images_must_be_named(grey, tmp_path, capsys):
         (["RUN", "-o", "nowhere/a.png"], "there is no folder nowhere"),
         (["RUN", "--index", "9999"], "images 0 … 383, but got index 9,999"),
         (["RUN", "--size", "32"], "--size says how to load --data"),
-        (["RUN", "--data", "pendulum"], "takes images [64, 64, 1]"),
+        (["RUN", "--data", "pendulum"], "but these models take 64 × 64 × 1"),
         (["nowhere"], "there is no folder nowhere"),
         (["TWO"], "holds 2 models; name one of them"),
     ],

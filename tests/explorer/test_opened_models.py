@@ -7,21 +7,22 @@ import pytest
 
 import unweave as uw
 from tests.explorer.explorer_tools import IDLE
-from unweave.analysis.latents import kl_of_latents
+from unweave.analysis.activity import KL, RELATIVE_SPREAD, kl_of_latents
 from unweave.errors import UnweaveError
 from unweave.explorer import opened_models as shelf_file
 from unweave.explorer.model_index import entries_of
-from unweave.explorer.opened_models import Activity, Shelf
+from unweave.explorer.opened_models import Shelf
+from unweave.models.drawn_images import drawn_rows
 
 
 def test_activity_is_the_mean_kl_on_the_models_own_data(runs, fleet, sprites):
     opened = Shelf(entries_of(runs)).open(1)
-    mean, logvar = fleet[1].encode(sprites.draw(256, seed=0).images)
+    mean, logvar = fleet[1].encode(sprites.inputs(drawn_rows(sprites)))
     expected = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
-    np.testing.assert_allclose(opened.activity.values, expected, rtol=1e-4)
-    assert opened.activity.values[IDLE] == 0
-    assert (opened.activity.values > opened.activity.threshold).sum() == 4
-    assert (opened.activity.source, opened.activity.measure) == ("data", "KL")
+    np.testing.assert_allclose(opened.activity.amounts, expected, rtol=1e-4)
+    assert opened.activity.amounts[IDLE] == 0
+    assert opened.activity.active.sum() == 4
+    assert opened.activity.criterion is KL
     assert len(opened.support) == len(sprites)
     assert sprites.factors([opened.start])[0].tolist() == [1, 0, 0, 4, 4]
 
@@ -31,28 +32,27 @@ def test_without_its_data_a_model_draws_for_itself_and_that_is_said(colours):
     opened = Shelf(entries_of(model)).open(0)
     assert opened.data is None
     assert "'noise'; say where they are" in opened.no_data
-    assert opened.activity.source == "prior"
     codes = np.random.default_rng(0).normal(size=(256, 3))
     mean, logvar = model.encode(model.decode(codes))
     np.testing.assert_allclose(
-        opened.activity.values, kl_of_latents(mean[None], logvar[None])[0], rtol=1e-4
+        opened.activity.amounts, kl_of_latents(mean[None], logvar[None])[0], rtol=1e-4
     )
     assert Shelf(entries_of(model), data).open(0).data is data
 
 
 def test_an_autoencoder_is_measured_by_the_spread_of_its_codes(colours):
     data, (_, model) = colours
-    activity = Activity.of(model, data)
-    assert activity.measure == "spread"
-    mean, _ = model.encode(data.draw(256, seed=0).images)
-    np.testing.assert_allclose(activity.values, mean.std(0), rtol=1e-5)
+    activity = Shelf(entries_of(model), data).open(0).activity
+    assert activity.criterion is RELATIVE_SPREAD
+    mean, _ = model.encode(data.inputs(drawn_rows(data)))
+    np.testing.assert_allclose(activity.amounts, mean.std(0), rtol=1e-5)
 
 
 def test_data_of_another_shape_is_not_used_and_that_is_said(colours, sprites):
     _, (model, _) = colours
     opened = Shelf(entries_of(model), sprites).open(0)
     assert opened.data is None
-    assert "64 × 64 × 1, but this model takes 32 × 32 × 3" in opened.no_data
+    assert "64 × 64 × 1, but these models take 32 × 32 × 3" in opened.no_data
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_numbers_that_are_not_finite_are_a_sentence(fleet):
         fleet[0].diverged_at,
     )
     shelf = Shelf(entries_of(lost))
-    assert shelf.open(0).activity.values.tolist() == [0] * 5
+    assert shelf.open(0).activity.amounts.tolist() == [0] * 5
     with pytest.raises(UnweaveError, match="not finite"):
         shelf.decode(0, [[0.0] * 5])
     with pytest.raises(UnweaveError, match="not finite"):

@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 import unweave as uw
-from unweave.analysis.latents import Latents, kl_in_use
+from unweave.analysis.activity import kl_in_use
+from unweave.analysis.latents import Latents
 from unweave.analysis.maps import NORMS, distance_to_orthogonality, dto_pairs, map_distances
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
@@ -284,7 +285,7 @@ def test_curves_follow_the_distance_to_orthogonality(fleet, sprites):
     watched = np.random.default_rng(0).permutation(len(sprites))[:128]
     codes = [member.encode(sprites.images(watched)) for member in fleet[1].members]
     means, logvars = (np.stack(part) for part in zip(*codes, strict=True))
-    latents = Latents(means, kl=kl_in_use(["vae_ensemble"] * N, means, logvars))
+    latents = Latents(means, kl=kl_in_use(means, logvars, standard_noise=False))
     pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
     best = [np.linalg.lstsq(latents.means[i], latents.means[j], rcond=None)[0].T for i, j in pairs]
     for norm in NORMS:

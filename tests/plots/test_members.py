@@ -5,6 +5,7 @@ import pytest
 
 import unweave as uw
 from unweave.errors import UnweaveError
+from unweave.models.shapes import ShapeError
 from unweave.plots.drawn_codes import Seen
 from unweave.plots.members import line_of, members
 from unweave.plots.sheet import FADE
@@ -103,7 +104,7 @@ def test_mistakes_are_said(ensemble, model, sprites, grey):
         members(model, sprites)
     with pytest.raises(UnweaveError, match="but got 'gone'"):
         members(ensemble[0], sprites, inactive="gone")
-    with pytest.raises(UnweaveError, match=r"takes images \[64, 64, 1\]"):
+    with pytest.raises(ShapeError):
         members(ensemble[0], grey)
     quick = {"steps": 0, "latents": 2, "architecture": "small_mlp", "progress": False}
     (ring,) = uw.train(uw.methods.VAEEnsemble(members=3, neighbours=1), sprites, **quick)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.analysis.latents import INFORMATIVE_KL, Latents, SelectionError, kl_in_use
-from unweave.errors import DataError
-from unweave.select.latents import drawn_rows, encoded, latents_of
+from unweave.analysis.latents import Latents, SelectionError
+from unweave.models.shapes import ShapeError
+from unweave.select.latents import encoded, latents_of
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +61,6 @@ def test_wrong_shapes_are_named(arguments, words):
         Latents(**arguments)
 
 
-def test_fewer_rows_are_the_first_of_more(data):
-    more, fewer = drawn_rows(data, 100, 3), drawn_rows(data, 10, 3)
-    np.testing.assert_array_equal(more[:10], fewer)
-    assert len(np.unique(more)) == 100
-    assert len(drawn_rows(data, 10**6, 3)) == len(data)
-    with pytest.raises(SelectionError, match="at least 2"):
-        drawn_rows(data, 1, 0)
-
-
-@pytest.mark.parametrize("method", ["vae_ensemble", "isa_vae", "isa_tc_vae"])
-def test_a_latent_of_other_noise_that_never_varies_is_not_informative(method):
-    means = np.random.default_rng(0).normal(size=(1, 500, 3)) * [1, 0.05, 0.2]
-    logvars = np.log(np.full(means.shape, 0.05))
-    kl = kl_in_use([method], means, logvars)
-    assert Latents(means, logvars, kl).informative.tolist() == [[True, False, True]]
-    assert kl[0, 1] == INFORMATIVE_KL
-    assert kl[0, 0] == pytest.approx(1.52, abs=0.1)
-    np.testing.assert_array_equal(kl_in_use(["vae"], means, logvars), Latents(means, logvars).kl)
-
-
 def test_unused_latents_of_an_ensemble_are_not_informative(planted):
     images = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 1), dtype=np.uint8)
     data = uw.data.load(images)
@@ -112,7 +92,7 @@ def test_what_cannot_be_encoded_is_said(data):
     fleet = uw.train(uw.methods.VAE(), data, seeds=1, steps=1, batch=4, progress=False)
     with pytest.raises(SelectionError, match="with the data"):
         latents_of(fleet)
-    with pytest.raises(DataError, match="compare them on data"):
+    with pytest.raises(ShapeError):
         latents_of(fleet, uw.data.load(np.zeros((4, 64, 64, 3), np.uint8)))
 
 

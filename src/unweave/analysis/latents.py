@@ -10,20 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from unweave.analysis.activity import KL, kl_of_latents
 from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
-from unweave.metrics.active_units import BURDA_VARIANCE
 
-__all__ = ["INFORMATIVE_KL", "Latents", "SelectionError", "kl_in_use", "kl_of_latents"]
-
-INFORMATIVE_KL = 0.01
-"""Nats that an informative latent carries, in the paper of UDR and in its published code."""
+__all__ = ["LEAST_CORRELATION", "Latents", "SelectionError"]
 
 LEAST_CORRELATION = 0.7
 """From which on two latents count as the same."""
-
-OTHER_NOISE = ("vae_ensemble", "vae_ensemble_member", "isa_vae", "isa_tc_vae", "jacobian")
-"""Methods whose unused latents are not N(0, 1)."""
 
 
 class SelectionError(UnweaveError):
@@ -62,7 +56,7 @@ class Latents:
     kl: Any = None
     runs: Sequence[str] = ()
     settings: Sequence[str] = ()
-    informative_kl: float = INFORMATIVE_KL
+    informative_kl: float = KL.threshold
 
     def __post_init__(self) -> None:
         means = _array(self.means)
@@ -119,42 +113,6 @@ class Latents:
         from scipy.stats import rankdata
 
         return _scaled(rankdata(self.centred, axis=1) - (self.means.shape[1] + 1) / 2)
-
-
-def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The mean KL divergence from N(0, 1) of each latent, `[M, d]`.
-
-    Example:
-        >>> kl_of_latents(np.array([[[0.0, 2.0]]]), np.zeros((1, 1, 2)))
-        array([[0., 2.]])
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
-        return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(1)
-
-
-def kl_in_use(methods: Sequence[str], means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The same, but at most 0.01 where nothing is said though the noise is not that of N(0, 1).
-
-    In ensembles and ISA-VAEs, that is, for latents whose mean has a variance of at most 0.01: the
-    alignment of an ensemble keeps the noise of unused latents small, and in an ISA-VAE they are
-    like a prior that is not normal. Students of Jacobian supervision have no noise at all.
-
-    Args:
-        methods: The name of each model's method, `[M]`.
-        means: `[M, n, d]`.
-        logvars: `[M, n, d]`.
-
-    Example:
-        >>> means, logvars = np.zeros((2, 5, 1)), np.log(np.full((2, 5, 1), 0.05))
-        >>> kl_in_use(["vae", "vae_ensemble"], means, logvars).round(2)
-        array([[1.02],
-               [0.01]])
-    """
-    kl = kl_of_latents(means, logvars)
-    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
-        constant = means.var(1, dtype=np.float64) <= BURDA_VARIANCE
-    unused = np.isin(methods, OTHER_NOISE)[:, None] & constant
-    return np.where(unused, np.minimum(kl, INFORMATIVE_KL), kl)
 
 
 def _array(values: Any) -> np.ndarray:

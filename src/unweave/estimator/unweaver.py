@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unweave.analysis.latents import INFORMATIVE_KL, kl_in_use
+from unweave.analysis.activity import KL, kl_in_use, shown_activity
 from unweave.data.arrays import as_store
 from unweave.data.dataset import Dataset
 from unweave.data.stores import Floats
@@ -22,6 +22,7 @@ from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
 from unweave.methods import Method
 from unweave.metrics.elbo import kl_divergence, log_likelihood
+from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 from unweave.models.encoding import MEAN, Member, check_member
 from unweave.models.members import aligned_posteriors
 from unweave.models.model import Model
@@ -34,10 +35,9 @@ from unweave.models.rows import (
     kind_of,
     rows_from,
 )
+from unweave.models.shapes import check_shape
 from unweave.nets.device import chosen_device
 from unweave.random import Stream
-from unweave.select.latents import ROWS, drawn_rows
-from unweave.text import size_text
 
 __all__ = ["Unweaver"]
 
@@ -61,8 +61,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             the machine.
         minutes: That training may take, about, where `steps` is None.
         latents: Size of the code.
-        active: Whether codes have only the latents that carry more than 0.01 nats, those that
-            carry most first (one at least), in place of all in the model's order.
+        active: Whether codes have only the active latents, as the report and the explorer show
+            them: those that carry more than 0.01 nats, those that carry most first (one at least),
+            in place of all in the model's order.
         member: Of ensembles (`method="vae-ensemble"`): the number of the member that encodes, or
             `"mean"`: the mean of all, the latents of each as those of the first, which decodes.
         shape: Height, width and, if more than one, channels, where rows of X are images.
@@ -80,7 +81,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         fit_: All models and what they agree on, see `uw.fit`; not kept by `save`.
         ranking_: The models, best first.
         kl_: What each latent carries on the rows of training, in nats, `[latents]`.
-        active_: The latents that carry more than 0.01 nats, those that carry most first.
+        active_: The active latents, those that carry most first.
         agreement_: Where `member` is `"mean"`: how far members agree on each latent, see
             `uw.select.member_agreement`, `[latents]`; else None.
         rows_: How rows become what networks see.
@@ -158,11 +159,15 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking
         check_member(self.model_, self.member)
-        drawn = pixels[drawn_rows(data, ROWS, seed=0)]
+        drawn = pixels[drawn_rows(data, NUM_DRAWN, seed=0)]
         means, logvars = self._encode(drawn)
-        self.kl_: np.ndarray = kl_in_use(
-            [self.model_.config.method.name], means[None], logvars[None]
-        )[0]
+        method = self.model_.config.method
+        exact = means.astype(np.float64), logvars.astype(np.float64)
+        self.kl_: np.ndarray = kl_in_use(*exact, method.standard_noise)
+        activity = shown_activity(
+            *exact, deterministic=method.deterministic, standard_noise=method.standard_noise
+        )
+        self.active_: np.ndarray = activity.order[: max(1, int(activity.active.sum()))]
         self._centre = means.mean(0)
         together = self.member == MEAN
         self.agreement_: np.ndarray | None = (
@@ -211,12 +216,6 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return np.array([f"z{latent}" for latent in self._columns()], dtype=object)
 
-    @property
-    def active_(self) -> np.ndarray:
-        """The latents that carry more than 0.01 nats, those that carry most first."""
-        order = np.argsort(-self.kl_, kind="stable")
-        return order[: max(1, int((self.kl_ > INFORMATIVE_KL).sum()))]
-
     def save(self, folder: str | Path) -> Path:
         """Write the fitted estimator into `folder`, which must not exist yet; no pickle.
 
@@ -247,6 +246,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for values in (fitted.kl_, fitted._centre):
                 if values.shape != (model.config.code_size,):
                     raise ValueError(f"it has numbers {list(values.shape)} for its latents")
+            fitted.active_ = _active_latents(note.get("active"), fitted.kl_)
             agreement = note.get("agreement")
             fitted.agreement_ = None if agreement is None else np.array(agreement, float)
             fitted.n_features_in_ = int(note["n_features_in"])
@@ -268,6 +268,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "parameters": parameters,
             "rows": asdict(self.rows_),
             "kl": self.kl_,
+            "active": self.active_,
             "centre": self._centre,
             "agreement": self.agreement_,
             "n_features_in": self.n_features_in_,
@@ -288,10 +289,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What the model sees of X."""
         check_is_fitted(self)
         rows, shape = self._rows(X, fitting=False)
-        if shape is not None and shape != self.rows_.shape:
-            raise InputError(
-                f"this model takes images {size_text(self.rows_.shape)}, not {size_text(shape)}"
-            )
+        if shape is not None:
+            check_shape(self.rows_.shape, shape, "X")
         return self.rows_.pixels(rows)
 
     def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:
@@ -324,6 +323,16 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _decoder(self) -> int:
         """The member that decodes codes; those of all members are in the order of the first."""
         return 0 if self.member == MEAN else self.member
+
+
+def _active_latents(said: Any, kl: np.ndarray) -> np.ndarray:
+    """The active latents of a saved estimator; older ones have only their KL divergences."""
+    if said is None:
+        return np.argsort(-kl, kind="stable")[: max(1, int(KL.holds(kl).sum()))]
+    known = isinstance(said, list) and all(type(j) is int and 0 <= j < len(kl) for j in said)
+    if not known or not said or len(set(said)) < len(said):
+        raise ValueError(f"its active latents are {said!r}")
+    return np.array(said)
 
 
 def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -11,12 +11,11 @@ import numpy as np
 import torch
 
 from unweave.data.dataset import Dataset
-from unweave.errors import DataError
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
 from unweave.models.model import Fleet
+from unweave.models.shapes import check_shape
 from unweave.random import Stream
-from unweave.text import size_text
 
 __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
@@ -151,11 +150,7 @@ def encode(
         seed: See `Codes`.
         advance: Told how many images were encoded, now and then.
     """
-    if data.shape != fleet.shape:
-        raise DataError(
-            f"these models take images of {size_text(fleet.shape)}, but {data.name} has "
-            f"{size_text(data.shape)}; evaluate them on data like those that they learned from"
-        )
+    check_shape(fleet.shape, data.shape, data.name)
     support = data.support
     shape = (len(fleet), len(support), fleet.configs[0].code_size)
     means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)

@@ -20,6 +20,7 @@ from PIL import Image
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from unweave.analysis.activity import KL
 from unweave.errors import UnweaveError
 from unweave.explorer.guard import Guard
 from unweave.explorer.model_index import Entry
@@ -135,10 +136,10 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
                 {"name": name, "latents": list(own)}
                 for name, own in opened.model.config.stages.items()
             ],
-            "activity": activity.values.tolist(),
-            "measure": activity.measure,
+            "activity": activity.amounts.tolist(),
+            "measure": "KL" if activity.criterion is KL else "spread",
             "threshold": activity.threshold,
-            "activity_from": activity.source,
+            "activity_from": "prior" if opened.data is None else "data",
             "images": len(opened.support),
             "start": opened.start,
             "data": opened.data.name if opened.data is not None else "",

@@ -8,62 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from unweave.analysis.latents import INFORMATIVE_KL, kl_in_use
+from unweave.analysis.activity import Activity, shown_activity
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.explorer.model_index import Entry
+from unweave.models.drawn_images import drawn_rows
 from unweave.models.model import Model
-from unweave.text import size_text
+from unweave.models.shapes import misfit
 
-__all__ = ["Activity", "Opened", "Shelf", "as_bytes"]
+__all__ = ["Opened", "Shelf", "as_bytes"]
 
 MODELS_KEPT = 16
 DATASETS_KEPT = 2
-SAMPLE = 256
-"""Images that activity is estimated from; a KL divergence is then known to a few per cent."""
-LEAST_SPREAD = 0.05
-"""The standard deviation of an active code, as the FactorVAE score has it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Activity:
-    """How much each latent says.
-
-        KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1)
-
-    Of a method whose codes are points, as an autoencoder's are, it is the standard deviation of
-    the code; latents that an ensemble does not use say nothing, see `kl_in_use`.
-
-    Args:
-        values: `[d]`
-        measure: `"KL"`, in nats, or `"spread"`.
-        threshold: What the value of an active latent exceeds.
-        source: `"data"`, or `"prior"`: images that the model itself draws from the prior.
-    """
-
-    values: np.ndarray
-    measure: str
-    threshold: float
-    source: str
-
-    @classmethod
-    def of(cls, model: Model, data: Dataset | None) -> "Activity":
-        """Estimated from images of the data, or else from images that the model draws itself."""
-        if data is None:
-            prior = np.random.default_rng(0).normal(size=(SAMPLE, model.config.code_size))
-            images: Any = model.decode(prior)
-        else:
-            images = data.draw(SAMPLE, seed=0).images
-        mean, logvar = model.encode(images)
-        source = "prior" if data is None else "data"
-        if model.config.method.deterministic:
-            return cls(np.nan_to_num(mean.std(0)), "spread", LEAST_SPREAD, source)
-        name = model.config.method.name
-        (kl,) = kl_in_use([name], mean[None].astype(float), logvar[None].astype(float))
-        return cls(np.nan_to_num(kl, posinf=0.0), "KL", INFORMATIVE_KL, source)
+PRIOR_IMAGES = 256
+"""Images that a model without data draws itself, to estimate the activity of its latents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +35,8 @@ class Opened:
         model: The model.
         data: What it was trained on, or what was given.
         no_data: Why there is none.
-        activity: Of its latents.
+        activity: Of its latents, from the images that reports and pictures use, or else from
+            images that the model itself draws from the prior.
     """
 
     model: Model
@@ -150,7 +112,7 @@ class Shelf:
         entry = self.entries[place]
         model = entry.open()
         data, reason = self._data_for(model)
-        return Opened(model, data, reason, Activity.of(model, data))
+        return Opened(model, data, reason, _activity(model, data))
 
     def _data_for(self, model: Model) -> tuple[Dataset | None, str]:
         try:
@@ -166,12 +128,8 @@ class Shelf:
             return None, f"Its data set could not be had: {error}."
         if hasattr(data, "curves"):
             return None, f"{data.name} has curves and no images."
-        if data.shape != model.shape:
-            return None, (
-                f"{data.name} has images of {size_text(data.shape)}, but this model takes "
-                f"{size_text(model.shape)}."
-            )
-        return data, ""
+        reason = misfit(model.shape, data.shape, data.name)
+        return (None, f"{reason}.") if reason else (data, "")
 
     def _dataset(self, origin: str) -> Dataset:
         entry = self._of_origin[origin]
@@ -182,6 +140,19 @@ class Shelf:
         if kind == "own":
             raise DataError(f"it has your own images {name!r}; say where they are with --data")
         return rebuild(entry.config.data)
+
+
+def _activity(model: Model, data: Dataset | None) -> Activity:
+    method = model.config.method
+    if data is None:
+        prior = np.random.default_rng(0).normal(size=(PRIOR_IMAGES, model.config.code_size))
+        images: Any = model.decode(prior)
+    else:
+        images = data.inputs(drawn_rows(data))
+    means, logvars = model.encode(images)
+    return shown_activity(
+        means, logvars, deterministic=method.deterministic, standard_noise=method.standard_noise
+    )
 
 
 def _check_at_hand(name: str) -> None:

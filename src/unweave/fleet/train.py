@@ -27,6 +27,7 @@ from unweave.models.config import Config, group_into_fleets
 from unweave.models.join import check_alike, join
 from unweave.models.model import Fleet, Model
 from unweave.models.model import load as load_model
+from unweave.models.shapes import check_shape
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.text import shown, spelled
@@ -251,11 +252,7 @@ def _first_stages(
     lost = [model.config.hash for model in models if model.diverged_at[0] >= 0]
     if lost:
         raise UnweaveError(f"the model {lost[0]} has diverged; build on others")
-    if models[0].shape != data.shape:
-        raise UnweaveError(
-            f"the models to build on take images {list(models[0].shape)}, but those of "
-            f"{data.name} are {list(data.shape)}; train both on the same"
-        )
+    check_shape(models[0].shape, data.shape, data.name)
     return {
         name: torch.cat([model.parameters[name].cpu() for model in models])
         for name in models[0].parameters

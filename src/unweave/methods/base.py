@@ -155,6 +155,8 @@ class Method(ABC):
     """Whether it has a decoder."""
     deterministic: ClassVar[bool] = False
     """Whether codes have neither noise nor a prior, so that log-variances mean nothing."""
+    standard_noise: ClassVar[bool] = True
+    """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
 
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:

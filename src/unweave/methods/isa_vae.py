@@ -74,6 +74,7 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
     """
 
     name = "isa_vae"
+    standard_noise = False
 
     beta: Strength = 1.0
     p0: Strength = 2.1

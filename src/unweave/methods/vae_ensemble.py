@@ -78,6 +78,7 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
     """
 
     name = "vae_ensemble"
+    standard_noise = False
 
     gamma: Strength = 10.0
     members: int = 3
@@ -157,10 +158,11 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
         `fit_dto` the same of standardised codes of informative latents, divided by √d
         (`select.dto`).
         """
-        from unweave.analysis.latents import Latents, kl_in_use
+        from unweave.analysis.activity import kl_in_use
+        from unweave.analysis.latents import Latents
         from unweave.analysis.maps import NORMS, dto_pairs, least_squares_maps, map_distances
 
-        latents = Latents(means, kl=kl_in_use([self.name] * len(means), means, logvars))
+        latents = Latents(means, kl=kl_in_use(means, logvars, self.standard_noise))
         if self.members == 1 or not latents.usable.all():
             return [math.nan] * len(self.diagnostic_names(means.shape[-1]))
         kinds = [least_squares_maps(latents)]

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from unweave.metrics.base import Metric, check_codes
+from unweave.metrics.factor_vae import THRESHOLD
 
 __all__ = ["ACTIVE_UNITS", "active_units"]
 
 BURDA_VARIANCE = 0.01
-FACTOR_VAE_STD = 0.05
 
 
 def active_units(
@@ -47,7 +47,7 @@ def active_units(
     spread = codes.std(0, ddof=min(1, len(codes) - 1))
     return {
         "active_units": float(active.sum()),
-        "active_units_std": float((spread >= FACTOR_VAE_STD).sum()),
+        "active_units_std": float((spread >= THRESHOLD).sum()),
         "active_fraction": float(active.mean()),
     }
 

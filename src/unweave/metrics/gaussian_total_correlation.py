@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.base import Metric, MetricError, draw_codes
 
 __all__ = ["GAUSSIAN_TOTAL_CORRELATION", "gaussian_total_correlation"]
 
 PROTOCOL_ROWS = 10_000
-ACTIVE_VARIANCE = 0.01
 
 
 def gaussian_total_correlation(
@@ -55,7 +55,7 @@ def gaussian_total_correlation(
     """
     covariance = covariance_of(draw_codes(codes, PROTOCOL_ROWS, seed))
     seen = covariance if means is None else covariance_of(draw_codes(means, PROTOCOL_ROWS, seed))
-    active = np.diag(seen) > ACTIVE_VARIANCE
+    active = np.diag(seen) > BURDA_VARIANCE
     return {
         "gaussian_total_correlation": total_correlation(covariance),
         "active_total_correlation": total_correlation(covariance[np.ix_(active, active)]),

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from unweave.io.arguments import numpy_rng
+from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.base import Metric, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
 
 __all__ = ["MIG_SUP", "mig_sup"]
-
-ACTIVE_VARIANCE = 0.01
 
 
 def mig_sup(codes: Any, factors: Any, seed: int = 0, *, count: int = 20) -> dict[str, float]:
@@ -53,7 +52,7 @@ def mig_sup(codes: Any, factors: Any, seed: int = 0, *, count: int = 20) -> dict
     normalised = information / entropy(rows.factors)
     padded = np.concatenate([np.zeros((len(normalised), 1)), normalised], 1)
     second, first = np.sort(padded, 1)[:, -2:].T
-    active = rows.codes.var(0, dtype=np.float64) > ACTIVE_VARIANCE
+    active = rows.codes.var(0, dtype=np.float64) > BURDA_VARIANCE
     return {
         "mig_sup": float((first - second).mean()),
         "mig_sup_active": float((first - second)[active].mean()) if active.any() else 0.0,

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from unweave.data.dataset import Dataset
-from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.kernels import FAST
+from unweave.models.shapes import check_shape
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 
@@ -56,14 +56,14 @@ def batches(
         device: Where they should be.
     """
     if isinstance(images, Dataset):
+        check_shape(shape, images.shape, images.name)
         data = images.to(device)
         for indices in torch.arange(len(data), device=device).split(count):
             yield data.inputs(indices, seed)
         return
     images = torch.as_tensor(writable(images))
     images = images[None] if images.ndim == 3 else images
-    if images.ndim != 4 or tuple(images.shape[1:]) != shape:
-        raise UnweaveError(f"these models take images {list(shape)}, but got {list(images.shape)}")
+    check_shape(shape, images.shape[1:], "this array")
     for part in images.split(count):
         pixels = part.to(device)
         bytes_ = not (part.is_floating_point() or part.dtype == torch.bool)

@@ -19,6 +19,7 @@ from unweave.models.files import BEST, CONFIG
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
+from unweave.models.shapes import check_shape
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.text import size_text, spelled
@@ -80,11 +81,7 @@ def encode(
     check_seed(seed)
     place = chosen_device(device)
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
-    if data.shape != model.shape:
-        raise DataError(
-            f"this model takes images of {size_text(model.shape)}, but {data.name} has "
-            f"{size_text(data.shape)}; give images like those that it learned from"
-        )
+    check_shape(model.shape, data.shape, data.name)
     check_member(model, member)
     if spread and member != MEAN:
         raise UnweaveError("codes of one member have no spread; ask for the mean of all members")

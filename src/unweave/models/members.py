@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.analysis.activity import KL, VARIANCE, kl_in_use
 from unweave.analysis.latents import LEAST_CORRELATION, SelectionError
 from unweave.analysis.maps import nearest_signed_permutation
-from unweave.metrics.active_units import BURDA_VARIANCE
 
 if TYPE_CHECKING:
     from unweave.models.model import Model
@@ -67,12 +67,18 @@ class Aligned:
     @cached_property
     def varies(self) -> np.ndarray:
         """Whether the mean of a latent has a variance above 0.01 in each member, `[n, d]`."""
-        return self.means.var(1, dtype=np.float64) > BURDA_VARIANCE
+        return VARIANCE.holds(self.means.var(1, dtype=np.float64))
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """Whether a latent is active in each member, by the criterion `kl`, `[n, d]`."""
+        means, logvars = self.means.astype(np.float64), self.logvars.astype(np.float64)
+        return KL.holds(kl_in_use(means, logvars, standard_noise=False))
 
     @property
     def used(self) -> np.ndarray:
-        """Whether it has that in any member, `[d]`."""
-        return np.asarray(self.varies.any(0))
+        """Whether a latent is active in any member, `[d]`."""
+        return np.asarray(self.active.any(0))
 
     @property
     def verdicts(self) -> list[str]:

@@ -20,7 +20,7 @@ NOTE = "unweaver.json"
 
 
 class InputError(DataError, ValueError):
-    """Values or parameters that an `Unweaver` cannot take."""
+    """Values or parameters that a model or an `Unweaver` cannot take."""
 
 
 @dataclass(frozen=True)

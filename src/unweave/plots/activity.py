@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.activity import NOISE
 from unweave.plots.colours import GREY, ONE_HUE, PALETTE
 from unweave.plots.drawn_codes import check_data
-from unweave.select.activity import ALL, LITTLE_NOISE, ROWS, member_activity
+from unweave.select.activity import ALL, ROWS, member_activity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +98,7 @@ def _cells(panel: "Axes", noise: pd.DataFrame) -> None:
     """The noise of each group and latent, less of it darker."""
     from unweave.plots.plot import SMALL
 
-    shade = np.clip(1 - noise.to_numpy() / (2 * LITTLE_NOISE), 0, 1)
+    shade = np.clip(1 - noise.to_numpy() / (2 * NOISE.threshold), 0, 1)
     panel.imshow(shade, cmap=ONE_HUE, vmin=0, vmax=1, aspect="auto")
     for y, x in np.ndindex(*noise.shape):
         colour = "white" if shade[y, x] > DARK else "black"

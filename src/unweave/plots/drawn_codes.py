@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unweave.analysis.latents import Latents, kl_in_use
-from unweave.errors import DataError, UnweaveError
+from unweave.analysis.activity import Activity, shown_activity
+from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, Table, table
 from unweave.metrics.discretise import bins, entropy, mutual_information
-from unweave.select.latents import ROWS, drawn_rows
+from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
+from unweave.models.shapes import check_shape
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -32,8 +33,6 @@ __all__ = [
 
 FOLLOWED = 0.2
 """The share of a factor's entropy that a latent knows which follows it."""
-UNSCALED = 0.01
-"""The share of the largest variance that an active latent has where there is no prior."""
 ALSO = 0.5
 """The share of the best factor's share from which another one is named too."""
 
@@ -47,8 +46,8 @@ class Seen:
         logvars: `[n, d]`.
         factors: Classes `[n, K]`, or None where they are not known.
         names: Of the K factors.
-        prior: Whether the model has one; without it, the variance of means stands for the KL.
-        method: The name of the model's.
+        prior: Whether the model has one; without it, the spread of means stands for the KL.
+        standard_noise: Whether its unused latents are N(0, 1); see `Method.standard_noise`.
         called: The names of latents; by default their numbers.
     """
 
@@ -57,7 +56,7 @@ class Seen:
     factors: np.ndarray | None = None
     names: Sequence[str] = ()
     prior: bool = True
-    method: str = ""
+    standard_noise: bool = True
     called: Sequence[str] = ()
 
     def name(self, latent: int) -> str:
@@ -65,31 +64,34 @@ class Seen:
         return self.called[latent] if self.called else f"latent {latent}"
 
     @cached_property
+    def activity(self) -> Activity:
+        """How much each latent says, and which are active."""
+        return shown_activity(
+            self.means,
+            self.logvars,
+            deterministic=not self.prior,
+            standard_noise=self.standard_noise,
+        )
+
+    @property
     def amounts(self) -> np.ndarray:
-        """How much each latent says: its mean KL divergence in nats, `[d]`."""
-        if not self.prior:
-            return self.means.astype(np.float64).var(0)
-        return self._latents.kl[0]
+        """How much each latent says: its mean KL divergence in nats, or its spread, `[d]`."""
+        return self.activity.amounts
 
     @property
     def measure(self) -> str:
         """What the amounts are, in a word."""
-        return "KL" if self.prior else "var"
+        return "KL" if self.prior else "spread"
 
-    @cached_property
+    @property
     def active(self) -> np.ndarray:
-        """Whether a latent varies and says more than 0.01 nats, as in `uw.select`, `[d]`.
-
-        Without a prior codes have no scale of their own: more than 1 % of the largest variance.
-        """
-        if not self.prior:
-            return self.amounts > UNSCALED * self.amounts.max()
-        return self._latents.informative[0]
+        """Whether each latent is active, `[d]`."""
+        return self.activity.active
 
     @property
     def order(self) -> np.ndarray:
         """Latents from the one that says most to the one that says least, `[d]`."""
-        return np.argsort(-self.amounts, kind="stable")
+        return self.activity.order
 
     @cached_property
     def follows(self) -> list[tuple[str, ...]]:
@@ -104,13 +106,8 @@ class Seen:
             return nothing
         return [names if on else () for names, on in zip(found, self.active, strict=True)]
 
-    @cached_property
-    def _latents(self) -> Latents:
-        means, logvars = (x[None].astype(np.float64) for x in (self.means, self.logvars))
-        return Latents(means, logvars, kl_in_use([self.method], means, logvars))
 
-
-def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Seen:
+def look(model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) -> Seen:
     """Encode images drawn from a data set, once each.
 
     Args:
@@ -131,7 +128,7 @@ def look(model: "Model", data: "Dataset", rows: int = ROWS, seed: int = 0) -> Se
         factors,
         names,
         has_prior(model),
-        model.config.method.name,
+        model.config.method.standard_noise,
         model.config.latent_names,
     )
 
@@ -216,8 +213,4 @@ def check_model(model: "Model") -> None:
 def check_data(model: "Model", data: "Dataset") -> None:
     """Refuse data that the model cannot encode."""
     check_model(model)
-    if data.shape != model.shape:
-        raise DataError(
-            f"this model takes images {list(model.shape)}, but {data.name} has "
-            f"{list(data.shape)}; draw it with data like those that it learned from"
-        )
+    check_shape(model.shape, data.shape, data.name)

@@ -9,13 +9,13 @@ from PIL import Image, ImageDraw
 
 from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
+from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 from unweave.models.members import Aligned, aligned_posteriors
 from unweave.plots.colours import FAINT, INK, PAPER
 from unweave.plots.drawn_codes import Seen, check_data
 from unweave.plots.sheet import LEADING, TALLEST, Sheet, enlarged, faded, letters, pictures_of
 from unweave.plots.traversal_range import Prior, label_of, range_in_words, start_at, stops
 from unweave.plots.traversals import Inactive, check_inactive
-from unweave.select.latents import ROWS, drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -119,14 +119,13 @@ def members(
 
 def _looks(model: "Model", data: "Dataset") -> tuple[Aligned, list[Seen]]:
     """The codes of some images by all members, together and one by one."""
-    chosen = drawn_rows(data, ROWS, seed=0)
+    chosen = drawn_rows(data, NUM_DRAWN, seed=0)
     aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
     known = data.grid or data.labels
     factors = None if known is None else on_host(data.factors(chosen))
     names = () if known is None else known.names
     pairs = zip(aligned.means, aligned.logvars, strict=True)
-    method = model.config.method.name
-    return aligned, [Seen(*pair, factors, names, method=method) for pair in pairs]
+    return aligned, [Seen(*pair, factors, names, standard_noise=False) for pair in pairs]
 
 
 def _order(aligned: Aligned, inactive: Inactive) -> list[int]:
@@ -168,7 +167,7 @@ def line_of(
         turned = "turned" if aligned.signs[member, latent] < 0 else ""
         note = label_of(seen[0], latent)[1] if member == 0 else turned
         name = f"latent {aligned.latents[member, latent]}"
-        strips.append(Strip(decoded, name, note, not aligned.varies[member, latent]))
+        strips.append(Strip(decoded, name, note, not aligned.active[member, latent]))
     verdict = aligned.verdicts[latent]
     number = "" if verdict == "unused" else f"{aligned.agreement[latent]:.2f}".replace("-", "−")
     said = VERDICTS[verdict]

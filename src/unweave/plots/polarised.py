@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.analysis.activity import VARIANCE, mean_noise
 from unweave.errors import UnweaveError
-from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 from unweave.plots.colours import GREY, PALETTE
 from unweave.plots.drawn_codes import check_model, has_prior, look
@@ -84,14 +84,14 @@ def regimes(means: np.ndarray, logvars: np.ndarray) -> list[str]:
         ['active', 'passive', 'mixed']
     """
     share = log_noise_share(means, logvars)
-    varies = _variances(means, logvars)[1] > BURDA_VARIANCE
+    varies = VARIANCE.holds(_variances(means, logvars)[1])
     kinds = np.where(share >= CLEAR, "passive", "mixed")
     return [str(kind) for kind in np.where((share <= -CLEAR) & varies, "active", kinds)]
 
 
 def _variances(means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E[σ²] and Var(μ) of each latent, `[d]`."""
-    return np.exp(logvars.astype(np.float64)).mean(0), means.astype(np.float64).var(0)
+    return mean_noise(logvars), means.astype(np.float64).var(0)
 
 
 def _legend(figure: "Plot") -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
+from unweave.models.drawn_images import drawn_rows
 from unweave.plots.drawn_codes import check_data
 from unweave.plots.sheet import (
     MOST_COLUMNS,
@@ -18,7 +19,6 @@ from unweave.plots.sheet import (
     pictures_of,
 )
 from unweave.plots.traversal_range import draw_prior
-from unweave.select.latents import drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

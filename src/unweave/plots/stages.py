@@ -7,10 +7,10 @@ import numpy as np
 from unweave.errors import UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
+from unweave.models.drawn_images import drawn_rows
 from unweave.plots.drawn_codes import check_data, look
 from unweave.plots.sheet import MOST_PICTURES, Row, Sheet, lay_out, pictures_of
 from unweave.plots.traversal_range import label_of, range_in_words, start_at, stops
-from unweave.select.latents import drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from unweave.analysis.activity import KL
 from unweave.errors import UnweaveError
 from unweave.plots.colours import GREY, MARKERS, palette
 
@@ -23,8 +24,6 @@ WORDS = {
 }
 FIRST = ("reconstruction", "kl")
 OF_LATENT = re.compile(r"kl_(\d+)")
-UNUSED = 0.01
-"""Nats, at most, that a latent carries which is not in use."""
 
 
 def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
@@ -107,7 +106,7 @@ def kl_over_training(model: "Model") -> "Plot":
     figure, axes = panels(1, 1, (COLUMN, 2.3))
     panel = plain(axes[0, 0])
     last = {latent: float(curve[name].iloc[-1]) for latent, name in latents.items()}
-    used = [latent for latent in sorted(last, key=last.__getitem__) if last[latent] > UNUSED]
+    used = [latent for latent in sorted(last, key=last.__getitem__) if KL.holds(last[latent])]
     colours = dict(zip(used[::-1], palette(len(used)), strict=True))
     for latent in sorted(last, key=last.__getitem__):
         colour = colours.get(latent, GREY)

@@ -9,6 +9,7 @@ from PIL import Image
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
+from unweave.models.shapes import check_shape
 from unweave.plots.drawn_codes import Seen, check_data, check_model, has_prior
 from unweave.plots.sheet import MOST_COLUMNS, pictures_of
 
@@ -127,10 +128,7 @@ def _own_image(model: "Model", image: Any) -> np.ndarray:
     """One image `[1, H, W, C]`, bytes, or floats in [0, 1]."""
     image = on_host(image)
     image = image[..., None] if image.ndim == 2 else image
-    if image.shape != model.shape:
-        raise DataError(
-            f"this model takes images {list(model.shape)}, but got {list(image.shape)}"
-        )
+    check_shape(model.shape, image.shape, "this array")
     if image.dtype == np.uint8:
         return image[None]
     if image.dtype.kind != "f" or not (np.isfinite(image) & (image >= 0) & (image <= 1)).all():

@@ -55,7 +55,7 @@ def traversals(
         A picture, to be saved with `.save("latents.png")`.
 
     Notes:
-        A plain autoencoder has no prior: its latents are sorted by the variance of their codes
+        A plain autoencoder has no prior: its latents are sorted by the spread of their codes
         and go from the 1 % to the 99 % quantile.
     """
     start = start_at(model, data, index, image, prior, seed)

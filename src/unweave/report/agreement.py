@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from unweave.analysis.activity import Activity
 from unweave.data.dataset import Dataset
 from unweave.io.arrays import on_host
 from unweave.models.model import Model
@@ -36,6 +37,7 @@ class Part:
         note: What is to be said of the data besides.
         compared: The models that were compared, in the order of what follows.
         latents: Their codes.
+        activity: Of the latents of each; None where a model has no codes.
         udr: UDR of every model and pair.
         mcc: How far matched latents of two models correlate, `[M, M]`.
         agreed: The factors that they share.
@@ -53,6 +55,7 @@ class Part:
     note: str = ""
     compared: list[str] = field(default_factory=list)
     latents: Latents | None = None
+    activity: Sequence[Activity | None] = ()
     udr: UDRScores | None = None
     mcc: np.ndarray | None = None
     agreed: Consensus | None = None

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from unweave.analysis.latents import kl_in_use
+from unweave.analysis.activity import Activity, kl_in_use, shown_activity
 from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
+from unweave.models.drawn_images import drawn_rows
+from unweave.models.shapes import misfit
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.report.agreement import Findings, Part
@@ -21,8 +23,6 @@ from unweave.report.labels import model_names
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import Given
 from unweave.select import Latents, consensus, fronts, mcc_pairs, udr_scores
-from unweave.select.latents import drawn_rows
-from unweave.text import size_text
 
 __all__ = ["evenly", "explained", "find", "followed"]
 
@@ -138,10 +138,7 @@ def _misfit(given: Given, part: Part) -> str:
         except UnweaveError:  # of which more is said where models are encoded
             continue
         assert part.data is not None
-        if takes == part.data.shape:
-            return ""
-        sizes = [size_text(shape) for shape in (part.data.shape, takes)]
-        return f"{part.data.name} has images of {sizes[0]}, but these models take {sizes[1]}"
+        return misfit(takes, part.data.shape, part.data.name)
     return ""
 
 
@@ -162,18 +159,30 @@ def _encode(
     size = code_size(given.configs[part.compared[0]])
     shape = (len(part.compared), len(chosen), size)
     means, logvars = np.full(shape, np.nan), np.zeros(shape)
+    standard_noise = np.ones(len(part.compared), bool)
+    activity: list[Activity | None] = [None] * len(part.compared)
     for place, run in enumerate(part.compared):
         advance()
         if run not in alive:
             continue
         try:
-            means[place], logvars[place] = given.model(run).to(device).encode(images)
+            model = given.model(run).to(device)
+            means[place], logvars[place] = model.encode(images)
         except UnweaveError as error:
             trouble.append((run, "not opened", str(error)))
+            continue
+        method = model.config.method
+        standard_noise[place] = method.standard_noise
+        activity[place] = shown_activity(
+            means[place],
+            logvars[place],
+            deterministic=method.deterministic,
+            standard_noise=method.standard_noise,
+        )
     part.images_of = chosen
-    methods = [given.configs[run]["method"]["name"] for run in part.compared]
-    kl = kl_in_use(methods, means, logvars)
+    kl = kl_in_use(means, logvars, standard_noise)
     part.latents = Latents(means, logvars, kl, runs=part.compared)
+    part.activity = activity
 
 
 def _compare(part: Part) -> None:
@@ -251,9 +260,10 @@ def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
             here["reconstruction"].to_numpy(), here["kl"].to_numpy()
         )
         if part.latents is not None:
-            alive = part.latents.usable
-            active = np.where(alive, part.latents.informative.sum(1), np.nan)
-            new.loc[part.compared, "active"] = active
+            new.loc[part.compared, "active"] = [
+                each.active.sum() if each is not None and usable else np.nan
+                for each, usable in zip(part.activity, part.latents.usable, strict=True)
+            ]
         if part.latents is not None and part.udr is not None and part.agreed is not None:
             new.loc[part.compared, "udr"] = part.udr.models
             found = part.agreed.ranking.set_index("model")["found"].sort_index().to_numpy(float)

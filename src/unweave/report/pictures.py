@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from unweave.analysis.activity import KL
 from unweave.data.dataset import Dataset
 from unweave.io.arrays import on_host
 from unweave.models.model import Model
@@ -68,14 +69,12 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     place = part.compared.index(run) if run in part.compared else -1
     if part.data is None or part.latents is None or place < 0:
         return _around_the_prior(model)
-    codes, note = part.latents.means[place], "{:.2f} nats"
-    amount = part.latents.kl[place]
-    if model.config.method.deterministic:
-        amount, note = codes.std(0), "spread {:.2f}"
-    active = np.flatnonzero(part.latents.informative[place])
-    active = active[np.argsort(-amount[active], kind="stable")][:MOST_ROWS]
-    if not len(active):
+    activity = part.activity[place]
+    if activity is None or not activity.active.any():
         return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
+    codes, amount = part.latents.means[place], activity.amounts
+    note = "{:.2f} nats" if activity.criterion is KL else "spread {:.2f}"
+    active = activity.order[activity.active[activity.order]][:MOST_ROWS]
     start, _ = model.encode(part.data.to("cpu").inputs([middle(part.data)]))
     ends = np.percentile(codes, PERCENTILES, axis=0)
     images = _decoded(model, start[0], active, ends[0], ends[1])

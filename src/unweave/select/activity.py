@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.activity import noise_and_signal
 from unweave.analysis.latents import SelectionError
 from unweave.io.arrays import on_host
-from unweave.metrics.active_units import BURDA_VARIANCE
-from unweave.metrics.polarised_regime import log_noise_share
+from unweave.models.drawn_images import drawn_rows
 from unweave.models.members import Aligned, aligned_posteriors
-from unweave.select.latents import drawn_rows
 from unweave.text import counted
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = ["MemberActivity", "activity_of", "member_activity"]
+__all__ = ["MemberActivity", "member_activity"]
 
 ROWS = 10_000
-LITTLE_NOISE = 0.5
-"""The σ² below which a latent looks active: log Δ of one with μ² + σ² = 1 is then below -0.3."""
 ALL = "all"
 KINDS = ("active", "constant", "passive")
 SIDE = 16
@@ -147,33 +144,6 @@ def member_activity(
     return MemberActivity(pd.concat(tables, ignore_index=True), name)
 
 
-def activity_of(means: Any, logvars: Any) -> dict[str, np.ndarray]:
-    """The noise, signal and log Δ of each latent, and whether it is active, `[d]` each.
-
-    Args:
-        means: Posterior means, `[images, d]`.
-        logvars: Posterior log-variances, `[images, d]`.
-
-    Example:
-        >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
-        >>> found = activity_of(mu, np.log([[0.01, 0.048, 0.99]] * 2))
-        >>> found["active_by_noise"].tolist(), found["active"].tolist()
-        ([True, True, False], [True, False, False])
-        >>> found["log_delta"].round(2).tolist()
-        [-6.13, -3.77, 4.59]
-    """
-    means, logvars = np.asarray(means, np.float64), np.asarray(logvars, np.float64)
-    noise, signal = np.exp(logvars).mean(0), means.var(0)
-    little = noise < LITTLE_NOISE
-    return {
-        "noise": noise,
-        "signal": signal,
-        "log_delta": log_noise_share(means, logvars),
-        "active_by_noise": little,
-        "active": little & (signal > BURDA_VARIANCE),
-    }
-
-
 def _posteriors(model: "Model", images: Any) -> Aligned:
     if model.config.method.num_members > 1:
         return aligned_posteriors(model, images)
@@ -184,7 +154,7 @@ def _posteriors(model: "Model", images: Any) -> Aligned:
 def _table(aligned: Aligned, group: str, inside: np.ndarray) -> pd.DataFrame:
     parts = []
     for member, own in enumerate(aligned.latents):
-        found = activity_of(aligned.means[member, inside], aligned.logvars[member, inside])
+        found = noise_and_signal(aligned.means[member, inside], aligned.logvars[member, inside])
         about = {"group": group, "images": int(inside.sum()), "member": member}
         parts.append(pd.DataFrame({**about, "latent": range(len(own)), "own": own, **found}))
     return pd.concat(parts, ignore_index=True)

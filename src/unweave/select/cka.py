@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from unweave.analysis.latents import Latents
+from unweave.models.drawn_images import NUM_DRAWN
 from unweave.select.agreement import by_agreement
-from unweave.select.latents import ROWS, latents_of
+from unweave.select.latents import latents_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -21,7 +22,7 @@ def cka(
     data: "Dataset | str | None" = None,
     *,
     compare: str = "all",
-    rows: int = ROWS,
+    rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by the median of their linear CKA with others; no labels are used.

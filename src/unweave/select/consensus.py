@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from unweave.analysis.latents import LEAST_CORRELATION, Latents
-from unweave.select.latents import ROWS, latents_of
+from unweave.models.drawn_images import NUM_DRAWN
+from unweave.select.latents import latents_of
 from unweave.select.mcc import correlations, match, mcc_pairs
 from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.text import counted
@@ -61,7 +62,7 @@ def consensus(
     *,
     least_correlation: float = LEAST_CORRELATION,
     quorum: float = QUORUM,
-    rows: int = ROWS,
+    rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> Consensus:
     """Match the latents of several models, and group them into factors that these share.

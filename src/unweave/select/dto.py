@@ -6,8 +6,9 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents
 from unweave.analysis.maps import dto_pairs
+from unweave.models.drawn_images import NUM_DRAWN
 from unweave.select.agreement import by_agreement
-from unweave.select.latents import ROWS, latents_of
+from unweave.select.latents import latents_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -21,7 +22,7 @@ def dto(
     data: "Dataset | str | None" = None,
     *,
     compare: str = "all",
-    rows: int = ROWS,
+    rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by the median distance to orthogonality of linear maps; less is better.

@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unweave.analysis.latents import Latents, SelectionError, kl_in_use
-from unweave.errors import DataError
-from unweave.io.arguments import numpy_rng
+from unweave.analysis.activity import kl_in_use
+from unweave.analysis.latents import Latents, SelectionError
+from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.finding import Models
     from unweave.models.model import Model
 
-__all__ = ["drawn_rows", "encoded", "known_data", "latents_of"]
-
-ROWS = 3_000
-"""Images that a fleet encodes to be compared; correlations are then known to about 0.02."""
+__all__ = ["encoded", "known_data", "latents_of"]
 
 
 def latents_of(
     models: "Latents | Models | Any",
     data: "Dataset | str | None" = None,
-    rows: int = ROWS,
+    rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> Latents:
     """The codes of whatever was given.
@@ -54,13 +51,6 @@ def known_data(data: "Dataset | str | None") -> "Dataset":
     if data is None:
         raise SelectionError("trained models must be given with the data that they encode")
     return load(data) if isinstance(data, str) else data
-
-
-def drawn_rows(data: "Dataset", rows: int, seed: int) -> np.ndarray:
-    """Numbers of images, drawn once each; of one seed, fewer are the first of more."""
-    if rows < 2:
-        raise SelectionError(f"models are compared on at least 2 images, but got {rows=}")
-    return numpy_rng(seed).permutation(data.support)[:rows]
 
 
 def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int = 0) -> Latents:
@@ -90,7 +80,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     return Latents(
         means,
         logvars,
-        kl=kl_in_use([config.method.name for config in configs], means, logvars),
+        kl=kl_in_use(means, logvars, [config.method.standard_noise for config in configs]),
         runs=[config.hash for config in configs],
         settings=[_settings(config.to_dict()) for config in configs],
     )
@@ -107,13 +97,10 @@ def _encode(
     models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     from unweave.models.join import join
+    from unweave.models.shapes import check_shape
 
     fleet = join(models)
-    if fleet.shape != data.shape:
-        raise DataError(
-            f"these models take images {list(fleet.shape)}, but {data.name} has "
-            f"{list(data.shape)}; compare them on data like those that they learned from"
-        )
+    check_shape(fleet.shape, data.shape, data.name)
     return fleet.encode(data.to(fleet.device).inputs(images_of, seed))
 
 

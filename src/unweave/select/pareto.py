@@ -7,7 +7,8 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.io.arrays import on_host
-from unweave.select.latents import drawn_rows, encoded, known_data
+from unweave.models.drawn_images import drawn_rows
+from unweave.select.latents import encoded, known_data
 from unweave.select.ranking import DIVERGED, rank
 from unweave.text import counted
 

@@ -9,7 +9,8 @@ from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
-from unweave.select.latents import drawn_rows, encoded, known_data, latents_of
+from unweave.models.drawn_images import drawn_rows
+from unweave.select.latents import encoded, known_data, latents_of
 from unweave.select.ranking import DIVERGED, rank
 from unweave.text import spelled
 

@@ -8,7 +8,8 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
-from unweave.select.latents import ROWS, latents_of
+from unweave.models.drawn_images import NUM_DRAWN
+from unweave.select.latents import latents_of
 from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.select.relevance import relevance_rows
 from unweave.text import counted
@@ -46,7 +47,7 @@ def udr(
     relevance: str = "lasso",
     compare: str = "all",
     pooling: str = "paper",
-    rows: int = ROWS,
+    rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by Unsupervised Disentanglement Ranking; no labels are used.

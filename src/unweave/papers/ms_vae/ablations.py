@@ -49,7 +49,7 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     trained = Trained(folder)
 
     def of_run(run: str) -> pd.DataFrame:
-        from unweave.select.latents import drawn_rows
+        from unweave.models.drawn_images import drawn_rows
 
         model = trained.model(run)
         data = trained.data(model)

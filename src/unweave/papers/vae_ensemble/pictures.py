@@ -107,7 +107,7 @@ def _shapes(data: "Dataset") -> dict[str, Any]:
 
 def _two_images(data: "Dataset") -> dict[str, Any]:
     """Two images, drawn once for all models."""
-    from unweave.select.latents import drawn_rows
+    from unweave.models.drawn_images import drawn_rows
 
     rows = drawn_rows(data, 2, seed=0)
     return {f"image {row}": data.inputs(rows[place : place + 1]) for place, row in enumerate(rows)}

@@ -64,7 +64,7 @@ def latents_of_members(latents: Any) -> pd.DataFrame:
     Args:
         latents: Codes of the members, `unweave.select.Latents` with log-variances.
     """
-    from unweave.metrics.active_units import BURDA_VARIANCE
+    from unweave.analysis.activity import VARIANCE
     from unweave.metrics.polarised_regime import log_noise_share
 
     return pd.concat(
@@ -77,7 +77,7 @@ def latents_of_members(latents: Any) -> pd.DataFrame:
                     "log_delta": log_noise_share(means, logvars),
                     "noise": np.exp(logvars).mean(0),
                     "signal": means.var(0),
-                    "used": means.var(0) > BURDA_VARIANCE,
+                    "used": VARIANCE.holds(means.var(0)),
                 }
             )
             for member, (means, logvars) in enumerate(

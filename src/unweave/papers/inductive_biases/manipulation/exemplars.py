@@ -13,6 +13,7 @@ from unweave.models.finding import Models, runs_of
 from unweave.models.join import join
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import networks_of
+from unweave.models.shapes import check_shape
 from unweave.papers.inductive_biases.manipulation.contest import DECODER, LOSSES
 
 __all__ = ["exemplars", "joined", "name_of"]
@@ -54,11 +55,7 @@ def joined(models: Sequence[Model], data: Dataset) -> Fleet:
         raise DataError(f"{data.name} has no grid of factors, which a change by factors needs")
     for model in models:
         check_trained(model)
-        if model.shape != data.shape:
-            raise DataError(
-                f"a model takes images {list(model.shape)}, but those of {data.name} are "
-                f"{list(data.shape)}; give models that were trained on them"
-            )
+        check_shape(model.shape, data.shape, data.name)
         names = networks_of(model.config, model.shape)[MODEL]
         single = model.config.first is None and model.config.method.num_members == 1
         if not single or DECODER not in names or model.config.likelihood not in LOSSES:

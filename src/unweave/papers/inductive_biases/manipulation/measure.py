@@ -5,14 +5,16 @@ each factor has a latent of its own.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.activity import WEAK_NOISE, mean_noise
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
-from unweave.select.latents import drawn_rows
+from unweave.models.drawn_images import drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["active_by_noise", "change_sizes", "factor_gaps", "over_pruned", "show_changes"]
 
-ACTIVE_NOISE = 0.8
-"""The mean σ² that an active latent stays below."""
 ROWS = 10_000
 
 
@@ -85,18 +85,18 @@ def show_changes(
     return lay_out(shown)
 
 
-def active_by_noise(logvars: Any, noise: float = ACTIVE_NOISE) -> np.ndarray:
+def active_by_noise(logvars: Any, noise: float = WEAK_NOISE.threshold) -> np.ndarray:
     """Which latents are active, E_x[σ_k²] < 0.8, `[d]` for log-variances `[n, d]`.
 
     Example:
         >>> active_by_noise(np.log([[0.1, 0.9], [0.3, 1.0]]))
         array([ True, False])
     """
-    return np.exp(np.asarray(logvars, np.float64)).mean(-2) < noise
+    return replace(WEAK_NOISE, threshold=noise).holds(mean_noise(logvars))
 
 
 def over_pruned(
-    models: "Models", data: "Dataset", noise: float = ACTIVE_NOISE, seed: int = 0
+    models: "Models", data: "Dataset", noise: float = WEAK_NOISE.threshold, seed: int = 0
 ) -> pd.DataFrame:
     """Which models have fewer active latents than the data has factors that vary.
 

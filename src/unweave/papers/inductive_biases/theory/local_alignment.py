@@ -66,7 +66,8 @@ def local_alignment(
         Rolinek, Zietlow & Martius, Variational Autoencoders Pursue PCA Directions (by Accident),
         arXiv:1812.06775.
     """
-    from unweave.select.latents import drawn_rows, encoded
+    from unweave.models.drawn_images import drawn_rows
+    from unweave.select.latents import encoded
 
     model.config.method.require_decoder()
     latents = encoded(model, data, drawn_rows(data, images, seed), seed)

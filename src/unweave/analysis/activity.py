@@ -1,0 +1,204 @@
+"""Which latents are active, by named criteria; every caller says which one it uses.
+
+    kl               mean KL divergence from N(0, 1) above 0.01 nats, where the mean varies
+    variance         variance of the posterior mean above 0.01
+    noise            mean posterior variance below 0.5
+    weak_noise       mean posterior variance below 0.8
+    relative_spread  standard deviation of the code above a tenth of the largest, for codes
+                     that no prior gives a scale
+
+Everything that shows a user which latents are active (report, explorer, pictures, tables,
+`Unweaver`) uses `shown_activity`: `kl`, or `relative_spread` for codes without a prior. Published
+definitions keep their own criteria. Shapes: n images, d latents, any axes before them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unweave.metrics.active_units import BURDA_VARIANCE
+from unweave.metrics.polarised_regime import log_noise_share
+
+__all__ = [
+    "CRITERIA",
+    "KL",
+    "NOISE",
+    "RELATIVE_SPREAD",
+    "VARIANCE",
+    "WEAK_NOISE",
+    "Activity",
+    "Criterion",
+    "kl_in_use",
+    "kl_of_latents",
+    "mean_noise",
+    "noise_and_signal",
+    "shown_activity",
+]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A rule for calling a latent active: what is measured, and the threshold that decides.
+
+    Args:
+        name: The key in `CRITERIA`.
+        measure: What is measured of each latent.
+        threshold: What the value of an active latent exceeds, or stays below.
+        below: Whether active latents stay below the threshold.
+    """
+
+    name: str
+    measure: str
+    threshold: float
+    below: bool = False
+
+    def holds(self, values: Any) -> np.ndarray:
+        """Whether latents with these values are active."""
+        return np.asarray(values < self.threshold if self.below else values > self.threshold)
+
+
+KL = Criterion("kl", "mean KL divergence from N(0, 1) in nats", 0.01)
+"""Of Duan et al., arXiv:1905.12614 (UDR), and its published code."""
+VARIANCE = Criterion("variance", "variance of the posterior mean", BURDA_VARIANCE)
+"""Of Burda et al., arXiv:1509.00519 (active units)."""
+NOISE = Criterion("noise", "mean posterior variance", 0.5, below=True)
+"""log Δ of a latent with μ² + σ² = 1 is then below -0.3."""
+WEAK_NOISE = Criterion("weak_noise", "mean posterior variance", 0.8, below=True)
+"""Of Zietlow et al., arXiv:2102.06822, who leave out over-pruned models by it."""
+RELATIVE_SPREAD = Criterion(
+    "relative_spread", "standard deviation of the code, relative to the largest", 0.1
+)
+CRITERIA = {each.name: each for each in (KL, VARIANCE, NOISE, WEAK_NOISE, RELATIVE_SPREAD)}
+
+
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """How much each latent of one model says, and which latents are active.
+
+    Args:
+        criterion: What decides.
+        amounts: Mean KL divergence in nats, or the standard deviation of the code, `[d]`.
+    """
+
+    criterion: Criterion
+    amounts: np.ndarray
+
+    @property
+    def threshold(self) -> float:
+        """What the amount of an active latent exceeds."""
+        largest = float(self.amounts.max()) if self.criterion is RELATIVE_SPREAD else 1.0
+        return self.criterion.threshold * largest
+
+    @property
+    def active(self) -> np.ndarray:
+        """Whether each latent is active, `[d]`."""
+        return np.asarray(self.amounts > self.threshold)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Latents from the one that says most to the one that says least, `[d]`."""
+        return np.argsort(-self.amounts, kind="stable")
+
+
+def shown_activity(
+    means: Any, logvars: Any, *, deterministic: bool = False, standard_noise: bool = True
+) -> Activity:
+    """The activity of one model's latents, as everything that users see has it.
+
+    Args:
+        means: Posterior means, `[n, d]`.
+        logvars: Posterior log-variances, `[n, d]`.
+        deterministic: Whether codes have neither noise nor prior; see `Method.deterministic`.
+        standard_noise: Whether unused latents are N(0, 1); see `Method.standard_noise`.
+
+    Example:
+        >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
+        >>> shown_activity(mu, np.zeros((2, 3))).active.tolist()
+        [True, False, False]
+        >>> shown_activity(mu * 100, np.zeros((2, 3)), deterministic=True).active.tolist()
+        [True, False, False]
+    """
+    means, logvars = np.asarray(means, np.float64), np.asarray(logvars, np.float64)
+    amounts = means.std(0) if deterministic else kl_in_use(means, logvars, standard_noise)
+    finite = np.nan_to_num(amounts, posinf=0.0)  # models that diverged
+    return Activity(RELATIVE_SPREAD if deterministic else KL, finite)
+
+
+def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
+    """The mean KL divergence from N(0, 1) of each latent, `[…, d]`.
+
+    Example:
+        >>> kl_of_latents(np.array([[[0.0, 2.0]]]), np.zeros((1, 1, 2)))
+        array([[0., 2.]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
+        return 0.5 * (means**2 + np.exp(logvars) - logvars - 1).mean(-2)
+
+
+def kl_in_use(means: np.ndarray, logvars: np.ndarray, standard_noise: Any = True) -> np.ndarray:
+    """The same, but at most 0.01 nats for latents whose mean does not vary: they say nothing.
+
+    A mean that is constant does not vary. In ensembles, ISA-VAEs and students of Jacobian
+    supervision one of variance at most 0.01 does not either: the alignment of an ensemble keeps
+    the noise of unused latents small, in an ISA-VAE they are like a prior that is not normal, and
+    students have no noise at all, so that their KL divergence is large.
+
+    Args:
+        means: `[…, n, d]`.
+        logvars: `[…, n, d]`.
+        standard_noise: Whether unused latents of each model are N(0, 1), `[…]`.
+
+    Example:
+        >>> means = np.full((2, 2, 1), [[0.05], [-0.05]])
+        >>> kl_in_use(means, np.log(np.full((2, 2, 1), 0.05)), [True, False]).round(2)
+        array([[1.02],
+               [0.01]])
+    """
+    kl = kl_of_latents(means, logvars)
+    with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
+        constant = np.ptp(means, axis=-2) == 0
+        still = means.var(-2, dtype=np.float64) <= VARIANCE.threshold
+    unused = constant | (still & ~np.asarray(standard_noise, bool)[..., None])
+    return np.where(unused, np.minimum(kl, KL.threshold), kl)
+
+
+def mean_noise(logvars: Any) -> np.ndarray:
+    """The mean posterior variance E[σ²] of each latent, `[…, d]`.
+
+    Example:
+        >>> NOISE.holds(mean_noise(np.log([[0.1, 0.9], [0.3, 1.0]])))
+        array([ True, False])
+    """
+    return np.exp(np.asarray(logvars, np.float64)).mean(-2)
+
+
+def noise_and_signal(means: Any, logvars: Any) -> dict[str, np.ndarray]:
+    """The noise, signal and log Δ of each latent, and whether it is active, `[d]` each.
+
+    Args:
+        means: Posterior means, `[n, d]`.
+        logvars: Posterior log-variances, `[n, d]`.
+
+    Returns:
+        `noise`, `signal` (the variance of the mean), `log_delta`, `active_by_noise` (criterion
+        `noise`) and `active` (criteria `noise` and `variance`).
+
+    Example:
+        >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
+        >>> found = noise_and_signal(mu, np.log([[0.01, 0.048, 0.99]] * 2))
+        >>> found["active_by_noise"].tolist(), found["active"].tolist()
+        ([True, True, False], [True, False, False])
+        >>> found["log_delta"].round(2).tolist()
+        [-6.13, -3.77, 4.59]
+    """
+    means, logvars = np.asarray(means, np.float64), np.asarray(logvars, np.float64)
+    noise, signal = mean_noise(logvars), means.var(0)
+    little = NOISE.holds(noise)
+    return {
+        "noise": noise,
+        "signal": signal,
+        "log_delta": log_noise_share(means, logvars),
+        "active_by_noise": little,
+        "active": little & VARIANCE.holds(signal),
+    }

@@ -1,0 +1,31 @@
+"""One check of shapes for everything that shows images to models."""
+
+import numpy as np
+import pytest
+
+import unweave as uw
+from unweave.models.shapes import ShapeError, check_shape, misfit
+
+TAKES = (32, 32, 1)
+
+
+def test_what_fits_passes_and_what_does_not_says_both_shapes():
+    check_shape(TAKES, [32, 32, 1], "images")
+    assert misfit(TAKES, [32, 32, 1], "images") == ""
+    with pytest.raises(ShapeError) as caught:
+        check_shape(TAKES, [64, 64, 3], "images")
+    assert (caught.value.takes, caught.value.found) == (TAKES, (64, 64, 3))
+    assert str(caught.value).startswith(misfit(TAKES, [64, 64, 3], "images"))
+
+
+def test_models_refuse_arrays_and_data_sets_of_another_shape():
+    images = np.zeros((8, 32, 32, 1), np.uint8)
+    fleet = uw.train(
+        uw.methods.VAE(), uw.data.load(images, size=32), steps=0, latents=2, progress=False
+    )
+    wide = np.zeros((8, 32, 64, 1), np.uint8)
+    for wrong in (wide, wide[0], images[..., 0], images[0, 0, 0, 0], uw.data.load("dsprites")):
+        for models in (fleet, fleet[0]):
+            with pytest.raises(ShapeError):
+                models.encode(wrong)
+    assert fleet[0].encode(images[0])[0].shape == (1, 2)
