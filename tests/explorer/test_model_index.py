@@ -78,7 +78,7 @@ def test_the_best_has_the_scores_of_the_run_that_it_is_a_copy_of(fleet, tmp_path
     assert (best.best, best.trouble, best.folder) == (True, "", runs[1])
 
 
-def test_a_study_offers_its_runs_and_knows_its_data(tmp_path):
+def test_a_study_offers_its_runs_even_where_it_is_damaged(tmp_path):
     study = uw.study.Study.from_dict(
         {
             "name": "small",
@@ -95,9 +95,8 @@ def test_a_study_offers_its_runs_and_knows_its_data(tmp_path):
     uw.study.run(study, tmp_path / "small")
     entries = entries_of(tmp_path / "small")
     assert names(entries) == [("beta_vae", 1), ("beta_vae", 4)]
-    assert len(entries[0].source.open()) == 3 * 32
     (tmp_path / "small" / "study.json").write_text("{")
-    assert [entry.source for entry in entries_of(tmp_path / "small")] == [None, None]
+    assert names(entries_of(tmp_path / "small")) == names(entries)
 
 
 def test_fleets_folders_and_several_of_them_are_taken(fleet, tmp_path):

@@ -235,11 +235,17 @@ def test_images_of_another_size_are_none_for_the_models_that_cannot_see_them(run
     write(found, tmp_path / "report.html", LIMIT, progress=False)
 
 
-def test_models_of_other_data_are_compared_apart(study):
-    found = find(opened(study), progress=False)
+def test_models_of_other_data_are_compared_apart(study, sprites):
+    images, factors = sprites
+    found = find(opened(study, uw.data.load(str(images), factors=factors)), progress=False)
     assert [part.name for part in found.parts] == ["sprites & <b>co</b>", "sprites"]
     assert [len(part.data) for part in found.parts] == [96, 48]
     assert [len(part.runs) for part in found.parts] == [4, 4]
+
+
+def test_images_are_not_opened_because_a_study_names_them(study):
+    found = find(opened(study), progress=False)
+    assert [part.data for part in found.parts] == [None, None]
 
 
 def test_a_run_whose_data_are_others_says_so(runs, data):
