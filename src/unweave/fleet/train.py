@@ -68,8 +68,8 @@ def train(
         progress: Whether to show how far training is.
         checkpoint_every: Seconds between checkpoints in `out`.
         fleet_size: How many models to train at once; by default as many as fit, which is measured.
-        first: For a method that builds on trained models, such as `MSVAE`, these models or their
-            folder; they stay as they are: every combination is trained over each of them.
+        first: For a second stage, the trained models that it builds on, or their folder; every
+            combination is trained over each of them.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision.
 
