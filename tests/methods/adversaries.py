@@ -51,7 +51,7 @@ NETWORKS = {
         "reader": Network((Linear(7, 2 * CODES, "none"), Spreads())),
     },
 }
-PLAYERS = {
+GROUPS = {
     MSGAN: {"model": ["decoder"], "discriminator": ["discriminator"]},
     CGAN: {"model": ["decoder"], "discriminator": ["discriminator"]},
     InfoGAN: {"model": ["decoder"], "discriminator": ["body", "discriminator", "reader"]},

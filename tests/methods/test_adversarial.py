@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import unweave as uw
-from tests.methods.adversaries import NETWORKS, PLAYERS, judged, three
+from tests.methods.adversaries import GROUPS, NETWORKS, judged, three
 from tests.methods.second_stages import (
     SmallStages,
     blobs,
@@ -55,8 +55,8 @@ def test_gradients_are_those_of_finite_differences_and_leave_the_first_stage_alo
     stages, methods = SmallStages.make(NETWORKS[kind]), three(kind)
     tracked = stages.tracked()
     losses = tracked.losses(*methods)
-    assert list(losses.groups) == list(PLAYERS[kind])
-    for group, names in PLAYERS[kind].items():
+    assert list(losses.groups) == list(GROUPS[kind])
+    for group, names in GROUPS[kind].items():
         loss = losses.groups[group].sum()
         own = [tracked.parameters[name] for name in names]
         gradients = torch.autograd.grad(loss, own, retain_graph=True)

@@ -1,5 +1,11 @@
-"""What holds for every method."""
+"""What holds for every method.
 
+On tiny networks for all that learn an encoder and a decoder by themselves, since the networks of
+others need real images (`test_adversarial.py`, `test_ms_vae.py`, `test_jacobian.py`); in the
+engine for all.
+"""
+
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,10 +13,11 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.methods.runs import run_of
 from tests.methods.small_fleet import MODELS, NETWORKS, SmallFleet, equal, varied
 from unweave.data.catalog import DATASETS
 from unweave.fleet.engine import Engine
-from unweave.methods import ISATCVAE, METHODS, BetaTCVAE, Losses, SlowVAE, VAEEnsemble
+from unweave.methods import EVERY, ISATCVAE, METHODS, BetaTCVAE, Losses, SlowVAE, VAEEnsemble
 from unweave.methods.base import NetworkSpec
 from unweave.models.config import Config
 from unweave.random import Stream
@@ -170,12 +177,8 @@ def sprites(channels):
     return data.slice(shape=2, scale=5, orientation=0, posX=few, posY=few)
 
 
-def first_step(methods, data, seeds):
+def first_step(configs, data):
     """The losses and terms `[terms, M]` of freshly initialised models."""
-    configs = [
-        Config(method=method, seed=seed, batch=4, latents=5)
-        for method, seed in zip(methods, seeds, strict=True)
-    ]
     engine = Engine(configs, data, "cpu")
     engine.advance(1)
     return engine.fetch(), engine
@@ -183,17 +186,17 @@ def first_step(methods, data, seeds):
 
 @pytest.mark.parametrize("images", [own_images, sprites])
 @pytest.mark.parametrize("channels", [1, 3])
-@every_method
+@pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)
 def test_losses_and_gradients_are_finite_at_initialisation(kind, images, channels):
     data = images(channels)
     assert data.shape[2] == channels
-    losses, engine = first_step([kind()], data, [0])
+    losses, engine = first_step([run_of(kind, data)], data)
     assert losses.isfinite().all()
     assert engine.alive.all()
-    for group in engine.groups.values():
+    for name, group in engine.groups.items():
         assert group.parameters.isfinite().all()
-        assert (group.moments.first != 0).any()
-    if not kind.decodes:
+        assert (group.moments.first != 0).any() == (name != "first")
+    if "reconstruction" not in engine.terms:
         return
     reconstruction = losses[engine.terms.index("reconstruction")]
     pixels = np.prod(data.shape)
@@ -202,11 +205,40 @@ def test_losses_and_gradients_are_finite_at_initialisation(kind, images, channel
 
 @every_case
 def test_a_real_model_has_the_same_losses_alone_and_in_a_fleet(kind, settings):
-    methods, data, seeds = varied(kind, **settings), sprites(1), (3, 0, 2**35)
-    together, _ = first_step(methods, data, seeds)
-    for m, (method, seed) in enumerate(zip(methods, seeds, strict=True)):
-        alone, _ = first_step([method], data, [seed])
+    runs = [
+        Config(method=method, seed=seed, batch=4, latents=5)
+        for method, seed in zip(varied(kind, **settings), SEEDS, strict=True)
+    ]
+    same_alone(runs, sprites(1))
+
+
+@pytest.mark.parametrize("name", sorted({*EVERY} - {*METHODS}))
+def test_models_of_stages_and_generators_have_the_same_losses_alone_and_in_a_fleet(name):
+    data = own_images(1)
+    runs = [
+        run_of(EVERY[name], data, seed, strength)
+        for seed, strength in zip(SEEDS, (0.5, 1.0, 2.0), strict=True)
+    ]
+    same_alone(runs, data)
+
+
+SEEDS = (3, 0, 2**35)
+
+
+def same_alone(runs, data):
+    together, _ = first_step(runs, data)
+    for m, run in enumerate(runs):
+        alone, _ = first_step([run], data)
         torch.testing.assert_close(together[:, m], alone[:, 0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)
+def test_a_run_is_the_same_after_being_written_down(kind):
+    run = run_of(kind, own_images(1), seed=3, strength=2)
+    again = Config.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again == run
+    assert again.hash == run.hash
+    assert again.fleet == run_of(kind, own_images(1), seed=4, strength=3).fleet
 
 
 STUDY = {  # Locatello et al., arXiv:1811.12359: what is swept

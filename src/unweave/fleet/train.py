@@ -75,8 +75,8 @@ def train(
         progress: Whether to show how far training is.
         checkpoint_every: Seconds between checkpoints in `out`.
         fleet_size: How many models to train at once; by default as many as fit, which is measured.
-        first: For a method that builds on trained models, such as `MSVAE`, these models or their
-            folder; they stay as they are: every combination is trained over each of them.
+        first: For a second stage, the trained models that it builds on, or their folder; every
+            combination is trained over each of them.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision; `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
             `uw.data.load` (size, channels, factors, path, picture) where it loads the data.

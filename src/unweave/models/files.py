@@ -239,7 +239,7 @@ def _diverged_at(facts: Mapping[str, Any]) -> int:
     return step
 
 
-def _check_layout(networks: Mapping[str, Network], layout: Layout, copies: int) -> None:
+def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: int) -> None:
     """Whether a file has the weights of these networks, before any of them is read."""
     wanted = {
         f"{name}/{key}": shape
@@ -254,7 +254,7 @@ def _check_layout(networks: Mapping[str, Network], layout: Layout, copies: int) 
         if got != shape or len(found) > len(shape) + 1:
             raise ValueError(f"{key} is {list(got)}, but its settings want {list(shape)}")
         # A network that all members share has one row.
-        _check_members(found[0] if len(found) > len(shape) else 1, [copies, 1])
+        _check_members(found[0] if len(found) > len(shape) else 1, [num_members, 1])
         if kind != torch.float32:
             raise ValueError(f"{key} is not float32")
     if len(layout) > len(wanted):

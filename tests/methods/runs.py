@@ -1,0 +1,21 @@
+"""A small run of any method, built-in or not."""
+
+from unweave.methods import BetaVAE, KnownFactors, SecondStage
+from unweave.models.config import Config
+
+SMALLER = {"vae_ensemble": {"members": 2}, "infogan": {"codes": 2}}
+
+
+def run_of(kind, data, seed=0, strength=None, **settings):
+    """A run with a batch of four; the method's first strength, if any, is the one given."""
+    values = dict(SMALLER.get(kind.name, {}))
+    shared = {"batch": 4, "latents": 5}
+    if strength is not None and kind.strengths():
+        values[kind.strengths()[0]] = strength
+    if "small_dcgan" in kind.architectures:
+        shared["architecture"] = "small_dcgan"
+    if issubclass(kind, KnownFactors):
+        values["told"], shared["latents"] = ",".join(data.grid.names[:2]), 2
+    if issubclass(kind, SecondStage):
+        shared["first"] = Config(method=BetaVAE(), seed=seed, batch=4, latents=3)
+    return Config(method=kind(**values), seed=seed, **{**shared, **settings})
