@@ -181,7 +181,8 @@ def _obtained(
     entries = [Comparison(**keys) for keys in entry.comparisons]
     rows = [*compared_rows(prepared, entries, entry.texts, steps.statistics)]
     rows += steps.more(prepared, entry.texts) if steps.more is not None else []
-    return compared(published(), rows)
+    ours = pd.DataFrame({"claim": list(entry.controls.values()), "published": None})
+    return compared(pd.concat([published(), ours], ignore_index=True), rows)
 
 
 def _verdict(entry: Entry, steps: Steps, frame: pd.DataFrame) -> list[str]:

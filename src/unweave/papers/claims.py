@@ -50,6 +50,7 @@ SYMBOLS = {
     "latents": "d",
     "member": "member",
     "members": "n",
+    "neighbours": "neighbours",
     "num_latents": "d",
     "strength": "β",
 }
@@ -141,7 +142,7 @@ class Comparison:
         claim: Which claim of the recipe.
         holds: A criterion of `measured` and `against`.
         value: The column, or columns, that are compared.
-        by: What is compared, in words (default: the column).
+        by: What is compared, in words, with `{value}` for the column (default: the column).
         of: Which models are compared, before what `each` says.
         where: Rows that count at all.
         each: Columns for every combination of which there is a comparison.
@@ -185,7 +186,7 @@ class Comparison:
                 yield comparison(
                     text,
                     ", ".join(filter(None, (self.of, label))),
-                    self.by or column,
+                    self.by.replace("{value}", column) or column,
                     measured,
                     against,
                     holds(self.holds, {"measured": measured, "against": against}),
@@ -197,7 +198,9 @@ class Comparison:
         self, table: pd.DataFrame, column: str, statistics: Mapping[str, Statistic]
     ) -> Iterator[tuple[dict[str, Any], str, float, float]]:
         along = self.along or self.ends
-        for group in _groups(matching(table, _filter(self.measured)), self.each):
+        leading = self.against if "across" in self.measured else self.measured
+        assert isinstance(leading, Mapping)
+        for group in _groups(matching(table, _filter(leading)), self.each):
             # The data set has a column of its own.
             label = _named({key: value for key, value in group.items() if key != "data"})
             if not along:
@@ -226,12 +229,11 @@ class Comparison:
 
 
 def _groups(table: pd.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The values of some columns that go together, in order."""
     if not keys:
         return [{}]
-    found = table.groupby(list(keys)).groups
-    return [
-        dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True)) for key in found
-    ]
+    found = table[list(keys)].dropna().drop_duplicates().sort_values(list(keys))
+    return [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
 
 
 def _only(table: pd.DataFrame, group: Mapping[str, Any]) -> pd.DataFrame:
