@@ -23,7 +23,7 @@ from unweave.papers.claims import (
 )
 from unweave.papers.recipe import Recipe, RecipeError
 
-__all__ = ["Steps", "published_table", "recipes_of", "studies_of"]
+__all__ = ["Steps", "claims_of", "published_table", "recipes_of", "studies_of"]
 
 SHOWN = "shown"
 """What is published of a picture of which the text says nothing."""
@@ -118,6 +118,11 @@ def studies_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
     """What a paper's recipes train: studies by name and scale."""
     found: dict[str, dict[str, dict[str, Any]]] = _read(package, "studies.yaml")["studies"]
     return found
+
+
+def claims_of(package: str, slug: str) -> dict[str, str]:
+    """What a paper says of a figure, by short names."""
+    return dict(_read(package, "recipes.yaml")[slug]["claims"])
 
 
 def published_table(package: str, slug: str) -> pd.DataFrame:

@@ -405,6 +405,7 @@ class Finding:
     Args:
         text: What is found.
         where: Rows that count.
+        known: Columns which they have, beside `obtained`.
         each: Columns; there is one sentence for every combination of their values.
         test: A criterion of columns, counted row by row.
         order: A column of which pairs are counted that are ordered as `published`.
@@ -416,6 +417,7 @@ class Finding:
 
     text: str
     where: Mapping[str, Any] = field(default_factory=dict)
+    known: Sequence[str] = ()
     each: Sequence[str] = ()
     test: str = ""
     order: str = ""
@@ -426,7 +428,7 @@ class Finding:
 
     def counts(self, frame: pd.DataFrame) -> list[Count]:
         """One count for every group of rows that have something to count."""
-        rows = matching(frame.dropna(subset="obtained"), self.where)
+        rows = matching(frame.dropna(subset=["obtained", *self.known]), self.where)
         if not self.each:
             return [self._count(rows, self.text)]
         return [
@@ -438,14 +440,13 @@ class Finding:
         numbers = {}
         for said in self.numbers if len(rows) else ():
             statistic, column = said.split(" ")
-            numbers[said.replace("_", " ")] = STATISTICS[statistic](rows, column)
+            number = STATISTICS[statistic](rows, column)
+            if not pd.isna(number):
+                numbers[said.replace("_", " ")] = number
         return Count(text, *self._held(rows), self.unit, numbers)
 
     def _held(self, rows: pd.DataFrame) -> tuple[int, int]:
         if self.test:
-            columns = {str(name): rows[name] for name in rows}
-            used = [name for name in columns if re.search(rf"\b{re.escape(name)}\b", self.test)]
-            rows = rows.dropna(subset=used)
             columns = {str(name): rows[name] for name in rows}
             return (int(holds(self.test, columns).sum()) if len(rows) else 0), len(rows)
         if self.order:
