@@ -23,8 +23,9 @@ from unweave.papers.claims import (
 )
 from unweave.papers.recipe import Recipe, RecipeError
 
-__all__ = ["Steps", "claims_of", "published_table", "recipes_of", "studies_of"]
+__all__ = ["Steps", "data_file", "published_table", "recipes_of"]
 
+NOTHING = "There is nothing to compare."
 SHOWN = "shown"
 """What is published of a picture of which the text says nothing."""
 
@@ -37,7 +38,6 @@ class Steps:
         published: … (default: what the data files say)
         extend: …
         make: …
-        settings: …
         obtain: … (default: the comparisons of `recipes.yaml`)
         plot: …
         prepare: Turns the table into the one that comparisons are made of.
@@ -49,7 +49,6 @@ class Steps:
     published: Callable[[], pd.DataFrame] | None = None
     extend: Callable[[pd.DataFrame, Path], pd.DataFrame] | None = None
     make: Callable[..., pd.DataFrame] | None = None
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     obtain: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     plot: Callable[[pd.DataFrame, Path], object] | None = None
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
@@ -66,7 +65,8 @@ class Entry:
         where: See `Recipe`, and so for the next two.
         title: …
         claim: …
-        study: A name in `studies.yaml`.
+        study: A name under `studies` in `studies.yaml`.
+        settings: A name under `settings` in `studies.yaml`: the arguments of `make`.
         adds: See `Recipe`.
         needs: Columns that `extend` adds.
         data: The paper's data sets in words, where others may stand in for them.
@@ -83,6 +83,7 @@ class Entry:
     title: str
     claim: str
     study: str = ""
+    settings: str = ""
     adds: Sequence[str] = ()
     needs: Sequence[str] = ()
     data: str = ""
@@ -107,37 +108,27 @@ def recipes_of(package: str, steps: Mapping[str, Steps]) -> tuple[Recipe, ...]:
         package: The paper's.
         steps: By the second half of a recipe's name; those for reference have none.
     """
-    entries = {slug: Entry(**keys) for slug, keys in _read(package, "recipes.yaml").items()}
+    entries = {slug: Entry(**keys) for slug, keys in data_file(package, "recipes.yaml").items()}
     unknown = [slug for slug in steps if slug not in entries]
     if unknown:
         raise RecipeError(f"recipes.yaml of {package} has no entry {unknown[0]!r}")
     return tuple(_recipe(package, slug, one, steps.get(slug)) for slug, one in entries.items())
 
 
-def studies_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """What a paper's recipes train: studies by name and scale."""
-    found: dict[str, dict[str, dict[str, Any]]] = _read(package, "studies.yaml")["studies"]
+@cache
+def data_file(package: str, name: str) -> dict[str, Any]:
+    """The plain data in a YAML file of a paper's folder: `recipes.yaml` or `studies.yaml`."""
+    # Part of the package, and so trusted: read by the fast parser where there is one.
+    parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = (files(package) / name).read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.load(text, Loader=parser)  # noqa: S506 - both are safe loaders
     return found
-
-
-def claims_of(package: str, slug: str) -> dict[str, str]:
-    """What a paper says of a figure, by short names."""
-    return dict(_read(package, "recipes.yaml")[slug]["claims"])
 
 
 def published_table(package: str, slug: str) -> pd.DataFrame:
     """Published numbers, or words, as they stand in `published/<slug>.csv`."""
     with (files(package) / "published" / f"{slug}.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file, keep_default_na=False, na_values=[""])
-
-
-@cache
-def _read(package: str, name: str) -> dict[str, Any]:
-    # Part of the package, and so trusted: read by the fast parser where there is one.
-    parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = (files(package) / name).read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.load(text, Loader=parser)  # noqa: S506 - both are safe loaders
-    return found
 
 
 def _recipe(package: str, slug: str, entry: Entry, steps: Steps | None) -> Recipe:
@@ -150,7 +141,8 @@ def _recipe(package: str, slug: str, entry: Entry, steps: Steps | None) -> Recip
         claim=entry.claim,
         published=published,
         claims=entry.texts,
-        studies=studies_of(package)[entry.study] if entry.study else {},
+        studies=_trained(package, "studies", entry.study),
+        settings=_trained(package, "settings", entry.settings),
         adds=tuple(entry.adds),
     )
     if steps is None:
@@ -158,12 +150,17 @@ def _recipe(package: str, slug: str, entry: Entry, steps: Steps | None) -> Recip
     code = {
         "extend": steps.extend,
         "make": steps.make,
-        "settings": steps.settings,
         "obtain": partial(_obtained, entry, steps, published),
         "verdict": partial(_verdict, entry, steps),
         "plot": steps.plot,
     }
     return Recipe(**{**vars(found), **code})
+
+
+def _trained(package: str, part: str, name: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]]
+    found = data_file(package, "studies.yaml")[part][name] if name else {}
+    return found
 
 
 def _published(package: str, slug: str, entry: Entry) -> pd.DataFrame:
@@ -192,10 +189,12 @@ def _obtained(
 
 def _verdict(entry: Entry, steps: Steps, frame: pd.DataFrame) -> list[str]:
     said = []
+    if entry.pictures:
+        said += [f"{row.picture}: {row.obtained}." for row in frame.itertuples()]
     if entry.data and "data" in frame:
         said += stand_ins(frame, entry.data, entry.data_names)
     if entry.comparisons or steps.more is not None:
         said += held_claims(frame)
     counts = [count for keys in entry.findings for count in Finding(**keys).counts(frame)]
     counts += steps.findings(frame) if steps.findings is not None else []
-    return [*said, *map(str, counts), *entry.notes]
+    return [*said, *map(str, counts), *entry.notes] or [NOTHING]

@@ -1,7 +1,8 @@
 """What the recipes of this paper train, read from `studies.yaml`."""
 
-from unweave.papers.catalog import studies_of
+from unweave.papers.catalog import data_file
 
 __all__ = ["LEARNED", "SPRITES"]
 
-SPRITES, LEARNED = (studies_of(__package__)[name] for name in ("sprites", "learned"))
+_EVERY = data_file(__package__, "studies.yaml")["studies"]
+SPRITES, LEARNED = _EVERY["sprites"], _EVERY["learned"]

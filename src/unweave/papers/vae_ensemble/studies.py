@@ -1,10 +1,10 @@
 """What the recipes of this paper train, read from `studies.yaml`."""
 
-from unweave.papers.catalog import studies_of
+from unweave.papers.catalog import data_file
 
 __all__ = ["ABLATIONS", "APART", "BEYOND", "COLOUR", "LARGEST_GAMMA", "SINGLE", "STUDIES"]
 
-_EVERY = studies_of(__package__)
+_EVERY = data_file(__package__, "studies.yaml")["studies"]
 STUDIES, ABLATIONS, APART = _EVERY["scores"], _EVERY["ablations"], _EVERY["apart"]
 COLOUR, BEYOND = _EVERY["colour"], _EVERY["beyond"]
 SINGLE = {
