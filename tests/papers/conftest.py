@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unweave.papers.common_assumptions.tables import METRICS
+from unweave.papers.common_assumptions.results import METRICS
 from unweave.papers.grids import STRENGTHS
 
 ACCURACIES = [

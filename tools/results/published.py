@@ -13,7 +13,6 @@ from tools.markdown import table as markdown
 from tools.results.agreement import agreement
 from tools.results.kept import RESULTS, Kept, ResultsError, every
 from unweave.papers import find
-from unweave.papers.inductive_biases.scores import COLUMNS as PLACES
 from unweave.papers.inductive_biases.studies import FIELDS, STRENGTHS
 from unweave.papers.recipe import Recipe
 from unweave.papers.vae_ensemble.models import ORIGINAL, kinds
@@ -100,7 +99,7 @@ def inductive_settings() -> Iterator[Setting]:
     """Tables 2 to 4 and main Table 1 of the inductive biases, on original images."""
     slugs = ("table-2", "table-3", "table-4", "main-table-1")
     frame = pd.concat([find(f"inductive-biases/{slug}").published() for slug in slugs])
-    for data in dict.fromkeys(data for data, _ in PLACES):
+    for data in frame["data"].unique():
         for method, name in FIELDS.items():
             here = (frame["data"] == data) & (frame["images"] == "original")
             value = STRENGTHS[data][method]

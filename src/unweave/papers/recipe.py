@@ -33,6 +33,8 @@ class Recipe:
         claim: What the paper says it shows, in one sentence.
         published: Makes a tidy frame with a column `published`: numbers, or words where the paper
             prints none.
+        claims: Texts by short names, where it is judged claim by claim: the paper's claims, and
+            controls of our own.
         waits_for: What has to be written before it can be obtained here; empty if nothing.
         studies: By scale, what to train: the keys of a study file. All recipes of a paper should
             share them, so that the second recipe trains nothing.
@@ -55,6 +57,7 @@ class Recipe:
     where: str
     claim: str
     published: Callable[[], pd.DataFrame]
+    claims: Mapping[str, str] = field(default_factory=dict)
     waits_for: str = ""
     studies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

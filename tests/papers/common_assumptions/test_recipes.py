@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unweave.papers import RECIPES, find
-from unweave.papers.common_assumptions.tables import METRICS
+from unweave.papers.common_assumptions.results import METRICS
 
 READY = [recipe for recipe in RECIPES.values() if recipe.paper == "common-assumptions"]
 ALL_DATA = ("dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites")
@@ -56,13 +56,13 @@ def test_scores_that_are_all_alike_are_not_counted_for_either_side(made):
     for slug in ("unsupervised-selection", "downstream-agreement", "downstream-efficiency"):
         frame, sentences = run(slug, table)
         assert frame["obtained"].isna().all(), slug
-        assert not any("as published" in s and "no pair to compare" not in s for s in sentences)
+        assert not any("holds for" in sentence for sentence in sentences)
     frame, _ = run("metric-agreement", table)
     assert frame["obtained"].isna().all()
     table["sampled.gaussian_total_correlation"] = 1.0
     frame, sentences = run("total-correlation", table)
     assert frame[frame["codes"] == "sampled"]["obtained"].isna().all()
-    assert "no method to compare" in sentences[0]
+    assert [sentence.split(":")[0][-6:] for sentence in sentences] == [", mean"] * 2
 
 
 def test_total_correlation_as_published_and_the_other_way_round(made):
@@ -73,14 +73,14 @@ def test_total_correlation_as_published_and_the_other_way_round(made):
     frame, sentences = run("total-correlation", table)
     assert len(frame) == 10
     assert (frame["obtained"] == frame["published"]).all()
-    assert sentences == [
-        "Total correlation of sampled codes falls with strength, as published, for all 5 methods.",
-        "Total correlation of mean codes rises with strength, as published, for all 5 methods; "
-        "over active latents for none of 5 methods.",
+    assert [sentence.rpartition(", ")[2] for sentence in sentences] == [
+        "sampled: holds for 5 of 5 methods.",
+        "mean: holds for 5 of 5 methods.",
+        "mean: holds for 0 of 5 methods.",
     ]
     table["gaussian_total_correlation"] *= -1
     _, sentences = run("total-correlation", table)
-    assert "as published, for none of 5 methods;" in sentences[1]
+    assert sentences[1].endswith("mean: holds for 0 of 5 methods.")
 
 
 def test_metric_agreement_finds_the_strong_pairs(made):
@@ -94,26 +94,27 @@ def test_metric_agreement_finds_the_strong_pairs(made):
     frame, sentences = run("metric-agreement", table)
     chosen = frame[frame["published"] == "strong"]
     assert chosen["obtained"].min() > 0.95
-    assert len(sentences) == 2
-    assert "the published ordering holds" in sentences[0]
-    assert sentences[1] == (
-        "The strongest pairs on noisy_dsprites are mig and dci, beta_vae and factor_vae."
-    ) or sentences[1].endswith("beta_vae and factor_vae, mig and dci.")
+    assert [sentence.rpartition(": ")[2] for sentence in sentences] == [
+        "holds for 66 of 66 pairs."
+    ]
 
 
 def test_other_data_sets_stand_in_and_it_is_said(made):
     frame, sentences = run("metric-agreement", made(("dsprites", "color_dsprites")))
     assert frame["data"].unique().tolist() == ["dsprites", "color_dsprites"]
-    assert sentences[0].startswith("This is on dsprites, color_dsprites: the study has no noisy")
+    assert sentences[:2] == [
+        "dsprites stands in for noisy_dsprites.",
+        "color_dsprites stands in for noisy_dsprites.",
+    ]
 
 
 def test_methods_that_overlap_and_one_that_is_apart(made):
     table = made(("cars3d",))
     _, sentences = run("method-overlap", table)
-    assert sentences[-1].endswith("for all 15 pairs.")
+    assert sentences[-1].endswith(": holds for 15 of 15 pairs of methods.")
     table.loc[table["method"] == "dip_vae_i", "factor_vae"] += 2
     frame, sentences = run("method-overlap", table)
-    assert sentences[-1].endswith("for 10 of 15 pairs.")
+    assert sentences[-1].endswith(": holds for 10 of 15 pairs of methods.")
     apart = frame[frame["obtained"] == "apart"]
     assert ((apart["method"] == "dip_vae_i") | (apart["other"] == "dip_vae_i")).all()
 
@@ -122,24 +123,24 @@ def test_seed_against_strength(made):
     table = made(("cars3d",), seeds=30)
     frame, sentences = run("seed-against-strength", table)
     assert frame["obtained"].tolist() == ["seed beats strength"]
-    assert sentences[0].endswith(": as published.")
+    assert sentences[0].endswith(": holds for 1 of 1 data sets.")
     table["factor_vae"] = table["level"] + 0.1 * table["factor_vae"]
     frame, sentences = run("seed-against-strength", table)
     assert frame["obtained"].tolist() == ["strength beats seed"]
     assert frame["worst"].tolist() == [10]
     assert frame["best"].tolist() == [100]
-    assert sentences[0].endswith(": not as published.")
+    assert sentences[0].endswith(": holds for 0 of 1 data sets.")
 
 
 def test_choice_rules(made):
     table = made(("dsprites", "cars3d"))
     _, sentences = run("choice-rules", table)
-    assert all(sentence.endswith(": none, as published.") for sentence in sentences)
+    assert all(sentence.endswith(": holds for 6 of 6 methods.") for sentence in sentences)
     for metric in METRICS:
         table.loc[table["method"] == "factor_vae", metric] += 2
         table.loc[table["method"] == "beta_vae", metric] += table["level"] / 10 - 3
     frame, sentences = run("choice-rules", table)
-    assert sentences[0].endswith("by every metric: factor_vae, not as published.")
+    assert sentences[0].endswith("by every metric: holds for 5 of 6 methods.")
     rows = frame.set_index(["rule", "method"])["share"]
     assert rows.xs("factor_vae", level="method").iloc[0] == 1
 
@@ -154,27 +155,26 @@ def test_variance_explained_knows_what_the_strength_explains(made):
     rows = frame.dropna(subset="obtained").groupby("grouping")["obtained"].agg(["min", "max"])
     assert rows.loc["objective", "max"] < 0.05
     assert rows.loc["objective × strength", "min"] > 0.95
-    assert sentences[2] == (
-        "Objective × strength explains more than objective, by adjusted R²: the published "
-        "ordering holds (6 of 6 pairs)."
-    )
+    assert sentences[-1].startswith("Objective × strength explains more than objective")
+    assert sentences[-1].endswith(": holds for 6 of 6 cells.")
 
 
 def test_variance_explained_on_other_data_says_so(made):
     _, sentences = run("variance-explained", made(("rooms3d",)))
-    assert sentences == ["The study shares no data set with the published tables."]
+    assert [sentence.rpartition(": ")[2] for sentence in sentences] == [
+        "there is nothing to compare."
+    ]
 
 
 def test_unsupervised_selection_finds_a_pattern_where_there_is_one(made):
     table = made(("dsprites", "cars3d"), seeds=5)
     _, sentences = run("unsupervised-selection", table)
     assert len(sentences) == 1
-    assert "for all 24 pairs" in sentences[0]
+    assert "holds for 24 of 24 pairs" in sentences[0]
     table["elbo"] = table["mig"]
     table["elbo.kl"] = -table["sap"]
     frame, sentences = run("unsupervised-selection", table)
     assert "22 of 24 pairs" in sentences[0]
-    assert sentences[1] == "There is one for KL with sap, ELBO with mig."
     found = frame.set_index(["score", "metric"])["obtained"]
     assert found["ELBO", "mig"] == "rise together"
     assert found["KL", "sap"] == "one rises, the other falls"
@@ -184,7 +184,7 @@ def test_a_pattern_must_hold_on_every_data_set(made):
     table = made(("dsprites", "cars3d"), seeds=5)
     table["elbo"] = table["mig"].where(table["data"] == "dsprites", -table["mig"])
     _, sentences = run("unsupervised-selection", table)
-    assert "for all 24 pairs" in sentences[0]
+    assert "holds for 24 of 24 pairs" in sentences[0]
 
 
 def test_transfer_by_chance_and_by_strength(made):
@@ -196,7 +196,7 @@ def test_transfer_by_chance_and_by_strength(made):
         table[metric] = configuration
     frame, sentences = run("transfer", table)
     assert frame["obtained"].min() > 0.95
-    assert "for all 3 kinds; published: for all 3" in sentences[1]
+    assert sentences[1].endswith(": holds for 3 of 3 kinds.")
 
 
 def test_data_agreement(made):
@@ -208,10 +208,9 @@ def test_data_agreement(made):
     frame, sentences = run("data-agreement", table)
     assert len(frame) == 21
     assert frame["obtained"].notna().sum() == 3
-    assert sentences == [
-        "dSprites and Color-dSprites before all other pairs: the published ordering holds "
-        "(2 of 2 pairs).",
-        "Their rank correlation is 1.00.",
+    assert [sentence.rpartition(": ")[2] for sentence in sentences] == [
+        "holds for 2 of 2 pairs.",
+        "mean obtained 1.",
     ]
 
 
@@ -222,21 +221,22 @@ def test_downstream_agreement(made):
         table[column] = table["mig"]
     table["sap"] = -table["mig"]
     _, sentences = run("downstream-agreement", table)
-    said = {sentence.split()[0]: sentence for sentence in sentences}
-    assert said["mig"].startswith("mig rises with all 8 accuracies (published: with all")
-    assert said["sap"].startswith("sap rises with none of 8 accuracies (published: with all")
+    (mig,) = [sentence for sentence in sentences if ", mig: " in sentence]
+    assert ": holds for 8 of 8 accuracies; mean spearman 1" in mig
+    (sap,) = [sentence for sentence in sentences if ", sap: " in sentence]
+    assert ": holds for 0 of 8 accuracies; mean spearman -1" in sap
 
 
 def test_downstream_efficiency(made):
     table = made(("dsprites",))
     frame, sentences = run("downstream-efficiency", table)
     assert frame["obtained"].tolist() == ["not reliable"]
-    assert sentences[-1].endswith(", as published.")
+    assert ": holds for 1 of 1 data sets" in sentences[-1]
     table["downstream.trees_efficiency"] = table["factor_vae"]
     frame, sentences = run("downstream-efficiency", table)
     assert frame["obtained"].tolist() == ["reliable"]
     assert frame["spearman"].tolist() == pytest.approx([1])
-    assert sentences[-1].endswith(", not as published.")
+    assert ": holds for 0 of 1 data sets" in sentences[-1]
 
 
 def test_the_columns_of_frames_are_plain(made):

@@ -64,14 +64,15 @@ def test_rooms_stand_beside_what_is_published_of_shapes3d():
 
 def test_the_verdict_counts_methods_below_original_and_noise():
     recipe = find("inductive-biases/table-3")
-    said = recipe.verdict(recipe.obtain(planted()))
-    assert "all 4 variational methods, by 0.200 on average" in said[0]
-    assert said[1].startswith("PCL changes by -0.000 with them, by 0.050 with noise")
+    below, change = recipe.verdict(recipe.obtain(planted()))
+    assert below.endswith(", shapes3d: holds for 4 of 4 variational methods.")
+    assert "variational methods, modified -0.2; pcl, modified " in change
+    assert change.endswith("pcl, noise -0.05.")
     weak = recipe.verdict(recipe.obtain(planted(drop=0.02)))
-    assert "none of 4 variational methods" in weak[0]
+    assert weak[0].endswith(": holds for 0 of 4 variational methods.")
     hurt = recipe.verdict(recipe.obtain(planted(pcl=0.3)))
-    assert "PCL changes by -0.300" in hurt[1]
-    assert recipe.verdict(recipe.obtain(planted()[:0])) == ["Nothing of this was scored."]
+    assert "pcl, modified -0.3;" in hurt[1]
+    assert recipe.verdict(recipe.obtain(planted()[:0])) == ["There is nothing to compare."]
 
 
 def test_over_pruned_runs_count_in_tables_and_not_in_the_line_search():
@@ -85,7 +86,7 @@ def test_over_pruned_runs_count_in_tables_and_not_in_the_line_search():
     cells = frame[frame["seeds"] > 0].set_index(["method", "images"])
     assert cells.loc[("beta_vae", "modified"), ["seeds", "pruned"]].tolist() == [2, 1]
     assert cells["pruned"].sum() == 2  # PCL has no noise to prune by
-    assert "2 of 23 variational models use fewer latents than factors." in recipe.verdict(frame)
+    assert recipe.verdict(frame)[-1].endswith(": holds for 2 of 23 models.")
     lost = set(table["run"]) - set(shapes3d._whole(table)["run"])
     assert "slow_vae-original-1" in lost
     assert "slow_vae-original-0" not in lost
@@ -100,7 +101,7 @@ def test_figures_say_where_scores_lie():
     )
     found = shapes3d.obtain_4_6(searched).set_index("picture")["obtained"]
     assert "of × 1, 1.25, best on original images: beta_tc_vae × 1.25" in found["DCI by strength"]
-    assert found["SAP by strength"].endswith("modified ones score below at all 8 strengths")
+    assert found["SAP by strength"].endswith("modified ones score below at 8 of 8 strengths")
     better = searched["factor"].eq(1.25) & searched["images"].eq("modified")
     searched.loc[better, "sap"] += 0.3
     said = shapes3d.obtain_4_6(searched)["obtained"].iloc[2]
@@ -133,11 +134,16 @@ def test_two_ways_of_encoding_two_factors_are_told_apart():
             dict(zip(("angle", "radius"), in_polar(codes, turn / 12, along), strict=True))
         ]
     ]
-    assert (shapes3d.obtain_7_8(pd.DataFrame(rows))["obtained"] == "holds").all()
+    assert (
+        find("inductive-biases/figures-7-8").obtain(pd.DataFrame(rows))["obtained"] == "holds"
+    ).all()
     turned = [
         {**row, "kind": "entangled" if row["kind"][0] == "d" else "disentangled"} for row in rows
     ]
-    assert (shapes3d.obtain_7_8(pd.DataFrame(turned))["obtained"] == "does not hold").all()
+    assert (
+        find("inductive-biases/figures-7-8").obtain(pd.DataFrame(turned))["obtained"]
+        == "does not hold"
+    ).all()
 
 
 def test_strengths_are_those_of_the_supplement():

@@ -35,7 +35,7 @@ def test_free_energies_are_the_published_ones(capsys, tmp_path):
     assert "not what the paper found" not in said  # of studies that are smaller than published
     frame = pd.read_csv(tmp_path / "appendix-b.csv")
     assert frame["obtained"].tolist() == pytest.approx(frame["published"].tolist(), abs=0.005)
-    assert "differ by at most 0.00013." in said
+    assert "holds for 4 of 4 numbers." in said
     assert (tmp_path / "appendix-b.svg").stat().st_size > 10_000
 
 
@@ -45,9 +45,9 @@ def test_five_of_six_claims_on_factor_analysis_hold(tmp_path):
     assert frame[["claim", "published"]].equals(recipe.published())
     failed = frame[frame["obtained"] != "holds"]
     assert failed["claim"].tolist() == ["β-VI returns the same fits as VI for every β"]
-    first, second = recipe.verdict(frame)
-    assert first == "5 of 6 claims hold."
-    assert "0.13, 0.08, 0.00, 0.00 long at β = 1, 2, 5, 10" in second
+    assert failed["measured"].iloc[0].endswith("0.13, 0.08, 0.00, 0.00 long at β = 1, 2, 5, 10")
+    (counted,) = recipe.verdict(frame)
+    assert counted.endswith(": holds for 5 of 6 claims.")
     recipe.plot(NOTHING, tmp_path / "b.svg")
     assert "posteriors widen" in (tmp_path / "b.svg").read_text()
 
@@ -60,10 +60,10 @@ def test_figure_1(monkeypatch, tmp_path):
     frame = recipe.obtain(NOTHING)
     assert frame[["claim", "published"]].equals(recipe.published())
     assert frame["obtained"].tolist() == ["holds"] * 3
-    hold, beyond = recipe.verdict(frame)
-    assert hold == "All 3 claims hold."
-    assert "β = 1 prunes a component too, after 1,3" in beyond
-    assert "(β = 5: 2" in beyond
+    hold, slow, fast = recipe.verdict(frame)
+    assert hold.endswith(": holds for 3 of 3 claims.")
+    assert ": holds for 1 of 1 settings; min pruned from 1.3" in slow
+    assert ": holds for 1 of 1 settings; min pruned from 2" in fast
     monkeypatch.setattr(components, "BEYOND", 5)
     recipe.plot(NOTHING, tmp_path / "figure.svg")
     assert "β = 5, step 5" in (tmp_path / "figure.svg").read_text()
@@ -100,18 +100,17 @@ def test_a_claim_holds_if_it_does_in_all_runs_at_the_stated_step():
 def test_a_run_that_never_prunes_is_said():
     kept, lost = way(TRUE, MORE_ORTHOGONAL), way(TRUE, TWO)
     frame = components.obtained_components({1.0: [kept, lost], 5.0: [lost]}, 1)
-    assert find("isa-vae/figure-1").verdict(frame)[-1] == (
-        "Within 2,500 steps β = 1 did not prune a component in every run."
-    )
+    slow = find("isa-vae/figure-1").verdict(frame)[1]
+    assert slow.endswith(": holds for 0 of 1 settings.")
 
 
 def test_a_larger_beta_that_never_prunes_is_said():
     """Then β does not just set how fast."""
     kept, lost = way(TRUE, MORE_ORTHOGONAL), way(TRUE, TWO)
     frame = components.obtained_components({1.0: [lost], 5.0: [kept, lost]}, 1)
-    assert find("isa-vae/figure-1").verdict(frame)[-1] == (
-        "β = 1 prunes a component after 1 to 1 steps, β = 5 did not in every run."
-    )
+    _, slow, fast = find("isa-vae/figure-1").verdict(frame)
+    assert slow.endswith(": holds for 1 of 1 settings; min pruned from 1; max pruned to 1.")
+    assert fast.endswith(": holds for 0 of 1 settings.")
 
 
 def test_other_betas_have_no_claims():

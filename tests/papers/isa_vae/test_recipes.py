@@ -5,13 +5,20 @@ import pandas as pd
 import pytest
 
 import unweave as uw
-from unweave.papers.isa_vae import exponents, pictures, studies, trade_off
+from unweave.papers import find
+from unweave.papers.isa_vae import exponents, pictures, studies
 from unweave.papers.isa_vae.pictures import bimodality, cost_of_a_square, representative
 from unweave.papers.isa_vae.trade_off import MIG, score_of
 from unweave.papers.recipe import RecipeError
 from unweave.study.study import Study
 
 BETAS = (1.0, 2.0, 4.0)
+CLAIMS = {
+    name: text
+    for slug in ("figure-5a", "figure-5b", "figure-5c", "figure-6")
+    for name, text in find(f"isa-vae/{slug}").claims.items()
+}
+FIGURE_7 = find("isa-vae/figure-7")
 
 
 def planted(gains=(0.2, 0.1, 0.0), data="dsprites", seeds=4, worse=0.0):
@@ -54,10 +61,10 @@ def test_the_papers_mig_leaves_out_the_shape_of_sprites_only():
 
 @pytest.mark.parametrize(("gain", "holds"), [(0.2, True), (-0.2, False)])
 def test_figure_5a_compares_mean_median_and_quantile_at_one(gain, holds):
-    frame = trade_off.obtain_5a(planted((gain, 0.9, 0.9)))
-    for claim in (trade_off.MEAN, trade_off.MEDIAN, trade_off.TOP):
+    frame = find("isa-vae/figure-5a").obtain(planted((gain, 0.9, 0.9)))
+    for claim in (CLAIMS["mean"], CLAIMS["median"], CLAIMS["top"]):
         assert outcomes(frame, claim) == outcomes(frame, claim, "mig") == [holds]
-    row = frame[(frame["claim"] == trade_off.TOP) & (frame["by"] == MIG)].iloc[0]
+    row = frame[(frame["claim"] == CLAIMS["top"]) & (frame["by"] == MIG)].iloc[0]
     scores = 0.1 + 0.01 * np.arange(4)
     assert row["against"] == pytest.approx(np.quantile(scores, 0.9))
     assert row["measured"] == pytest.approx(np.quantile(scores + gain, 0.9))
@@ -66,35 +73,37 @@ def test_figure_5a_compares_mean_median_and_quantile_at_one(gain, holds):
 
 
 def test_figure_5b_asks_for_both_scores():
-    frame = trade_off.obtain_5b(planted((0.2, 0.1, -0.1), worse=-1.0))
-    assert outcomes(frame, trade_off.BOTH) == [True, True, False] * 2
-    dearer = trade_off.obtain_5b(planted((0.2, 0.1, -0.1), worse=1.0))
-    assert outcomes(dearer, trade_off.BOTH) == [False] * 6
+    frame = find("isa-vae/figure-5b").obtain(planted((0.2, 0.1, -0.1), worse=-1.0))
+    assert outcomes(frame, CLAIMS["both"]) == [True, True, False] * 2
+    dearer = find("isa-vae/figure-5b").obtain(planted((0.2, 0.1, -0.1), worse=1.0))
+    assert outcomes(dearer, CLAIMS["both"]) == [False] * 6
 
 
 def test_figure_5b_finds_baselines_above_the_best_of_the_prior():
     """The baseline's best has β = 4 and so the worst reconstruction; the prior's, β = 1."""
-    frame = trade_off.obtain_5b(planted((0.12, -0.1, -0.2)))
-    rows = frame[frame["claim"] == trade_off.POOR]
+    frame = find("isa-vae/figure-5b").obtain(planted((0.12, -0.1, -0.2)))
+    rows = frame[frame["claim"] == CLAIMS["poor"]]
     assert rows["of"].tolist() == [
         "beta_vae, β = 4, above the best isa_vae",
         "beta_tc_vae, β = 4, above the best isa_tc_vae",
     ]
     assert rows["measured"].tolist() == [140.0] * 2
     assert rows["against"].tolist() == [110.0] * 2
-    assert outcomes(frame, trade_off.POOR, "reconstruction error") == [True, True]
+    assert outcomes(frame, CLAIMS["poor"], "reconstruction error") == [True, True]
     turned = planted((0.12, -0.1, -0.2), worse=50.0)
-    assert outcomes(trade_off.obtain_5b(turned), trade_off.POOR, "reconstruction error") == [
+    assert outcomes(
+        find("isa-vae/figure-5b").obtain(turned), CLAIMS["poor"], "reconstruction error"
+    ) == [
         False,
         False,
     ]
 
 
 def test_figure_5b_says_so_where_no_baseline_is_above_the_prior():
-    frame = trade_off.obtain_5b(planted((0.9, 0.9, 0.9), worse=-1.0))
-    assert trade_off.FIGURE_5B.verdict(frame) == [
-        f"{trade_off.BOTH}: holds in 6 of 6 comparisons.",
-        f"{trade_off.POOR}: there is nothing to compare.",
+    frame = find("isa-vae/figure-5b").obtain(planted((0.9, 0.9, 0.9), worse=-1.0))
+    assert find("isa-vae/figure-5b").verdict(frame) == [
+        f"{CLAIMS['both']}: holds in 6 of 6 comparisons.",
+        f"{CLAIMS['poor']}: there is nothing to compare.",
     ]
 
 
@@ -105,22 +114,22 @@ def learned(gains, **settings):
 
 @pytest.mark.parametrize(("gains", "holds"), [((1.2, 0.4, 0), True), ((0.0, -0.05, 0), False)])
 def test_figure_5c_asks_for_the_best_of_all_at_two_strengths(gains, holds):
-    frame = trade_off.obtain_5c(learned(gains))
-    assert outcomes(frame, trade_off.BEST_AT_1) == [holds]
-    assert outcomes(frame, trade_off.BEST_AT_HALF) == [holds]
-    said = trade_off.FIGURE_5C.verdict(frame)
+    frame = find("isa-vae/figure-5c").obtain(learned(gains))
+    assert outcomes(frame, CLAIMS["best_at_1"]) == [holds]
+    assert outcomes(frame, CLAIMS["best_at_half"]) == [holds]
+    said = find("isa-vae/figure-5c").verdict(frame)
     assert said[0].startswith("rooms3d stands in for the 3D faces")
 
 
 def test_figure_6_follows_the_advantage_over_beta():
-    frame = trade_off.obtain_6(learned((0.2, 0.6, -0.3)))
-    assert outcomes(frame, trade_off.ABOVE) == [True]
-    assert outcomes(frame, trade_off.SHRINKS) == [True]
-    row = frame[frame["claim"] == trade_off.SHRINKS].iloc[0]
-    assert row["of"] == "β = 4 against β = 0.5"
+    frame = find("isa-vae/figure-6").obtain(learned((0.2, 0.6, -0.3)))
+    assert outcomes(frame, CLAIMS["above"]) == [True]
+    assert outcomes(frame, CLAIMS["shrinks"]) == [True]
+    row = frame[frame["claim"] == CLAIMS["shrinks"]].iloc[0]
+    assert row["of"] == "β = 4 against 0.5"
     assert (row["against"], row["measured"]) == pytest.approx((0.3, -0.15))
-    grows = trade_off.obtain_6(learned((-0.2, -0.6, 0.3)))
-    assert outcomes(grows, trade_off.ABOVE) == outcomes(grows, trade_off.SHRINKS) == [False]
+    grows = find("isa-vae/figure-6").obtain(learned((-0.2, -0.6, 0.3)))
+    assert outcomes(grows, CLAIMS["above"]) == outcomes(grows, CLAIMS["shrinks"]) == [False]
 
 
 def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
@@ -135,12 +144,12 @@ def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
     assert frame["models"].tolist() == [200] * 3
     assert frame["left_start"].iloc[0] == frame["left_start"].iloc[2] == 1
     assert frame["left_start"].iloc[1] < 0.5
-    said = exponents.verdict(frame)
-    assert "2 of 3 exponents moved" in said[0]
-    assert "both below p₀ = 2.1" in said[1]
-    assert "the last is above it" in said[1]
-    low = exponents.verdict(exponents.obtain(table - 0.2))
-    assert "the last is not above it" in low[1]
+    said = FIGURE_7.verdict(frame)
+    assert said[0].endswith(": holds for 2 of 3 exponents; min models 200.")
+    assert said[1].endswith(": holds for 2 of 2 exponents.")
+    assert said[2].endswith(": holds for 1 of 1 exponents.")
+    low = FIGURE_7.verdict(exponents.obtain(table - 0.2))
+    assert low[2].endswith(": holds for 0 of 1 exponents.")
     exponents.plot(table, tmp_path / "exponents.svg")
     drawn = (tmp_path / "exponents.svg").read_text()
     assert all(f">{word}</text>" in drawn for word in ("smallest", "2nd", "largest", "start = 2"))
@@ -150,13 +159,6 @@ def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
         exponents.obtain(table.iloc[-1:])
 
 
-def test_figure_7_claims_no_order_that_modes_do_not_have():
-    """Exponents are in order within a model; where most of them are need not be."""
-    frame = exponents.published().assign(obtained=[2.05, 2.01, 2.2], models=9, left_start=1.0)
-    said = exponents.verdict(frame)[1]
-    assert said.startswith("Their modes are 2.05, 2.01, 2.20; published are 1.95, 1.98, 2.17.")
-
-
 def test_a_square_costs_what_is_known():
     """E |x| of the turned square is 2√2/3 ½ each; E x⁴ is 1/5 along axes and 4/15 across."""
     assert cost_of_a_square(1.0, 0) == pytest.approx(1.0, abs=1e-4)
@@ -164,7 +166,7 @@ def test_a_square_costs_what_is_known():
     assert cost_of_a_square(2.0, 30) == pytest.approx(2 / 3, abs=1e-4)
     assert cost_of_a_square(4.0, 0) == pytest.approx(2 / 5, abs=1e-4)
     assert cost_of_a_square(4.0, 45) == pytest.approx(8 / 15, abs=1e-4)
-    frame = pictures.obtain_3(pd.DataFrame())
+    frame = find("isa-vae/figure-3").obtain(pd.DataFrame())
     assert frame["obtained"].tolist() == ["holds", "holds"]
 
 
@@ -206,7 +208,7 @@ def test_a_small_study_learns_exponents_and_is_drawn(tmp_path):
     own = table[table["method"] == "isa_vae"]
     loaded = uw.load(tmp_path / "runs" / own["run"].iloc[0])
     np.testing.assert_allclose(loaded.exponents[1:], own[["p_1", "p_2", "p_3"]].iloc[0], rtol=1e-6)
-    extended = pictures.extend_8_16(table, tmp_path)
+    extended = pictures.extend(table, tmp_path)
     assert extended is table
     drawn = {path.name for path in (tmp_path / "pictures").iterdir()}
     assert drawn == {

@@ -40,12 +40,13 @@ def test_correlations_and_the_choice_are_read_off(table):
 
 def test_the_verdict_counts_metrics(table):
     only = table.assign(**dict.fromkeys(METRICS, table["udr_lasso"]))
-    lasso, spearman = RECIPE.verdict(RECIPE.obtain(only))
-    assert "for all 6 metrics, from 1.00 to 1.00" in lasso
+    lasso, spearman, chosen, other = RECIPE.verdict(RECIPE.obtain(only))
     assert lasso.endswith(
-        "is above the median for all 6 metrics and beats 100% of the others in the mean."
+        ", lasso: holds for 6 of 6 metrics; min correlation 1; max correlation 1."
     )
-    assert "for none of 6 metrics, from -1.00 to -1.00" in spearman
+    assert ", spearman: holds for 0 of 6 metrics; min correlation -1;" in spearman
+    assert chosen.endswith(", lasso: holds for 6 of 6 metrics; mean beats 1.")
+    assert ", spearman: holds for 0 of 6 metrics" in other
 
 
 def test_models_without_a_score_do_not_count(table):

@@ -1,32 +1,37 @@
 """Challenging Common Assumptions: six methods, six strengths, 50 seeds, seven data sets."""
 
-from unweave.papers.common_assumptions.downstream import (
-    DOWNSTREAM_AGREEMENT,
-    DOWNSTREAM_EFFICIENCY,
-)
-from unweave.papers.common_assumptions.metric_agreement import METRIC_AGREEMENT
-from unweave.papers.common_assumptions.scores import (
-    CHOICE_RULES,
-    METHOD_OVERLAP,
-    SEED_AGAINST_STRENGTH,
-)
-from unweave.papers.common_assumptions.selection import UNSUPERVISED_SELECTION
-from unweave.papers.common_assumptions.total_correlation import TOTAL_CORRELATION
-from unweave.papers.common_assumptions.transfer import DATA_AGREEMENT, TRANSFER
-from unweave.papers.common_assumptions.variance_explained import VARIANCE_EXPLAINED
+from unweave.papers.catalog import Steps, recipes_of
+from unweave.papers.common_assumptions import figures, results
 
 __all__ = ["RECIPES"]
 
-RECIPES = (
-    TOTAL_CORRELATION,
-    METRIC_AGREEMENT,
-    METHOD_OVERLAP,
-    SEED_AGAINST_STRENGTH,
-    VARIANCE_EXPLAINED,
-    CHOICE_RULES,
-    UNSUPERVISED_SELECTION,
-    DATA_AGREEMENT,
-    TRANSFER,
-    DOWNSTREAM_AGREEMENT,
-    DOWNSTREAM_EFFICIENCY,
+RECIPES = recipes_of(
+    __name__,
+    {
+        "total-correlation": Steps(
+            obtain=results.total_correlation, plot=figures.total_correlation
+        ),
+        "metric-agreement": Steps(obtain=results.metric_agreement, plot=figures.metric_agreement),
+        "method-overlap": Steps(obtain=results.method_overlap, plot=figures.scores),
+        "seed-against-strength": Steps(obtain=results.seed_against_strength, plot=figures.scores),
+        "variance-explained": Steps(
+            published=results.published_variance,
+            obtain=results.variance_explained,
+            plot=figures.variance_explained,
+        ),
+        "choice-rules": Steps(obtain=results.choice_rules, plot=figures.scores),
+        "unsupervised-selection": Steps(
+            obtain=results.unsupervised_selection, plot=figures.unsupervised_selection
+        ),
+        "data-agreement": Steps(obtain=results.data_agreement, plot=figures.data_agreement),
+        "transfer": Steps(
+            published=results.published_transfer, obtain=results.transfer, plot=figures.transfer
+        ),
+        "downstream-agreement": Steps(
+            obtain=results.downstream_agreement, plot=figures.downstream_agreement
+        ),
+        "downstream-efficiency": Steps(
+            obtain=results.downstream_efficiency, plot=figures.downstream_efficiency
+        ),
+    },
 )

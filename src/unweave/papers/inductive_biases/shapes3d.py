@@ -1,32 +1,33 @@
 """Figures 2 to 8: a closer look at Shapes3D."""
 
 import io
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims, shown
+from unweave.papers.catalog import data_file
 from unweave.papers.inductive_biases.scores import STAND_INS, VARIATIONAL, kept
-from unweave.papers.inductive_biases.studies import SCALES, SEARCHED, examples, trained
-from unweave.papers.recipe import Recipe
-from unweave.papers.verdicts import how_many
+from unweave.papers.inductive_biases.studies import SEARCHED
 
-__all__ = ["FIGURES_4_6", "FIGURES_7_8", "FIGURE_2", "FIGURE_3"]
+__all__ = [
+    "obtain_2",
+    "obtain_3",
+    "obtain_4_6",
+    "plot_2",
+    "plot_3",
+    "plot_4_6",
+    "plot_7_8",
+    "prepare_7_8",
+]
 
 MEANT = "Shapes3D"
-HISTOGRAM = "a histogram of MIG for each variational method"
-GAPS = "MIG of each factor on original and modified images"
 PICTURES = {
     "dci": "DCI by strength",
     "factor_vae": "FactorVAE score by strength",
     "sap": "SAP by strength",
 }
-SEPARATE = "disentangled models encode wall hue and orientation separately, hue in the same way"
-POLAR = "entangled models encode hue as the angle and orientation as the radius of two latents"
-seven = partial(claims, SEPARATE, POLAR)
 
 
 def obtain_2(table: pd.DataFrame) -> pd.DataFrame:
@@ -36,7 +37,7 @@ def obtain_2(table: pd.DataFrame) -> pd.DataFrame:
         f"{method}: {part['mig'].min():.3f} to {part['mig'].max():.3f}, {len(part)} models"
         for method, part in rows.groupby("method", sort=False)
     ]
-    return shown(HISTOGRAM).assign(obtained="; ".join(said))
+    return _shown("figure-2", ["; ".join(said)])
 
 
 def obtain_3(table: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def obtain_3(table: pd.DataFrame) -> pd.DataFrame:
     means = _gaps(table)
     falls = means["modified"] < means["original"]
     words = f"it falls in {int(falls.sum())} of {len(falls)} factors"
-    return shown(GAPS).assign(obtained=words if len(means) else None)
+    return _shown("figure-3", [words if len(means) else None])
 
 
 def obtain_4_6(table: pd.DataFrame) -> pd.DataFrame:
@@ -60,45 +61,22 @@ def obtain_4_6(table: pd.DataFrame) -> pd.DataFrame:
         below = means.dropna().eval("modified < original").tolist()
         found.append(
             f"of × {tried}, best on original images: {', '.join(best)}; modified ones score below "
-            f"at {how_many(below, 'strength')}"
+            f"at {sum(below)} of {len(below)} strengths"
         )
-    return shown(*PICTURES.values()).assign(obtained=found)
+    return _shown("figures-4-6", found)
 
 
-def say(frame: pd.DataFrame) -> list[str]:
-    """What was obtained, in a sentence each."""
-    return [f"{row.picture.capitalize()}: {row.obtained}." for row in frame.itertuples()]
+def _shown(slug: str, found: Sequence[str | None]) -> pd.DataFrame:
+    """What was found, beside what the pictures of a figure show."""
+    frame = pd.DataFrame(
+        {"picture": data_file(__package__, "recipes.yaml")[slug]["pictures"], "published": "shown"}
+    )
+    return frame.assign(obtained=list(found))
 
 
-def obtain_7_8(table: pd.DataFrame) -> pd.DataFrame:
-    """Disentangled against entangled models, by how they encode two factors."""
-    rows = []
-    for base, part in table.groupby("base", sort=False):
-        means = part.groupby("kind")[["separated", "angle", "radius"]].mean()
-        one, other = means.loc["disentangled"], means.loc["entangled"]
-        found = [
-            comparison(
-                SEPARATE,
-                "disentangled against entangled",
-                "rank correlation with a latent each",
-                float(one["separated"]),
-                float(other["separated"]),
-                one["separated"] > other["separated"],
-            )
-        ]
-        found += [
-            comparison(
-                POLAR,
-                "entangled against disentangled",
-                f"share of the {name}",
-                float(other[name]),
-                float(one[name]),
-                other[name] > one[name],
-            )
-            for name in ("angle", "radius")
-        ]
-        rows += [row | {"data": base} for row in found]
-    return compared(seven(), rows)
+def prepare_7_8(table: pd.DataFrame) -> pd.DataFrame:
+    """Models with the data set that they learned from as `data`."""
+    return table.rename(columns={"base": "data"})
 
 
 def _meant(table: pd.DataFrame) -> pd.DataFrame:
@@ -201,55 +179,3 @@ def plot_7_8(table: pd.DataFrame, path: Path) -> None:
             axis.imshow(Image.open(io.BytesIO(content)).convert("RGB"))
             axis.set_title(f"{kind}, angle {polar:.2f}", fontsize=TEXT)
     figure.save(path)
-
-
-FIGURE_2 = Recipe(
-    name="inductive-biases/figure-2",
-    title="Histogram of MIG of the variational methods on modified Shapes3D",
-    where="Figure 2",
-    claim="The distribution of MIG on modified images, method by method.",
-    published=partial(shown, HISTOGRAM),
-    settings=SCALES,
-    make=trained,
-    obtain=obtain_2,
-    verdict=say,
-    plot=plot_2,
-)
-FIGURE_3 = Recipe(
-    name="inductive-biases/figure-3",
-    title="MIG of each factor, β-VAE on original and modified Shapes3D",
-    where="Figure 3",
-    claim="What the modification does to each factor.",
-    published=partial(shown, GAPS),
-    settings=SCALES,
-    make=trained,
-    obtain=obtain_3,
-    verdict=say,
-    plot=plot_3,
-)
-FIGURES_4_6 = Recipe(
-    name="inductive-biases/figures-4-6",
-    title="DCI, FactorVAE and SAP scores over scaled strengths, 10 restarts each, on Shapes3D",
-    where="Figures 4 to 6",
-    claim="A line search over strengths; runs with fewer active units than factors are left out. "
-    "That modified images score below original ones at every strength is ours to ask.",
-    published=partial(shown, *PICTURES.values()),
-    settings=SCALES,
-    make=trained,
-    obtain=obtain_4_6,
-    verdict=say,
-    plot=plot_4_6,
-)
-FIGURES_7_8 = Recipe(
-    name="inductive-biases/figures-7-8",
-    title="Two-dimensional traversals of disentangled and entangled β-VAEs",
-    where="Figures 7 and 8",
-    claim="Disentangled models encode hue alike; entangled ones all mix it with orientation in "
-    "the same way.",
-    published=seven,
-    settings=SCALES,
-    make=examples,
-    obtain=obtain_7_8,
-    verdict=partial(sentences, meant=MEANT, known=("shapes3d",)),
-    plot=plot_7_8,
-)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from unweave.papers.catalog import data_file
 from unweave.papers.measurements import Trained, computed_once
 
 if TYPE_CHECKING:
@@ -23,66 +24,17 @@ __all__ = ["FILE", "IMAGES", "SCALES", "SEARCHED", "STRENGTHS", "examples", "tra
 SEARCHED, NOISE = ("original", "modified"), "noise"
 """Images on which all strengths are tried, and those on which the usual one is."""
 IMAGES = (*SEARCHED, NOISE)
-STRENGTHS: dict[str, dict[str, Any]] = {
-    "dsprites": {"beta_vae": 8, "beta_tc_vae": 6, "factor_vae": 35, "slow_vae": 1, "latents": 5},
-    "rooms3d": {"beta_vae": 6, "beta_tc_vae": 6, "factor_vae": 7, "slow_vae": 1, "latents": 6},
-    "shapes3d": {"beta_vae": 32, "beta_tc_vae": 32, "factor_vae": 7, "slow_vae": 1, "latents": 6},
-}
-"""Table 1 of the supplement, and the number of factors. β on rooms is our own, between two with
-which small dense VAEs on 16 × 16 pixels disentangled the hues of half-circles."""
+STRENGTHS: dict[str, dict[str, Any]] = data_file(__package__, "studies.yaml")["strengths"]
+"""By data set, the usual strength of each method, and the number of factors."""
 METRICS = ["mig", "dci", "factor_vae", "sap"]
 FIELDS = {"beta_vae": "beta", "beta_tc_vae": "beta", "factor_vae": "gamma", "slow_vae": "beta"}
-FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5)
-"""By which strengths are multiplied in the line search; the paper does not say which it took."""
 FILE, DETAILS = "modified-{base}.safetensors", "details.parquet"
 PAIRS, DIRECTIONS = "pairs", "directions"
 HELD_OUT = 256
 """Images on which the change is followed, and which it is not learned from."""
-FEW = {"shape": [0, 1, 2], "scale": [2, 5], "orientation": [0, 10], "posX": [0, 10, 20, 31]}
-HALF = [0, 1, 2, 3, 4]
-HUES = {"floor_hue": HALF, "wall_hue": HALF, "object_hue": HALF}
-CUBES = {**HUES, "scale": [4], "shape": [0]}
-"""1,875 rooms with a cube of one size, of which restarts of β-VAE have a MIG of 0.2 to 0.93. All
-ten hues are a circle, which needs two latents, and shape and scale move few pixels: after so few
-steps β-VAEs have a MIG of 0.02 to 0.25 on all rooms (β = 32), and of 0.21 to 0.48 on those with
-half of the hues (β = 6), and there is less that a change could harm."""
-SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "bases": {"dsprites": {**FEW, "posY": [0, 10, 20, 31]}},
-        "seeds": 1,
-        "steps": 60,
-        "restarts": 2,
-        "pairs": 1,
-        "change": {"by": PAIRS, "steps": 20, "lr": 1e-2},
-        "search": [1.0],
-        "settings": {"batch": 16, "optimiser": {"lr": 1e-3}},
-    },
-    # Half a minute of an H200 each for 10 restarts and for m; the usual strengths took 13 minutes
-    # in fleets of 5, the others as long in fleets of up to 20, beside other work. Rooms,
-    # since Shapes3D is where the effect is clear; learned by pairs m followed one hue. Over
-    # 5 seeds the MIG of a method on one kind of images has a deviation of up to 0.27.
-    "hour": {
-        "bases": {"rooms3d": CUBES},
-        "seeds": 5,
-        "steps": 25_000,
-        "restarts": 10,
-        "pairs": 3,
-        "change": {"by": DIRECTIONS, "steps": 6_000, "lr": 3e-4},
-        "search": list(FACTORS),
-        # Five times the published rate, for a twelfth of its steps.
-        "settings": {"precision": "bf16", "optimiser": {"lr": 5e-4}},
-    },
-    "paper": {
-        "bases": {"dsprites": {}, "shapes3d": {}},
-        "seeds": 10,
-        "steps": 300_000,
-        "restarts": 10,
-        "pairs": 4,
-        "change": {"by": PAIRS, "steps": 60_000, "lr": 1e-4},
-        "search": list(FACTORS),
-        "settings": {"precision": "bf16"},
-    },
-}
+SCALES: dict[str, dict[str, Any]] = data_file(__package__, "studies.yaml")["settings"][
+    "everything"
+]
 
 
 def trained(

@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from unweave.papers.frames import claims
-from unweave.papers.isa_vae.biases import checked, claims_verdict
-from unweave.papers.recipe import Recipe
+from unweave.papers.catalog import data_file
+from unweave.papers.isa_vae.biases import checked
 
 if TYPE_CHECKING:
     from unweave.papers.theory import Ascent
 
-__all__ = ["FIGURE_1", "obtained_components"]
+__all__ = ["obtain", "obtained_components", "plot"]
 
-THREE = "at β = 1 there are three components, more orthogonal than the true ones"
-ONE_PRUNED = "at β = 5 one component is pruned"
-ORTHOGONAL = "at β = 5 the two others are orthogonal"
+_SAID = data_file(__package__, "recipes.yaml")["figure-1"]["claims"]
 SEEDS = (0, 1, 2, 3)
+COLUMNS = ["claim", "published", "obtained", "measured", "pruned_from", "pruned_to"]
 BEYOND = 2500
 """Steps that Figure 1 goes on for, to see what becomes of β = 1 after its budget."""
 STRAIGHT = 85
@@ -47,11 +45,11 @@ def obtained_components(learned: Mapping[float, Sequence["Ascent"]], budget: int
             frame = checked(checks[beta]([_at(run, budget) for run in runs]))
             parts.append(frame.assign(pruned_from=ends[0], pruned_to=ends[1]))
     if not parts:
-        return claims().assign(obtained=None, measured=None, pruned_from=None, pruned_to=None)
+        return pd.DataFrame(columns=COLUMNS)
     return pd.concat(parts, ignore_index=True)
 
 
-def obtain_components(_: pd.DataFrame) -> pd.DataFrame:
+def obtain(_: pd.DataFrame) -> pd.DataFrame:
     """Figure 1 for several seeds."""
     from unweave.papers.isa_vae.theory import vi_bias
 
@@ -62,43 +60,24 @@ def obtain_components(_: pd.DataFrame) -> pd.DataFrame:
     return obtained_components(learned, vi_bias.BUDGET)
 
 
-def components_verdict(frame: pd.DataFrame) -> list[str]:
-    """How many claims hold, and whether β = 1 prunes beyond its budget."""
-    slow, fast = (frame[frame["claim"] == claim].iloc[0] for claim in (THREE, ONE_PRUNED))
-    if pd.isna(slow["pruned_to"]):
-        beyond = f"Within {BEYOND:,} steps β = 1 did not prune a component in every run."
-    elif pd.isna(fast["pruned_to"]):
-        beyond = (
-            f"β = 1 prunes a component after {slow['pruned_from']:,.0f} to "
-            f"{slow['pruned_to']:,.0f} steps, β = 5 did not in every run."
-        )
-    else:
-        beyond = (
-            f"Run on, β = 1 prunes a component too, after {slow['pruned_from']:,.0f} to "
-            f"{slow['pruned_to']:,.0f} steps (β = 5: {fast['pruned_from']:,.0f} to "
-            f"{fast['pruned_to']:,.0f}): here β sets how fast, not whether."
-        )
-    return [*claims_verdict(frame), beyond]
-
-
 def _three(runs: Sequence[dict[str, float]]) -> list[tuple[str, bool, str]]:
     holds = all(run["kept"] == 3 and run["orthogonality"] < run["true"] for run in runs)
     text = (
         f"the shortest is {_range(runs, 'share', '.3f')} of the longest, orthogonality is "
         f"{_range(runs, 'orthogonality', '.3f')}, the truth's is {_range(runs, 'true', '.3f')}"
     )
-    return [(THREE, holds, text)]
+    return [(_SAID["three"], holds, text)]
 
 
 def _two(runs: Sequence[dict[str, float]]) -> list[tuple[str, bool, str]]:
     return [
         (
-            ONE_PRUNED,
+            _SAID["one_pruned"],
             all(run["kept"] == 2 for run in runs),
             f"the shortest is {_range(runs, 'share', '.3f')} of the longest",
         ),
         (
-            ORTHOGONAL,
+            _SAID["orthogonal"],
             all(run["angle"] >= STRAIGHT for run in runs),
             f"{_range(runs, 'angle', '.1f')} degrees apart",
         ),
@@ -121,22 +100,10 @@ def _range(runs: Sequence[dict[str, float]], name: str, style: str) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def plot_components(_: pd.DataFrame, path: Path) -> None:
+def plot(_: pd.DataFrame, path: Path) -> None:
     """True and learned components of the first seed, and the way there and on."""
     from unweave.papers.isa_vae.theory import ica, vi_bias
     from unweave.papers.isa_vae.theory.vi_bias_figures import draw_components
 
     learned = {beta: vi_bias.components(beta, BEYOND, SEEDS[0]) for beta in (1.0, 5.0)}
     draw_components(ica.draw(SEEDS[0]), learned).save(path)
-
-
-FIGURE_1 = Recipe(
-    name="isa-vae/figure-1",
-    title="Three sparse components in two dimensions, by variational inference",
-    where="Figure 1",
-    claim="Variational inference makes components more orthogonal, and β = 5 prunes one of them.",
-    published=lambda: claims(THREE, ONE_PRUNED, ORTHOGONAL),
-    obtain=obtain_components,
-    verdict=components_verdict,
-    plot=plot_components,
-)

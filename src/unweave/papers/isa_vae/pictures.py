@@ -1,38 +1,36 @@
-"""Figures 2 to 4: the prior; Figures 8 to 16: what latents do."""
+"""Figure 3: the prior; Figures 8 to 16: what latents do."""
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims, shown
-from unweave.papers.isa_vae.studies import SPRITES
 from unweave.papers.isa_vae.trade_off import MIG, score_of
 from unweave.papers.measurements import Trained
-from unweave.papers.recipe import Recipe
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = ["DRAWINGS", "FIGURES_8_16", "FIGURE_3", "cost_of_a_square", "representative"]
+__all__ = [
+    "STATISTICS",
+    "bimodality",
+    "cost_of_a_square",
+    "costs",
+    "extend",
+    "plot",
+    "plot_costs",
+    "prepare",
+    "representative",
+]
 
-LEPTOKURTIC = "a leptokurtic prior fits better after a turn by 45°"
-PLATYKURTIC = "a platykurtic prior fits better along the axes"
-BIMODAL = "MIG after training is bimodal: a model disentangles well or it does not"
-UNIFORM = 5 / 9
-"""The bimodality coefficient of a uniform distribution; two modes have more."""
 ENOUGH = 8
 """Models of a setting, for a coefficient to say something."""
 PICTURED = 3.0
 """The β of the models that are drawn, as in the paper, or else the nearest there is."""
 POINTS = 400
 PICTURES = "pictures"
-THREE = partial(claims, LEPTOKURTIC, PLATYKURTIC)
 
 
 def cost_of_a_square(p: float, degrees: float) -> float:
@@ -49,20 +47,13 @@ def cost_of_a_square(p: float, degrees: float) -> float:
     return float(sum((np.abs(z) ** p).mean() for z in turned))
 
 
-def obtain_3(_: pd.DataFrame) -> pd.DataFrame:
-    """Which of two orientations of all positions costs less, for one exponent of each kind."""
-    rows = []
-    for claim, p, better, other in ((LEPTOKURTIC, 1.0, 45, 0), (PLATYKURTIC, 4.0, 0, 45)):
-        one, two = cost_of_a_square(p, better), cost_of_a_square(p, other)
-        rows.append(
-            comparison(
-                claim, f"p = {p:g}, {better}° against {other}°", "E Σ |z|^p", one, two, one < two
-            )
-        )
-    return compared(THREE(), rows)
+def costs(_: pd.DataFrame) -> pd.DataFrame:
+    """What two exponents charge along the axes, and after a turn by 45°."""
+    rows = [(p, degrees, cost_of_a_square(p, degrees)) for p in (1.0, 4.0) for degrees in (0, 45)]
+    return pd.DataFrame(rows, columns=["p", "degrees", "cost"])
 
 
-def plot_3(_: pd.DataFrame, path: Path) -> None:
+def plot_costs(_: pd.DataFrame, path: Path) -> None:
     """The cost by angle, of a few exponents, relative to that along the axes."""
     from unweave.plots.colours import palette
     from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
@@ -92,7 +83,7 @@ def representative(table: pd.DataFrame) -> str:
     return str(upper["run"].iloc[np.einsum("ni,ij,nj->n", apart, weight, apart).argmin()])
 
 
-def extend_8_16(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Draws traversals and maps of positions of each method's representative; the table itself."""
     trained = Trained(folder)
     scored = score_of(table[table["state"] == "scored"])
@@ -112,17 +103,10 @@ def _draw(model: "Model", data: "Dataset", folder: Path, method: str) -> None:
     position_maps(model, data).save(folder / f"{method}-positions.svg")
 
 
-def obtain_8_16(table: pd.DataFrame) -> pd.DataFrame:
-    """Sarle's bimodality coefficient of MIG over the seeds of each setting."""
-    return compared(claims(BIMODAL), _settings(score_of(table)))
-
-
-def _settings(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for (method, strength), rows in table.groupby(["method", "strength"]):
-        if len(rows) >= ENOUGH:
-            found = bimodality(rows[MIG].to_numpy(float))
-            of = f"{method}, strength {strength:g}, {len(rows)} models"
-            yield comparison(BIMODAL, of, "bimodality of MIG", found, UNIFORM, found > UNIFORM)
+def prepare(table: pd.DataFrame) -> pd.DataFrame:
+    """The models of settings with so many of them that a coefficient says something."""
+    scored = score_of(table)
+    return scored[scored.groupby(["method", "strength"])[MIG].transform("size") >= ENOUGH]
 
 
 def bimodality(values: np.ndarray) -> float:
@@ -143,7 +127,10 @@ def bimodality(values: np.ndarray) -> float:
     return float((corrected**2 + 1) / (excess + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3))))
 
 
-def plot_8_16(table: pd.DataFrame, path: Path) -> None:
+STATISTICS = {"bimodality": lambda rows, column: bimodality(rows[column].to_numpy(float))}
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
     """MIG of all models, by method: two modes are two heaps."""
     from unweave.plots.colours import palette
     from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
@@ -160,48 +147,3 @@ def plot_8_16(table: pd.DataFrame, path: Path) -> None:
     panel.set_ylabel("models", fontsize=TEXT)
     panel.legend(frameon=False, fontsize=SMALL)
     figure.save(path)
-
-
-def verdict_8_16(frame: pd.DataFrame) -> list[str]:
-    """In how many settings MIG has two modes, and where the pictures are."""
-    return [
-        *sentences(frame),
-        "Traversals and maps of positions of each method's representative model are in the "
-        f"folder {PICTURES} of the study.",
-    ]
-
-
-DRAWINGS = Recipe(
-    name="isa-vae/drawings",
-    title="Contours of an Lp-nested function, and its tree",
-    where="Figures 2 and 4",
-    claim="An Lp-nested function is a cascade of norms, which a tree describes.",
-    published=partial(
-        shown,
-        "iso-contours of Equation 6 for p_0 and p_1 of 1, 2 and 9",
-        "trees of Equation 6 and of an ISA model",
-    ),
-)
-FIGURE_3 = Recipe(
-    name="isa-vae/figure-3",
-    title="Which orientation of (x, y) a prior prefers",
-    where="Figure 3",
-    claim="A leptokurtic prior prefers the diagonals of a square of positions, a platykurtic one "
-    "its axes.",
-    published=THREE,
-    obtain=obtain_3,
-    verdict=sentences,
-    plot=plot_3,
-)
-FIGURES_8_16 = Recipe(
-    name="isa-vae/figures-8-16",
-    title="Latents against factors, and traversals, of representative models",
-    where="Figures 8 to 16",
-    claim="Reconstructions at the same MIG differ in quality, above all those of the heart.",
-    published=partial(claims, BIMODAL),
-    studies=SPRITES,
-    extend=extend_8_16,
-    obtain=obtain_8_16,
-    verdict=verdict_8_16,
-    plot=plot_8_16,
-)

@@ -4,28 +4,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from unweave.papers.recipe import Recipe, RecipeError
-from unweave.papers.udr.studies import STUDIES
-from unweave.papers.verdicts import how_many
+from unweave.papers.catalog import published_table
+from unweave.papers.recipe import RecipeError
 
-__all__ = ["RANKING"]
+__all__ = ["extend", "obtain", "plot"]
 
 VARIANTS = {"udr_lasso": "lasso", "udr_spearman": "spearman"}
 METRICS = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
 RISE, OTHER = "rise together", "do not"
 NOTABLE = 0.3
 """A rank correlation of 120 models is known to about 0.09; from here on it is no accident."""
-
-
-def published() -> pd.DataFrame:
-    """Each variant of UDR with each metric: the paper's text says only that they correlate."""
-    return pd.DataFrame(
-        [
-            {"udr": relevance, "metric": metric, "published": RISE}
-            for relevance in VARIANTS.values()
-            for metric in METRICS
-        ]
-    )
 
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -55,15 +43,12 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def obtain(table: pd.DataFrame) -> pd.DataFrame:
     """Rank correlations, and how the model that UDR chooses scores beside the others."""
-    missing = [column for column in VARIANTS if column not in table]
-    if missing:
-        raise RecipeError(f"the table has no column {missing[0]!r}; `extend` adds it")
     rows = [
         _row(table.dropna(subset=[column, metric]), column, metric)
         for column in VARIANTS
         for metric in METRICS
     ]
-    return published().merge(pd.DataFrame(rows))
+    return published_table(__package__, "ranking").merge(pd.DataFrame(rows))
 
 
 def _row(table: pd.DataFrame, column: str, metric: str) -> dict[str, object]:
@@ -83,22 +68,6 @@ def _row(table: pd.DataFrame, column: str, metric: str) -> dict[str, object]:
     }
 
 
-def verdict(frame: pd.DataFrame) -> list[str]:
-    """For how many metrics the ranking and the choice are of use."""
-    frame = frame.dropna(subset="obtained")
-    sentences = []
-    for relevance, rows in frame.groupby("udr", sort=False):
-        above = how_many(rows["chosen"] > rows["median"], "metric")
-        sentences.append(
-            f"UDR by {relevance}: ranks correlate (at least {NOTABLE}) for "
-            f"{how_many(rows['obtained'] == RISE, 'metric')}, from "
-            f"{rows['correlation'].min():.2f} to {rows['correlation'].max():.2f}; the chosen "
-            f"model is above the median for {above} and beats {rows['beats'].mean():.0%} of the "
-            "others in the mean."
-        )
-    return sentences
-
-
 def plot(table: pd.DataFrame, path: Path) -> None:
     """UDR of every model against each metric, the chosen model marked."""
     from unweave.plots.plot import panels
@@ -114,18 +83,3 @@ def plot(table: pd.DataFrame, path: Path) -> None:
         axes.set(xlabel="UDR (Lasso)", ylabel=metric)
     figure.colorbar(drawn, ax=figure.axes, label="strength", shrink=0.6)
     figure.save(path)
-
-
-RANKING = Recipe(
-    name="udr/ranking",
-    title="UDR against metrics that need labels, and what it chooses",
-    where="in the text",
-    claim="Models that other models resemble are the disentangled ones, so that a ranking without "
-    "labels agrees with supervised metrics.",
-    published=published,
-    studies=STUDIES,
-    extend=extend,
-    obtain=obtain,
-    verdict=verdict,
-    plot=plot,
-)

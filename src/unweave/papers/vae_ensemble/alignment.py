@@ -1,40 +1,35 @@
 """Figure 2: how far the maps between members are from signed permutations."""
 
-from collections.abc import Iterator
-from functools import partial
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims
 from unweave.papers.measurements import Trained, computed_once
-from unweave.papers.recipe import Recipe, RecipeError
 from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, name_of, scored
-from unweave.papers.vae_ensemble.studies import LARGEST_GAMMA, SINGLE, STUDIES
+from unweave.papers.vae_ensemble.studies import LARGEST_GAMMA, SINGLE
 
 if TYPE_CHECKING:
     from unweave.analysis.latents import Latents
 
-__all__ = ["FIGURE_2", "IN_USE", "LEARNED", "NORMS", "SMALL", "distances_of", "zero_distances"]
+__all__ = [
+    "IN_USE",
+    "LEARNED",
+    "NORMS",
+    "STATISTICS",
+    "distances_of",
+    "extend",
+    "plot",
+    "with_zeros",
+]
 
 MAPS_FILE = "maps.parquet"
 """Distances of the maps of all ensembles, and of those between models of one method."""
 LEARNED, FITTED = "learned", "least squares"
 NORMS = ("frobenius", "mean_l1")
-SMALL = 0.5
-"""A distance is small that is at most this share of the one of a map of zeros."""
 IN_USE = "used_relative_"
 """Begins distances of maps between latents in use, relative to those of random orthogonal maps."""
-SMALLER = (
-    "ensembles of every size (γ = 10, 2 to 5 members) have a smaller distance to "
-    "orthogonality than separately trained VAEs"
-)
-SMALLEST = "they have a smaller one than separately trained models of the other methods"
-published = partial(claims, SMALLER, SMALLEST)
 
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -104,67 +99,25 @@ def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
     return found.assign(maps=which, num_latents=latents.means.shape[2])
 
 
-def zero_distances(d: int) -> dict[str, float]:
-    """Both distances of a map of zeros, which aligns nothing.
+def with_zeros(table: pd.DataFrame, latents: str) -> pd.DataFrame:
+    """A table with both distances of maps of zeros, which align nothing: `zero_frobenius`, ….
+
+    Args:
+        table: With a column of numbers of latents.
+        latents: Its name.
 
     Example:
-        >>> zero_distances(4)
-        {'frobenius': 2.0, 'mean_l1': 0.25}
+        >>> with_zeros(pd.DataFrame({"d": [4]}), "d").to_dict("records")
+        [{'d': 4, 'zero_frobenius': 2.0, 'zero_mean_l1': 0.25}]
     """
-    return {"frobenius": float(np.sqrt(d)), "mean_l1": 1 / d}
+    return table.assign(zero_frobenius=np.sqrt(table[latents]), zero_mean_l1=1 / table[latents])
 
 
-def obtain(table: pd.DataFrame) -> pd.DataFrame:
-    """Each ensemble against models trained apart, by both distances, and by controls.
-
-    Controls: the same of latents in use, relative to random orthogonal maps of as many, since
-    their number differs; least-squares maps between members too; and random orthogonal maps.
-    """
-    if "maps" not in table:
-        raise RecipeError("the table has no column 'maps'; `extend` adds it")
-    return compared(published(), _comparisons(table))
+def _least_mean_of_a_method(rows: pd.DataFrame, column: str) -> float:
+    return float(rows.groupby("method")[column].mean().min())
 
 
-def _comparisons(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    ensembles = table[table["method"] == ENSEMBLE]
-    apart = table[table["method"] != ENSEMBLE].groupby("method")
-    for members, pairs in ensembles.groupby("members"):
-        of, learned = f"n = {members:g}", pairs[pairs["maps"] == LEARNED]
-        for norm in NORMS:
-            for start, maps in product(("", IN_USE), (LEARNED, FITTED)):
-                measured = pairs[pairs["maps"] == maps][start + norm].mean()
-                others = apart[start + norm].mean()
-                by = f"{start}{norm}{' of least squares' * (maps == FITTED)}"
-                control = bool(start) or maps == FITTED
-                least = others.drop("vae", errors="ignore").min()
-                for claim, against in ((SMALLER, others.get("vae", np.nan)), (SMALLEST, least)):
-                    below = measured < against
-                    yield comparison(claim, of, by, measured, against, below, control=control)
-            relative = learned[f"relative_{norm}"].mean()
-            by = f"relative_{norm} against random"
-            yield comparison(SMALLER, of, by, relative, 1, relative < 1, control=True)
-
-
-def verdict(frame: pd.DataFrame) -> list[str]:
-    """Whether ensembles are nearer to signed permutations, and how near that is."""
-    said = sentences(frame)
-    for by, where in (
-        ("relative_frobenius against random", "all latents"),
-        (f"{IN_USE}frobenius", "latents in use"),
-    ):
-        found = frame[frame["by"] == by].dropna(subset=["measured", "against"])
-        if len(found):
-            said.append(
-                f"Maps of {where} in ensembles are {found['measured'].min():.2f} to "
-                f"{found['measured'].max():.2f} of random orthogonal ones away from signed "
-                "permutations"
-                + (
-                    f", between models trained apart at least {found['against'].min():.2f}."
-                    if by.startswith(IN_USE)
-                    else "."
-                )
-            )
-    return said
+STATISTICS = {"least_mean_of_a_method": _least_mean_of_a_method}
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
@@ -190,18 +143,3 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             panel.set_ylim(bottom=0)
             panel.set_xticks(range(len(order)), order, rotation=60, ha="right", fontsize=SMALL)
     figure.save(path)
-
-
-FIGURE_2 = Recipe(
-    name="vae-ensemble/figure-2",
-    title="Distance to orthogonality: ensembles against separately trained models",
-    where="Figure 2",
-    claim="Maps between the members of an ensemble are nearly signed permutations; those between "
-    "separately trained models of any method are not.",
-    published=published,
-    studies=STUDIES,
-    extend=extend,
-    obtain=obtain,
-    verdict=verdict,
-    plot=plot,
-)

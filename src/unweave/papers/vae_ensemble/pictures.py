@@ -1,25 +1,22 @@
-"""Figures 11 to 13: latent traversals; Figures 1 and 5: drawings."""
+"""Figures 11 to 13: latent traversals."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims
 from unweave.papers.measurements import Trained, computed_once
-from unweave.papers.recipe import Recipe, RecipeError
+from unweave.papers.recipe import RecipeError
 from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, scored
-from unweave.papers.vae_ensemble.studies import COLOUR, LARGEST_GAMMA, STUDIES
+from unweave.papers.vae_ensemble.studies import LARGEST_GAMMA
 from unweave.papers.vae_ensemble.traversals import STOPS, stitched, traversed
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
-__all__ = ["DRAWINGS", "FIGURES_12_13", "FIGURE_11"]
+__all__ = ["STATISTICS", "extend_11", "extend_12_13", "plot", "prepare"]
 
 SHAPES_FILE, IMAGES_FILE = "traversals_of_shapes.parquet", "traversals_of_images.parquet"
 """How much images change along each latent, input by input, and a picture of that."""
@@ -28,16 +25,7 @@ DRAWN = 8
 ACTIVE = 0.05
 """A latent is active for an input that changes images at least this share of the most that any
 latent of the same model changes them."""
-WEAK = "beta_vae"
-"""The method of single models with β = 1 / 2, which are regularised as little as an ensemble's."""
 SHAPES = {"square": 0, "ellipse": 1, "heart": 2}
-SOME_PASSIVE = "a latent of an ensemble of two is passive for an ellipse"
-THEN_ACTIVE = "it is active for a heart and for a square"
-SAME = "in a single VAE the same latents are active for every input"
-DEPENDS = "in an ensemble of two some latents are active for one input and not for another"
-SHARPER = "the ensemble's images are sharper"
-published_11 = partial(claims, SOME_PASSIVE, THEN_ACTIVE, SAME)
-published_12_13 = partial(claims, DEPENDS, SAME, SHARPER)
 
 
 def extend_11(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -56,7 +44,7 @@ def extend_12_13(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """The same of models with 16 latents, for two images, with `sharpness` of reconstructions."""
     rows = scored(table)
     sixteen = rows["latents"] == 16 if "latents" in rows else True
-    chosen = rows["method"].isin(["vae", WEAK]) | _pairs(rows)
+    chosen = rows["method"].isin(["vae", "beta_vae"]) | _pairs(rows)
     return _traversed(rows[chosen & sixteen], folder / IMAGES_FILE, _two_images)
 
 
@@ -113,76 +101,29 @@ def _two_images(data: "Dataset") -> dict[str, Any]:
     return {f"image {row}": data.inputs(rows[place : place + 1]) for place, row in enumerate(rows)}
 
 
-def obtain_11(table: pd.DataFrame) -> pd.DataFrame:
-    """How many latents are active for some shapes and not for others, in VAEs and in ensembles.
+def prepare(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per latent: `depends`, whether it is active for some inputs only, and of shapes more.
 
-    The paper shows its second latent; any latent may be that one here. What an ellipse leaves out
-    that others have, its orientation within half a turn, is no matter of ensembles, so that the
-    same of single VAEs is beside.
+    `some_passive`: whether it is passive for an ellipse and not for every shape; `then_active`:
+    whether it is active for all others.
     """
-    _require(table)
-    return compared(published_11(), _comparisons_11(table))
+    keys = ["data", "method", "run", "member", "latent"]
+    wide = table.pivot(index=keys, columns="input", values="active").astype(bool)
+    found = pd.DataFrame({"depends": wide.any(axis=1) & ~wide.all(axis=1)})
+    if "ellipse" in wide:
+        others = wide.drop(columns="ellipse")
+        found["some_passive"] = ~wide["ellipse"] & others.any(axis=1)
+        found["then_active"] = ~wide["ellipse"] & others.all(axis=1)
+    if "sharpness" in table:
+        found["sharpness"] = table.groupby(keys)["sharpness"].mean()
+    return found.reset_index()
 
 
-def _comparisons_11(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    wide = _activity(table)
-    passive = ~wide["ellipse"]
-    found = pd.DataFrame(
-        {
-            SOME_PASSIVE: passive & wide.drop(columns="ellipse").any(axis=1),
-            THEN_ACTIVE: passive & wide["heart"] & wide["square"],
-            SAME: wide.any(axis=1) & ~wide.all(axis=1),
-        }
-    )
-    means = found.groupby(["method", "run", "member"]).sum().groupby("method").mean()
-    two, single = (means.loc[m] if m in means.index else None for m in (ENSEMBLE, "vae"))
-    nothing = pd.Series(np.nan, found.columns)
-    two, single = (nothing if each is None else each for each in (two, single))
-    for claim in (SOME_PASSIVE, THEN_ACTIVE):
-        by = "latents of which this is so, per member, against a VAE's"
-        more = two[claim] > 0
-        yield comparison(claim, "n = 2, γ = 10", by, two[claim], single[claim], more)
-        by, more = "the same, more than in a VAE", two[claim] > single[claim]
-        yield comparison(claim, "n = 2, γ = 10", by, two[claim], single[claim], more, control=True)
-    by = "latents active for some inputs only, against an ensemble's"
-    yield comparison(SAME, "vae", by, single[SAME], two[SAME], single[SAME] == 0)
+def _latents_per_member(rows: pd.DataFrame, column: str) -> float:
+    return float(rows.groupby(["run", "member"])[column].sum().mean())
 
 
-def _activity(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether each latent is active, a column per input."""
-    keys = ["method", "run", "member", "latent"]
-    return table.pivot(index=keys, columns="input", values="active").astype(bool)
-
-
-def obtain_12_13(table: pd.DataFrame) -> pd.DataFrame:
-    """The same for two images, and how sharp reconstructions are relative to these.
-
-    Since two members decode each code, a single VAE with β = 1 / 2 is the control of sharpness.
-    """
-    _require(table)
-    frame = compared(published_12_13(), _comparisons_12_13(table))
-    return frame.assign(data=table["data"].iloc[0])
-
-
-def _comparisons_12_13(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    wide = _activity(table)
-    differs = (wide.any(axis=1) & ~wide.all(axis=1)).groupby(["method", "run", "member"]).sum()
-    means = differs.groupby("method").mean()
-    two, single = (float(means.get(method, np.nan)) for method in (ENSEMBLE, "vae"))
-    by = "latents active for one image only"
-    yield comparison(DEPENDS, "n = 2, γ = 10", by, two, single, two > 0)
-    yield comparison(SAME, "vae", by, single, two, single == 0)
-    sharp = table.groupby("method")["sharpness"].mean()
-    two = float(sharp.get(ENSEMBLE, np.nan))
-    for method, control in (("vae", False), (WEAK, True)):
-        by, against = f"sharpness, against {method}", float(sharp.get(method, np.nan))
-        sharper = two > against
-        yield comparison(SHARPER, "n = 2, γ = 10", by, two, against, sharper, control=control)
-
-
-def _require(table: pd.DataFrame) -> None:
-    if "change" not in table:
-        raise RecipeError("the table has no column 'change'; `extend` adds it")
+STATISTICS = {"latents_per_member": _latents_per_member}
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
@@ -209,41 +150,3 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             panel.set_title(f"{name}: {chosen}", fontsize=TEXT)
     figure.supxlabel("from -3 to 3; * active", fontsize=TEXT)
     figure.save(path)
-
-
-FIGURE_11 = Recipe(
-    name="vae-ensemble/figure-11",
-    title="Latent traversals from -3 to 3 for an ellipse, a heart and a square",
-    where="Figure 11",
-    claim="Which latents are active depends on the input in an ensemble, and does not in a single "
-    "VAE.",
-    published=published_11,
-    studies=STUDIES,
-    extend=extend_11,
-    obtain=obtain_11,
-    verdict=sentences,
-    plot=plot,
-)
-FIGURES_12_13 = Recipe(
-    name="vae-ensemble/figures-12-13",
-    title="Latent traversals from -3 to 3 on CelebA, 16 latents",
-    where="Figures 12 and 13",
-    claim="An ensemble's traversals depend on the input and are sharper, those of a single VAE "
-    "are alike.",
-    published=published_12_13,
-    studies=COLOUR,
-    extend=extend_12_13,
-    obtain=obtain_12_13,
-    verdict=partial(sentences, meant="celeba"),
-    plot=plot,
-)
-DRAWINGS = Recipe(
-    name="vae-ensemble/drawings",
-    title="The ensemble, and cross-model reconstruction as geometry",
-    where="Figures 1 and 5",
-    claim="Decoding an entangled code with a disentangled member's decoder costs more than the "
-    "other way round.",
-    published=partial(
-        claims, "mapping entangled to disentangled codes adds variance, the reverse does not"
-    ),
-)

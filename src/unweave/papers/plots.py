@@ -1,0 +1,160 @@
+"""Plots that recipes share: panels by data set and measure, bars by kind of model, pictures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+__all__ = ["Panel", "bars", "draw_lines", "lines", "pictures"]
+
+HEIGHT = 2.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Means of columns along another, with a line for each column or kind.
+
+    Args:
+        rows: Of a table.
+        x: The column along which lines go.
+        columns: What is shown, and what it is called.
+        by: A column of kinds, each of which has a line of its own.
+        title: Above the panel.
+        xlabel: Of the axis.
+        ylabel: Of the other axis.
+        kinds: The kinds, in their order (default: as they come).
+    """
+
+    rows: pd.DataFrame
+    x: str
+    columns: Mapping[str, str]
+    by: str = ""
+    title: str = ""
+    xlabel: str = ""
+    ylabel: str = ""
+    kinds: Sequence[Any] = field(default=())
+
+    def lines(self) -> Iterable[tuple[str, "pd.Series[float]", "pd.Series[float]"]]:
+        """Labels, means and standard deviations."""
+        known = {name: word for name, word in self.columns.items() if name in self.rows}
+        kinds = list(self.kinds) or list(dict.fromkeys(self.rows[self.by])) if self.by else [""]
+        for kind in kinds:
+            part = self.rows[self.rows[self.by] == kind] if self.by else self.rows
+            for name, word in known.items():
+                groups = part.groupby(self.x)[name]
+                said = str(kind) if self.by and len(known) == 1 else f"{kind} {word}".strip()
+                yield said, groups.mean(), groups.std(ddof=0)
+
+
+def draw_lines(
+    grid: Sequence[Sequence[Panel]],
+    path: Path,
+    height: float = HEIGHT,
+    spread: str = "",
+    **options: Any,
+) -> None:
+    """Draw panels as they are laid out.
+
+    Args:
+        grid: Rows of panels.
+        path: The file.
+        height: Of a row, in inches.
+        spread: How deviations are shown: `bars`, `band` or not at all.
+        options: Of matplotlib's `subplots`.
+    """
+    from unweave.plots.colours import MARKERS, palette
+    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
+
+    figure, axes = panels(len(grid), len(grid[0]), (PAGE, height * len(grid)), **options)
+    for line, row in zip(axes, grid, strict=True):
+        for axis, one in zip(line, row, strict=True):
+            panel, found = plain(axis), list(one.lines())
+            style: Any
+            for place, (label, mean, deviation) in enumerate(found):
+                style = {"color": palette(max(len(found), 1))[place], "label": label, "ms": 3}
+                if spread == "bars":
+                    mark = f"{MARKERS[place % len(MARKERS)]}-"
+                    panel.errorbar(mean.index + 0.05 * place, mean, deviation, fmt=mark, **style)
+                elif spread == "band":
+                    panel.plot(mean.index, mean, **style)
+                    low, high = mean - deviation, mean + deviation
+                    panel.fill_between(mean.index, low, high, color=style["color"], alpha=0.2)
+                    panel.set_ylim(bottom=0)
+                else:
+                    panel.plot(mean.index, mean, "o-", **style)
+            panel.set_xlabel(one.xlabel or one.x, fontsize=TEXT)
+            panel.set_ylabel(one.ylabel, fontsize=TEXT)
+            panel.set_title(one.title, fontsize=TEXT)
+            panel.legend(fontsize=SMALL, frameon=False)
+    figure.save(path)
+
+
+def lines(
+    table: pd.DataFrame,
+    x: str,
+    panels_of: Sequence[Mapping[str, str]],
+    path: Path,
+    label: str = "β",
+    by: str = "",
+) -> None:
+    """Means over seeds, a row of panels per data set.
+
+    Args:
+        table: One row per model.
+        x: The column along which lines go.
+        panels_of: For each panel the columns that it shows, and what they are called.
+        path: The file.
+        label: Of the axis.
+        by: A column of kinds, each of which has a line of its own.
+    """
+    grid = [
+        [
+            Panel(
+                rows=part,
+                x=x,
+                columns=columns,
+                by=by,
+                kinds=list(dict.fromkeys(table[by])) if by else (),
+                xlabel=label,
+                title=f"{data}: {', '.join(w for name, w in columns.items() if name in part)}",
+            )
+            for columns in panels_of
+        ]
+        for data, part in table.groupby("data", sort=False)
+    ]
+    draw_lines(grid, path)
+
+
+def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -> None:
+    """Means over seeds, a panel per measure and a bar per kind of model."""
+    from unweave.plots.colours import palette
+    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
+
+    parts = list(table.groupby("data", sort=False))
+    known = {name: word for name, word in columns.items() if name in table}
+    figure, axes = panels(len(parts), len(known), (PAGE, HEIGHT * len(parts)))
+    for (data, part), line in zip(parts, axes, strict=True):
+        for (name, word), axis in zip(known.items(), line, strict=True):
+            panel, means = plain(axis), part.groupby(by)[name].mean().dropna()
+            panel.bar(range(len(means)), means, color=palette(len(means)))
+            panel.set_xticks(range(len(means)), means.index, fontsize=SMALL, rotation=30)
+            panel.set_title(f"{data}: {word}", fontsize=TEXT)
+    figure.save(path)
+
+
+def pictures(files: Sequence[Path], path: Path) -> None:
+    """Pictures that were drawn already, one below the other."""
+    from PIL import Image
+
+    from unweave.plots.plot import PAGE, panels
+
+    images = [Image.open(file).convert("RGB") for file in files]
+    height = sum(PAGE * image.height / image.width for image in images)
+    ratios = [image.height / image.width for image in images]
+    figure, axes = panels(len(images), 1, (PAGE, height), height_ratios=ratios)
+    for image, (panel,) in zip(images, axes, strict=True):
+        panel.imshow(image)
+        panel.set_axis_off()
+    figure.save(path)
