@@ -125,7 +125,10 @@ def _text(name: str, text: str) -> Change:
 
 
 def _bytes(name: str, content: bytes) -> Change:
-    return lambda here: (here / name).write_bytes(content) and None
+    def change(here: Path) -> None:
+        (here / name).write_bytes(content)
+
+    return change
 
 
 def _folder(name: str) -> Change:
