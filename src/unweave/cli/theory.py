@@ -31,7 +31,7 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
     """
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.papers.ms_vae.separation import obtained, verdict
+    from unweave.papers import find
     from unweave.papers.ms_vae.theory.d_separation import all_tables
     from unweave.papers.ms_vae.theory.d_separation_figures import draw_example
 
@@ -39,7 +39,10 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
     check_free(files, overwrite)
     draw_example().save(files[0])
     write_table(all_tables(), files[1])
-    found = obtained()
+    recipe = find("ms-vae/tables-2-3")
+    assert recipe.obtain is not None
+    assert recipe.verdict is not None
+    found = recipe.obtain(pd.DataFrame())
     print_table(
         pd.DataFrame(
             {
@@ -50,7 +53,7 @@ def show_d_separation(out: Path, ending: str, overwrite: bool) -> None:
             }
         )
     )
-    for sentence in verdict(found):
+    for sentence in recipe.verdict(found):
         print(sentence)
     print("Saved: " + ", ".join(map(str, files)))
 
