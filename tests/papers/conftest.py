@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 from unweave.papers.common_assumptions.results import METRICS
-from unweave.papers.grids import STRENGTHS
+from unweave.papers.common_assumptions.studies import STUDIES
 
+STRENGTHS = {name: next(iter(grid.values())) for name, grid in STUDIES["paper"]["methods"].items()}
+"""The six methods and the six strengths of each."""
 ACCURACIES = [
     f"downstream.{predictor}_accuracy_{rows}"
     for predictor in ("logistic", "trees")
@@ -31,8 +33,8 @@ def make_table(data, seeds=4):
     """The paper's grid on some data sets, every score noise, and `level`, the strength's rank."""
     rows = [
         (name, method, float(strength), seed, level)
-        for name, (method, fields) in product(data, STRENGTHS.items())
-        for level, strength in enumerate(next(iter(fields.values())))
+        for name, (method, strengths) in product(data, STRENGTHS.items())
+        for level, strength in enumerate(strengths)
         for seed in range(seeds)
     ]
     table = pd.DataFrame(rows, columns=["data", "method", "strength", "seed", "level"])

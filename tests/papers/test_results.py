@@ -15,7 +15,7 @@ from tools.results.agreement import agreement
 from tools.results.kept import RESULTS, Kept, ResultsError, every, take
 from tools.results.projection import benchmark, project
 from unweave.papers import RECIPES, find
-from unweave.papers.grids import STRENGTHS
+from unweave.papers.common_assumptions.studies import STUDIES as LARGE
 from unweave.papers.vae_ensemble.studies import SINGLE, STUDIES
 from unweave.study.study_file import read
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 FLEETS = [
     {"data": data, "channels": channels, "method": method, "models": 12, "us_per_model_step": us}
     for data, channels, us in (("dsprites", 1, 80.0), ("color_dsprites", 3, 100.0))
-    for method in STRENGTHS
+    for method in LARGE["paper"]["methods"]
 ]
 RUN = {
     "name": "common_assumptions_hour",

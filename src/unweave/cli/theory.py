@@ -22,7 +22,7 @@ def show_d_separation(asked: TheoryDSeparation) -> None:
     """Compute the example of d-separation, write its figure and tables, print both fractions."""
     from unweave.cli.reproduce import print_table
     from unweave.evaluation.files import write_table
-    from unweave.papers.ms_vae.separation import obtained, verdict
+    from unweave.papers import find
     from unweave.papers.ms_vae.theory.d_separation import all_tables
     from unweave.papers.ms_vae.theory.d_separation_figures import draw_example
 
@@ -30,7 +30,10 @@ def show_d_separation(asked: TheoryDSeparation) -> None:
     check_free(files, asked.overwrite)
     draw_example().save(files[0])
     write_table(all_tables(), files[1])
-    found = obtained()
+    recipe = find("ms-vae/tables-2-3")
+    assert recipe.obtain is not None
+    assert recipe.verdict is not None
+    found = recipe.obtain(pd.DataFrame())
     print_table(
         pd.DataFrame(
             {
@@ -41,7 +44,7 @@ def show_d_separation(asked: TheoryDSeparation) -> None:
             }
         )
     )
-    for sentence in verdict(found):
+    for sentence in recipe.verdict(found):
         tell(sentence)
     tell("Saved: " + ", ".join(map(str, files)))
 

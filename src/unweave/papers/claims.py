@@ -259,14 +259,15 @@ def _number(
     column: str,
     statistics: Mapping[str, Statistic],
 ) -> float | None:
-    """One side of a comparison; None where no row belongs to it."""
+    """One side of a comparison; None where the table has no such row or column."""
     if not isinstance(side, Mapping):
         return float(side)
     own = {key: value for key, value in group.items() if key not in side.get("across", ())}
     rows = matching(_only(table, own), _filter(side))
-    if rows.empty:
+    chosen = side.get("value", column)
+    if rows.empty or chosen not in rows:
         return None
-    return float(statistics[side.get("statistic", "mean")](rows, side.get("value", column)))
+    return float(statistics[side.get("statistic", "mean")](rows, chosen))
 
 
 def _lacks(number: float | None) -> bool:

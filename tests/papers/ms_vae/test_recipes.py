@@ -8,11 +8,8 @@ from unweave.data.dataset import Dataset
 from unweave.papers import find
 from unweave.papers.ms_vae import (
     ablations,
-    conditioning,
-    gan,
     pictures,
     quality,
-    sizes,
     stages,
     studies,
 )
@@ -61,8 +58,13 @@ def planted(distances=None, mig=0.01, seeds=2, data="cars3d"):
     )
 
 
-def outcomes(frame, claim):
-    rows = frame[(frame["claim"] == claim) & frame["obtained"].notna()]
+def obtain(slug, table):
+    return find(f"ms-vae/{slug}").obtain(table)
+
+
+def outcomes(frame, slug, claim):
+    text = find(f"ms-vae/{slug}").claims[claim]
+    rows = frame[(frame["claim"] == text) & frame["obtained"].notna()]
     return (rows["obtained"] == "holds").tolist()
 
 
@@ -109,55 +111,58 @@ def test_table_1_compares_at_the_largest_beta_by_the_mig_of_c():
     assert cars.loc[("fid", "big_beta_tc_vae"), "obtained"] == 80
     assert cars.loc[("mig", "ms_vae"), "obtained"] == pytest.approx(0.2)
     assert cars.loc[("fid", "ms_vae"), "published"] == 22.72
-    said = " ".join(quality.verdict_table_1(frame))
-    assert said.count(": as published.") == 2
-    worse = quality.verdict_table_1(quality.obtain_table_1(planted({"big": 10})))
-    assert "not as published" in worse[0]
+    recipe = find("ms-vae/table-1")
+    said = recipe.verdict(frame)
+    assert [sentence.rpartition(", ")[2] for sentence in said] == [
+        "cars3d: holds for 1 of 1 data sets."
+    ] * 2
+    worse = recipe.verdict(quality.obtain_table_1(planted({"big": 10})))
+    assert worse[0].endswith("cars3d: holds for 0 of 1 data sets.")
     other = quality.obtain_table_1(planted(data="rooms3d"))
     assert other[other["data"] == "rooms3d"]["published"].isna().all()
     assert other[other["data"] == "cars3d"]["obtained"].isna().all()
 
 
 def test_figure_4_judges_every_beta_and_kind():
-    frame = quality.obtain_4(planted())
-    assert outcomes(frame, quality.BELOW_FIRST) == [True] * 6
-    assert outcomes(frame, quality.BELOW_STUDENT) == [True] * 2
-    assert outcomes(frame, quality.BELOW_BIG) == [True]
-    assert outcomes(frame, quality.RISES) == [True]
-    assert outcomes(frame, quality.FALLS) == []
-    assert outcomes(frame, quality.ABOVE_LARGE) == [True] * 3
-    assert outcomes(frame, quality.LIKE_TEACHER) == [True] * 2
-    worse = quality.obtain_4(planted({"large": 40, "jacobian": 45, "vae": 30}, mig=-0.009))
-    assert outcomes(worse, quality.BELOW_FIRST) == [True, False] * 3
-    assert outcomes(worse, quality.BELOW_STUDENT) == [False] * 2
-    assert outcomes(worse, quality.BELOW_BIG) == [False]
-    assert outcomes(worse, quality.RISES) == [False]
-    norb = quality.obtain_4(planted(mig=-0.009, data="smallnorb"))
-    assert outcomes(norb, quality.FALLS) == [True]
-    assert outcomes(norb, quality.RISES) == []
+    frame = obtain("figure-4", planted())
+    assert outcomes(frame, "figure-4", "below_first") == [True] * 6
+    assert outcomes(frame, "figure-4", "below_student") == [True] * 2
+    assert outcomes(frame, "figure-4", "below_big") == [True]
+    assert outcomes(frame, "figure-4", "rises") == [True]
+    assert outcomes(frame, "figure-4", "falls") == []
+    assert outcomes(frame, "figure-4", "above_large") == [True] * 3
+    assert outcomes(frame, "figure-4", "like_teacher") == [True] * 2
+    worse = obtain("figure-4", planted({"large": 40, "jacobian": 45, "vae": 30}, mig=-0.009))
+    assert outcomes(worse, "figure-4", "below_first") == [True] * 3 + [False] * 3
+    assert outcomes(worse, "figure-4", "below_student") == [False] * 2
+    assert outcomes(worse, "figure-4", "below_big") == [False]
+    assert outcomes(worse, "figure-4", "rises") == [False]
+    norb = obtain("figure-4", planted(mig=-0.009, data="smallnorb"))
+    assert outcomes(norb, "figure-4", "falls") == [True]
+    assert outcomes(norb, "figure-4", "rises") == []
 
 
 def test_errors_are_compared_with_what_the_fid_gains():
-    frame = quality.obtain_34_35(planted())
-    assert outcomes(frame, quality.SLIGHTLY) == [True] * 6
-    assert outcomes(frame, quality.LESS_THAN_FID) == [True] * 6
+    frame = obtain("figures-34-35", planted())
+    assert outcomes(frame, "figures-34-35", "slightly") == [True] * 6
+    assert outcomes(frame, "figures-34-35", "less_than_fid") == [True] * 6
     assert frame[frame["obtained"].notna()]["published"].isna().all()
-    worse = quality.obtain_34_35(planted({"ms_vae": 120}, data="smallnorb"))
-    assert outcomes(worse, quality.SLIGHTLY) == [False] * 6
-    assert (worse[worse["claim"] == quality.SLIGHTLY]["published"] == "holds").all()
+    worse = obtain("figures-34-35", planted({"ms_vae": 120}, data="smallnorb"))
+    assert outcomes(worse, "figures-34-35", "slightly") == [False] * 6
+    assert (worse[worse["published"].notna()]["by"].tolist()) == ["L1"] * 3 + ["L2"] * 3
 
 
 def test_figure_5_asks_for_the_order_of_the_four_terms():
     terms = {"m1": [0.6, 0.5, 0.4], "m2": 0.7, "m3": [0.5, 0.4, 0.3], "m4": 0.1}
     table = pd.DataFrame({"data": "cars3d", "beta": BETAS, **terms})
-    frame = conditioning.obtain_5(table)
+    frame = obtain("figure-5", table)
     assert (frame["obtained"] == "holds").all()
     assert len(frame) == 10
-    wrong = conditioning.obtain_5(table.assign(m4=0.2, m2=[0.5, 0.6, 0.3]))
-    assert outcomes(wrong, conditioning.X_ABOVE_Y) == [False, True, False]
-    assert outcomes(wrong, conditioning.RANDOM_Z_ABOVE_RANDOM_Y) == [True, False, False]
-    dropping = conditioning.obtain_5(table.assign(m3=[0.5, 0.4, 0.15]))
-    assert outcomes(dropping, conditioning.FOLLOWS) == [False]
+    wrong = obtain("figure-5", table.assign(m4=0.2, m2=[0.5, 0.6, 0.3]))
+    assert outcomes(wrong, "figure-5", "x_above_y") == [False, True, False]
+    assert outcomes(wrong, "figure-5", "random_z_above_random_y") == [True, False, False]
+    dropping = obtain("figure-5", table.assign(m3=[0.5, 0.4, 0.15]))
+    assert outcomes(dropping, "figure-5", "follows") == [False]
 
 
 def test_figure_6_asks_each_factor_and_how_accuracies_move():
@@ -166,27 +171,27 @@ def test_figure_6_asks_each_factor_and_how_accuracies_move():
         for factor, both in (("azimuth", 0.9), ("car", 0.5))
         for beta, c, z in ((1.0, 0.8, 0.3), (10.0, 0.6, 0.6))
     ]
-    frame = conditioning.obtain_6(pd.DataFrame(rows))
-    assert outcomes(frame, conditioning.BOTH_BEST) == [True, True, False, False]
-    assert outcomes(frame, conditioning.C_FALLS) == [True]
-    assert outcomes(frame, conditioning.Z_RISES) == [True]
+    frame = obtain("figure-6", pd.DataFrame(rows))
+    assert outcomes(frame, "figure-6", "both_best") == [True, True, False, False]
+    assert outcomes(frame, "figure-6", "c_falls") == [True]
+    assert outcomes(frame, "figure-6", "z_rises") == [True]
 
 
 def test_sizes_are_ranked_among_all():
     table = pd.DataFrame({"data": "cars3d", "size": [2, 5, 10, 20], "mig": [0.0, 0.1, 0.2, 0.1]})
-    good = sizes.obtain_7(table.assign(elbo=[-9, -7, -5, -4]))
-    assert outcomes(good, sizes.GOOD_CARS) == [True]
+    good = obtain("figure-7", table.assign(elbo=[-9, -7, -5, -4]))
+    assert outcomes(good, "figure-7", "cars3d") == [True]
     assert good["measured"].dropna().tolist() == pytest.approx([(1 + 2 / 3) / 2])
-    bad = sizes.obtain_7(table.assign(mig=[0.3, 0.2, 0.0, 0.1], elbo=[-4, -5, -9, -7]))
-    assert outcomes(bad, sizes.GOOD_CARS) == [False]
+    bad = obtain("figure-7", table.assign(mig=[0.3, 0.2, 0.0, 0.1], elbo=[-4, -5, -9, -7]))
+    assert outcomes(bad, "figure-7", "cars3d") == [False]
     z = pd.DataFrame({"data": "cars3d", "size": [5, 10, 50], "fid": [1, 2, 3]})
-    assert outcomes(sizes.obtain_8(z.assign(m2=0.5, m3=[0.3, 0.2, 0.1])), sizes.SMALL_CARS) == [
-        True
-    ]
+    assert outcomes(
+        obtain("figure-8", z.assign(m2=0.5, m3=[0.3, 0.2, 0.1])), "figure-8", "cars3d"
+    ) == [True]
     norb = z.assign(data="smallnorb", fid=[3, 1, 2], m2=0.5, m3=[0.1, 0.3, 0.2])
-    assert outcomes(sizes.obtain_8(norb), sizes.SMALL_NORB) == [True]
+    assert outcomes(obtain("figure-8", norb), "figure-8", "smallnorb") == [True]
     of_c = {"size": [2, 10], "l2_y": [0.03, 0.02], "l2_x": [0.01, 0.01], "c_mig": [0.1, 0.2]}
-    frame = sizes.obtain_9_12(pd.DataFrame({"data": "cars3d", **of_c}))
+    frame = obtain("figures-9-12", pd.DataFrame({"data": "cars3d", **of_c}))
     assert (frame["obtained"] == "holds").all()
 
 
@@ -204,20 +209,20 @@ def test_each_ablation_is_judged_by_what_it_lacks():
             "mig_second": 0.0,
         }
     )
-    frame = ablations.obtain(table)
+    frame = obtain("figures-37-40", table)
     assert len(frame) == 7
     assert (frame["obtained"] == "holds").all()
     wrong = table.assign(m3=0.5, l2_x=0.01, nats_second=9.0, mig_first=0.3)
-    frame = ablations.obtain(wrong)
+    frame = obtain("figures-37-40", wrong)
     assert frame["obtained"].eq("holds").sum() == 1  # M4 is as good as any
 
 
 def test_draws_of_y_must_vary_more_than_x():
     table = pd.DataFrame({"data": "faces", "beta": [15.0], "std_y": [0.1], "std_x": [0.05]})
-    assert (pictures.obtain_32_33(table)["obtained"] == "holds").all()
-    close = pictures.obtain_32_33(table.assign(std_x=0.09))
-    assert outcomes(close, pictures.VARY) == [True]
-    assert outcomes(close, pictures.HARDLY) == [False]
+    assert (obtain("figures-32-33", table)["obtained"] == "holds").all()
+    close = obtain("figures-32-33", table.assign(std_x=0.09))
+    assert outcomes(close, "figures-32-33", "vary") == [True]
+    assert outcomes(close, "figures-32-33", "hardly") == [False]
 
 
 def test_generators_are_compared_by_control_noise_and_codes():
@@ -230,9 +235,9 @@ def test_generators_are_compared_by_control_noise_and_codes():
             "mig": [np.nan, np.nan, 0.01, 0.2],
         }
     )
-    assert (gan.obtain(table)["obtained"] == "holds").all()
+    assert (obtain("figures-21-31", table)["obtained"] == "holds").all()
     turned = table.assign(follows=[0.5, 0.9, np.nan, np.nan], by_noise=[0.1, 0.4, np.nan, np.nan])
-    frame = gan.obtain(turned.assign(mig=[0, 0, 0.2, 0.01]))
+    frame = obtain("figures-21-31", turned.assign(mig=[0, 0, 0.2, 0.01]))
     assert (frame["obtained"] == "does not hold").all()
 
 

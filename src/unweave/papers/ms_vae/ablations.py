@@ -1,31 +1,16 @@
 """Figures 37 to 40: what each choice in MS-VAE is good for."""
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims
 from unweave.papers.measurements import IMAGES, Trained, computed_once
-from unweave.papers.ms_vae.plots import bars
 from unweave.papers.ms_vae.stages import measured
-from unweave.papers.ms_vae.studies import ABLATIONS
-from unweave.papers.recipe import Recipe
+from unweave.papers.plots import bars
 
-__all__ = ["FIGURES_37_40", "version_of"]
+__all__ = ["NATS_FILE", "STATISTICS", "extend", "plot", "version_of"]
 
-M1 = "M1, trained end to end: C is entangled with identity and colour"
-M2 = "M2, C and Z concatenated: disentanglement is lost"
-M3 = "M3, C with adaptive normalisation: disentangled, worse images than M4"
-M4 = "M4, the full model: disentangled, best images"
-M5 = "M5, Z before C: C holds nothing, Z holds all factors entangled"
-published = partial(claims, M1, M2, M3, M4, M5)
-EMPTY = 0.1
-"""C holds nothing where it has less than this share of the nats of Z."""
 NATS_FILE = "nats.parquet"
 
 
@@ -81,57 +66,14 @@ def _mig(codes: np.ndarray, factors: np.ndarray) -> float:
     return float(METRICS["mig"].function(codes, factors)["mig"])
 
 
-def obtain(table: pd.DataFrame) -> pd.DataFrame:
-    """Each version against the full model."""
-    rows = [row for data, part in table.groupby("data", sort=False) for row in _judged(data, part)]
-    return compared(published(), rows)
+def _least_mean_of_a_version(rows: pd.DataFrame, column: str) -> float:
+    return float(rows.groupby("version")[column].mean().min())
 
 
-def _judged(data: Any, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    means = table.groupby("version")[
-        ["mig_first", "m3", "l2_x", "nats_first", "nats_second", "mig_second"]
-    ].mean()
-    if "M4" not in means.index:
-        return
-    full = means.loc["M4"]
-    for claim, version, column, word, sign in (
-        (M1, "M1", "mig_first", "MIG of C", -1),
-        (M1, "M1", "m3", "M3, share of C that is kept", -1),
-        (M2, "M2", "m3", "M3, share of C that is kept", -1),
-        (M3, "M3", "l2_x", "L2 of X", 1),
-    ):
-        if version in means.index:
-            one, other = float(means.loc[version, column]), float(full[column])
-            of, worse = f"{version} against M4", sign * (one - other) > 0
-            yield comparison(claim, of, word, one, other, worse, data=data)
-    best = float(means.loc[means.index != "M5", "l2_x"].min())
-    own = float(full["l2_x"])
-    yield comparison(M4, "M4 against all", "L2 of X", own, best, own <= best, data=data)
-    if "M5" in means.index:
-        last = means.loc["M5"]
-        nats, most = float(last["nats_second"]), float(last["nats_first"])
-        empty = nats < EMPTY * most
-        yield comparison(M5, "C against Z", "nats", nats, most, empty, data=data)
-        own, other = float(last["mig_first"]), float(full["mig_first"])
-        of = "Z of M5 against C of M4"
-        yield comparison(M5, of, "MIG", own, other, own < other, data=data)
+STATISTICS = {"least_mean_of_a_version": _least_mean_of_a_version}
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
     """Each version by what it may lack."""
     words = {"mig_first": "MIG of C", "m3": "share of C kept", "l2_x": "L2 of X"}
     bars(table, "version", words, path)
-
-
-FIGURES_37_40 = Recipe(
-    name="ms-vae/figures-37-40",
-    title="MS-VAE and four versions of it that lack something",
-    where="Figures 37 to 40",
-    claim="Two stages, Y in place of C, adaptive normalisation, and C before Z are all needed.",
-    published=published,
-    studies=ABLATIONS,
-    extend=extend,
-    obtain=obtain,
-    verdict=partial(sentences, meant="Cars3D", known=("cars3d",)),
-    plot=plot,
-)

@@ -1,34 +1,21 @@
 """Figures 21 to 31: the adversarial version."""
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison, sentences
-from unweave.papers.frames import claims
 from unweave.papers.measurements import Trained, computed_once
-from unweave.papers.ms_vae.plots import bars
-from unweave.papers.ms_vae.studies import CONTROLS, GANS
-from unweave.papers.recipe import Recipe, RecipeError
+from unweave.papers.plots import bars
+from unweave.papers.recipe import RecipeError
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = ["FIGURES_21_31", "controlled"]
+__all__ = ["controlled", "extend", "plot"]
 
-KEEPS = "MS-GAN varies the control variates without changing the identity, CGAN changes it"
-NO_CONTROL = "in CGAN the noise has little or no control over the identity of chairs"
-FINDS = "without supervision MS-GAN finds rotation, azimuth and distance of faces"
-ENTANGLED = "InfoGAN's factors are highly entangled"
-published = partial(claims, KEEPS, NO_CONTROL, FINDS, ENTANGLED)
-MS_GAN, CGAN, INFO_GAN, FIRST = "ms_gan", "cgan", "infogan", "beta_vae"
-CHANCE = 0.02
-"""A MIG that codes reach without knowing anything."""
 SPREAD = 0.1
 """The deviation of a latent that is in use."""
 FILE, DRAWN = "controls.parquet", 32
@@ -66,7 +53,7 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Generators with what they do; what has no first stage has its MIG alone."""
     trained = Trained(folder)
     rows = table[table["state"] == "scored"]
-    over = rows[rows["method"].isin([MS_GAN, CGAN])]
+    over = rows[rows["method"].isin(["ms_gan", "cgan"])]
     if over.empty:
         raise RecipeError("no generator is trained yet; run the study to its end first")
 
@@ -78,33 +65,6 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return rows.merge(found, on="run", how="left")
 
 
-def obtain(table: pd.DataFrame) -> pd.DataFrame:
-    """Generators against each other, by what the noise does and by how codes are disentangled."""
-    rows = [
-        row | {"data": data}
-        for data, part in table.groupby("data", sort=False)
-        for row in _judged(part)
-    ]
-    return compared(published(), rows)
-
-
-def _judged(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    means = table.groupby("method")[["follows", "by_noise", "mig"]].mean()
-
-    def value(method: str, column: str) -> float:
-        return float(means[column].get(method, np.nan))
-
-    one, other = value(MS_GAN, "follows"), value(CGAN, "follows")
-    by = "correlation of C with C of generated images"
-    yield comparison(KEEPS, "ms_gan against cgan", by, one, other, one > other)
-    one, other = value(CGAN, "by_noise"), value(MS_GAN, "by_noise")
-    by = "share of the variance of pixels by noise"
-    yield comparison(NO_CONTROL, "cgan against ms_gan", by, one, other, one < other)
-    of_c, info = value(FIRST, "mig"), value(INFO_GAN, "mig")
-    yield comparison(FINDS, "C against chance", "MIG", of_c, CHANCE, of_c > CHANCE)
-    yield comparison(ENTANGLED, "infogan against C", "MIG", info, of_c, info < of_c)
-
-
 def plot(table: pd.DataFrame, path: Path) -> None:
     """Each generator by what its control and its noise do."""
     words = {
@@ -114,17 +74,3 @@ def plot(table: pd.DataFrame, path: Path) -> None:
         "mig": "MIG",
     }
     bars(table, "method", words, path)
-
-
-FIGURES_21_31 = Recipe(
-    name="ms-vae/figures-21-31",
-    title=f"MS-GAN, CGAN and InfoGAN with {CONTROLS} controls, on textured sprites",
-    where="Figures 21 to 31",
-    claim="MS-GAN varies pose without changing identity; CGAN and InfoGAN do not.",
-    published=published,
-    studies=GANS,
-    extend=extend,
-    obtain=obtain,
-    verdict=partial(sentences, meant="renderings of cars, chairs and faces, and CelebA"),
-    plot=plot,
-)

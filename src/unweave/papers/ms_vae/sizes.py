@@ -1,31 +1,28 @@
 """Figures 7 to 12: how many dimensions C and Z should have."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from unweave.papers.comparisons import compared, comparison
-from unweave.papers.frames import claims
-from unweave.papers.ms_vae.plots import lines
-from unweave.papers.ms_vae.stages import MS_VAE, measured, verdict
-from unweave.papers.ms_vae.studies import SIZES, C, Z
-from unweave.papers.recipe import Recipe
+from unweave.papers.claims import comparison
+from unweave.papers.ms_vae.stages import MS_VAE, measured
+from unweave.papers.ms_vae.studies import C, Z
+from unweave.papers.plots import lines
 
-__all__ = ["FIGURES_9_12", "FIGURE_7", "FIGURE_8"]
+__all__ = [
+    "STATISTICS",
+    "extend_7",
+    "extend_8",
+    "extend_9_12",
+    "plot_7",
+    "plot_8",
+    "plot_9_12",
+    "ranks_of_c",
+    "ranks_of_z",
+]
 
-GOOD_CARS = "10 dimensions have a good combination of MIG and ELBO on Cars3D"
-GOOD_NORB = "MIG varies much on SmallNORB, where 10 dimensions do reasonably well"
-seven = partial(claims, GOOD_CARS, GOOD_NORB)
-SMALL_CARS = "5 dimensions have a good combination of all three on Cars3D"
-SMALL_NORB = "10 dimensions have a good combination of all three on SmallNORB"
-eight = partial(claims, SMALL_CARS, SMALL_NORB)
-BLURRY = "C of 2 dimensions: Y is blurry and factors are entangled"
-ADDS = "C of 2 dimensions: Z adds details such as colour"
-SHARPER = "C of 10 dimensions: Y is sharper and more disentangled, and Z refines it"
-nine = partial(claims, BLURRY, ADDS, SHARPER)
 ELBO = "elbo"
 BEST_HALF = 0.5
 """A size does well that is in the better half by the mean of its ranks."""
@@ -37,9 +34,9 @@ def extend_7(table: pd.DataFrame, folder: Path) -> pd.DataFrame:  # noqa: ARG001
     return rows.assign(size=rows["latents"])
 
 
-def obtain_7(table: pd.DataFrame) -> pd.DataFrame:
+def ranks_of_c(table: pd.DataFrame, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rank of ten latents among all sizes, by MIG and by the bound."""
-    return compared(seven(), _ranked(table, ["mig", ELBO], {ELBO: 1}, C, GOOD_CARS, GOOD_NORB))
+    return _ranked(table, texts, ["mig", ELBO], {"cars3d": C, "smallnorb": C})
 
 
 def extend_8(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -49,41 +46,29 @@ def extend_8(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return rows[rows["first"].map(ten).eq(True)].assign(size=lambda found: found["latents"])
 
 
-def obtain_8(table: pd.DataFrame) -> pd.DataFrame:
-    """The rank of five latents among all sizes, by FID and by how much of C is kept."""
-    names = [name for name in ("fid", "m2", "m3") if name in table]
-    return compared(eight(), _ranked(table, names, {"fid": -1}, Z, SMALL_CARS, SMALL_NORB, 10))
+def ranks_of_z(table: pd.DataFrame, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The rank of five latents, or ten, among all sizes, by FID and by how much of C is kept."""
+    return _ranked(table, texts, ["fid", "m2", "m3"], {"cars3d": Z, "smallnorb": 10})
 
 
 def _ranked(
-    table: pd.DataFrame,
-    names: list[str],
-    signs: dict[str, int],
-    wanted: int,
-    on_cars: str,
-    on_norb: str,
-    wanted_on_norb: int | None = None,
+    table: pd.DataFrame, texts: Mapping[str, str], names: Sequence[str], wanted: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """How one size does, as its mean rank from 0, the worst, to 1, the best of all."""
-    usual = wanted
+    """How one size does, as its mean rank from 0, the worst, to 1, the best of all.
+
+    What is said of Cars3D is asked of other data sets, too.
+    """
     for data, part in table.groupby("data", sort=False):
-        wanted = (wanted_on_norb or usual) if data == "smallnorb" else usual
-        known = [name for name in names if name in part]
+        about = "smallnorb" if data == "smallnorb" else "cars3d"
+        known, size = [name for name in names if name in part], wanted[about]
         means = part.groupby("size")[known].mean()
-        good = means * pd.Series({name: signs.get(name, 1) for name in known})
-        if len(means) < 2 or wanted not in means.index:
+        if len(means) < 2 or size not in means.index:
             continue
-        ranks = ((good.rank() - 1) / (len(good) - 1)).mean(axis=1)
-        claim = on_norb if data == "smallnorb" else on_cars
-        yield comparison(
-            claim,
-            f"{wanted} of {', '.join(map(str, means.index))}",
-            f"mean rank by {', '.join(known)}",
-            float(ranks[wanted]),
-            BEST_HALF,
-            ranks[wanted] >= BEST_HALF,
-            data=data,
-        )
+        good = means.assign(**({"fid": -means["fid"]} if "fid" in means else {}))
+        rank = float(((good.rank() - 1) / (len(good) - 1)).mean(axis=1)[size])
+        of = f"{size} of {', '.join(map(str, means.index))}"
+        by, holds = f"mean rank by {', '.join(known)}", rank >= BEST_HALF
+        yield comparison(texts[about], of, by, rank, BEST_HALF, holds, data=data)
 
 
 def extend_9_12(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -93,24 +78,21 @@ def extend_9_12(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return rows[rows["latents"] == Z].assign(size=lambda found: found["first"].map(size))
 
 
-def obtain_9_12(table: pd.DataFrame) -> pd.DataFrame:
-    """The smallest C against ten: errors of Y, MIG, and how much the second stage adds."""
-    rows = []
-    for data, part in table.groupby("data", sort=False):
-        means = part.groupby("size")[["l2_y", "l2_x", "c_mig"]].mean()
-        if len(means) < 2 or C not in means.index:
-            continue
-        small, ten = means.iloc[0], means.loc[C]
-        of = f"C of {means.index[0]:g} against {C}"
-        gain, usual = (float(1 - one["l2_x"] / one["l2_y"]) for one in (small, ten))
-        l2, mig = (float(small["l2_y"]), float(ten["l2_y"])), (small["c_mig"], ten["c_mig"])
-        found = [
-            comparison(BLURRY, of, "L2 of Y", *l2, l2[0] > l2[1]),
-            comparison(ADDS, of, "share of the error that Z takes away", gain, usual, gain > 0),
-            comparison(SHARPER, of, "MIG of C", float(mig[1]), float(mig[0]), mig[1] > mig[0]),
-        ]
-        rows += [row | {"data": data} for row in found]
-    return compared(nine(), rows)
+def _smallest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The models with the smallest C; none where all have the same."""
+    return rows[(rows["size"] == rows["size"].min()) & (rows["size"].nunique() > 1)]
+
+
+def _gain(rows: pd.DataFrame) -> float:
+    """The share of the error of Y that the second stage takes away."""
+    return float(1 - rows["l2_x"].mean() / rows["l2_y"].mean())
+
+
+STATISTICS = {
+    "gain": lambda rows, _: _gain(rows),
+    "gain_of_the_smallest_c": lambda rows, _: _gain(_smallest(rows)),
+    "mean_of_the_smallest_c": lambda rows, column: float(_smallest(rows)[column].mean()),
+}
 
 
 def plot_7(table: pd.DataFrame, path: Path) -> None:
@@ -129,43 +111,3 @@ def plot_9_12(table: pd.DataFrame, path: Path) -> None:
     """Errors of both stages, and MIG, over the size of C."""
     errors = {"l2_y": "L2 of Y", "l2_x": "L2 of X"}
     lines(table, "size", [errors, {"c_mig": "MIG of C"}], path, "latents of C")
-
-
-FIGURE_7 = Recipe(
-    name="ms-vae/figure-7",
-    title="MIG and ELBO by the size of C (1 to 10, 20, 50) at β = 4",
-    where="Figure 7",
-    claim="Ten dimensions of C are a good choice.",
-    published=seven,
-    studies=SIZES,
-    adds=(ELBO,),
-    extend=extend_7,
-    obtain=obtain_7,
-    verdict=verdict,
-    plot=plot_7,
-)
-FIGURE_8 = Recipe(
-    name="ms-vae/figure-8",
-    title="MIG, FID and mutual information by the size of Z (5, 10, 50, 90) at β = 4",
-    where="Figure 8",
-    claim="Small Z do best.",
-    published=eight,
-    studies=SIZES,
-    adds=("fid",),
-    extend=extend_8,
-    obtain=obtain_8,
-    verdict=verdict,
-    plot=plot_8,
-)
-FIGURES_9_12 = Recipe(
-    name="ms-vae/figures-9-12",
-    title="What small and large C leave to Z",
-    where="Figures 9 to 12",
-    claim="With a small C the second code takes over what is missing.",
-    published=nine,
-    studies=SIZES,
-    extend=extend_9_12,
-    obtain=obtain_9_12,
-    verdict=verdict,
-    plot=plot_9_12,
-)

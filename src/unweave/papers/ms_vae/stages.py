@@ -1,31 +1,16 @@
 """Rows of a study table with their stages: what each is called, its β, and what its models say."""
 
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from unweave.papers.comparisons import sentences
 from unweave.papers.measurements import IMAGES, Trained, computed_once
-from unweave.papers.ms_vae.studies import CARS, NORB, C
+from unweave.papers.ms_vae.studies import C
 from unweave.papers.recipe import RecipeError
 
-__all__ = [
-    "BIG_TC",
-    "BIG_VAE",
-    "LARGE_TC",
-    "MS_VAE",
-    "STUDENT",
-    "TC",
-    "arranged",
-    "measured",
-    "predicted",
-    "verdict",
-]
+__all__ = ["MS_VAE", "TASKS_FILE", "TC", "arranged", "measured", "predicted"]
 
-MS_VAE, STUDENT = "ms_vae", "jacobian"
-TC, LARGE_TC, BIG_TC, BIG_VAE = "beta_tc_vae", "beta_tc_vae_l", "big_beta_tc_vae", "big_vae"
-verdict = partial(sentences, meant="Cars3D and SmallNORB", known=(CARS, NORB))
+MS_VAE, TC, LARGE_TC = "ms_vae", "beta_tc_vae", "beta_tc_vae_l"
 TERMS_FILE, TASKS_FILE = "terms.parquet", "predictions.parquet"
 COLUMNS = {"architecture": "conv", "latents": C, "first": None}
 """What a table lacks where all its models have the same."""
