@@ -52,14 +52,21 @@ def test_random_flips_are_value_errors_or_tables(tmp_path):
     assert refused > 20
 
 
-def test_tables_of_users_keep_categories_and_dates_and_lose_their_index(tmp_path):
+def test_categories_dates_and_bytes_are_read_where_asked_for_and_no_index(tmp_path):
     table = pd.DataFrame(
-        {"shape": pd.Categorical(["heart", "disc"]), "day": pd.to_datetime(["2020-01-01"] * 2)},
+        {
+            "shape": pd.Categorical(["heart", "disc"]),
+            "day": pd.to_datetime(["2020-01-01"] * 2),
+            "png": [b"\x89PNG", b""],
+            "shown": [[1, 2, 3], []],
+        },
         index=pd.Index([7, 8], name="row"),
     )
     table.to_parquet(tmp_path / "table.parquet")
-    read = read_table(tmp_path / "table.parquet", of_user=True)
-    assert list(read) == ["shape", "day"]
+    read = read_table(tmp_path / "table.parquet", more_types=True)
+    assert list(read) == ["shape", "day", "png", "shown"]
+    assert [list(row) for row in read["shown"]] == [[1, 2, 3], []]
+    assert list(read["png"]) == [b"\x89PNG", b""]
     assert list(read["shape"]) == ["heart", "disc"]
     with pytest.raises(ValueError, match="column of type"):
         read_table(tmp_path / "table.parquet")

@@ -87,7 +87,7 @@ def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - all readers t
 
 
 def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
-    return read_table(path, of_user=True)
+    return read_table(path, more_types=True)
 
 
 def _is_number(text: Any) -> bool:

@@ -18,7 +18,7 @@ MOST_COLUMNS = 10_000
 MOST_VALUES = 100_000_000
 
 
-def read_table(path: Path, of_user: bool = False) -> pd.DataFrame:
+def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
     """A table of numbers and words, as `DataFrame.to_parquet(index=False)` wrote it.
 
     How large it will be is known before it is read: compressed or dictionary-encoded, a thousand
@@ -26,8 +26,8 @@ def read_table(path: Path, of_user: bool = False) -> pd.DataFrame:
 
     Args:
         path: The file.
-        of_user: Whether any program may have written it: then categories and dates are fine too,
-            and an index is left out.
+        more_types: Whether categories, dates, bytes and lists of numbers are fine too, and an
+            index is left out.
 
     Raises:
         OSError: It is missing or cannot be read.
@@ -39,7 +39,7 @@ def read_table(path: Path, of_user: bool = False) -> pd.DataFrame:
     if status.st_size > MOST_BYTES:
         raise ValueError(f"{path.name} has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
     try:
-        return _read(path, of_user)
+        return _read(path, more_types)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, RuntimeError, LookupError, TypeError) as error:
@@ -49,24 +49,27 @@ def read_table(path: Path, of_user: bool = False) -> pd.DataFrame:
 
 def read_attributes(path: Path) -> dict[str, Any]:
     """What `DataFrame.attrs` was when pandas wrote a table; errors are those of `read_table`."""
-    read_table(path)
+    read_table(path, more_types=True)
     found = _pandas_metadata(pq.read_schema(path)).get("attributes")
     return found if isinstance(found, dict) else {}
 
 
-def _read(path: Path, of_user: bool) -> pd.DataFrame:
+def _read(path: Path, more_types: bool) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         about, fields = file.metadata, list(file.schema_arrow)
     groups = [about.row_group(place) for place in range(about.num_row_groups)]
-    values = about.num_rows * max(1, len(fields))
+    in_lists = sum(
+        group.column(k).num_values for group in groups for k in range(group.num_columns)
+    )
+    values = max(about.num_rows * max(1, len(fields)), in_lists)
     size = sum(group.total_byte_size for group in groups)
     if len(fields) > MOST_COLUMNS or values > MOST_VALUES or size > MOST_BYTES:
         raise ValueError(f"{path.name} claims {values:,} values, more than expected")
-    fits = _is_common if of_user else _is_plain
+    fits = _is_common if more_types else _is_plain
     other = [field for field in fields if not fits(field.type)]
     if other:
         raise ValueError(f"{path.name} has a column of type {other[0].type}")
-    words = [field.name for field in fields if _is_text(field.type)]
+    words = [field.name for field in fields if _is_text(field.type) or _is_bytes(field.type)]
     # As dictionaries, so that words that occur often are still held once when they are counted.
     with pq.ParquetFile(path, read_dictionary=words) as file:
         table = file.read()
@@ -76,7 +79,7 @@ def _read(path: Path, of_user: bool) -> pd.DataFrame:
     if letters > MOST_BYTES:
         raise ValueError(f"{path.name} claims {letters:,} letters, more than expected")
     frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
-    return frame.drop(columns=_index_columns(table.schema, frame)) if of_user else frame
+    return frame.drop(columns=_index_columns(table.schema, frame)) if more_types else frame
 
 
 def _index_columns(schema: pa.Schema, frame: pd.DataFrame) -> list[str]:
@@ -93,7 +96,8 @@ def _pandas_metadata(schema: pa.Schema) -> dict[str, Any]:
 
 def _is_common(kind: pa.DataType) -> bool:
     category = pa.types.is_dictionary(kind) and _is_plain(kind.value_type)
-    return _is_plain(kind) or category or pa.types.is_temporal(kind)
+    numbers = pa.types.is_list(kind) and pa.types.is_primitive(kind.value_type)
+    return _is_plain(kind) or category or numbers or pa.types.is_temporal(kind) or _is_bytes(kind)
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -103,6 +107,10 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
 def _letters(column: pa.ChunkedArray) -> int:

@@ -84,7 +84,7 @@ def computed_once(
     from unweave.progress import track
 
     try:
-        parts = [read_table(file)] if file.exists() else []
+        parts = [read_table(file, more_types=True)] if file.exists() else []
     except (OSError, ValueError) as error:
         raise RecipeError(f"{file} cannot be read; remove it to measure again") from error
     known = {run for part in parts for run in part["run"]}

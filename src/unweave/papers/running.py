@@ -58,7 +58,7 @@ def kept_table(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame | None:
     if not file.exists():
         return None
     try:
-        table, settings = read_table(file), read_attributes(file).get("settings")
+        table, settings = read_table(file, more_types=True), read_attributes(file).get("settings")
     except (OSError, ValueError) as error:
         raise RecipeError(f"{file} cannot be read; remove it to train again") from error
     return table if settings == recipe.settings_at(scale) else None
