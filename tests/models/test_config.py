@@ -6,7 +6,7 @@ import pytest
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods import METHODS, BetaTCVAE, BetaVAE
-from unweave.models.config import Config
+from unweave.models.config import Config, group_into_fleets
 from unweave.nets.adam import Adam
 
 
@@ -40,6 +40,19 @@ def test_runs_that_differ_in_seed_and_strength_can_share_a_fleet():
     assert base.fleet == Config(method=BetaTCVAE(beta=9), seed=4, optimiser=Adam(lr=1)).fleet
     assert base.fleet != Config(method=BetaTCVAE(beta=1, estimator="weighted")).fleet
     assert base.fleet != Config(method=BetaTCVAE(beta=1), latents=5).fleet
+
+
+def test_runs_and_what_belongs_to_them_are_grouped_in_order():
+    runs = [
+        Config(method=BetaVAE(), latents=5, seed=1),
+        Config(method=BetaTCVAE()),
+        Config(method=BetaVAE(beta=9), latents=5),
+        Config(method=BetaVAE()),
+    ]
+    assert group_into_fleets(runs) == [[runs[0], runs[2]], [runs[1]], [runs[3]]]
+    places = group_into_fleets(range(4), lambda place: runs[place])
+    assert places == [[0, 2], [1], [3]]
+    assert group_into_fleets([]) == []
 
 
 def test_what_is_unknown_is_named():
