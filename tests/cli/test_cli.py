@@ -445,4 +445,4 @@ def test_the_learning_rate_has_one_name_and_a_short_one(flag, tmp_path):
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.glob("*/config.json")
     assert json.loads(folder.read_text())["optimiser"]["lr"] == 0.01
-    assert f"{flag}" in run("fit", "--help").stdout
+    assert flag in run("fit", "--help").stdout

@@ -9,6 +9,7 @@ from torch import nn
 
 from unweave.nets.architectures import build
 from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Reshape
+from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 
 SMALL = Network(
@@ -245,3 +246,24 @@ def test_convolutions_in_a_row_have_the_gradients_of_the_single_ones(relu):
         y = layer({name: named[f"{place}.{name}"] for name in ("weight", "bias")}, y)
     apart = torch.autograd.grad(y.square().sum(), buffer)
     torch.testing.assert_close(together, apart)
+
+
+@pytest.mark.parametrize("architecture", ["conv", "mlp"])
+def test_what_is_only_computed_depends_neither_on_threads_nor_on_other_models(architecture):
+    encoder, decoder = build(architecture, (32, 32, 3), 10)
+    images, seeds = draw(3, 149, 32, 32, 3, dtype=torch.float32), torch.arange(3)
+    weights = encoder.initial(seeds, "encoder"), decoder.initial(seeds, "decoder")
+    before = torch.get_num_threads()
+    found = []
+    for threads, models in ((1, slice(1, 2)), (2, slice(1, 2)), (1, slice(3)), (5, slice(1, 3))):
+        torch.set_num_threads(threads)
+        with torch.no_grad():
+            codes = encoder(weights[0][models], images[models])
+            decoded = decoder(weights[1][models], codes[..., :10])
+        place = 1 - (models.start or 0)
+        found.append((codes[place], mean_image("bernoulli", decoded[place])))
+    torch.set_num_threads(before)
+    for codes, decoded in found:
+        assert codes.shape == (149, 20)
+        assert torch.equal(codes, found[0][0])
+        assert torch.equal(decoded, found[0][1])

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
+from unweave.kernels.threads import run_all
 from unweave.nets.contrast import Contrast
 from unweave.nets.layers import Conv, Layer, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
@@ -33,6 +34,8 @@ BEGINNINGS = {
 """Parameters that begin with the same number in every model."""
 ALIGNMENT = 16
 """In numbers: where a parameter may begin, so that it can be read in wide words."""
+ROWS = 64
+"""Inputs of one model that a thread of a CPU takes at a time."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,10 @@ class Network:
     ) -> Tensor:
         """Apply all layers.
 
+        On a CPU, what need not be differentiated is computed by one model and a few rows at a
+        time, each by one thread, so that it depends neither on the other models nor on the number
+        of threads.
+
         Args:
             parameters: By name or as a buffer.
             x: The input, `[M, B, ...]`.
@@ -98,6 +105,33 @@ class Network:
         """
         if isinstance(parameters, Tensor):
             parameters = dict(self.named(parameters))
+        if x.device.type != "cpu" or torch.is_grad_enabled() or self._mixes_rows:
+            return self._apply(parameters, x, code, reference)
+
+        def task(model: int, start: int) -> Tensor:
+            one, few = slice(model, model + 1), slice(start, start + ROWS)
+            own = {name: value[one] for name, value in parameters.items()}
+            return self._apply(own, x[one, few], None if code is None else code[one, few])
+
+        starts = range(0, max(1, x.shape[1]), ROWS)
+        parts = run_all([partial(task, model, at) for model in range(len(x)) for at in starts])
+        if len(parts) == 1:
+            return parts[0]
+        models = (parts[at : at + len(starts)] for at in range(0, len(parts), len(starts)))
+        return torch.cat([torch.cat(of_model, 1) for of_model in models])
+
+    @property
+    def _mixes_rows(self) -> bool:
+        """Whether what becomes of an input depends on others."""
+        return any(isinstance(layer, BatchNorm) for layer in self.layers)
+
+    def _apply(
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        code: Tensor | None,
+        reference: int | None = None,
+    ) -> Tensor:
         for place, layer in enumerate(self.layers):
             own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
             if isinstance(layer, Conv):
