@@ -11,7 +11,8 @@ from unweave.evaluation.files import write_table
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.io.writing import whole_file
-from unweave.models.encoding import MEAN, Member, check_member, encode, images_for, open_model
+from unweave.models.encoding import MEAN, Member, check_member, encode, images_for
+from unweave.models.finding import one_model
 from unweave.progress import say
 
 __all__ = ["encode_images", "export_model"]
@@ -42,7 +43,7 @@ def encode_images(
     beside = out.with_suffix(AGREEMENT)
     if member == MEAN:
         check_out(beside, TABLES, overwrite)
-    model = open_model(folder)
+    model = one_model(folder)
     check_member(model, member)
     options: dict[str, Any] = {} if path is None else {"path": path}
     data = images_for(model, source, **options)

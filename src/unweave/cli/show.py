@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unweave.cli.loading import named_data, said
 from unweave.cli.noted import noted_source
-from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.errors import DataError, UnknownNameError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.plots.saving import ANIMATIONS, FIGURES, PICTURES
@@ -85,6 +85,7 @@ def show_model(
         options: What was said about the picture; None where nothing was.
     """
     from unweave import plots as show
+    from unweave.models.finding import one_model
 
     if kind not in KINDS:
         raise UnknownNameError("picture", kind, KINDS)
@@ -97,7 +98,7 @@ def show_model(
         check_seed(given["seed"])
     out = out or Path(kind + chosen.endings[0])
     check_out(out, chosen.endings, overwrite)
-    what: list[Any] = [folder] if chosen.several else [_model(folder)]
+    what: list[Any] = [folder] if chosen.several else [one_model(folder)]
     if chosen.data:
         what.append(_data(what[0], folder, source, loading))
     elif source is not None:
@@ -105,17 +106,6 @@ def show_model(
     settings = {ARGUMENTS.get(name, name): value for name, value in given.items()}
     getattr(show, chosen.function)(*what, **settings).save(out)
     print(f"{kind.capitalize()}: {out}")
-
-
-def _model(folder: Path) -> "Model":
-    from unweave.models.finding import runs_of
-
-    runs = runs_of(folder)
-    if len(runs) > 1:
-        raise UnweaveError(
-            f"{folder} holds {len(runs)} models; name one of them, such as {runs[0].folder}"
-        )
-    return runs[0].model
 
 
 def _data(
