@@ -162,7 +162,7 @@ def test_own_images_must_be_named(grey, tmp_path, capsys):
         (["RUN", "--size", "32"], "--size says how to load --data"),
         (["RUN", "--data", "pendulum"], "but these models take 64 × 64 × 1"),
         (["nowhere"], "there is no folder nowhere"),
-        (["TWO"], "holds 2 models; name one of them"),
+        (["TWO"], "holds 2 models"),
     ],
 )
 def test_mistakes_are_one_sentence(words, message, folder, tmp_path, monkeypatch, capsys):

@@ -75,7 +75,7 @@ def test_the_best_has_the_scores_of_the_run_that_it_is_a_copy_of(fleet, tmp_path
     assert (other.best, other.scores) == (False, {})
     (tmp_path / "best" / "weights.safetensors").unlink()
     best, _ = entries_of(tmp_path)
-    assert (best.best, best.trouble, best.folder) == (True, "", runs[1])
+    assert (best.best, best.trouble, best.run.folder) == (True, "", runs[1])
 
 
 def test_a_study_offers_its_runs_even_where_it_is_damaged(tmp_path):
@@ -110,7 +110,7 @@ def test_what_cannot_be_explored_is_one_sentence(raw, tmp_path, resettled):
         entries_of(tmp_path / "nowhere")
     with pytest.raises(UnweaveError, match="holds no model"):
         entries_of(tmp_path)
-    with pytest.raises(UnweaveError, match="nothing to explore"):
+    with pytest.raises(UnweaveError, match="no model was given"):
         entries_of([])
     with pytest.raises(UnweaveError, match="copy s3://there into one"):
         entries_of("s3://there")

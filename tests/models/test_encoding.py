@@ -12,7 +12,7 @@ from PIL import Image
 import unweave as uw
 from unweave.cli import main
 from unweave.errors import DataError, UnweaveError
-from unweave.models.encoding import open_model
+from unweave.models.finding import one_model
 from unweave.models.shapes import ShapeError
 
 FILES = [f"{'sub/' if k % 3 == 0 else ''}img_{k:02}.png" for k in range(10)]
@@ -161,14 +161,14 @@ def test_export_says_how_near_it_is(saved, tmp_path, capsys):
 
 def test_mistakes_are_one_sentence_and_exit_code_2(saved, images, tmp_path, capsys):
     cut = tmp_path / "cut"
-    open_model(saved).save(cut)
+    one_model(saved).save(cut)
     weights = cut / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:2000])
     (tmp_path / "empty").mkdir()
     for model, source, out, message in [
         (cut, images, "codes.csv", "is damaged"),
-        (images, images, "codes.csv", "holds no model: neither config.json nor best/config.json"),
-        (saved / "runs", images, "codes.csv", "holds several models"),
+        (images, images, "codes.csv", "holds no model and no folder of one"),
+        (saved / "runs", images, "codes.csv", "models and does not say which is best"),
         (tmp_path / "nowhere", images, "codes.csv", "there is no folder"),
         (saved, tmp_path / "empty", "codes.csv", "has no images"),
         (saved, tmp_path / "nowhere", "codes.csv", "no file or folder"),

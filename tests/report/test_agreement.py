@@ -259,7 +259,7 @@ def test_a_run_whose_data_are_others_says_so(runs, data):
     ("make", "message"),
     [
         (lambda folder: folder / "nowhere", "there is no folder"),
-        (lambda folder: folder, "holds no study and no trained model"),
+        (lambda folder: folder, "holds no model"),
     ],
 )
 def test_a_folder_without_models_is_refused(make, message, tmp_path):

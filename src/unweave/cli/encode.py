@@ -13,7 +13,8 @@ from unweave.evaluation.files import write_table
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.io.writing import whole_file
-from unweave.models.encoding import MEAN, check_member, encode, images_for, open_model
+from unweave.models.encoding import MEAN, check_member, encode, images_for
+from unweave.models.finding import one_model
 from unweave.progress import say, tell
 from unweave.text import counted
 
@@ -33,7 +34,7 @@ def encode_images(asked: Encode) -> None:
     beside = asked.out.with_suffix(AGREEMENT)
     if asked.member == MEAN:
         check_out(beside, TABLES, asked.overwrite)
-    model = open_model(asked.model)
+    model = one_model(asked.model)
     check_member(model, asked.member)
     data = images_for(model, asked.source, **given(asked.images))
     for line in data.skipped[NAMED:]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unweave.cli.commands.pictures import Show
 from unweave.cli.noted import noted_source
 from unweave.cli.options import given
-from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.errors import DataError, UnknownNameError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_out
 from unweave.plots.saving import ANIMATIONS, FIGURES, PICTURES
@@ -69,6 +69,7 @@ ARGUMENTS = {"over": "factors"}
 def show_model(asked: Show) -> None:
     """Draw a saved model."""
     from unweave import plots
+    from unweave.models.finding import one_model
 
     if asked.kind not in KINDS:
         raise UnknownNameError("picture", asked.kind, KINDS)
@@ -81,7 +82,7 @@ def show_model(asked: Show) -> None:
         check_seed(options["seed"])
     out = asked.out or Path(asked.kind + chosen.endings[0])
     check_out(out, chosen.endings, asked.overwrite)
-    what: list[Any] = [asked.model] if chosen.several else [_model(asked.model)]
+    what: list[Any] = [asked.model] if chosen.several else [one_model(asked.model)]
     if chosen.data:
         what.append(_data(what[0], asked))
     elif asked.data is not None:
@@ -89,17 +90,6 @@ def show_model(asked: Show) -> None:
     settings = {ARGUMENTS.get(name, name): value for name, value in options.items()}
     getattr(plots, chosen.function)(*what, **settings).save(out)
     tell(f"{asked.kind.capitalize()}: {out}")
-
-
-def _model(folder: Path) -> "Model":
-    from unweave.models.finding import runs_of
-
-    runs = runs_of(folder)
-    if len(runs) > 1:
-        raise UnweaveError(
-            f"{folder} holds {len(runs)} models; name one of them, such as {runs[0].folder}"
-        )
-    return runs[0].model
 
 
 def _data(model: "Model", asked: Show) -> "Dataset":

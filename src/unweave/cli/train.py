@@ -23,7 +23,7 @@ from unweave.io.arguments import check_seed
 from unweave.io.paths import check_folder
 from unweave.methods import EVERY, Method, SecondStage
 from unweave.methods.settings import settings_of
-from unweave.models.finding import runs_of
+from unweave.models.finding import models_of
 from unweave.models.join import join
 from unweave.models.model import Fleet
 from unweave.models.size import check_disk
@@ -144,7 +144,7 @@ def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
         raise UnweaveError(
             f"{kind.name} builds on trained models; say where they are: --first runs"
         )
-    models = [run.model for run in runs_of(folder)]
+    models = models_of(folder, chosen=True)
     below = [model for model in models if not isinstance(model.config.method, SecondStage)]
     # A folder may hold what was trained over others of its models before.
     return join(below or models)

@@ -45,8 +45,8 @@ def evaluate(
     Scores of saved runs are kept in `scores.json` in their folders and not computed again.
 
     Args:
-        models: A fleet, a model, the folder of a saved run, a folder of such folders, or several
-            of these.
+        models: A fleet, a model, the folder of a saved run, of several, of a fit or a study, a
+            pattern of such folders (`"runs/a*"`), the results of a study, or several of these.
         data: A data set, or the name of one; by default what each model was trained on, where
             that can be made again. All images that can be drawn count alike.
         metrics: `"classic"`, `"all"` (but `fid`, which takes long), or names of metrics.

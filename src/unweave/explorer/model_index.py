@@ -1,28 +1,16 @@
 """Which models the explorer offers: a fixed list, made without loading any of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import PROTOCOL, kept, origin_text
-from unweave.io.paths import refuse_inner_links
 from unweave.models.config import Config
-from unweave.models.files import (
-    BEST,
-    CONFIG,
-    CURVE,
-    RUNS,
-    UNREADABLE,
-    WEIGHTS,
-    diverged_at,
-    read_config,
-    trouble_with,
-)
-from unweave.models.finding import Models
-from unweave.models.model import Fleet, Model, load
-from unweave.study.remote import is_url
+from unweave.models.finding import Models, Run, find_runs
+from unweave.models.model import Model
 
 __all__ = ["Entry", "entries_of"]
 
@@ -32,20 +20,18 @@ class Entry:
     """A model of the list.
 
     Args:
-        name: Its run, or the name of its folder where that cannot be read.
+        run: Where it is.
+        name: Its hash, or the name of its folder where that cannot be read.
         config: What it was trained with; None where that cannot be read.
-        folder: Where it is saved; None for a model in memory.
-        model: The model, where it is in memory.
         scores: Headline scores kept beside it, by metric.
         best: Whether it was chosen as the best.
         trouble: Why it cannot be shown, or nothing.
         warning: What to know when looking at it, or nothing.
     """
 
+    run: Run
     name: str
     config: Config | None = None
-    folder: Path | None = None
-    model: Model | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
     trouble: str = ""
@@ -55,11 +41,7 @@ class Entry:
         """The model, loaded."""
         if self.trouble:
             raise UnweaveError(self.trouble)
-        if self.model is not None:
-            return self.model
-        if self.folder is None:
-            raise UnweaveError(f"{self.name} has no folder and is not in memory")
-        return load(self.folder)
+        return self.run.open()
 
 
 def entries_of(models: Models) -> list[Entry]:
@@ -68,18 +50,16 @@ def entries_of(models: Models) -> list[Entry]:
     The models of a folder come with the best first, then by method, strength and seed.
 
     Args:
-        models: As `uw.evaluate` takes them; a folder may also be that of a study, or hold a
-            `runs` folder and the `best` of them.
+        models: As `uw.evaluate` takes them.
     """
     entries: dict[str, Entry] = {}
-    for entry in _entries(models):
-        known = entries.setdefault(entry.name, entry)
-        if known.trouble and not entry.trouble:
-            entries[entry.name] = replace(entry, best=known.best)
-        elif known.best:  # scores are known of the run that it is a copy of
-            entries[entry.name] = replace(known, scores={**entry.scores, **known.scores})
-    if not entries:
-        raise UnweaveError("there is nothing to explore: no model was given")
+    for _, runs in groupby(find_runs(models), key=lambda run: run.home):
+        for entry in sorted(map(_entry, runs), key=_order):
+            known = entries.setdefault(entry.name, entry)
+            if known.trouble and not entry.trouble:
+                entries[entry.name] = replace(entry, best=known.best)
+            elif known.best:  # scores are known of the run that it is a copy of
+                entries[entry.name] = replace(known, scores={**entry.scores, **known.scores})
     found = list(entries.values())
     if all(entry.trouble for entry in found):
         raise UnweaveError(found[0].trouble)
@@ -87,65 +67,30 @@ def entries_of(models: Models) -> list[Entry]:
 
 
 def _order(entry: Entry) -> tuple[Any, ...]:
-    """By method, strength and seed, then what cannot even be named."""
+    """The best first, then by method, strength and seed, then what cannot even be named."""
+    if entry.run.home is None:  # as they were given
+        return ()
     if entry.config is None:
-        return (True, entry.name)
+        return (not entry.best, True, entry.name)
     method = entry.config.method
     strengths = [getattr(method, name) for name in method.strengths()]
-    return (False, method.name, strengths, entry.config.seed, entry.name)
+    return (not entry.best, False, method.name, strengths, entry.config.seed, entry.name)
 
 
-def _entries(models: Models) -> Iterable[Entry]:
-    if isinstance(models, Fleet):
-        return [_in_memory(model) for model in models]
-    if isinstance(models, str | Path):
-        return _in_folder(models)
-    return [entry for part in models for entry in _entries(part)]
-
-
-def _in_memory(model: Model) -> Entry:
-    warning = _warning(model.config, int(model.diverged_at[0]))
-    trouble = _nothing_to_see(model.config)
-    return Entry(model.config.hash, model.config, model=model, warning=warning, trouble=trouble)
-
-
-def _in_folder(path: str | Path) -> list[Entry]:
-    if is_url(str(path)):
-        raise UnweaveError(f"only folders can be explored; copy {path} into one first")
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
-    if _is_run(folder):
-        return [_saved(folder)]
-    refuse_inner_links(folder, (RUNS, BEST))
-    best = [replace(_saved(folder / BEST), best=True)] if _is_run(folder / BEST) else []
-    home = folder / RUNS if (folder / RUNS).is_dir() else folder
-    # Names with a dot are runs that are being written.
-    runs = sorted(run for run in home.glob("[!.]*") if _is_run(run) and run != folder / BEST)
-    if not runs and not best:
-        raise UnweaveError(f"{folder} holds no model and no folder of one; give one that does")
-    return best + sorted(map(_saved, runs), key=_order)
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
-
-
-def _saved(folder: Path) -> Entry:
-    """What the files of a run say, without loading its weights."""
+def _entry(run: Run) -> Entry:
+    """What is known of a run without loading its weights."""
     try:
-        config = read_config(folder)
-    except (*UNREADABLE, UnweaveError) as error:
-        return Entry(folder.name, folder=folder, trouble=trouble_with(folder, error))
-    scores = _scores(folder, origin_text(config.data))
-    entry = Entry(config.hash, config, folder, scores=scores)
-    try:
-        warning = _warning(config, diverged_at(folder))
-        (folder / CURVE).stat()
-    except UNREADABLE as error:
-        return replace(entry, trouble=trouble_with(folder, error))
-    trouble = _nothing_to_see(config)
-    return replace(entry, warning=warning, trouble=trouble)
+        config = run.config
+    except UnweaveError:
+        name = run.folder.name if run.folder is not None else ""
+        return Entry(run, name, best=run.best, trouble=run.damage)
+    origin = origin_text(config.data)
+    scores = _scores(run.folder, origin) if run.folder is not None else {}
+    entry = Entry(run, config.hash, config, scores, run.best)
+    if run.damage:
+        return replace(entry, trouble=run.damage)
+    warning = _warning(config, run.diverged_at)
+    return replace(entry, warning=warning, trouble=_nothing_to_see(config))
 
 
 def _scores(folder: Path, origin: str) -> dict[str, float]:

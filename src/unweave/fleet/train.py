@@ -162,9 +162,9 @@ def chosen_method(method: Any) -> Method:
 
 
 def _together(models: "Models") -> Fleet:
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
-    return models if isinstance(models, Fleet) else join([run.model for run in runs_of(models)])
+    return models if isinstance(models, Fleet) else join(models_of(models, chosen=True))
 
 
 def train_runs(

@@ -15,16 +15,15 @@ from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
-from unweave.models.files import BEST, CONFIG
+from unweave.models.finding import one_model
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
 from unweave.models.model import Model
-from unweave.models.model import load as load_model
 from unweave.models.shapes import check_shape
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.text import size_text, spelled
 
-__all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "open_model"]
+__all__ = ["MEAN", "Member", "check_member", "encode", "images_for"]
 
 MEAN: Literal["mean"] = "mean"
 Member = int | Literal["mean"]
@@ -76,7 +75,7 @@ def encode(
         >>> table.shape, table.columns.tolist()
         ((1024, 6), ['z0', 'z1', 'z2', 'logvar0', 'logvar1', 'logvar2'])
     """
-    model = model if isinstance(model, Model) else open_model(model)
+    model = model if isinstance(model, Model) else one_model(model)
     check_trained(model)
     check_seed(seed)
     place = chosen_device(device)
@@ -156,26 +155,6 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
             "resized to; encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform"
         )
     return load_data(source, size=height, channels=channels, fewest=1, **options)
-
-
-def open_model(folder: str | Path) -> Model:
-    """The model in a folder, or in `best` inside it."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UnweaveError(f"there is no folder {folder}; give that of a saved model")
-    for place in (folder, folder / BEST):
-        if (place / CONFIG).exists():
-            return load_model(place)
-    runs = sorted(file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))
-    if runs:
-        raise UnweaveError(
-            f"{folder} holds several models and does not say which is best; give one of them, "
-            f"such as {runs[0]}"
-        )
-    raise UnweaveError(
-        f"{folder} holds no model: neither {CONFIG} nor {BEST}/{CONFIG} is there; give the folder "
-        "of a saved model"
-    )
 
 
 def check_trained(model: Model) -> None:

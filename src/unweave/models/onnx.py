@@ -17,7 +17,8 @@ from unweave import __version__
 from unweave.errors import UnweaveError
 from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
-from unweave.models.encoding import check_trained, open_model
+from unweave.models.encoding import check_trained
+from unweave.models.finding import one_model
 from unweave.models.model import Model
 from unweave.models.onnx_graphs import decoder_graph, encoder_graph
 from unweave.models.rows import Features, read_rows
@@ -50,7 +51,7 @@ def export_onnx(
     folder = Path(folder)
     check_free([folder / name for name in FILES], overwrite)
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
-    model = model if isinstance(model, Model) else open_model(model)
+    model = model if isinstance(model, Model) else one_model(model)
     check_trained(model)
     model.config.method.require_decoder()
     if model.config.first is not None:

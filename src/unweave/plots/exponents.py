@@ -42,9 +42,9 @@ def exponents(models: "Models") -> "Plot":
         Disentangled Representations, arXiv:1909.05063, Figure 7.
     """
     from unweave.methods.isa_vae import tree_for
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
-    learned = [run.model for run in runs_of(models) if _has_learned(run.model)]
+    learned = [model for model in models_of(models) if _has_learned(model)]
     if not learned:
         raise UnweaveError(
             "none of these models learned exponents; train isa_vae or isa_tc_vae with learned=True"

@@ -41,10 +41,10 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
         A matplotlib figure, to be saved with `.save("training.svg")`.
     """
     from unweave.models.files import BESIDE
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
     from unweave.plots.plot import COLUMN, TEXT, legend_above, panels, plain
 
-    trained = [run.model for run in runs_of(models)]
+    trained = models_of(models)
     known = [name for name in trained[0].curve.columns if not BESIDE.fullmatch(name)]
     chosen = [name for name in FIRST if name in known] or known if terms is None else list(terms)
     if not chosen:

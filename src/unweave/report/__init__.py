@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unweave.data.dataset import Dataset
-    from unweave.models.model import Fleet
+    from unweave.models.finding import Models
 
 __all__ = ["LIMIT", "report"]
 
@@ -18,7 +18,7 @@ LIMIT = 5_000_000
 
 
 def report(
-    source: "str | Path | Fleet",
+    source: "Models",
     out: str | Path = "report.html",
     data: "Dataset | str | Path | None" = None,
     *,
@@ -40,8 +40,8 @@ def report(
     are no longer to be had, the report is written from the tables and says what is missing.
 
     Args:
-        source: The folder of a study, a folder of runs, a folder with `runs` in it, a single run,
-            or a trained fleet.
+        source: A study, by its folder or its results; or trained models, as `uw.evaluate` takes
+            them.
         out: The file to write.
         data: What the models learned from; by default made again from what they remember. Your own
             images have to be given, by a path or loaded.

@@ -11,26 +11,16 @@ from unweave.analysis.columns import SAMPLED
 from unweave.errors import UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, kept, origin_text
-from unweave.io.paths import refuse_inner_links
 from unweave.io.plain_data import is_number
 from unweave.methods import EVERY, PARTS
 from unweave.metrics import METRICS
 from unweave.models.config import Config
-from unweave.models.files import (
-    BEST,
-    CONFIG,
-    RUNS,
-    diverged_at,
-    finite_losses,
-    read_curve,
-    read_settings,
-)
+from unweave.models.files import finite_losses
+from unweave.models.finding import Run
 from unweave.text import shown
 
 __all__ = [
-    "config_of",
     "fate",
-    "folders_of",
     "last_losses",
     "order",
     "scores_of",
@@ -41,27 +31,6 @@ DIVERGED, TRAINED = "diverged", "trained"
 """States of models in the table."""
 MOST_SETTINGS = 100
 """Of a method that is not known here."""
-
-
-def folders_of(folder: Path) -> dict[str, Path]:
-    """The folder of every run."""
-    if (folder / CONFIG).is_file():
-        return {folder.resolve().name: folder}
-    if not folder.is_dir():
-        raise UnweaveError(f"there is no folder {folder}; give one that training wrote")
-    refuse_inner_links(folder, (RUNS, BEST))
-    for place in (folder, folder / RUNS):
-        # Names with a dot are runs that are being written.
-        found = sorted(file.parent for file in place.glob(f"[!.]*/{CONFIG}"))
-        runs = {path.name: path for path in found if path != folder / BEST}
-        if runs:
-            return runs
-    raise UnweaveError(f"{folder} holds no study and no trained model; give a folder that does")
-
-
-def config_of(folder: Path) -> dict[str, Any]:
-    """The settings of a run, all of them: what its file does not say is as it always is."""
-    return whole_config(read_settings(folder))
 
 
 def whole_config(plain: Any) -> dict[str, Any]:
@@ -92,13 +61,12 @@ def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
 
 
-def fate(folder: Path) -> tuple[str, dict[str, float]]:
+def fate(run: Run) -> tuple[str, dict[str, float]]:
     """Whether a saved model diverged, and its last losses."""
-    state = DIVERGED if diverged_at(folder) >= 0 else TRAINED
-    return state, last_losses(read_curve(folder))
+    return DIVERGED if run.diverged_at >= 0 else TRAINED, last_losses(run.curve)
 
 
-def scores_of(folder: Path, origin: str) -> tuple[dict[str, float], list[str]]:
+def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[str]]:
     """The scores beside a run by their columns, of its own data, and why others are missing."""
     scores: dict[str, float] = {}
     errors = []

@@ -1,6 +1,7 @@
 """What a report is about: the table, models and data of a study, of runs, or of a fleet."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,21 @@ from unweave.data.origin_steps import apply_steps
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.models.files import BEST, UNREADABLE
+from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Fleet, Model, load
 from unweave.report.labels import data_names
 from unweave.report.saved_runs import (
     DIVERGED,
     TRAINED,
-    config_of,
     fate,
-    folders_of,
     last_losses,
     order,
     scores_of,
     whole_config,
 )
 from unweave.study.remote import is_url
+from unweave.study.results import Results, table_of
 from unweave.study.results import load as load_study
-from unweave.study.results import table_of
 from unweave.study.store import STUDY
 
 __all__ = ["Given", "opened"]
@@ -74,7 +74,7 @@ class Given:
 
 
 def opened(
-    source: str | Path | Fleet,
+    source: Models,
     data: Dataset | str | Path | None = None,
     options: Mapping[str, Any] | None = None,
     scores: pd.DataFrame | None = None,
@@ -86,9 +86,11 @@ def opened(
         return _of_fleet(source, images, scores, title)
     if scores is not None:
         raise UnweaveError("scores are given for a fleet in memory; those of runs lie beside them")
-    if is_url(source) or (Path(source) / STUDY).is_file():
-        return _of_study(str(source), images, title)
-    return _of_runs(Path(source), images, title)
+    if isinstance(source, Results):
+        return _of_study(source, images, title)
+    if isinstance(source, str | Path) and (is_url(source) or (Path(source) / STUDY).is_file()):
+        return _of_study(load_study(source), images, title)
+    return _of_runs(source, images, title)
 
 
 class _Images:
@@ -120,8 +122,7 @@ class _Images:
         return given
 
 
-def _of_study(folder: str, images: _Images, title: str | None) -> Given:
-    results = load_study(folder)
+def _of_study(results: Results, images: _Images, title: str | None) -> Given:
     store, table = results.store, results.table
     runs = table["run"].tolist()
 
@@ -137,7 +138,7 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
     return Given(
         title or store.study.name,
         "study",
-        folder,
+        store.place,
         table,
         configs,
         model,
@@ -145,40 +146,53 @@ def _of_study(folder: str, images: _Images, title: str | None) -> Given:
         {run: store.runs / run for run in runs},
         [(str(r), str(s), str(e)) for r, s, e in failures.itertuples(index=False)],
         {state: n for state, n in waiting.items() if n > 0},
-        _best(Path(folder), configs),
+        _best([Run(store.folder / BEST, best=True)], configs),
         store.study.to_dict(),
     )
 
 
-def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
-    where = folders_of(folder)
+def _of_runs(source: Models, images: _Images, title: str | None) -> Given:
+    found = find_runs(source)
+    where = _named([run for run in found if not run.best] or found)
     rows, trouble, configs = [], [], {}
-    for run, place in where.items():
+    for name, run in where.items():
         try:
-            config = config_of(place)
-            state, losses = fate(place)
-            scores, errors = scores_of(place, origin_text(config["data"]))
-            rows.append((run, state, config, {**losses, **scores}))
-            configs[run] = config
-            trouble += [(run, state, error) for error in errors]
+            config = whole_config(run.settings)
+            state, losses = fate(run)
+            scores, errors = scores_of(run.folder, origin_text(config["data"]))
         except (*UNREADABLE, UnweaveError) as error:
-            trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
+            trouble.append((name, "damaged", f"its folder cannot be read: {error}"))
+            continue
+        rows.append((name, state, config, {**losses, **scores}))
+        configs[name] = config
+        trouble += [(name, state, error) for error in errors]
     if not rows:
-        raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
+        raise UnweaveError(f"none of the {len(where)} runs in {source} can be read")
     rows.sort(key=lambda row: order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
+    place = source if isinstance(source, str | Path) else None
     return Given(
-        title or folder.resolve().name,
+        title or (f"{len(where)} models" if place is None else Path(place).resolve().name),
         "runs",
-        str(folder),
+        "" if place is None else str(place),
         table_of(rows, names),
         configs,
-        lambda run: load(where[run]),
+        lambda name: where[name].open(),
         images.open,
-        where,
+        {name: run.folder for name, run in where.items() if run.folder is not None},
         trouble,
-        best=_best(folder, configs),
+        best=_best(found, configs),
     )
+
+
+def _named(runs: Sequence[Run]) -> dict[str, Run]:
+    """Runs by the names of their folders, or by their paths where two have one name."""
+    named: dict[str, Run] = {}
+    for run in runs:
+        folder = run.folder
+        name = run.config.hash if folder is None else folder.resolve().name
+        named[str(folder) if name in named else name] = run
+    return named
 
 
 def _of_fleet(
@@ -218,10 +232,11 @@ def _of_fleet(
     )
 
 
-def _best(folder: Path, configs: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The run that lies in `best` beside the runs."""
-    try:
-        chosen = config_of(folder / BEST)
-    except (*UNREADABLE, UnweaveError):
-        return None
-    return next((run for run, config in configs.items() if config == chosen), None)
+def _best(found: Sequence[Run], configs: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The run of which there is a copy in `best`."""
+    for run in found:
+        if run.best:
+            with suppress(*UNREADABLE, UnweaveError):
+                chosen = whole_config(run.settings)
+                return next((name for name, own in configs.items() if own == chosen), None)
+    return None

@@ -62,9 +62,9 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
         images_of: The numbers of its images.
         seed: Of images that are random given their factors.
     """
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
-    trained = [run.model for run in runs_of(models)]
+    trained = models_of(models)
     configs = [model.config for model in trained]
     sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:

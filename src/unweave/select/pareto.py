@@ -54,11 +54,11 @@ def pareto(
         >>> int(ranking["score"][0]), ranking.columns[:3].tolist()
         (1, ['run', 'score', 'reason'])
     """
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
     dataset = known_data(data)
     images_of = drawn_rows(dataset, rows, seed)
-    trained = [run.model for run in runs_of(models)]
+    trained = models_of(models)
     latents = encoded(trained, dataset, images_of, seed)
     images = on_host(dataset.images(images_of, seed))
     costs = [

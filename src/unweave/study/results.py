@@ -57,6 +57,13 @@ class Results:
             raise DamagedLedgerError(ledger.path, why) from error
 
     @property
+    def run_folders(self) -> list[Path]:
+        """The folder of every trained model, on this machine."""
+        runs = self.table["run"].tolist()
+        self.store.bring(runs)
+        return [self.store.runs / run for run in runs]
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many runs are in each state."""
         return self.store.ledger.counts()

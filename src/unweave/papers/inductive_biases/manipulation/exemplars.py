@@ -9,7 +9,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.methods.base import MODEL
 from unweave.models.encoding import check_trained
-from unweave.models.finding import Models, runs_of
+from unweave.models.finding import Models, models_of
 from unweave.models.join import join
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import networks_of
@@ -34,7 +34,7 @@ def exemplars(
     Returns:
         Those of the highest score, best first, and those of the lowest, lowest first.
     """
-    known = {run.model.config.hash: run.model for run in runs_of(models)}
+    known = {model.config.hash: model for model in models_of(models)}
     missing = [name for name in ("run", score) if name not in table]
     if missing:
         raise DataError(f"the table has no column {missing[0]!r}; give one of uw.evaluate")

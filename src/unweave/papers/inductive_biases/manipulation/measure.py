@@ -110,15 +110,15 @@ def over_pruned(
         A row per model: `run`, `active`, `factors` and `over_pruned`. Rows of a table of scores
         that stay are `table[~table["run"].isin(found.loc[found["over_pruned"], "run"])]`.
     """
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
     rows = drawn_rows(data, ROWS, seed)
     factors = sum(size > 1 for size in _grid(data).sizes)
     found = []
-    for run in runs_of(models):
-        _, logvars = run.model.encode(_images(data, rows))
+    for model in models_of(models):
+        _, logvars = model.encode(_images(data, rows))
         active = int(active_by_noise(logvars, noise).sum())
-        found.append((run.model.config.hash, active, factors, active < factors))
+        found.append((model.config.hash, active, factors, active < factors))
     return pd.DataFrame(found, columns=["run", "active", "factors", "over_pruned"])
 
 
@@ -135,15 +135,15 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
         its MIG on these images.
     """
     from unweave.metrics.mig import mig_of_factors
-    from unweave.models.finding import runs_of
+    from unweave.models.finding import models_of
 
     rows, names = drawn_rows(data, ROWS, seed), _grid(data).names
     classes = on_host(data.factors(rows))
     found = []
-    for run in runs_of(models):
-        means, _ = run.model.encode(_images(data, rows))
+    for model in models_of(models):
+        means, _ = model.encode(_images(data, rows))
         gaps = mig_of_factors(means, classes, seed)
-        found += [(run.model.config.hash, names[k], gap) for k, gap in gaps.items()]
+        found += [(model.config.hash, names[k], gap) for k, gap in gaps.items()]
     return pd.DataFrame(found, columns=["run", "factor", "gap"])
 
 

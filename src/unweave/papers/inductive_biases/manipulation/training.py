@@ -19,7 +19,7 @@ from unweave.fleet.parameters import NetworkGroup
 from unweave.io.arguments import numpy_rng
 from unweave.methods.base import MODEL
 from unweave.methods.posterior import Posterior
-from unweave.models.finding import Models, runs_of
+from unweave.models.finding import Models, models_of
 from unweave.models.model import Fleet
 from unweave.models.networks import networks_of
 from unweave.nets.adam import Adam
@@ -92,7 +92,7 @@ def manipulate(
         The change, whose `modified(data)` is the new data set.
     """
     data, epsilon = prepared(data, epsilon, precision)
-    sides = [[run.model for run in runs_of(side)] for side in (disentangling, entangling)]
+    sides = [models_of(side) for side in (disentangling, entangling)]
     pairs = joined([model for side in sides for model in side], data)
     settings = {
         "data": list(origin_of(data)),
