@@ -246,7 +246,9 @@ class Model(Fleet):
         """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
         method = self.config.method
         if not isinstance(method, Ensemble):
-            raise UnweaveError(f"{method.name} models have no maps between members: they are no ensembles")
+            raise UnweaveError(
+                f"{method.name} models have no maps between members; train an ensemble for that"
+            )
         return method.maps(self.config.latents, self.named_parameters())
 
     @property
