@@ -180,7 +180,7 @@ def test_a_grid_checks_every_value():
         BetaTCVAE(estimator=["minibatch", "best"]).grid()
 
 
-def test_numbers_are_stackable_and_all_else_is_shared():
+def test_strengths_may_differ_within_a_fleet():
     assert VAE.strengths() == AE.strengths() == ()
     assert BetaVAE.strengths() == ("beta",)
     assert AnnealedVAE.strengths() == ("c_max", "gamma", "threshold")

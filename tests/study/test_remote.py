@@ -9,6 +9,7 @@ import torch
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.checkpoint import checkpoints
+from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
 from unweave.io.plain_data import MOST_BYTES
@@ -74,7 +75,7 @@ def test_checkpoints_are_replaced_and_go_when_their_runs_are_there(study, tmp_pa
     data = study.sources[0].open()
     engine = Engine(configs, data, "cpu")
     path = one.runs / ".fleet-mine.safetensors"
-    rows = torch.empty(0, len(engine.columns), 2)
+    rows = torch.empty(0, len(curve_columns(engine)), 2)
     for _ in range(2):
         engine.advance(1)
         checkpoint.save(engine, rows, path)

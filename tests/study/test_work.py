@@ -380,7 +380,7 @@ def test_interrupted_training_goes_on_and_ends_the_same(small, tmp_path, catches
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130, process.stderr
-    assert "run the same again to go on from there" in process.stderr
+    assert "run the same command again to resume" in process.stderr
     assert load(tmp_path / "cut").counts["planned"] == 4
     assert list((tmp_path / "cut" / "runs").glob(".fleet-*"))
     go(study, tmp_path / "cut")

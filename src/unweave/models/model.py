@@ -247,7 +247,7 @@ class Model(Fleet):
         method = self.config.method
         if not isinstance(method, Ensemble):
             raise UnweaveError(
-                f"{method.name} models have no maps between members: they are no ensembles"
+                f"{method.name} models have no maps between members; train an ensemble for that"
             )
         return method.maps(self.config.latents, self.named_parameters())
 
