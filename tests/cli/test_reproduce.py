@@ -113,7 +113,7 @@ def test_a_recipe_from_beginning_to_end(capsys, monkeypatch, tmp_path):
         "published",
         "obtained",
         "Of 84 published rows the study has nothing to set beside",
-        "Cells by objective, by adjusted R²: the published ordering",
+        "Cells are ordered as published by adjusted R², objective: holds for ",
         "it shows that everything works, not what the paper found",
         "variance-explained.csv",
     ):

@@ -15,7 +15,7 @@ def test_published_and_obtained_are_printed_and_tables_are_saved(capsys, tmp_pat
     said = capsys.readouterr().out
     (row,) = [line for line in said.splitlines() if "P(C | X = 4) " in line and "C=2" in line]
     assert row.split()[-2:] == ["5/8", "5/8"]
-    assert "All 22 fractions are those printed." in said
+    assert "Fractions are those printed: holds for 22 of 22 fractions." in said
     with Image.open(tmp_path / "new" / "example.png") as picture:
         assert picture.size[0] > 1000
     table = pd.read_csv(tmp_path / "new" / "example.csv")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["Panel", "bars", "draw_lines", "lines", "pictures"]
+__all__ = ["Panel", "bars", "draw_lines", "grouped_bars", "lines", "pictures", "points"]
 
 HEIGHT = 2.3
+MOST_TICKS = 8
+"""Values along an axis that are all written there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,9 @@ def draw_lines(
                     panel.set_ylim(bottom=0)
                 else:
                     panel.plot(mean.index, mean, "o-", **style)
+            places = sorted({x for _, mean, _ in found for x in mean.index})
+            if 0 < len(places) <= MOST_TICKS:
+                panel.set_xticks(places, [f"{x:g}" for x in places])
             panel.set_xlabel(one.xlabel or one.x, fontsize=TEXT)
             panel.set_ylabel(one.ylabel, fontsize=TEXT)
             panel.set_title(one.title, fontsize=TEXT)
@@ -141,6 +146,80 @@ def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -
             panel.bar(range(len(means)), means, color=palette(len(means)))
             panel.set_xticks(range(len(means)), means.index, fontsize=SMALL, rotation=30)
             panel.set_title(f"{data}: {word}", fontsize=TEXT)
+    figure.save(path)
+
+
+def grouped_bars(
+    parts: Mapping[str, pd.DataFrame], value: str, by: str, kind: str, path: Path
+) -> None:
+    """Means of a column, a panel per table, a bar per group and kind, every row a point.
+
+    Args:
+        parts: Tables by the titles of their panels.
+        value: The column.
+        by: The column that tells groups apart.
+        kind: The column that tells bars of a group apart.
+        path: The file.
+    """
+    from unweave.plots.colours import palette
+    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
+
+    figure, axes = panels(1, max(1, len(parts)), (PAGE, HEIGHT))
+    for (title, rows), axis in zip(parts.items(), axes[0], strict=False):
+        panel, groups = plain(axis), list(dict.fromkeys(rows[by]))
+        kinds = list(dict.fromkeys(rows[kind]))
+        width = 0.8 / max(1, len(kinds))
+        for place, (name, colour) in enumerate(zip(kinds, palette(len(kinds)), strict=True)):
+            of_kind = rows[rows[kind] == name]
+            left = of_kind[by].map(groups.index) + (place - (len(kinds) - 1) / 2) * width
+            means = of_kind.groupby(left)[value].mean()
+            panel.bar(means.index, means, 0.9 * width, color=colour, label=str(name), alpha=0.6)
+            panel.plot(left, of_kind[value], ".", color=colour, ms=3)
+        panel.set_xticks(range(len(groups)), list(map(str, groups)), fontsize=SMALL, rotation=20)
+        panel.set_title(title, fontsize=TEXT)
+        panel.legend(fontsize=SMALL, frameon=False)
+    figure.save(path)
+
+
+def points(
+    rows: Sequence[Sequence[tuple[str, Mapping[str, pd.DataFrame]]]],
+    path: Path,
+    height: float,
+    usual: Mapping[str, float] | None = None,
+) -> None:
+    """Means and deviations of things without order, a panel per measure.
+
+    Args:
+        rows: Panels, as they are laid out: a label, and by name tables of `mean` and `deviation`
+            whose index tells things apart.
+        path: The file.
+        height: Of a panel, in inches.
+        usual: By label, a value that is marked by a dotted line.
+    """
+    from unweave.plots.colours import GREY, palette
+    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
+
+    size = (PAGE, height * len(rows))
+    figure, axes = panels(len(rows), len(rows[0]), size, sharex=True)
+    for line, row in zip(axes, rows, strict=True):
+        for axis, (label, series) in zip(line, row, strict=True):
+            panel, names = (
+                plain(axis),
+                list(dict.fromkeys(n for t in series.values() for n in t.index)),
+            )
+            for place, (name, found) in enumerate(series.items()):
+                x = [
+                    names.index(one) + 0.24 * (place - (len(series) - 1) / 2)
+                    for one in found.index
+                ]
+                style: Any = {"color": palette(len(series))[place], "label": name, "ms": 4}
+                panel.errorbar(x, found["mean"], found["deviation"], fmt="o", **style)
+            if label in (usual or {}):
+                panel.axhline((usual or {})[label], color=GREY, linewidth=0.6, linestyle=":")
+            panel.set_ylim(bottom=0)
+            panel.set_ylabel(label, fontsize=TEXT)
+            panel.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=SMALL)
+            panel.legend(frameon=False, fontsize=SMALL)
     figure.save(path)
 
 

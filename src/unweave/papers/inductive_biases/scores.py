@@ -9,6 +9,7 @@ import pandas as pd
 from unweave.papers.catalog import published_table
 from unweave.papers.claims import Count
 from unweave.papers.inductive_biases.studies import IMAGES
+from unweave.papers.plots import grouped_bars
 
 __all__ = ["STAND_INS", "VARIATIONAL", "changes", "kept", "obtain", "plot"]
 
@@ -70,20 +71,6 @@ def changes(frame: pd.DataFrame) -> Iterator[Count]:
 
 def plot(metric: str, table: pd.DataFrame, path: Path) -> None:
     """A bar per method and kind of images, every model a point."""
-    from unweave.plots.colours import palette
-    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
-
-    parts = list(kept(table).groupby("base", sort=False))
-    figure, axes = panels(1, len(parts), (PAGE, 2.6))
-    for (base, part), axis in zip(parts, axes[0], strict=True):
-        panel, methods = plain(axis), list(dict.fromkeys(part["method"]))
-        for k, (images, colour) in enumerate(zip(IMAGES, palette(3), strict=True)):
-            for place, method in enumerate(methods):
-                rows = part[(part["method"] == method) & (part["images"] == images)]
-                x, label = place + (k - 1) * 0.27, images if place == 0 else None
-                panel.bar(x, rows[metric].mean(), 0.25, color=colour, label=label, alpha=0.6)
-                panel.plot([x] * len(rows), rows[metric], ".", color=colour, ms=3)
-        panel.set_xticks(range(len(methods)), methods, fontsize=SMALL, rotation=20)
-        panel.set_title(f"{metric} on {base}", fontsize=TEXT)
-        panel.legend(fontsize=SMALL, frameon=False)
-    figure.save(path)
+    bases = kept(table).sort_values("images", key=lambda images: images.map(IMAGES.index))
+    parts = {f"{metric} on {base}": part for base, part in bases.groupby("base", sort=False)}
+    grouped_bars(parts, metric, "method", "images", path)

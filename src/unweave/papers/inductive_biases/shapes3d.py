@@ -10,6 +10,7 @@ import pandas as pd
 from unweave.papers.catalog import data_file
 from unweave.papers.inductive_biases.scores import STAND_INS, VARIATIONAL, kept
 from unweave.papers.inductive_biases.studies import SEARCHED
+from unweave.papers.plots import grouped_bars
 
 __all__ = [
     "obtain_2",
@@ -124,19 +125,9 @@ def plot_2(table: pd.DataFrame, path: Path) -> None:
 
 def plot_3(table: pd.DataFrame, path: Path) -> None:
     """Two bars for each factor."""
-    from unweave.plots.colours import palette
-    from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
-
-    means = _gaps(table)
-    figure, axes = panels(1, 1, (COLUMN, 2.2))
-    panel, places = plain(axes[0, 0]), np.arange(len(means))
-    for k, (images, colour) in enumerate(zip(means, palette(2), strict=True)):
-        panel.bar(places + 0.4 * k - 0.2, means[images], 0.38, color=colour, label=str(images))
-    panel.set_xticks(places, [name.replace("gap_", "factor ") for name in means.index])
-    panel.tick_params(axis="x", labelsize=SMALL, rotation=30)
-    panel.set_ylabel("MIG of β-VAE", fontsize=TEXT)
-    panel.legend(fontsize=SMALL, frameon=False)
-    figure.save(path)
+    means = _gaps(table).rename(index=lambda name: name.replace("gap_", "factor "))
+    rows = means.rename_axis("factor").reset_index().melt("factor", value_name="mig")
+    grouped_bars({"MIG of β-VAE": rows}, "mig", "factor", "images", path)
 
 
 def plot_4_6(table: pd.DataFrame, path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.plots import points
 from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, name_of, scored
 from unweave.papers.vae_ensemble.studies import LARGEST_GAMMA, SINGLE
 
@@ -121,25 +122,17 @@ STATISTICS = {"least_mean_of_a_method": _least_mean_of_a_method}
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
-    """Mean and standard deviation over maps, setting by setting: both distances, and controls."""
-    from unweave.plots.colours import GREY, PALETTE
-    from unweave.plots.plot import PAGE, SMALL, panels, plain
-
+    """Mean and deviation over maps, setting by setting: both distances, and controls."""
     shown = table[(table["maps"] == LEARNED) | (table["method"] != ENSEMBLE)]
     ensembles = shown["method"] == ENSEMBLE
     names = shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format))
-    order = [*sorted(names[ensembles].unique()), *names[~ensembles].unique()]
-    figure, axes = panels(2, 2, (PAGE, 4.4), sharex=True)
-    for row, norm in zip(axes, NORMS, strict=True):
-        for axis, start in zip(row, ("", IN_USE), strict=True):
-            panel, groups = plain(axis), shown.groupby(names)[start + norm]
-            means, spreads = groups.mean()[order], groups.std(ddof=0)[order]
-            for place, name in enumerate(order):
-                colour = PALETTE[0 if name.startswith("n = ") else 1]
-                panel.errorbar(place, means[name], spreads[name], fmt="o", color=colour, ms=4)
-            if start:
-                panel.axhline(1, color=GREY, linewidth=0.6, linestyle=":")
-            panel.set_ylabel(f"{norm}{', in use, relative' * bool(start)}", fontsize=SMALL)
-            panel.set_ylim(bottom=0)
-            panel.set_xticks(range(len(order)), order, rotation=60, ha="right", fontsize=SMALL)
-    figure.save(path)
+    groups = {"ensembles": sorted(names[ensembles].unique()), "apart": names[~ensembles].unique()}
+    grid: list[list[tuple[str, dict[str, pd.DataFrame]]]] = []
+    for norm in NORMS:
+        grid.append([])
+        for start, said in (("", ""), (IN_USE, ", in use, relative")):
+            by_name = shown.groupby(names)[start + norm]
+            every = pd.DataFrame({"mean": by_name.mean(), "deviation": by_name.std(ddof=0)})
+            series = {group: every.loc[list(kept)] for group, kept in groups.items()}
+            grid[-1].append((norm + said, series))
+    points(grid, path, height=2.2, usual={f"{norm}, in use, relative": 1 for norm in NORMS})

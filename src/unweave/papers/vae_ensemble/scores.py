@@ -8,6 +8,7 @@ import pandas as pd
 from unweave.papers.catalog import published_table
 from unweave.papers.claims import Count
 from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.plots import Panel, draw_lines, points
 from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, STOPPED, kinds, scored
 
 __all__ = [
@@ -82,27 +83,23 @@ def controls(frame: pd.DataFrame) -> Iterator[Count]:
 
 def plot_scores(table: pd.DataFrame, path: Path) -> None:
     """A panel per metric: published and obtained, setting by setting."""
-    from unweave.plots.colours import PALETTE
-    from unweave.plots.plot import panels
-
-    by_metric = obtain_scores(table).groupby("metric", sort=False)
-    figure, places = panels(2, 1, (11, 7), sharex=True)
-    for axes, (metric, rows) in zip(places.flat, by_metric, strict=True):
-        labels = [
-            row.method
-            if row.members == 1
-            else f"n={row.members}, γ={row.gamma:g}{', fixed targets' * (row.method != ENSEMBLE)}"
-            for row in rows.itertuples()
-        ]
-        for shift, name, spread in ((-0.12, "published", "spread"), (0.12, "obtained", None)):
-            error = rows[spread] if spread else rows["obtained_spread"]
-            x = [place + shift for place in range(len(rows))]
-            colour = PALETTE[0 if spread else 1]
-            axes.errorbar(x, rows[name], error, fmt="o", color=colour, label=name, ms=4)
-        axes.set_ylabel(metric)
-        axes.set_xticks(range(len(rows)), labels, rotation=60, ha="right", fontsize=8)
-        axes.legend(frameon=False)
-    figure.save(path)
+    found = obtain_scores(table)
+    settings = [
+        row.method
+        if row.members == 1
+        else f"n={row.members}, γ={row.gamma:g}{', fixed targets' * (row.method != ENSEMBLE)}"
+        for row in found.itertuples()
+    ]
+    columns = {"published": "spread", "obtained": "obtained_spread"}
+    grid = []
+    for metric, rows in found.assign(setting=settings).groupby("metric", sort=False):
+        named = rows.set_index("setting")
+        series = {
+            mean: named[[mean, deviation]].set_axis(["mean", "deviation"], axis=1)
+            for mean, deviation in columns.items()
+        }
+        grid.append([(str(metric), series)])
+    points(grid, path, height=3.5)
 
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -142,17 +139,11 @@ def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
 
 def plot_within(table: pd.DataFrame, path: Path) -> None:
     """Spread among members against their number, published and obtained."""
-    from unweave.plots.colours import PALETTE
-    from unweave.plots.plot import panels
-
-    by_metric = obtain_within(table).groupby("metric", sort=False)
-    figure, places = panels(1, 2, (7, 3))
-    for axes, (metric, rows) in zip(places.flat, by_metric, strict=True):
-        for colour, (gamma, part) in zip(PALETTE, rows.groupby("gamma"), strict=False):
-            axes.plot(part["members"], part["published"], "o--", color=colour, ms=3)
-            axes.plot(
-                part["members"], part["obtained"], "s-", color=colour, ms=4, label=f"γ = {gamma:g}"
-            )
-        axes.set(xlabel="members", ylabel=f"spread of {metric} among members")
-        axes.legend(frameon=False, title="dashed: published")
-    figure.save(path)
+    found = obtain_within(table)
+    rows = found.assign(gamma=found["gamma"].map("γ = {:g},".format))
+    both = {"published": "published", "obtained": "obtained"}
+    grid = [
+        Panel(rows=part, x="members", columns=both, by="gamma", ylabel=f"spread of {metric}")
+        for metric, part in rows.groupby("metric", sort=False)
+    ]
+    draw_lines([grid], path)

@@ -1,0 +1,150 @@
+"""Claims that are judged as data says: filters, statistics, criteria, counts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unweave.papers.claims import (
+    STATISTICS,
+    Comparison,
+    Finding,
+    compared,
+    held_claims,
+    holds,
+    matching,
+)
+
+TABLE = pd.DataFrame(
+    {
+        "data": ["a"] * 6 + ["b"] * 2,
+        "kind": ["whole", "part", "whole", "part", "whole", "other", "whole", "part"],
+        "gamma": [1, 1, 5, 5, 10, 0, 1, 1],
+        "score": [0.8, 0.6, 0.9, 0.95, 0.7, 0.5, 0.1, 0.2],
+    }
+)
+
+
+def rows(table=TABLE, **keys):
+    return list(Comparison(claim="c", value="score", **keys).rows(table, "text", STATISTICS))
+
+
+def numbers(found):
+    return [(row["measured"], row["against"], row["obtained"]) for row in found]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "expected"),
+    [
+        ("x < y", True),
+        ("x >= y", False),
+        ("x == 2", True),
+        ("x <= 0.5 * y", True),
+        ("y > x + 2.5", False),
+        ("x within 2 of y", True),
+        ("x within 40% of y", False),
+        ("x < y and y < 3", False),
+        ("word == some words", True),
+    ],
+)
+def test_criteria(criterion, expected):
+    values = {"x": 2.0, "y": 4.0, "word": "some words"}
+    assert holds(criterion, values) == expected
+
+
+def test_a_criterion_is_asked_of_every_row():
+    assert holds("gamma > 1 and score < 0.9", TABLE).tolist() == [False] * 4 + [True] + [False] * 3
+
+
+def test_rows_are_chosen_by_values_lists_and_what_they_are_not():
+    assert matching(TABLE, {"kind": "part", "gamma": [1, 5]})["score"].tolist() == [0.6, 0.95, 0.2]
+    assert matching(TABLE, {"data": "b", "not": {"kind": "whole"}})["score"].tolist() == [0.2]
+
+
+def test_a_comparison_for_every_group_that_has_both_sides():
+    sides = {"measured": {"kind": "part"}, "against": {"kind": "whole"}}
+    found = rows(each=["data", "gamma"], holds="measured < against", **sides)
+    assert numbers(found) == [
+        (0.6, 0.8, "holds"),
+        (0.95, 0.9, "does not hold"),
+        (0.2, 0.1, "does not hold"),
+    ]
+    assert [(row["data"], row["of"]) for row in found] == [
+        ("a", "γ = 1"),
+        ("a", "γ = 5"),
+        ("b", "γ = 1"),
+    ]
+
+
+def test_a_side_may_ignore_a_key_of_the_groups():
+    found = rows(
+        where={"data": "a"},
+        each=["gamma"],
+        measured={"kind": "other", "across": ["gamma"]},
+        against={"kind": "whole"},
+        holds="measured < against",
+    )
+    assert numbers(found) == [(0.5, 0.8, "holds"), (0.5, 0.9, "holds"), (0.5, 0.7, "holds")]
+
+
+def test_neighbours_and_ends_along_a_column():
+    whole = {"where": {"kind": "whole", "data": "a"}, "holds": "measured > against"}
+    steps = rows(along="gamma", **whole)
+    assert [row["of"] for row in steps] == ["γ = 5 against 1", "γ = 10 against 5"]
+    assert [row["obtained"] for row in steps] == ["holds", "does not hold"]
+    assert numbers(rows(ends="gamma", **whole)) == [(0.7, 0.8, "does not hold")]
+    assert rows(TABLE[:1], ends="gamma", **whole) == []
+
+
+def test_what_the_paper_has_no_comparison_of_is_a_control():
+    found = rows(
+        each=["data"],
+        measured={"kind": "whole", "statistic": "max"},
+        against=0.5,
+        holds="measured > against",
+        published_for={"data": ["a"]},
+    )
+    assert [row["published"] for row in found] == ["holds", None]
+    published = pd.DataFrame({"claim": ["first", "text"], "published": "holds"})
+    frame = compared(published, found)
+    assert held_claims(frame) == [
+        "first: there is nothing to compare.",
+        "text: holds in 1 of 1 comparisons, by controls of our own in 0 of 1 comparisons.",
+    ]
+
+
+def test_a_column_that_a_table_lacks_is_not_compared():
+    one = Comparison(value="fid", holds="measured > against", against={"value": "score"})
+    assert list(one.rows(TABLE, "text", STATISTICS)) == []
+
+
+def test_an_unknown_key_of_a_comparison_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        Comparison(claim="c", hold="measured > against")
+
+
+FRAME = pd.DataFrame(
+    {
+        "metric": ["mig", "mig", "mig", "dci"],
+        "published": ["strong", "mild", "less", "mild"],
+        "obtained": [0.9, 0.2, 0.4, np.nan],
+        "chance": [0.5, 0.5, np.nan, 0.5],
+    }
+)
+
+
+def test_findings_count_rows_pairs_and_comparisons():
+    levels = {"strong": 2, "mild": 1, "less": 0}
+    found = [
+        *Finding(text="Above", test="obtained > chance", unit="cells").counts(FRAME),
+        *Finding(text="Above", test="obtained > chance", known=["chance"]).counts(FRAME),
+        *Finding(text="Order", each=["metric"], order="obtained", levels=levels).counts(FRAME),
+        *Finding(text="Mean", numbers=["mean obtained"]).counts(FRAME),
+        *Finding(text="None", where={"metric": "dci"}, test="obtained > 0").counts(FRAME),
+    ]
+    assert list(map(str, found)) == [
+        "Above: holds for 1 of 3 cells.",
+        "Above: holds for 1 of 2 rows.",
+        "Order, mig: holds for 2 of 3 rows.",
+        "Mean: mean obtained 0.5.",
+        "None: there is nothing to compare.",
+    ]
