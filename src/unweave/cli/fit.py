@@ -14,9 +14,10 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, Fit, FitError, fit
+from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.methods import METHODS, Method
+from unweave.methods import EVERY, METHODS, Method, find_method, known_method
 from unweave.models.encoding import encode
 from unweave.models.files import BEST, intact
 from unweave.models.model import Model
@@ -140,11 +141,12 @@ def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     """The method with the strengths asked for; None where nothing was asked for."""
     key = spelled(name)
     weighed = {n: kind for n, kind in METHODS.items() if kind.stackable() and not kind.pairs}
-    if key not in weighed:
+    kind = find_method(key) if is_reference(key) or known_method(key) else None
+    plain = kind is not None and (key in weighed or key not in EVERY)
+    if kind is None or not plain or not kind.stackable() or kind.pairs:
         raise UnknownNameError("method with a strength", name, weighed)
     if strengths is None and key == "beta_vae":
         return None
-    kind = weighed[key]
     field = kind.stackable()[0]
     return kind() if strengths is None else kind(**{field: list(strengths)})
 

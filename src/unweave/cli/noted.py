@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unweave.data import DATASETS
+from unweave.data import catalog
 from unweave.data.custom import from_path
 from unweave.data.origin_steps import FILES, check_options
 from unweave.errors import DataError, UnweaveError
@@ -25,7 +25,7 @@ LOADING = ("size", "channels", *FILES)
 
 def is_named(source: str) -> bool:
     """Whether a source is the name of a data set, and no path."""
-    return spelled(source) in DATASETS
+    return catalog.is_named(spelled(source))
 
 
 def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:

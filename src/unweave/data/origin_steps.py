@@ -19,7 +19,15 @@ from unweave.errors import DataError, UnknownNameError
 from unweave.io.plain_data import is_number
 from unweave.text import shown
 
-__all__ = ["FILES", "STEPS", "apply_steps", "check_options", "check_steps", "options_of"]
+__all__ = [
+    "FILES",
+    "STEPS",
+    "apply_steps",
+    "check_options",
+    "check_steps",
+    "file_options",
+    "options_of",
+]
 
 STEPS = {
     "slice": "a mapping of factors to the classes that stay",
@@ -107,8 +115,17 @@ def _factors_in(arguments: Sequence[Any]) -> list[str] | None:
 def options_of(loader: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options that a function that loads a data set takes, without those preset."""
     preset = getattr(loader, "keywords", {})
-    known = inspect.signature(loader).parameters
+    try:
+        known = inspect.signature(loader, eval_str=True).parameters
+    except NameError:  # an annotation that only type checkers can read
+        known = inspect.signature(loader).parameters
     return {name: one for name, one in known.items() if name not in preset}
+
+
+def file_options(loader: Callable[..., Any]) -> list[str]:
+    """The options of a loader that are files: those in `FILES`, and those that take a `Path`."""
+    paths = [n for n, one in options_of(loader).items() if "Path" in str(one.annotation)]
+    return list(dict.fromkeys([*FILES, *paths]))
 
 
 def check_options(loader: Callable[..., Any], name: str, options: Mapping[Any, Any]) -> None:
@@ -128,7 +145,12 @@ def check_options(loader: Callable[..., Any], name: str, options: Mapping[Any, A
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a plain value is of a kind such as `int | None`; what may be anything fits all."""
+    """Whether a plain value is of a kind such as `int | None`; what may be anything fits all.
+
+    Options without annotation, of a user's own data set, take numbers.
+    """
+    if annotation is inspect.Parameter.empty:
+        annotation = int | float | bool | None
     kinds = get_args(annotation) or (annotation,)
     if value is None:
         return NoneType in kinds or Any in kinds
@@ -138,4 +160,5 @@ def _fits(value: Any, annotation: Any) -> bool:
         return abs(value) < 2**63
     if isinstance(value, float) and float in kinds:
         return is_number(value)
-    return Any in kinds or isinstance(value, tuple(kind for kind in kinds if kind is not float))
+    types = tuple(kind for kind in kinds if isinstance(kind, type) and kind is not float)
+    return Any in kinds or isinstance(value, types)

@@ -5,15 +5,17 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.io.extensions import is_reference
 from unweave.io.plain_data import is_number
-from unweave.methods import EVERY, PARTS, Method
+from unweave.methods import PARTS, Method, find_method, saved_name
 from unweave.methods.settings import KINDS, Strength
 from unweave.nets.adam import Adam
+from unweave.nets.architectures import ARCHITECTURES, Architecture, find_architecture, name_of
 from unweave.nets.network import INITS
 from unweave.text import shown
 
@@ -40,7 +42,8 @@ class Config:
         steps: Updates of the parameters.
         batch: Images per step.
         latents: Size of the code.
-        architecture: Of those that the method takes, by default the first of them.
+        architecture: Of those that the method takes, by default the first of them; or your own,
+            an `Architecture` or `package.module:NAME` of one.
         likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
         init: Of `INITS`.
         optimiser: Adam, of the encoder and decoder.
@@ -66,8 +69,11 @@ class Config:
             raise UnweaveError(f"method must be one of uw.methods, but got {shown(self.method)}")
         if self.architecture == "":
             object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
+        own: object = self.architecture
+        if isinstance(own, Architecture):
+            object.__setattr__(self, "architecture", name_of(own))
         for kind, name, valid in (
-            ("architecture", self.architecture, self.method.architectures),
+            ("architecture", self.architecture, self._architectures()),
             ("likelihood", self.likelihood, self.method.likelihoods),
             ("initialisation", self.init, INITS),
             ("precision", self.precision, PRECISIONS),
@@ -88,6 +94,14 @@ class Config:
         self._check_data()
         self.method.demand_latents(self.latents)
         self._check_first()
+
+    def _architectures(self) -> Iterable[str]:
+        """Valid names; also of the user's own where the method takes any encoder and decoder."""
+        names = self.method.architectures
+        if not is_reference(self.architecture) or not set(ARCHITECTURES) <= set(names):
+            return names
+        find_architecture(self.architecture)
+        return (*names, self.architecture)
 
     def _check_data(self) -> None:
         """Require a list of steps; `unweave.data.origin` checks the steps themselves."""
@@ -152,7 +166,7 @@ class Config:
             del plain["first"]
         else:
             plain["first"] = self.first.to_dict()
-        plain["method"] = {"name": self.method.name, **_plain(self.method)}
+        plain["method"] = {"name": saved_name(type(self.method)), **_plain(self.method)}
         plain["optimiser"] = _plain(self.optimiser)
         plain["data"] = [list(step) for step in self.data]
         return plain
@@ -163,7 +177,7 @@ class Config:
 
         Args:
             plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
-            own: A method that is not in `METHODS`.
+            own: The class of a method that may be found by no name.
         """
         if not isinstance(plain, Mapping) or not isinstance(plain.get("method"), Mapping):
             raise UnweaveError(f"a config is a mapping with a method, but got {shown(plain)}")
@@ -171,9 +185,11 @@ class Config:
         first = values.pop("first", None)
         method = {**values.pop("method")}
         name = method.pop("name", "")
-        known = {**EVERY, **PARTS, **({} if own is None else {own.name: own})}
-        if not isinstance(name, str) or name not in known:
-            raise UnknownNameError("method", name, known)
+        if own is not None and name in (own.name, saved_name(own)):
+            kind = own
+        else:
+            part = PARTS.get(name) if isinstance(name, str) else None
+            kind = part or find_method(name)
         _check_stages(first)
         optimiser = values.pop("optimiser", {})
         if not isinstance(optimiser, Mapping):
@@ -183,7 +199,7 @@ class Config:
             cls,
             {
                 **values,
-                "method": _build(known[name], method),
+                "method": _build(kind, method),
                 "optimiser": _build(Adam, optimiser),
                 "data": tuple(data) if isinstance(data, list) else data,
                 "first": None if first is None else cls.from_dict(first, own),

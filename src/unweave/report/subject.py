@@ -175,7 +175,9 @@ def _of_runs(folder: Path, images: _Images, title: str | None) -> Given:
         except (*UNREADABLE, UnweaveError) as error:
             trouble.append((run, "damaged", f"its folder cannot be read: {error}"))
     if not rows:
-        raise UnweaveError(f"none of the {len(where)} runs in {folder} can be read")
+        raise UnweaveError(
+            f"none of the {len(where)} runs in {folder} can be read: {trouble[0][2]}"
+        )
     rows.sort(key=lambda row: order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
     return Given(

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import EVERY, Method
+from unweave.methods import Method, find_method, saved_name
 from unweave.methods.settings import each_value
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -29,6 +29,7 @@ __all__ = [
     "check_count",
     "check_settings",
     "count_runs",
+    "named_methods",
     "read_entries",
     "runs_of",
 ]
@@ -71,6 +72,50 @@ class Entry:
         return not self.settings and self.steps is None
 
 
+def named_methods(methods: Any) -> dict[str, Any]:
+    """Methods by name with the grid of each, as files say them.
+
+    Args:
+        methods: Such a mapping, whose keys may also be classes; or a list of methods, whose
+            values are grids: `[BetaVAE(beta=[1, 4])]`.
+    """
+    if isinstance(methods, Mapping):
+        named = {_name_of(kind): _named_first(said) for kind, said in methods.items()}
+        if len(named) == len(methods):
+            return named
+        raise StudyFileError("a method has two entries; give it one with a list of grids")
+    if not isinstance(methods, list | tuple) or not all(isinstance(m, Method) for m in methods):
+        raise StudyFileError(
+            "a study needs methods: names, each with its grid, such as {beta_vae: {beta: 4}}, or "
+            f"a list of methods, but got {shown(methods)}"
+        )
+    grids: dict[str, Any] = {}
+    for method in methods:
+        grid = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+        grids.setdefault(saved_name(type(method)), []).append(grid)
+    return grids
+
+
+def _name_of(kind: Any) -> Any:
+    return saved_name(kind) if isinstance(kind, type) and issubclass(kind, Method) else kind
+
+
+def _named_first(said: Any) -> Any:
+    """A grid, or several, with what they build on by name."""
+    if isinstance(said, list | tuple):
+        return [_named_first(one) for one in said]
+    if not isinstance(said, Mapping) or "first" not in said:
+        return said
+    first = said["first"]
+    if isinstance(first, Mapping):
+        first = named_methods(first)
+    elif isinstance(first, list | tuple):
+        first = [_name_of(one) for one in first]
+    else:
+        first = _name_of(first)
+    return {**said, "first": first}
+
+
 def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
     """Every method with every combination of its values."""
     found: list[Entry] = []
@@ -95,26 +140,24 @@ def _rounded(number: int) -> str:
 
 
 def _entries(name: Any, values: Any) -> Iterator[Entry]:
-    key = spelled(name) if isinstance(name, str) else ""
-    if key not in EVERY:
-        raise UnknownNameError("method", name, EVERY)
+    kind = find_method(spelled(name) if isinstance(name, str) else name)
     if not isinstance(values, Mapping):
         raise StudyFileError(
             f"the grid of {name} is a mapping of its settings, but got {shown(values)}"
         )
-    fields = [f.name for f in dataclasses.fields(EVERY[key])]
+    fields = [f.name for f in dataclasses.fields(kind)]
     for setting in values:
         if setting not in (*fields, *BESIDE):
             raise UnknownNameError(f"setting of {name}", setting, [*fields, *BESIDE])
     settings = check_settings(values.get("settings") or {})
     first = _first(name, values.get("first"))
-    if EVERY[key].needs_first and not first:
+    if kind.needs_first and not first:
         raise StudyFileError(
             f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
         )
     grid = {n: value for n, value in values.items() if n not in BESIDE}
     check_count(math.prod(len(each_value(value)) for value in grid.values()))
-    for method in EVERY[key](**grid).grid():
+    for method in kind(**grid).grid():
         yield Entry(method, settings, values.get("steps"), first)
 
 
@@ -127,7 +170,7 @@ def _first(name: str, said: Any) -> Sequence[str | Entry]:
     for one in names:
         if not isinstance(one, str):
             raise StudyFileError(f"what {name} builds on is a method's name, but got {shown(one)}")
-    return [spelled(one) for one in names]
+    return [saved_name(find_method(spelled(one))) for one in names]
 
 
 def check_settings(said: Any) -> dict[str, list[Any]]:
@@ -191,7 +234,8 @@ def count_runs(entries: Sequence[Entry], settings: Mapping[str, Sequence[Any]], 
         runs, below = _count_of_entry(entry, seeds, named)
         total += runs + below
         if entry.plain or entry.first:
-            named[entry.method.name] = named.get(entry.method.name, 0) + runs
+            name = saved_name(type(entry.method))
+            named[name] = named.get(name, 0) + runs
     return total * math.prod(map(len, settings.values()))
 
 
@@ -222,8 +266,9 @@ def _runs_of_entry(
         names = [one for one in entry.first if isinstance(one, str)]
         for one in own:
             found += _runs_of_entry(one, shared, seeds, steps, data, before)
-        named = [config for config, plain in before if plain and config.method.name in names]
-        missing = set(names) - {config.method.name for config in named}
+        of_method = [(saved_name(type(config.method)), config) for config, ok in before if ok]
+        named = [config for name, config in of_method if name in names]
+        missing = set(names) - {name for name, _ in of_method}
         if missing:
             raise StudyFileError(
                 f"{entry.method.name} builds on {sorted(missing)[0]}, which must stand before it "

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.score_cache import PROTOCOL, origin_text
+from unweave.evaluation.score_cache import PROTOCOL, origin_text, protocol_of
 from unweave.fleet.checkpoint_files import checkpoints
+from unweave.io.extensions import is_reference
 from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
@@ -168,8 +169,10 @@ class Store:
     @property
     def asked(self) -> str:
         """A name for all that is to be measured."""
-        names = sorted((wanted.metric.name, wanted.sampled) for wanted in self.wanted)
-        return hashlib.sha256(json.dumps([PROTOCOL, names]).encode()).hexdigest()[:16]
+        names = sorted((wanted.name, wanted.sampled) for wanted in self.wanted)
+        users = {w.name: protocol_of(w.metric) for w in self.wanted if is_reference(w.name)}
+        said = [PROTOCOL, names, *([users] if users else [])]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
     def plan(self, study: Study) -> tuple[int, dict[str, str]]:
         """Write down a study and its runs.
