@@ -48,6 +48,8 @@ class Scaled(VAE):
     """
 
     name = "scaled_vae"
+    label = "Scaled VAE"
+    symbols = {"scale": "ς"}
     scale: Strength = 2.0
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> torch.Tensor:
@@ -65,6 +67,7 @@ def spread(codes, factors, seed=0):
 
 SPREAD = Metric(
     name="spread",
+    label="SPREAD OF CODES",
     function=spread,
     higher_is_better=False,
     bounds=(0.0, float("inf")),
@@ -226,7 +229,8 @@ def test_study_report_and_explorer(on, shop, tmp_path):
     assert table["strength"].tolist() == [1.0, 3.0]
     assert table["spread"].gt(0).all()
     page = uw.show.report(tmp_path / "study", tmp_path / "report.html", rows=20, progress=False)
-    assert "scaled" in page.read_text()
+    for text in ("SPREAD OF CODES", "Standard deviation of all codes.", "Scaled VAE ς=3"):
+        assert text in page.read_text()
     entries = entries_of(tmp_path / "study")
     assert all(not entry.trouble and entry.scores["spread"] > 0 for entry in entries)
 
@@ -284,7 +288,7 @@ def test_command_line(home, tmp_path):
     assert shown.returncode == 0, shown.stderr
     page = (tmp_path / "r.html").read_text()
     assert f"unweave train {NAMES['squares']} {NAMES['Scaled']}" in page
-    assert "spread" in page
+    assert "SPREAD OF CODES" in page
 
 
 def test_study_files(home, tmp_path):
@@ -325,6 +329,18 @@ def test_saved_runs_import_nothing_that_was_not_named(runs, home, tmp_path):
     opened = command("show", folder, "-o", tmp_path / "p.png", "--plugin", MODULE, cwd=trap)
     assert opened.returncode == 0, opened.stderr
     assert witness.exists()
+
+
+def test_reports_without_the_plugin_say_what_is_missing(shop, tmp_path):
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(4))
+    uw.train(shop.Scaled(), data, seeds=2, out=tmp_path / "runs", **QUICK)
+    page = tmp_path / "r.html"
+    done = command("report", tmp_path / "runs", "-o", page, "--rows", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "2 models that could not be opened" in text
+    assert f"--plugin {MODULE}" in text
+    assert "too large" not in text
 
 
 def test_installed_plugins_need_no_naming(runs, home, tmp_path):

@@ -30,6 +30,7 @@ class AdaGVAE(Method):
     """
 
     name = "ada_gvae"
+    label = "Ada-GVAE"
     pairs = True
 
     beta: Strength = 1.0
@@ -78,6 +79,7 @@ class AdaMLVAE(AdaGVAE):
     """
 
     name = "ada_ml_vae"
+    label = "Ada-ML-VAE"
 
     def average(self, one: Posterior, two: Posterior) -> Posterior:
         precision_one, precision_two = (-one.logvar).exp(), (-two.logvar).exp()

@@ -37,6 +37,19 @@ __all__ = [
 ]
 
 
+GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "epsilon": "ε",
+    "eta": "η",
+    "kappa": "κ",
+    "mu": "μ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+}
 MODEL = "model"
 """The player that every method has: the networks that are trained by the optimiser of the run."""
 FIRST = "first"
@@ -124,6 +137,10 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str]
+    """Display name, as papers write it; `name` where a class does not say."""
+    symbols: ClassVar[Mapping[str, str]] = {}
+    """Display names of fields for which `symbol` finds none by itself."""
     pairs: ClassVar[bool] = False
     needs_first: ClassVar[bool] = False
     """Whether it is a second stage, which builds on trained models of another method."""
@@ -136,6 +153,11 @@ class Method(ABC):
     """What its networks may be, the usual ones first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
     """How what it decodes may be meant."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "label" not in vars(cls):
+            cls.label = getattr(cls, "name", cls.__name__)
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -251,6 +273,15 @@ class Method(ABC):
     def pair_rule(self) -> PairRule:
         """How the second image of a pair follows from the first, for methods on pairs."""
         raise TypeError(f"{type(self).__name__} takes single images")
+
+    @classmethod
+    def symbol(cls, field: str) -> str:
+        """How pictures and tables write a field: `β` for `beta`, `λ_od` for `lambda_od`."""
+        if field in cls.symbols:
+            return cls.symbols[field]
+        if field.startswith("lambda_"):  # alone it is a keyword of Python
+            return field.replace("lambda", "λ", 1)
+        return GREEK.get(field, field.replace("_", " "))
 
     @classmethod
     def stackable(cls) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class CGAN(MSGAN):
     """
 
     name = "cgan"
+    label = "CGAN"
 
     def networks(
         self, architecture: str, shape: tuple[int, int, int], latents: int, before: int

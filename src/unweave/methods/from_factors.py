@@ -39,6 +39,7 @@ class FromFactors(Method):
     """
 
     name = "from_factors"
+    label = "from factors"
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 

@@ -73,6 +73,7 @@ class ISAVAE(VAE):
     """
 
     name = "isa_vae"
+    label = "ISA-VAE"
 
     beta: Strength = 1.0
     p0: Strength = 2.1
@@ -231,6 +232,7 @@ class ISATCVAE(ISAVAE):
     """
 
     name = "isa_tc_vae"
+    label = "ISA-TCVAE"
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:
         parts = decompose(elbo.posterior, elbo.z, "weighted", batch.data_size)

@@ -51,6 +51,7 @@ class JacobianSupervision(AE):
     """
 
     name = "jacobian"
+    label = "Jacobian supervision"
     needs_first = True
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)

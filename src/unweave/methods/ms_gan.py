@@ -52,6 +52,7 @@ class MSGAN(Method):
     """
 
     name = "ms_gan"
+    label = "MS-GAN"
     needs_first = True
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)

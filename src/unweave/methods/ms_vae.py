@@ -56,6 +56,7 @@ class MSVAE(VAE):
     """
 
     name = "ms_vae"
+    label = "MS-VAE"
     needs_first = True
     architectures = WIDTHS
 

@@ -49,6 +49,7 @@ class PCL(Method):
     """
 
     name = "pcl"
+    label = "PCL"
     pairs = True
     points = True
     decodes = False

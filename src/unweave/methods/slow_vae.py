@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,6 +49,8 @@ class SlowVAE(VAE):
     """
 
     name = "slow_vae"
+    label = "SlowVAE"
+    symbols: ClassVar = {"rate": "λ"}
     pairs = True
 
     beta: Strength = 1.0

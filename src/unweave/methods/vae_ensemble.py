@@ -77,6 +77,7 @@ class VAEEnsemble(Method):
     """
 
     name = "vae_ensemble"
+    label = "VAE ensemble"
 
     gamma: Strength = 10.0
     members: int = 3
@@ -229,6 +230,7 @@ class EnsembleMember(VAEEnsemble):
     """
 
     name = "vae_ensemble_member"
+    label = "VAE ensemble member"
 
     @property
     def copies(self) -> int:
