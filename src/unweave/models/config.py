@@ -7,13 +7,14 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, SupportsIndex
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.extensions import is_reference
-from unweave.io.plain_data import is_number
+from unweave.io.schema import Required, Schema, fields_of
 from unweave.methods import PARTS, Method, find_method, saved_name
-from unweave.methods.settings import KINDS, Strength
+from unweave.methods.settings import Strength
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES, Architecture, find_architecture, name_of
 from unweave.nets.network import INITS
@@ -172,38 +173,33 @@ class Config:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Any, own: type[Method] | None = None) -> "Config":
+    def from_dict(
+        cls, plain: Any, own: type[Method] | None = None, at: tuple[str, ...] = ()
+    ) -> "Config":
         """The inverse of `to_dict`.
 
         Args:
             plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
             own: The class of a method that may be found by no name.
+            at: Where it stands in its file, for messages.
         """
-        if not isinstance(plain, Mapping) or not isinstance(plain.get("method"), Mapping):
-            raise UnweaveError(f"a config is a mapping with a method, but got {shown(plain)}")
-        values = {**plain}
-        first = values.pop("first", None)
-        method = {**values.pop("method")}
-        name = method.pop("name", "")
+        values = FILE.check(plain, at)
+        first, data = values.pop("first", None), values.pop("data", ())
+        method, optimiser = values.pop("method"), values.pop("optimiser", {})
+        _check_stages(first)
+        name = method.get("name", "")
         if own is not None and name in (own.name, saved_name(own)):
             kind = own
         else:
             part = PARTS.get(name) if isinstance(name, str) else None
             kind = part or find_method(name)
-        _check_stages(first)
-        optimiser = values.pop("optimiser", {})
-        if not isinstance(optimiser, Mapping):
-            raise UnweaveError(f"the optimiser is a mapping, but got {shown(optimiser)}")
-        data = values.pop("data", ())
-        return _build(
-            cls,
-            {
-                **values,
-                "method": _build(kind, method),
-                "optimiser": _build(Adam, optimiser),
-                "data": tuple(data) if isinstance(data, list) else data,
-                "first": None if first is None else cls.from_dict(first, own),
-            },
+        settings = {n: value for n, value in method.items() if n != "name"}
+        return cls(
+            **values,
+            data=tuple(data),
+            method=kind(**_settings_schema(kind).check(settings, [*at, "method"])),
+            optimiser=Adam(**OPTIMISER.check(optimiser, [*at, "optimiser"])),
+            first=None if first is None else cls.from_dict(first, own, (*at, "first")),
         )
 
     def __hash__(self) -> int:
@@ -237,21 +233,32 @@ def _plain(settings: Any) -> dict[str, Any]:
     }
 
 
-def _build(kind: Any, values: Mapping[Any, Any]) -> Any:
-    """A dataclass from plain data, one value for each field, nothing unknown."""
-    known = {f.name: f.type for f in dataclasses.fields(kind)}
-    for name, value in values.items():
-        if name not in known:
-            raise UnknownNameError(f"setting of {kind.__name__}", name, known)
-        if known[name] in FLOAT and not is_number(value):
-            raise UnweaveError(
-                f"{name} of {kind.__name__} must be a number, but got {shown(value)}"
-            )
-        if known[name] in KINDS and isinstance(value, list | tuple):
-            raise UnweaveError(
-                f"{name} of {kind.__name__} must be a single value, but got {shown(value)}"
-            )
-    return kind(**{n: float(v) if known[n] in FLOAT else v for n, v in values.items()})
+@cache
+def _settings_schema(kind: type[Method]) -> Schema:
+    """What a file may say of a method besides its name."""
+    return Schema(f"the settings of {kind.name}", f"setting of {kind.__name__}", fields_of(kind))
+
+
+FILE = Schema(
+    "a config",
+    "setting of Config",
+    {
+        "method": Required[dict[str, Any]],
+        "data": list[Any],
+        "seed": int,
+        "steps": int,
+        "batch": int,
+        "latents": int,
+        "architecture": str,
+        "likelihood": str,
+        "init": str,
+        "optimiser": dict[str, Any],
+        "precision": str,
+        "first": Any,
+    },
+)
+"""`config.json`."""
+OPTIMISER = Schema("the optimiser", "setting of Adam", fields_of(Adam))
 
 
 def _check_stages(first: Any) -> None:

@@ -13,10 +13,11 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any
 
-from unweave.errors import UnknownNameError, UnweaveError
+from unweave.io.schema import Number, Schema, SchemaError, fields_of, several
 from unweave.methods import Method, find_method, saved_name
 from unweave.methods.settings import each_value
 from unweave.models.config import Config
@@ -46,7 +47,7 @@ MOST_RUNS = 100_000
 """More runs than any study has; a slip, or a file that is not meant to be run."""
 
 
-class StudyFileError(UnweaveError):
+class StudyFileError(SchemaError):
     """A study that cannot be understood."""
 
 
@@ -141,15 +142,9 @@ def _rounded(number: int) -> str:
 
 def _entries(name: Any, values: Any) -> Iterator[Entry]:
     kind = find_method(spelled(name) if isinstance(name, str) else name)
-    if not isinstance(values, Mapping):
-        raise StudyFileError(
-            f"the grid of {name} is a mapping of its settings, but got {shown(values)}"
-        )
-    fields = [f.name for f in dataclasses.fields(kind)]
-    for setting in values:
-        if setting not in (*fields, *BESIDE):
-            raise UnknownNameError(f"setting of {name}", setting, [*fields, *BESIDE])
-    settings = check_settings(values.get("settings") or {})
+    at = ("methods", str(name))
+    _grid_schema(kind).check(values, at)
+    settings = check_settings(values.get("settings") or {}, at)
     first = _first(name, values.get("first"))
     if kind.needs_first and not first:
         raise StudyFileError(
@@ -173,35 +168,46 @@ def _first(name: str, said: Any) -> Sequence[str | Entry]:
     return [saved_name(find_method(spelled(one))) for one in names]
 
 
-def check_settings(said: Any) -> dict[str, list[Any]]:
-    """Settings of runs, each with a list of its values."""
-    if not isinstance(said, Mapping):
-        raise StudyFileError(f"settings are a mapping of names, but got {shown(said)}")
-    known = {f.name for f in dataclasses.fields(Config)} - OWN
-    for name in said:
-        if name not in known:
-            raise UnknownNameError("setting", name, sorted(known))
-    each = {name: each_value(value) for name, value in said.items()}
+def check_settings(said: Any, at: tuple[str, ...] = ()) -> dict[str, list[Any]]:
+    """Settings of runs, each with a list of its values.
+
+    Args:
+        said: One value or several of each setting.
+        at: Whose settings they are, for messages.
+    """
+    at = (*at, "settings")
+    each = SETTINGS.check(said, at)
     for name, values in each.items():
         if not values:
-            raise StudyFileError(f"the setting {name} needs at least one value")
+            place = ".".join([*at, name])
+            raise StudyFileError(f"{place} needs at least one value", place)
     if "optimiser" in each:
-        each["optimiser"] = [_optimiser(one) for one in each["optimiser"]]
+        each["optimiser"] = [
+            one if isinstance(one, Adam) else Adam(**OPTIMISER.check(one, [*at, "optimiser"]))
+            for one in each["optimiser"]
+        ]
     return each
 
 
-def _optimiser(said: Any) -> Adam:
-    if isinstance(said, Adam):
-        return said
-    if not isinstance(said, Mapping):
-        raise StudyFileError(
-            f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {shown(said)}"
-        )
-    known = {f.name for f in dataclasses.fields(Adam)}
-    for name in said:
-        if name not in known:
-            raise UnknownNameError("setting of the optimiser", name, sorted(known))
-    return Adam(**said)
+@cache
+def _grid_schema(kind: type[Method]) -> Schema:
+    """What a study may say of a method."""
+    own = {n: several(Number if t is float else t) for n, t in fields_of(kind).items()}
+    return Schema(
+        f"the grid of {kind.name}",
+        f"setting of {kind.name}",
+        {**own, "settings": Any, "steps": Any, "first": Any},
+        StudyFileError,
+    )
+
+
+SETTINGS = Schema(
+    "the settings of a study",
+    "setting",
+    {name: several(Any) for name in sorted({f.name for f in dataclasses.fields(Config)} - OWN)},
+    StudyFileError,
+)
+OPTIMISER = Schema("the optimiser", "setting of the optimiser", fields_of(Adam), StudyFileError)
 
 
 def runs_of(

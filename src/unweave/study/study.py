@@ -30,12 +30,12 @@ from unweave.data.origin_steps import (
     apply_steps,
     check_options,
     check_steps,
-    options_of,
 )
-from unweave.errors import DataError, UnknownNameError
+from unweave.errors import DataError
 from unweave.evaluation.choice import choose
 from unweave.evaluation.score_cache import origin_text
 from unweave.io.extensions import is_reference
+from unweave.io.schema import Required, Schema, of_kind, several
 from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -92,17 +92,8 @@ class Source:
             for n, v in said.items()
             if n not in ("load", "name", *STEPS)
         }
-        loader = _loader(load)
-        unknown = next((option for option in options if option not in options_of(loader)), None)
-        if unknown is not None:
-            raise UnknownNameError(f"option of {load}", unknown, [*options_of(loader), *STEPS])
-        check_options(loader, load, options)
+        check_options(_loader(load), load, options, STEPS)
         changes = tuple((n, v) for n, v in said.items() if n in STEPS)
-        for change, value in changes:
-            if not isinstance(value, list | tuple if change == "correlate" else Mapping):
-                raise StudyFileError(
-                    f"{change} of {load} is {STEPS[change]}, but got {shown(value)}"
-                )
         name = said["name"] if "name" in said else _printable(_stem(load))
         check_name("the name of a data set", name)
         made = cls(name, load, options, changes)
@@ -112,7 +103,9 @@ class Source:
     @property
     def steps(self) -> list[list[Any]]:
         """What it goes through, as in `Dataset.origin`."""
-        return [[n, said] if isinstance(said, Mapping) else [n, *said] for n, said in self.changes]
+        return [
+            [n, *said] if isinstance(said, list | tuple) else [n, said] for n, said in self.changes
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `of` reads."""
@@ -205,13 +198,11 @@ class Study:
             )
         for name in ("metrics", "sampled"):
             said = getattr(self, name) or ()
-            several = said if isinstance(said, list | tuple) else [said]
-            if not all(isinstance(one, str | Metric) for one in several):
-                raise StudyFileError(f"{name} are names of metrics, but got {shown(said)}")
-            if several:
-                choose(several)
-            names = [one if isinstance(one, str) else _metric_name(one) for one in several]
-            object.__setattr__(self, name, tuple(names))
+            every = said if isinstance(said, list | tuple) else [said]
+            said = tuple(one if isinstance(one, str) else _metric_name(one) for one in every)
+            if said:
+                choose(said)
+            object.__setattr__(self, name, said)
         object.__setattr__(self, "settings", self.settings or {})
         self._runs_on(())
 
@@ -271,16 +262,32 @@ class Study:
     @classmethod
     def from_dict(cls, plain: Any) -> "Study":
         """The inverse of `to_dict`; what a study file says."""
-        if not isinstance(plain, Mapping):
-            raise StudyFileError("a study is a mapping of names such as data, methods and seeds")
-        known = [f.name for f in dataclasses.fields(cls)]
-        for name in plain:
-            if name not in known:
-                raise UnknownNameError("entry of a study", name, known)
-        for name in ("methods", "data"):
-            if name not in plain:
-                raise StudyFileError(f"a study needs {name}")
+        FILE.check(plain)
         return cls(**plain)
+
+
+def _is_source(said: Any) -> bool:
+    return isinstance(said, str) or (
+        isinstance(said, Mapping) and isinstance(said.get("load"), str | Path)
+    )
+
+
+FILE = Schema(
+    "a study",
+    "entry of a study",
+    {
+        "methods": Required[dict[Any, Any]],
+        "data": Required[several(of_kind(_is_source, "a name, or a mapping with `load`"))],
+        "name": str,
+        "seeds": several(int),
+        "steps": int,
+        "metrics": several(str) | None,
+        "sampled": several(str) | None,
+        "settings": dict[Any, Any] | None,
+    },
+    StudyFileError,
+)
+"""A study file, and what `study.json` has of one."""
 
 
 def check_name(what: str, name: object) -> None:
@@ -329,7 +336,9 @@ def _plain(said: Any) -> Any:
     return [_plain(value) for value in said] if isinstance(said, list | tuple | range) else said
 
 
-def _metric_name(metric: Metric) -> str:
+def _metric_name(metric: Any) -> str:
+    if not isinstance(metric, Metric):
+        raise StudyFileError(f"metrics are names or Metric objects, but got {shown(metric)}")
     name = saved_name(metric)
     if name is None:
         raise StudyFileError(
