@@ -39,8 +39,8 @@ def size_text(shape: Sequence[int]) -> str:
 
 
 def spelled(name: str) -> str:
-    """A name as the library spells it: `Beta-VAE` is `beta_vae`."""
-    return name.replace("-", "_").lower()
+    """A name as the library spells it: `Beta-VAE` is `beta_vae`; `package.module:Name` stays."""
+    return name if ":" in name else name.replace("-", "_").lower()
 
 
 def readable(name: str | PurePath) -> str:

@@ -73,7 +73,10 @@ def test_odd_names_and_settings_cost_nobody_else(fleet, tmp_path, resettled):
     *good, odd, damaged = client.get("/models").json()["models"]
     assert [one["settings"] for one in good] == [{"beta": 1}, {"beta": 4}]
     assert (odd["run"], damaged["run"]) == ("endless", "no \udcff text")
-    assert "must be a number, but got inf" in client.get("/models/2").json()["error"]
+    assert (
+        "method.beta: input should be a finite number, but got inf"
+        in client.get("/models/2").json()["error"]
+    )
     assert "holds no model" in client.get("/models/3").json()["error"]
 
 

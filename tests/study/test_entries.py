@@ -148,7 +148,10 @@ def test_a_first_stage_that_diverges_costs_its_own_second_only(tmp_path):
         ({"vae": {}, "beta_vae": {"first": "vae"}}, "beta_vae builds on no other models"),
         ({"vae": {"settings": {"steps": 3}}}, "no setting is called 'steps'"),
         ({"vae": {"beta": 3}}, "no setting of vae is called 'beta'"),
-        ({"vae": {"settings": {"latents": []}}}, "the setting latents needs at least one value"),
+        (
+            {"vae": {"settings": {"latents": []}}},
+            "methods.vae.settings.latents",
+        ),
     ],
 )
 def test_what_is_said_of_entries_that_cannot_be(methods, message):

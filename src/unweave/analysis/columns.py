@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from unweave.errors import UnweaveError
-from unweave.metrics import METRICS
+from unweave.metrics import METRICS, known_metric
 
 __all__ = ["StudyTableError"]
 
@@ -117,7 +117,7 @@ def higher_is_better(table: pd.DataFrame, metrics: Sequence[str]) -> np.ndarray:
     """
     signs = []
     for name in metrics:
-        metric = METRICS.get(name.removeprefix(SAMPLED))
+        metric = known_metric(name.removeprefix(SAMPLED))
         better = True if metric is None else metric.higher_is_better
         if better is None:
             raise StudyTableError(f"neither more nor less of {name!r} is better; leave it out")

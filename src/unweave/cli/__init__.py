@@ -18,6 +18,7 @@ from unweave.cli.commands import (  # noqa: F401 - each joins `app`
     shell,
     studies,
 )
+from unweave.cli.plugins import use_plugins
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.progress import say
 
@@ -33,7 +34,10 @@ app.command(
 
 DESCRIPTION = """Fleets of disentangling generative models: train, score, select, show.
 
-Start with: unweave fit ./images, or unweave data list. Which version: unweave --version"""
+Start with: unweave fit ./images, or unweave data list. Which version: unweave --version
+
+Every command takes --plugin PACKAGE: a package of yours with methods, metrics, architectures or
+data sets, which commands and saved runs may then name as package.module:Name."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -46,6 +50,7 @@ def main(args: list[str] | None = None) -> None:
             raise DataError("one of the arguments is empty; fill it in or leave it out")
         if any("\0" in word for word in words):
             raise DataError("one of the arguments has a null byte in it; leave that out")
+        words = use_plugins(words)
         # The flags of `train` depend on the method, so once that is named they are read elsewhere.
         if words[:1] == ["train"] and len(words) > 2:
             if words[1].startswith("-") or words[2].startswith("-"):

@@ -16,9 +16,10 @@ from unweave.errors import UnknownNameError
 from unweave.evaluation.files import write_table
 from unweave.fitting import NOTE, FitError, fit
 from unweave.fitting import Fit as Fitted
+from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.methods import METHODS, Method, Pairs
+from unweave.methods import EVERY, METHODS, Method, Pairs, find_method, known_method
 from unweave.models.encoding import encode
 from unweave.models.files import BEST, intact
 from unweave.models.model import Model
@@ -128,11 +129,12 @@ def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
     weighed = {
         n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
     }
-    if key not in weighed:
+    kind = find_method(key) if is_reference(key) or known_method(key) else None
+    plain = kind is not None and (key in weighed or key not in EVERY)
+    if kind is None or not plain or not kind.strengths() or issubclass(kind, Pairs):
         raise UnknownNameError("method with a strength", name, weighed)
     if strengths is None and key == "beta_vae":
         return None
-    kind = weighed[key]
     field = kind.strengths()[0]
     return kind() if strengths is None else kind(**{field: list(strengths)})
 

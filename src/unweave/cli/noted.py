@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unweave.data import DATASETS
+from unweave.data import catalog
 from unweave.data.custom import from_path
 from unweave.data.origin_steps import FILES, check_options
 from unweave.errors import DataError, UnweaveError
 from unweave.io.plain_data import read_json, read_text
+from unweave.io.schema import Required, Schema, of_kind
 from unweave.io.writing import whole_file
 from unweave.text import shown, spelled
 
@@ -29,7 +30,7 @@ SEARCH_SECONDS = 10
 
 def is_named(source: str) -> bool:
     """Whether a source is the name of a data set, and no path."""
-    return spelled(source) in DATASETS
+    return catalog.is_named(spelled(source))
 
 
 def write_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
@@ -75,14 +76,16 @@ def noted_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         return None
     note = fits[0] / SOURCE
     try:
-        kept = read_json(note, file_names=True)
-        source = Path(os.path.normpath(fits[0] / _path(kept["source"])))
+        kept = FILE.check(read_json(note, file_names=True))
+        source = Path(os.path.normpath(fits[0] / kept["source"]))
         options = {
-            name: fits[0] / _path(value["file"]) if isinstance(value, dict) else value
+            name: fits[0] / OPTION.check(value, ["options", name])["file"]
+            if isinstance(value, dict)
+            else value
             for name, value in kept["options"].items()
         }
         _check_loading(source, options)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UnweaveError) as error:
+    except (OSError, ValueError, UnweaveError) as error:
         raise DataError(
             f"{note} is damaged ({error}); remove it, and name the images with --data"
         ) from error
@@ -114,10 +117,15 @@ def _is_searched_soon(folder: Path) -> bool:
     return True
 
 
-def _path(text: Any) -> str:
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise ValueError(f"{shown(text)} is no path")
-    return text
+def _is_path(text: Any) -> bool:
+    return isinstance(text, str) and bool(text) and "\0" not in text
+
+
+_PATH = of_kind(_is_path, "a path")
+FILE = Schema(
+    SOURCE, f"entry of {SOURCE}", {"source": Required[_PATH], "options": Required[dict[str, Any]]}
+)
+OPTION = Schema("the file of an option", "entry of an option", {"file": Required[_PATH]})
 
 
 def _is_there(path: Path) -> bool:

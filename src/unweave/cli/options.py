@@ -48,7 +48,10 @@ OutOption = Annotated[
 
 MetricsOption = Annotated[
     tuple[str, ...],
-    arg(metavar="NAME…", help="classic, all (but fid), or names such as mig and factor-vae."),
+    arg(
+        metavar="NAME…",
+        help="classic, all (but fid), names such as mig, or package.module:NAME.",
+    ),
 ]
 
 ScoresOption = Annotated[

@@ -17,11 +17,12 @@ from tyro.conf import arg
 from unweave.cli.app import quiet
 from unweave.cli.noted import is_named, write_source
 from unweave.cli.options import EveryImage, given
-from unweave.errors import UnknownNameError, UnweaveError
+from unweave.cli.plugins import typed_references
+from unweave.errors import UnweaveError
 from unweave.fleet.train import all_runs, train_runs
 from unweave.io.arguments import check_seed
 from unweave.io.paths import check_folder
-from unweave.methods import EVERY, Method, SecondStage
+from unweave.methods import Method, SecondStage, find_method
 from unweave.methods.settings import settings_of
 from unweave.models.finding import models_of
 from unweave.models.join import join
@@ -82,12 +83,9 @@ class Options:
 def train_method(words: Sequence[str]) -> None:
     """Train what `unweave train SOURCE METHOD --flags` says."""
     source, name, *flags = words
-    key = spelled(name)
-    if key not in EVERY:
-        raise UnknownNameError("method", name, EVERY)
-    kind = EVERY[key]
+    kind = find_method(spelled(name))
     chosen: Any = tyro.cli(
-        _options_of(kind),
+        _options_of(kind, typed_references(flags)),
         prog=f"unweave train {source} {name}",
         args=flags,
         description=_help(kind),
@@ -150,8 +148,13 @@ def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
     return join(below or models)
 
 
-def _options_of(kind: type[Method]) -> type:
-    """The options of all methods and those of this one, which take one value or several."""
+def _options_of(kind: type[Method], architectures: Sequence[str]) -> type:
+    """The options of all methods and those of this one, which take one value or several.
+
+    Args:
+        kind: The method.
+        architectures: The user's own that may be chosen besides the method's.
+    """
     about = {
         item.arg_name: item.description for item in docstring_parser.parse(kind.__doc__).params
     }
@@ -165,7 +168,7 @@ def _options_of(kind: type[Method]) -> type:
         )
         for field in dataclasses.fields(kind)
     ]
-    networks = tuple(kind.architectures)
+    networks = (*kind.architectures, *architectures)
     shared = (
         "architecture",
         Annotated[Literal[networks], arg(help="The networks.")],

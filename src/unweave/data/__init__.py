@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unweave.data.catalog import DATASETS
+from unweave.data.catalog import DATASETS, find_loader, is_named
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.paths import path_errors
 from unweave.text import shown, spelled
@@ -51,7 +51,8 @@ def load(source: Any, **options: Any) -> "Dataset":
     Args:
         source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a
             `.npy`, `.npz` or `.h5` file, a NumPy or torch array of images, or a map-style dataset
-            or `DataLoader` of torch.
+            or `DataLoader` of torch; or your own function as `package.module:function`, in a
+            module that is imported already.
         options: What the data set's own `load` takes, e.g. `path=` of a published file, or
             `size=`, `channels=` and `factors=` for your own images.
 
@@ -63,8 +64,8 @@ def load(source: Any, **options: Any) -> "Dataset":
     from unweave.data.origin import remember
 
     name = spelled(source) if isinstance(source, str) else ""
-    if name in DATASETS:
-        return remember(_load_named(name, options), name, options)
+    if is_named(name):
+        return remember(_call(find_loader(name), name, options), name, options)
     return remember(_load_own(source, options), source, options)
 
 
@@ -101,10 +102,6 @@ def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
     if path.suffix or "/" in str(source):
         raise DataError(f"there is no file or folder {shown(str(source))}; check the path")
     raise UnknownNameError("file or folder here and no data set", str(source), DATASETS)
-
-
-def _load_named(name: str, options: dict[str, Any]) -> "Dataset":
-    return _call(DATASETS[name].function(), name, options)
 
 
 def _call(loader: Callable[..., Any], name: str, options: dict[str, Any]) -> "Dataset":

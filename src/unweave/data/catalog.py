@@ -1,19 +1,22 @@
 """The data sets that unweave knows by name: facts only, so that listing them costs nothing."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
+from unweave.errors import UnknownNameError
+from unweave.io.extensions import is_reference, resolve
 from unweave.io.writing import cache_folder
 
 if TYPE_CHECKING:
     from unweave.data.fetch import RemoteFile
 
-__all__ = ["DATASETS", "RENDERED", "Entry"]
+__all__ = ["DATASETS", "RENDERED", "Entry", "factors_of", "find_loader", "is_named"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,3 +253,39 @@ def _noise(base: str) -> Entry:
 
 DATASETS |= {f"{base}_modified": _modified(base) for base in ALTERED}
 DATASETS |= {f"{base}_noise": _noise(base) for base in ALTERED}
+
+
+def is_named(name: str) -> bool:
+    """Whether a name is that of a data set: of `DATASETS`, or `package.module:function`."""
+    return name in DATASETS or is_reference(name)
+
+
+def find_loader(name: str) -> Callable[..., Any]:
+    """The function that loads a data set of a name."""
+    if is_reference(name):
+        found: Callable[..., Any] = resolve(name, "data set", _loads_a_dataset)
+        return found
+    if name not in DATASETS:
+        raise UnknownNameError("data set", name, DATASETS)
+    return DATASETS[name].function()
+
+
+def factors_of(name: str) -> Mapping[str, int] | None:
+    """The factors of a data set of a name, where they are known without loading it."""
+    return DATASETS[name].factors or None if name in DATASETS else None
+
+
+def _loads_a_dataset(thing: Any) -> bool:
+    """Whether a user's object is a function that says that it returns a `Dataset`.
+
+    Saved files name such functions, and only what says so is called because a file names it.
+    """
+    from unweave.data.dataset import Dataset
+
+    if not inspect.isfunction(thing) or thing.__module__.startswith("unweave."):
+        return False
+    try:
+        returned = get_type_hints(thing).get("return")
+    except Exception:  # annotations of a user's, which name what cannot be found
+        return False
+    return isinstance(returned, type) and issubclass(returned, Dataset)

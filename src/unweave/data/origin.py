@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from unweave.data.catalog import DATASETS
+from unweave.data.catalog import DATASETS, factors_of, find_loader, is_named
 from unweave.data.dataset import Dataset
-from unweave.data.origin_steps import FILES, apply_steps, check_options, check_steps
-from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.data.origin_steps import apply_steps, check_options, check_steps, file_options
+from unweave.errors import DataError, UnweaveError
 from unweave.text import readable, shown
 
 __all__ = ["check_origin", "digest", "loading", "origin_of", "own_data", "rebuild", "remember"]
@@ -29,7 +29,7 @@ BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
 
 def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
     """The data set with the first step of its origin: how it was loaded."""
-    if isinstance(source, str) and source in DATASETS:
+    if isinstance(source, str) and is_named(source):
         return replace(data, origin=(loading(source, options),))
     return replace(data, origin=(["own", data.name, digest(data)],))
 
@@ -82,10 +82,8 @@ def check_origin(origin: Any) -> None:
     """
     match origin:
         case [["load", str(name), Mapping() as options], *rest]:
-            if name not in DATASETS:
-                raise UnknownNameError("data set", name, DATASETS)
-            check_options(DATASETS[name].function(), name, options)
-            check_steps(rest, DATASETS[name].factors or None)
+            check_options(find_loader(name), name, options)
+            check_steps(rest, factors_of(name))
         case [["own", str(), str()], *rest]:
             check_steps(rest)
         case _:
@@ -99,9 +97,10 @@ def _demand_no_files(name: str, options: Mapping[str, Any]) -> None:
 
     Only the file of a manipulation is found again, by its content and in the cache.
     """
-    for option in FILES:
+    for option in file_options(find_loader(name)):
         value = options.get(option)
-        by_content = option == DATASETS[name].needs and BY_CONTENT.fullmatch(str(value))
+        needs = DATASETS[name].needs if name in DATASETS else None
+        by_content = option == needs and BY_CONTENT.fullmatch(str(value))
         if value is not None and not by_content:
             raise DataError(
                 f"{name} was loaded with {option}={shown(value)}, and files are not opened because"

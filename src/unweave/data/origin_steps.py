@@ -9,17 +9,31 @@ loaded.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from types import NoneType
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.plain_data import is_number
+from unweave.io.schema import Schema, SchemaError, UnknownKeyError, Whole, of_kind
 from unweave.text import shown
 
-__all__ = ["FILES", "STEPS", "apply_steps", "check_options", "check_steps", "options_of"]
+__all__ = [
+    "FILES",
+    "STEPS",
+    "apply_steps",
+    "check_options",
+    "check_steps",
+    "file_options",
+    "options_of",
+]
+
+
+class OriginError(SchemaError, DataError):
+    """What is no origin of a data set."""
+
 
 STEPS = {
     "slice": "a mapping of factors to the classes that stay",
@@ -58,34 +72,25 @@ def check_steps(steps: Any, factors: Collection[str] | None = None) -> None:
         factors: The names of the data set's factors, where they are known.
     """
     if not isinstance(steps, list | tuple):
-        raise DataError(f"the steps of a data set are a list, but got {shown(steps)}")
+        raise OriginError(f"the steps of a data set are a list, but got {shown(steps)}")
     if len(steps) > MOST_STEPS:
-        raise DataError(f"a data set has at most {MOST_STEPS} steps, but got {len(steps):,}")
-    for step in steps:
+        raise OriginError(f"a data set has at most {MOST_STEPS} steps, but got {len(steps):,}")
+    for place, step in enumerate(steps, 1):
         if not isinstance(step, list | tuple) or not step or not isinstance(step[0], str):
-            raise DataError(
+            raise OriginError(
                 f"a step of a data set is a list that begins with its name, but got {shown(step)}"
             )
         name, *arguments = step
         if name not in STEPS:
-            raise DataError(
+            raise OriginError(
                 f"a data set has no step called {shown(name)}; the steps are {', '.join(STEPS)}"
             )
-        named = _factors_in(arguments) if name == "correlate" else _factors_of(arguments)
-        if named is None:
-            raise DataError(f"{name} takes {STEPS[name]}, but got {shown(arguments)}")
+        one = name != "correlate" and len(arguments) == 1
+        said = _STEP.check({name: arguments[0] if one else arguments}, [f"step {place}"])
+        named = said[name][:2] if name == "correlate" else said[name]
         unknown = [factor for factor in named if factors is not None and factor not in factors]
         if unknown:
             raise UnknownNameError("factor", unknown[0], factors or ())
-
-
-def _factors_of(arguments: Sequence[Any]) -> list[str] | None:
-    """The factors of a choice of classes; None where it is none."""
-    if len(arguments) != 1 or not isinstance(arguments[0], Mapping):
-        return None
-    choice = arguments[0]
-    good = all(isinstance(name, str) and _are_classes(value) for name, value in choice.items())
-    return list(choice) if good else None
 
 
 def _are_classes(value: Any) -> bool:
@@ -96,46 +101,70 @@ def _are_classes(value: Any) -> bool:
     )
 
 
-def _factors_in(arguments: Sequence[Any]) -> list[str] | None:
-    """The two factors that are to be correlated; None where the arguments are not such."""
-    match arguments:
-        case [str(first), str(second), size] if is_number(size) and -1 <= size <= 1:
-            return [first, second]
-    return None
+def _is_correlation(value: Any) -> bool:
+    match value:
+        case [str(), str(), size]:
+            return is_number(size) and -1 <= size <= 1
+    return False
+
+
+_CLASSES: Any = of_kind(_are_classes, "a class counted from 0, or several")
+_CHOICE: Any = dict[str, _CLASSES]
+_PAIR = of_kind(_is_correlation, "two factors and a correlation from -1 to 1")
+_STEP = Schema(
+    "a step of a data set",
+    "step of a data set",
+    {"slice": _CHOICE, "leave_out": _CHOICE, "only": _CHOICE, "correlate": _PAIR},
+    OriginError,
+)
 
 
 def options_of(loader: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options that a function that loads a data set takes, without those preset."""
     preset = getattr(loader, "keywords", {})
-    known = inspect.signature(loader).parameters
+    try:
+        known = inspect.signature(loader, eval_str=True).parameters
+    except NameError:  # an annotation that only type checkers can read
+        known = inspect.signature(loader).parameters
     return {name: one for name, one in known.items() if name not in preset}
 
 
-def check_options(loader: Callable[..., Any], name: str, options: Mapping[Any, Any]) -> None:
+def file_options(loader: Callable[..., Any]) -> list[str]:
+    """The options of a loader that are files: those in `FILES`, and those that take a `Path`."""
+    paths = [n for n, one in options_of(loader).items() if "Path" in str(one.annotation)]
+    return list(dict.fromkeys([*FILES, *paths]))
+
+
+def check_options(
+    loader: Callable[..., Any],
+    name: str,
+    options: Mapping[Any, Any],
+    others: Iterable[str] = (),
+) -> None:
     """Refuse options that a loader does not take, and values that are not of their kind.
 
     Args:
         loader: The function that loads the data set.
         name: What is loaded, for the message.
         options: From a file, so keys and values may be anything.
+        others: What may stand beside them, for the message on an unknown one.
     """
     known = options_of(loader)
-    for option, value in options.items():
-        if option not in known:
-            raise UnknownNameError(f"option of {name}", option, known)
-        if not _fits(value, known[option].annotation):
-            raise DataError(f"{option} of {name} cannot be {shown(value)}; change it")
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        place = f"{name}.{unknown}"
+        raise UnknownKeyError(f"option of {name}", unknown, [*known, *others], place)
+    types = {option: _type_of(one.annotation) for option, one in known.items()}
+    Schema(f"options of {name}", f"option of {name}", types, OriginError).check(options, [name])
 
 
-def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a plain value is of a kind such as `int | None`; what may be anything fits all."""
-    kinds = get_args(annotation) or (annotation,)
-    if value is None:
-        return NoneType in kinds or Any in kinds
-    if isinstance(value, bool):
-        return bool in kinds
-    if isinstance(value, int) and (int in kinds or float in kinds):
-        return abs(value) < 2**63
-    if isinstance(value, float) and float in kinds:
-        return is_number(value)
-    return Any in kinds or isinstance(value, tuple(kind for kind in kinds if kind is not float))
+def _type_of(annotation: Any) -> Any:
+    """The type of an option in a file: that of its annotation, with whole numbers of 64 bits.
+
+    Options without annotation, of a user's own data set, take numbers.
+    """
+    if annotation is inspect.Parameter.empty:
+        return Whole | float | bool | None
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        return Union[tuple(_type_of(kind) for kind in get_args(annotation))]  # noqa: UP007
+    return Whole if annotation is int else annotation

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from unweave.errors import UnknownNameError
-from unweave.methods import METHODS, Method
+from unweave.methods import EVERY, METHODS, Method, find_method
 from unweave.models.rows import InputError
 from unweave.text import size_text, spelled
 
@@ -27,9 +27,9 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
             )
         return method
     name = spelled(str(method))
-    if name not in METHODS:
+    kind = find_method(name)
+    if name in EVERY and name not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
-    kind = METHODS[name]
     if strengths is None:
         return None if name == "beta_vae" else kind()
     if not kind.strengths():

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.errors import UnknownNameError
 from unweave.io.checksums import verify_listed, write_sums
 from unweave.io.plain_data import read_json
 from unweave.io.tables import read_table
 from unweave.io.writing import whole_folder
-from unweave.methods import METHODS, Method
+from unweave.methods import Method, find_method, saved_name
 from unweave.models.files import FILES, UNREADABLE, fill
 from unweave.models.model import Model, saved_form
 from unweave.models.rows import NOTE, InputError
@@ -50,15 +51,16 @@ def read_note(folder: Path, method: type[Method] | None = None) -> dict[str, Any
 
     Args:
         folder: Where it was saved.
-        method: The class of the method, where that is not one of `METHODS`.
+        method: The class of the method, where it can be found by no name.
     """
-    known = METHODS if method is None else {**METHODS, method.name: method}
     verify_listed(folder, [NOTE])
     note: dict[str, Any] = read_json(folder / NOTE)
     parameters = note["parameters"]
     if isinstance(parameters["method"], dict):
         name = parameters["method"].pop("name")
-        parameters["method"] = known[name](**parameters["method"])
+        own = method is not None and name in (method.name, saved_name(method))
+        kind = method if method is not None and own else find_method(name)
+        parameters["method"] = kind(**parameters["method"])
     return note
 
 
@@ -78,7 +80,7 @@ def damage(folder: Path) -> Iterator[None]:
         raise InputError(
             f"{folder} holds a model, but no Unweaver: {missing} is missing; take uw.load"
         ) from error
-    except UNREADABLE as error:
+    except (*UNREADABLE, UnknownNameError) as error:
         raise InputError(
             f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model"
         ) from error

@@ -20,7 +20,7 @@ from unweave.estimator.choices import architecture_for, method_with, seeds_from
 from unweave.estimator.saving import damage, read_note, read_ranking, write
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
-from unweave.methods import Method
+from unweave.methods import Method, saved_name
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 from unweave.models.encoding import MEAN, Member, check_member
@@ -260,7 +260,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """All that the model does not know of this estimator, as plain data."""
         parameters = self.get_params(deep=False)
         if isinstance(self.method, Method):
-            parameters["method"] = {"name": self.method.name, **asdict(self.method)}
+            parameters["method"] = {"name": saved_name(type(self.method)), **asdict(self.method)}
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = None
         names = getattr(self, "feature_names_in_", None)

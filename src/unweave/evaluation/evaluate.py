@@ -13,7 +13,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of, own_data
 from unweave.errors import DataError
 from unweave.evaluation.apply import apply
-from unweave.evaluation.choice import choose, needs_factors
+from unweave.evaluation.choice import Choice, choose, needs_factors
 from unweave.evaluation.codes import encode, models_at_once
 from unweave.evaluation.score_cache import Key, Outcome, keep, kept, origin_text
 from unweave.io.arguments import check_seed
@@ -33,7 +33,7 @@ ENCODING = "encoding"
 def evaluate(
     models: Models,
     data: Dataset | str | None = None,
-    metrics: str | Iterable[str] = "classic",
+    metrics: Choice | Iterable[Choice] = "classic",
     seed: int = 0,
     sampled: bool = False,
     progress: bool = True,
@@ -49,7 +49,9 @@ def evaluate(
             pattern of such folders (`"runs/a*"`), the results of a study, or several of these.
         data: A data set, or the name of one; by default what each model was trained on, where
             that can be made again. All images that can be drawn count alike.
-        metrics: `"classic"`, `"all"` (but `fid`, which takes long), or names of metrics.
+        metrics: `"classic"`, `"all"` (but `fid`, which takes long), or metrics: names, `Metric`
+            objects, `package.module:NAME` of such, or functions `(codes, factors, seed)`. Scores
+            of bare functions are not kept.
         seed: Of all that metrics draw, of sampled codes, and of images that are random given their
             factors.
         sampled: Score codes drawn from the posteriors instead of their means.
@@ -104,7 +106,7 @@ class _Job:
 
     Args:
         run: The model and its folder.
-        keys: The key of each metric.
+        keys: The key of each metric whose scores can be kept.
         missing: The metrics to compute.
         outcomes: What metrics said, by name.
     """
@@ -125,16 +127,12 @@ class _Job:
         again: bool,
     ) -> "_Job":
         origin = origin_text(run.model.config.data if data is None else origin_of(data))
-        keys = {
-            metric.name: Key(
-                metric.name,
-                # Of posteriors there is only one kind.
-                "sampled" if sampled and not metric.of_posteriors else "mean",
-                seed,
-                origin,
-            )
+        # Of posteriors there is only one kind.
+        every = {
+            metric.name: Key.of(metric, sampled and not metric.of_posteriors, seed, origin)
             for metric in metrics
         }
+        keys = {name: key for name, key in every.items() if key is not None}
         old = {} if again else kept(run.folder)
         outcomes = {name: old[key] for name, key in keys.items() if key in old}
         lost = run.model.diverged_at[0] >= 0
@@ -144,7 +142,8 @@ class _Job:
     def note(self, metric: Metric, outcome: Outcome) -> None:
         """Add what a metric said, and keep it where that is possible."""
         self.outcomes[metric.name] = outcome
-        if self.run.folder is not None and not outcome.passing:
+        known = metric.name in self.keys
+        if self.run.folder is not None and known and not outcome.passing:
             # A folder that cannot be written must not cost the scores; see `_complain`.
             with suppress(DataError):
                 keep(self.run.folder, {self.keys[metric.name]: outcome})
@@ -153,7 +152,11 @@ class _Job:
     def forgotten(self) -> bool:
         """Whether some outcomes are not beside the run, where they should be."""
         stored = kept(self.run.folder)
-        expected = {self.keys[name] for name, one in self.outcomes.items() if not one.passing}
+        expected = {
+            self.keys[name]
+            for name, one in self.outcomes.items()
+            if name in self.keys and not one.passing
+        }
         return self.run.folder is not None and not expected <= stored.keys()
 
 

@@ -8,8 +8,10 @@ is a checksum of the entry; an entry that does not match its own counts as missi
 """
 
 import hashlib
+import inspect
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,12 +20,14 @@ from typing import Any, Literal
 
 from unweave.io.plain_data import is_number, read_json
 from unweave.io.writing import whole_file
+from unweave.metrics import METRICS, Metric, saved_name
 
-__all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept"]
+__all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept", "protocol_of"]
 
 SCORES = "scores.json"
 PROTOCOL = 1
-"""Raised whenever some metric gives other numbers than before, so that old ones do not count."""
+"""Raised whenever some metric of unweave gives other numbers than before, so that old ones do not
+count."""
 MOST_SCORES = 2_000
 """Of one metric."""
 
@@ -37,6 +41,13 @@ class Key:
     seed: int
     data: str
     protocol: int = PROTOCOL
+
+    @classmethod
+    def of(cls, metric: Metric, sampled: bool, seed: int, data: str) -> "Key | None":
+        """The key of a metric; None for one that cannot be found again by a name."""
+        name = saved_name(metric)
+        codes: Literal["mean", "sampled"] = "sampled" if sampled else "mean"
+        return None if name is None else cls(name, codes, seed, data, protocol_of(metric))
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,16 @@ class Outcome:
     scores: Mapping[str, float]
     error: str = ""
     passing: bool = False
+
+
+def protocol_of(metric: Metric) -> int:
+    """`PROTOCOL`, or for a user's metric a number that changes with the text of its function."""
+    if METRICS.get(metric.name) is metric:
+        return PROTOCOL
+    try:
+        return zlib.crc32(inspect.getsource(metric.function).encode())
+    except (OSError, TypeError):  # typed into a shell, or not a plain function
+        return 0
 
 
 def origin_text(origin: Sequence[Any]) -> str:

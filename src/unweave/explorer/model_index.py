@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.score_cache import PROTOCOL, kept, origin_text
+from unweave.evaluation.score_cache import kept, origin_text, protocol_of
+from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Model
@@ -96,12 +97,16 @@ def _entry(run: Run) -> Entry:
 def _scores(folder: Path, origin: str) -> dict[str, float]:
     """Headline scores of mean codes on the own data; of several seeds those of the smallest."""
     entries = sorted(kept(folder).items(), key=lambda item: -item[0].seed)
-    return {
-        key.metric: outcome.scores[key.metric]
-        for key, outcome in entries
-        if (key.codes, key.protocol, key.data) == ("mean", PROTOCOL, origin)
-        and key.metric in outcome.scores
-    }
+    scores: dict[str, float] = {}
+    for key, outcome in entries:
+        try:
+            metric = find_metric(key.metric)
+        except UnweaveError:  # nothing is known of it here
+            continue
+        current = (key.codes, key.protocol, key.data) == ("mean", protocol_of(metric), origin)
+        if current and metric.name in outcome.scores:
+            scores[metric.name] = outcome.scores[metric.name]
+    return scores
 
 
 def _nothing_to_see(config: Config) -> str:

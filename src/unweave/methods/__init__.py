@@ -1,5 +1,10 @@
 """The methods: one file each, its hyperparameters a frozen dataclass, its objective a function."""
 
+import inspect
+from typing import Any
+
+from unweave.errors import UnknownNameError, UnweaveError
+from unweave.io.extensions import is_reference, offered, resolve
 from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
@@ -72,6 +77,9 @@ __all__ = [
     "SlowVAE",
     "Strength",
     "VAEEnsemble",
+    "find_method",
+    "known_method",
+    "saved_name",
 ]
 
 METHODS: dict[str, type[Method]] = {
@@ -108,6 +116,47 @@ EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
 """What models may say of themselves that are not trained by themselves."""
+
+
+def find_method(name: object) -> type[Method]:
+    """The class of a method.
+
+    Args:
+        name: Of `EVERY`, `package.module:Name`, or the `name` of a plugin's method; in a file it
+            may be anything.
+    """
+    if isinstance(name, str) and name in EVERY:
+        return EVERY[name]
+    if isinstance(name, str) and is_reference(name):
+        found: type[Method] = resolve(name, "method", _is_users_method)
+        return found
+    known = {**{method.name: method for method in offered(_is_users_method)}, **EVERY}
+    if not isinstance(name, str) or name not in known:
+        raise UnknownNameError("method", name, known)
+    return known[name]
+
+
+def known_method(name: str) -> type[Method] | None:
+    """The class of a method or of a part of one; None for one that this process does not know."""
+    try:
+        return PARTS[name] if name in PARTS else find_method(name)
+    except UnweaveError:
+        return None
+
+
+def saved_name(kind: type[Method]) -> str:
+    """What saved configs call a method: its name, or for a user's method where it is defined."""
+    ours = {**EVERY, **PARTS}.get(kind.name)
+    return kind.name if ours is kind else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _is_users_method(thing: Any) -> bool:
+    return (
+        isinstance(thing, type)
+        and issubclass(thing, Method)
+        and not inspect.isabstract(thing)
+        and not thing.__module__.startswith("unweave.")
+    )
 
 
 def __dir__() -> list[str]:

@@ -31,6 +31,7 @@ class AdaGVAE(Pairs, Method):
     """
 
     name = "ada_gvae"
+    label = "Ada-GVAE"
 
     beta: Strength = 1.0
     changed: int = -1
@@ -78,6 +79,7 @@ class AdaMLVAE(AdaGVAE):
     """
 
     name = "ada_ml_vae"
+    label = "Ada-ML-VAE"
 
     def average(self, one: Posterior, two: Posterior) -> Posterior:
         precision_one, precision_two = (-one.logvar).exp(), (-two.logvar).exp()

@@ -16,6 +16,7 @@ class AE(Method):
     """
 
     name = "ae"
+    label = "AE"
     deterministic = True
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:

@@ -1,6 +1,7 @@
 """AnnealedVAE: a capacity that grows while training."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -28,6 +29,8 @@ class AnnealedVAE(VAE):
     """
 
     name = "annealed_vae"
+    label = "AnnealedVAE"
+    symbols: ClassVar = {"c_max": "C"}
 
     c_max: Strength = 25.0
     gamma: Strength = 1000.0

@@ -41,6 +41,19 @@ __all__ = [
 ]
 
 
+GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "epsilon": "ε",
+    "eta": "η",
+    "kappa": "κ",
+    "mu": "μ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+}
 MODEL = "model"
 """The network group that every method has, trained by the optimiser of the run."""
 FIRST = "first"
@@ -147,6 +160,10 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str]
+    """Display name, as papers write it; `name` where a class does not say."""
+    symbols: ClassVar[Mapping[str, str]] = {}
+    """Display names of fields for which `symbol` finds none by itself."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """Supported architectures, the default first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
@@ -157,6 +174,11 @@ class Method(ABC):
     """Whether codes have neither noise nor a prior, so that log-variances mean nothing."""
     standard_noise: ClassVar[bool] = True
     """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "label" not in vars(cls):
+            cls.label = getattr(cls, "name", cls.__name__)
 
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
@@ -224,6 +246,15 @@ class Method(ABC):
                 f"{self.name} decodes nothing, it only encodes; for pictures and reconstructions "
                 "train a method that has a decoder"
             )
+
+    @classmethod
+    def symbol(cls, field: str) -> str:
+        """How pictures and tables write a field: `β` for `beta`, `λ_od` for `lambda_od`."""
+        if field in cls.symbols:
+            return cls.symbols[field]
+        if field.startswith("lambda_"):  # alone it is a keyword of Python
+            return field.replace("lambda", "λ", 1)
+        return GREEK.get(field, field.replace("_", " "))
 
     @classmethod
     def strengths(cls) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ class BetaTCVAE(VAE):
     """
 
     name = "beta_tc_vae"
+    label = "β-TCVAE"
 
     beta: Strength = 6.0
     alpha: Strength = 1.0

@@ -26,6 +26,7 @@ class BetaVAE(VAE):
     """
 
     name = "beta_vae"
+    label = "β-VAE"
 
     beta: Strength = 4.0
 

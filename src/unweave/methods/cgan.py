@@ -34,6 +34,7 @@ class CGAN(MSGAN):
     """
 
     name = "cgan"
+    label = "CGAN"
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
         width, size = dcgan.WIDTHS[spec.architecture], spec.base_latents + spec.latents

@@ -31,6 +31,7 @@ class DIPVAEI(VAE):
     """
 
     name = "dip_vae_i"
+    label = "DIP-VAE-I"
 
     lambda_od: Strength = 5.0
     d_factor: Strength = 10.0
@@ -61,6 +62,7 @@ class DIPVAEII(DIPVAEI):
     """
 
     name = "dip_vae_ii"
+    label = "DIP-VAE-II"
 
     d_factor: Strength = 1.0
 

@@ -42,6 +42,7 @@ class FactorVAE(VAE):
     """
 
     name = "factor_vae"
+    label = "FactorVAE"
 
     gamma: Strength = 35.0
 

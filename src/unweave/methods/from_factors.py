@@ -37,6 +37,7 @@ class FromFactors(KnownFactors, Method):
     """
 
     name = "from_factors"
+    label = "from factors"
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -59,6 +60,8 @@ class InfoGAN(Method):
     """
 
     name = "infogan"
+    label = "InfoGAN"
+    symbols: ClassVar = {"lambda_info": "λ"}
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 

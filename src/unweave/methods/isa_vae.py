@@ -74,6 +74,7 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
     """
 
     name = "isa_vae"
+    label = "ISA-VAE"
     standard_noise = False
 
     beta: Strength = 1.0
@@ -231,6 +232,7 @@ class ISATCVAE(ISAVAE):
     """
 
     name = "isa_tc_vae"
+    label = "ISA-TCVAE"
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:
         parts = decompose(elbo.posterior, elbo.z, "weighted", batch.data_size)

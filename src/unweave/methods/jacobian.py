@@ -50,6 +50,7 @@ class JacobianSupervision(SecondStage, AE):
     """
 
     name = "jacobian"
+    label = "Jacobian supervision"
     standard_noise = False
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)

@@ -53,6 +53,7 @@ class MSGAN(SecondStage, Method):
     """
 
     name = "ms_gan"
+    label = "MS-GAN"
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
 

@@ -65,6 +65,7 @@ class MSVAE(SecondStage, VAE):
     """
 
     name = "ms_vae"
+    label = "MS-VAE"
     architectures = WIDTHS
 
     beta: Strength = 1.0

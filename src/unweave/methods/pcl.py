@@ -49,6 +49,7 @@ class PCL(Pairs, Method):
     """
 
     name = "pcl"
+    label = "PCL"
     deterministic = True
     decodes = False
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,6 +49,8 @@ class SlowVAE(Pairs, VAE):
     """
 
     name = "slow_vae"
+    label = "SlowVAE"
+    symbols: ClassVar = {"rate": "λ"}
 
     beta: Strength = 1.0
     gamma: Strength = 10.0

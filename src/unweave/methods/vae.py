@@ -35,6 +35,7 @@ class VAE(Method):
     """
 
     name = "vae"
+    label = "VAE"
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         elbo = self.elbo(nets, batch)

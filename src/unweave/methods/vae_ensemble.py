@@ -78,6 +78,7 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
     """
 
     name = "vae_ensemble"
+    label = "VAE ensemble"
     standard_noise = False
 
     gamma: Strength = 10.0
@@ -237,6 +238,7 @@ class EnsembleMember(VAEEnsemble):
     """
 
     name = "vae_ensemble_member"
+    label = "VAE ensemble member"
 
     @property
     def num_members(self) -> int:

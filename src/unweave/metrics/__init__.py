@@ -7,6 +7,10 @@ Every metric is a function of arrays, for anybody's codes:
 `METRICS` describes each: whether higher is better, what it needs, how it is known to fail.
 """
 
+from typing import Any
+
+from unweave.errors import UnknownNameError
+from unweave.io.extensions import is_reference, offered, reference_to, resolve
 from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
 from unweave.metrics.beta_vae import BETA_VAE, beta_vae
@@ -61,6 +65,7 @@ __all__ = [
     "factor_vae",
     "fairness",
     "fid",
+    "find_metric",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
     "importance_matrix",
@@ -69,6 +74,7 @@ __all__ = [
     "interval",
     "irs",
     "jemmig",
+    "known_metric",
     "mcc",
     "mig",
     "mig_density",
@@ -80,6 +86,7 @@ __all__ = [
     "reduced_downstream",
     "rmig",
     "sap",
+    "saved_name",
     "strong_generalisation",
     "vote_matrix",
     "z_diff",
@@ -122,6 +129,38 @@ METRICS: dict[str, Metric] = {
 
 CLASSIC = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
 """The six of the study of Locatello et al., with its protocol."""
+
+
+def find_metric(name: str) -> Metric:
+    """A metric of `METRICS`, of a plugin by its `name`, or a user's as `package.module:NAME`."""
+    if is_reference(name):
+        found: Metric = resolve(name, "metric", _is_metric)
+        return found
+    metric = known_metric(name)
+    if metric is None:
+        raise UnknownNameError("metric", name, METRICS)
+    return metric
+
+
+def known_metric(name: str) -> Metric | None:
+    """The metric of that `name`, of unweave or of modules used so far; None if there is none."""
+    if name in METRICS:
+        return METRICS[name]
+    return next((metric for metric in offered(_is_metric) if metric.name == name), None)
+
+
+def saved_name(metric: Metric) -> str | None:
+    """What studies and kept scores call a metric: `find_metric` finds it by that.
+
+    None for a user's metric that is no variable at the top level of a module.
+    """
+    if METRICS.get(metric.name) is metric:
+        return metric.name
+    return reference_to(metric, getattr(metric.function, "__module__", ""))
+
+
+def _is_metric(thing: Any) -> bool:
+    return isinstance(thing, Metric)
 
 
 def __dir__() -> list[str]:

@@ -54,6 +54,7 @@ def active_units(
 
 ACTIVE_UNITS = Metric(
     name="active_units",
+    explanation="How many latents vary over the data: variance of the mean above 0.01.",
     function=active_units,
     higher_is_better=None,
     bounds=(0.0, float("inf")),

@@ -9,6 +9,7 @@ factors per row; rows are either a sample of images or all of them.
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ import numpy as np
 from unweave.errors import UnweaveError
 from unweave.io.arguments import check_seed, numpy_rng
 from unweave.io.arrays import on_host
+from unweave.text import shown
 
 __all__ = ["Metric", "MetricError", "Table", "check_codes", "table", "train_and_test"]
 
@@ -37,6 +39,9 @@ class Metric:
 
     Args:
         name: Of the function, of its headline score, of its file.
+        label: Display name; by default `name` without underscores.
+        explanation: What it measures, in one or two sentences; by default the first line of the
+            function's docstring.
         function: The metric.
         higher_is_better: None where neither is.
         bounds: Of the headline score.
@@ -60,11 +65,45 @@ class Metric:
     cost: Literal["seconds", "minutes", "hours"]
     reference: str
     failure: str
+    label: str = ""
+    explanation: str = ""
+
+    def __post_init__(self) -> None:
+        said = (self.function.__doc__ or "").strip().splitlines()
+        object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
+        object.__setattr__(self, "explanation", self.explanation or " ".join(said[:1]))
+
+    @classmethod
+    def of_function(cls, function: Callable[..., dict[str, float]]) -> "Metric":
+        """A metric of which only its function is known.
+
+        Args:
+            function: `(codes, factors, seed, **options)`; it needs factors unless these have a
+                default.
+        """
+        factors = inspect.signature(function).parameters.get("factors")
+        optional = factors is not None and factors.default is not inspect.Parameter.empty
+        return cls(
+            name=function.__name__,
+            function=function,
+            higher_is_better=None,
+            bounds=(-math.inf, math.inf),
+            needs="codes" if optional else "factors",
+            cost="seconds",
+            reference="",
+            failure="",
+        )
 
     def __call__(
         self, codes: Any, factors: Any = None, seed: int = 0, **options: Any
     ) -> dict[str, float]:
-        return self.function(codes, factors, check_seed(seed), **options)
+        scores = self.function(codes, factors, check_seed(seed), **options)
+        if not isinstance(scores, dict) or self.name not in scores:
+            raise MetricError(
+                f"the function of {self.name} must return a dictionary with a number under "
+                f"{self.name!r}, but got {shown(scores)}"
+            )
+        return scores
 
     @property
     def of_posteriors(self) -> bool:

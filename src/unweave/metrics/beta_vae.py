@@ -91,6 +91,9 @@ def differences(
 
 BETA_VAE = Metric(
     name="beta_vae",
+    label="BetaVAE",
+    explanation="Two images share one factor. Can a linear classifier tell which one from how "
+    "far apart their codes are?",
     function=beta_vae,
     higher_is_better=True,
     bounds=(0.0, 1.0),

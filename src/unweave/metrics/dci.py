@@ -189,6 +189,10 @@ def _sklearn(
 
 DCI = Metric(
     name="dci",
+    label="DCI",
+    explanation="Trees predict the factors. Is each latent important for one factor only? Its "
+    "further numbers ask whether each factor needs one latent only (completeness), "
+    "and how well factors are predicted (informativeness).",
     function=dci,
     higher_is_better=True,
     bounds=(0.0, 1.0),

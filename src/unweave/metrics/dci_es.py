@@ -149,6 +149,9 @@ def _descend(tree: Any, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 DCI_ES = Metric(
     name="dci_es",
+    label="DCI-ES",
+    explanation="How easily factors are read from the codes: do the simplest predictors do as "
+    "well as the largest?",
     function=dci_es,
     higher_is_better=True,
     bounds=(-1.0, 1.0),

@@ -102,6 +102,7 @@ def _named(predictor: str, found: dict[int, np.ndarray], rows: Table) -> dict[st
 
 DOWNSTREAM = Metric(
     name="downstream",
+    explanation="How well factors are predicted from the codes, learned from few rows or many.",
     function=downstream,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -175,6 +175,9 @@ def _pixels(values: np.ndarray, what: str, device: Any) -> Any:
 
 ELBO = Metric(
     name="elbo",
+    label="ELBO",
+    explanation="The lower bound of the log-likelihood, in nats: how well images are "
+    "reconstructed less what the codes cost.",
     function=elbo,
     higher_is_better=True,
     bounds=(-float("inf"), 0.0),

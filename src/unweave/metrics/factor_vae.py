@@ -136,6 +136,9 @@ def share(votes: np.ndarray, majority: np.ndarray) -> float:
 
 FACTOR_VAE = Metric(
     name="factor_vae",
+    label="FactorVAE",
+    explanation="Within a batch one factor is fixed. Does the latent that varies least tell "
+    "which one, by majority vote?",
     function=factor_vae,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -102,6 +102,8 @@ def variation(answers: np.ndarray, num_classes: int) -> np.ndarray:
 
 FAIRNESS = Metric(
     name="fairness",
+    explanation="How far predictions of one factor depend on another that should not matter. It "
+    "is an unfairness: 0 is fair.",
     function=fairness,
     higher_is_better=False,
     bounds=(0.0, 1.0),

@@ -106,6 +106,9 @@ def _key(images: Any, *settings: Any) -> tuple[Any, ...]:
 
 FID = Metric(
     name="fid",
+    label="FID",
+    explanation="How far the reconstructed images are from the images, as sets, seen by a "
+    "network that knows objects. Compare values of equally many images only.",
     function=fid,
     higher_is_better=False,
     bounds=(0.0, float("inf")),

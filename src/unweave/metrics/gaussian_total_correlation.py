@@ -84,6 +84,8 @@ def total_correlation(covariance: np.ndarray) -> float:
 
 GAUSSIAN_TOTAL_CORRELATION = Metric(
     name="gaussian_total_correlation",
+    label="total correlation",
+    explanation="How far the codes are from uncorrelated, were they jointly normal, in nats.",
     function=gaussian_total_correlation,
     higher_is_better=False,
     bounds=(0.0, float("inf")),

@@ -60,6 +60,8 @@ def gaussian_wasserstein_correlation(
 
 GAUSSIAN_WASSERSTEIN_CORRELATION = Metric(
     name="gaussian_wasserstein_correlation",
+    label="Wasserstein correlation",
+    explanation="How far the codes are from uncorrelated, as a distance that sees their scale.",
     function=gaussian_wasserstein_correlation,
     higher_is_better=False,
     bounds=(0.0, float("inf")),

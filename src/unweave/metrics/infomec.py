@@ -131,6 +131,9 @@ def _one_hot(codes: np.ndarray) -> np.ndarray:
 
 INFOMEC = Metric(
     name="infomec",
+    label="InfoMEC",
+    explanation="Does a latent know one factor, is a factor in one latent, and can a linear "
+    "reader find it?",
     function=infomec,
     higher_is_better=True,
     bounds=(0.0, 1.0),

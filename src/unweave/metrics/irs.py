@@ -83,6 +83,8 @@ def _stray(codes: np.ndarray, quantile: float) -> np.ndarray:
 
 IRS = Metric(
     name="irs",
+    label="IRS",
+    explanation="Fix a factor and change the others. How far does a latent stay where it was?",
     function=irs,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -151,6 +151,8 @@ def posterior_bins(means: np.ndarray, logvars: np.ndarray, count: int) -> np.nda
 
 JEMMIG = Metric(
     name="jemmig",
+    label="JEMMIG",
+    explanation="As MIG, but a latent that also knows other things pays for it.",
     function=jemmig,
     higher_is_better=True,
     bounds=(0.0, 1.0),

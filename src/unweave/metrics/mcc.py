@@ -95,6 +95,8 @@ def _ranked(columns: np.ndarray) -> np.ndarray:
 
 MCC = Metric(
     name="mcc",
+    label="MCC",
+    explanation="Latents and factors are matched one to one. How far do they correlate?",
     function=mcc,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -84,6 +84,9 @@ def information_of(table: Table, count: int = 20) -> np.ndarray:
 
 MIG = Metric(
     name="mig",
+    label="MIG",
+    explanation="For each factor: by how much does the latent that knows most about it beat the "
+    "second best? In shares of what there is to know.",
     function=mig,
     higher_is_better=True,
     bounds=(0.0, 1.0),

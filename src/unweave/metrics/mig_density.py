@@ -102,6 +102,8 @@ def mixture_entropy(means: np.ndarray, logvars: np.ndarray, codes: np.ndarray) -
 
 MIG_DENSITY = Metric(
     name="mig_density",
+    label="MIG (densities)",
+    explanation="MIG with the densities of codes in place of histograms.",
     function=mig_density,
     higher_is_better=True,
     bounds=(0.0, 1.0),

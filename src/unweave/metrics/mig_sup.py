@@ -61,6 +61,9 @@ def mig_sup(codes: Any, factors: Any, seed: int = 0, *, count: int = 20) -> dict
 
 MIG_SUP = Metric(
     name="mig_sup",
+    label="MIG-sup",
+    explanation="For each latent: by how much does the factor it knows most about beat the "
+    "second?",
     function=mig_sup,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -141,6 +141,8 @@ def area_under_roc(scores: np.ndarray, classes: np.ndarray, columns: np.ndarray)
 
 MODULARITY = Metric(
     name="modularity",
+    explanation="Does each latent know about one factor only? Whether all factors are known is "
+    "not asked.",
     function=modularity,
     higher_is_better=True,
     bounds=(0.0, 1.0),

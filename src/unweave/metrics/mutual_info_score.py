@@ -51,6 +51,8 @@ def mutual_info_score(
 
 MUTUAL_INFO_SCORE = Metric(
     name="mutual_info_score",
+    label="mutual information",
+    explanation="How much two latents know about each other, on average over pairs.",
     function=mutual_info_score,
     higher_is_better=False,
     bounds=(0.0, float(np.log(20))),

@@ -71,6 +71,8 @@ def pixel_error(
 
 PIXEL_ERROR = Metric(
     name="pixel_error",
+    explanation="How far a reconstructed image is from the image: the mean squared difference "
+    "of pixels, whose values are in 0 … 1.",
     function=pixel_error,
     higher_is_better=False,
     bounds=(0.0, 1.0),

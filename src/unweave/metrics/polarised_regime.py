@@ -79,6 +79,8 @@ def log_noise_share(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
 
 POLARISED_REGIME = Metric(
     name="polarised_regime",
+    explanation="Whether latents are either used, with little noise, or left to the prior. Far "
+    "below 0 they are used.",
     function=polarised_regime,
     higher_is_better=None,
     bounds=(-float("inf"), float("inf")),

@@ -111,6 +111,8 @@ def _with_codes(rows: Table, kept: np.ndarray) -> Table:
 
 REDUCED_DOWNSTREAM = Metric(
     name="reduced_downstream",
+    explanation="How well a factor is still predicted once its most important latent was taken "
+    "away. In a disentangled code, hardly.",
     function=reduced_downstream,
     higher_is_better=False,
     bounds=(0.0, 1.0),

@@ -41,6 +41,8 @@ def rmig(
 
 RMIG = Metric(
     name="rmig",
+    label="RMIG",
+    explanation="As MIG, computed from the posteriors, so that their noise counts.",
     function=rmig,
     higher_is_better=True,
     bounds=(0.0, 1.0),

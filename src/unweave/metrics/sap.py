@@ -119,6 +119,9 @@ def squared_correlations(codes: Any, factors: Any, generator: np.random.Generato
 
 SAP = Metric(
     name="sap",
+    label="SAP",
+    explanation="For each factor: how much better does the best single latent predict it than "
+    "the second best?",
     function=sap,
     higher_is_better=True,
     bounds=(0.0, 1.0),

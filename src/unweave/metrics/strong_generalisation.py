@@ -94,6 +94,8 @@ def shifted(rows: Table, target: int, generator: np.random.Generator) -> tuple[T
 
 STRONG_GENERALISATION = Metric(
     name="strong_generalisation",
+    explanation="What accuracy is lost where another factor was fixed in learning and varies in "
+    "testing.",
     function=strong_generalisation,
     higher_is_better=False,
     bounds=(-float("inf"), 1.0),

@@ -40,6 +40,8 @@ def z_diff(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[str,
 
 Z_DIFF = Metric(
     name="z_diff",
+    label="Z-diff",
+    explanation="The BetaVAE score under the name that reviews give it.",
     function=z_diff,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -93,6 +93,8 @@ def cast_votes(
 
 Z_MAX_VAR = Metric(
     name="z_max_var",
+    label="Z-max variance",
+    explanation="All factors but one are fixed. Does the latent that varies most tell which one?",
     function=z_max_var,
     higher_is_better=True,
     bounds=(0.0, 1.0),

@@ -39,6 +39,8 @@ def z_min_var(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[s
 
 Z_MIN_VAR = Metric(
     name="z_min_var",
+    label="Z-min variance",
+    explanation="The FactorVAE score under the name that reviews give it.",
     function=z_min_var,
     higher_is_better=True,
     bounds=(0.0, 1.0),

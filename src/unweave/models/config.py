@@ -7,14 +7,17 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, SupportsIndex, TypeVar
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.io.plain_data import is_number
-from unweave.methods import EVERY, PARTS, Method
+from unweave.io.extensions import is_reference
+from unweave.io.schema import Required, Schema, fields_of
+from unweave.methods import PARTS, Method, find_method, saved_name
 from unweave.methods.mixins import SecondStage
 from unweave.methods.settings import settings_of
 from unweave.nets.adam import Adam
+from unweave.nets.architectures import ARCHITECTURES, Architecture, find_architecture, name_of
 from unweave.nets.network import INITS
 from unweave.text import shown
 
@@ -43,7 +46,8 @@ class Config:
         steps: Updates of the parameters.
         batch: Images per step.
         latents: Size of the code.
-        architecture: Of those that the method takes, by default the first of them.
+        architecture: Of those that the method takes, by default the first of them; or your own,
+            an `Architecture` or `package.module:NAME` of one.
         likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
         init: Of `INITS`.
         optimiser: Adam, of the encoder and decoder.
@@ -69,8 +73,11 @@ class Config:
             raise UnweaveError(f"method must be one of uw.methods, but got {shown(self.method)}")
         if self.architecture == "":
             object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
+        own: object = self.architecture
+        if isinstance(own, Architecture):
+            object.__setattr__(self, "architecture", name_of(own))
         for kind, name, valid in (
-            ("architecture", self.architecture, self.method.architectures),
+            ("architecture", self.architecture, self._architectures()),
             ("likelihood", self.likelihood, self.method.likelihoods),
             ("initialisation", self.init, INITS),
             ("precision", self.precision, PRECISIONS),
@@ -91,6 +98,14 @@ class Config:
         self._check_data()
         self.method.check_latents(self.latents)
         self._check_first()
+
+    def _architectures(self) -> Iterable[str]:
+        """Valid names; also of the user's own where the method takes any encoder and decoder."""
+        names = self.method.architectures
+        if not is_reference(self.architecture) or not set(ARCHITECTURES) <= set(names):
+            return names
+        find_architecture(self.architecture)
+        return (*names, self.architecture)
 
     def _check_data(self) -> None:
         """Require a list of steps; `unweave.data.origin` checks the steps themselves."""
@@ -156,42 +171,39 @@ class Config:
             del plain["first"]
         else:
             plain["first"] = self.first.to_dict()
-        plain["method"] = {"name": self.method.name, **_plain(self.method)}
+        plain["method"] = {"name": saved_name(type(self.method)), **_plain(self.method)}
         plain["optimiser"] = _plain(self.optimiser)
         plain["data"] = [list(step) for step in self.data]
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Any, own: type[Method] | None = None) -> "Config":
+    def from_dict(
+        cls, plain: Any, own: type[Method] | None = None, at: tuple[str, ...] = ()
+    ) -> "Config":
         """The inverse of `to_dict`.
 
         Args:
             plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
-            own: A method that is not in `METHODS`.
+            own: The class of a method that may be found by no name.
+            at: Where it stands in its file, for messages.
         """
-        if not isinstance(plain, Mapping) or not isinstance(plain.get("method"), Mapping):
-            raise UnweaveError(f"a config is a mapping with a method, but got {shown(plain)}")
-        values = {**plain}
-        first = values.pop("first", None)
-        method = {**values.pop("method")}
-        name = method.pop("name", "")
-        known = {**EVERY, **PARTS, **({} if own is None else {own.name: own})}
-        if not isinstance(name, str) or name not in known:
-            raise UnknownNameError("method", name, known)
+        values = FILE.check(plain, at)
+        first, data = values.pop("first", None), values.pop("data", ())
+        method, optimiser = values.pop("method"), values.pop("optimiser", {})
         _check_stages(first)
-        optimiser = values.pop("optimiser", {})
-        if not isinstance(optimiser, Mapping):
-            raise UnweaveError(f"the optimiser is a mapping, but got {shown(optimiser)}")
-        data = values.pop("data", ())
-        return _build(
-            cls,
-            {
-                **values,
-                "method": _build(known[name], method),
-                "optimiser": _build(Adam, optimiser),
-                "data": tuple(data) if isinstance(data, list) else data,
-                "first": None if first is None else cls.from_dict(first, own),
-            },
+        name = method.get("name", "")
+        if own is not None and name in (own.name, saved_name(own)):
+            kind = own
+        else:
+            part = PARTS.get(name) if isinstance(name, str) else None
+            kind = part or find_method(name)
+        settings = {n: value for n, value in method.items() if n != "name"}
+        return cls(
+            **values,
+            data=tuple(data),
+            method=kind(**_settings_schema(kind).check(settings, [*at, "method"])),
+            optimiser=Adam(**OPTIMISER.check(optimiser, [*at, "optimiser"])),
+            first=None if first is None else cls.from_dict(first, own, (*at, "first")),
         )
 
     def __hash__(self) -> int:
@@ -239,29 +251,39 @@ def group_into_fleets(
 def _plain(settings: Any) -> dict[str, Any]:
     """The fields of a dataclass, with 1 and 1.0 written alike where it wants floats."""
     kind: type = type(settings)
-    return _with_floats(kind, {name: getattr(settings, name) for name in settings_of(kind)})
+    values = {name: getattr(settings, name) for name in settings_of(kind)}
+    return {
+        name: float(value) if settings_of(kind)[name].kind is float else value
+        for name, value in values.items()
+    }
 
 
-def _build(kind: Any, values: Mapping[Any, Any]) -> Any:
-    """A dataclass from plain data, one value for each field, nothing unknown."""
-    known = settings_of(kind)
-    for name, value in values.items():
-        if name not in known:
-            raise UnknownNameError(f"setting of {kind.__name__}", name, known)
-        if known[name].kind is float and not is_number(value):
-            raise UnweaveError(
-                f"{name} of {kind.__name__} must be a number, but got {shown(value)}"
-            )
-        if known[name].kind in SINGLE and isinstance(value, list | tuple):
-            raise UnweaveError(
-                f"{name} of {kind.__name__} must be a single value, but got {shown(value)}"
-            )
-    return kind(**_with_floats(kind, values))
+@cache
+def _settings_schema(kind: type[Method]) -> Schema:
+    """What a file may say of a method besides its name."""
+    return Schema(f"the settings of {kind.name}", f"setting of {kind.__name__}", fields_of(kind))
 
 
-def _with_floats(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = settings_of(kind)
-    return {name: float(v) if known[name].kind is float else v for name, v in values.items()}
+FILE = Schema(
+    "a config",
+    "setting of Config",
+    {
+        "method": Required[dict[str, Any]],
+        "data": list[Any],
+        "seed": int,
+        "steps": int,
+        "batch": int,
+        "latents": int,
+        "architecture": str,
+        "likelihood": str,
+        "init": str,
+        "optimiser": dict[str, Any],
+        "precision": str,
+        "first": Any,
+    },
+)
+"""`config.json`."""
+OPTIMISER = Schema("the optimiser", "setting of Adam", fields_of(Adam))
 
 
 def _check_stages(first: Any) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from unweave.data import DATASETS
 from unweave.data import load as load_data
+from unweave.data.catalog import is_named
 from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
@@ -145,7 +145,7 @@ def _agreement(sample: Sequence[Aligned]) -> dict[str, dict[str, Any]]:
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     """The images of any source of `uw.data.load`, your own as the model needs them."""
-    named = isinstance(source, str) and spelled(source) in DATASETS
+    named = isinstance(source, str) and is_named(spelled(source))
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape

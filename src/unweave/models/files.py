@@ -25,6 +25,7 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.io.checksums import SUMS, verify, write_sums
+from unweave.io.extensions import ExtensionError
 from unweave.io.plain_data import read_json
 from unweave.io.tables import read_table
 from unweave.io.tensors import Layout, open_tensors, write_tensors
@@ -209,6 +210,8 @@ def trouble_with(folder: Path, error: Exception) -> str:
             )
         what = missing[0] if missing else "a file"
         return f"{folder} holds no model: {what} is missing; give the folder of a saved one"
+    if isinstance(error, ExtensionError):
+        return str(error)
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > MOST_LETTERS:
         reason = f"{reason[:MOST_LETTERS]}…"

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.io.extensions import is_reference, reference_to, resolve
 from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
 from unweave.nets.network import Network
 
@@ -24,6 +25,8 @@ __all__ = [
     "channels_of",
     "discriminator",
     "doublings",
+    "find_architecture",
+    "name_of",
 ]
 
 Shape = tuple[int, int, int]
@@ -126,10 +129,31 @@ ARCHITECTURES = {
 
 def build(name: str, shape: Shape, latents: int) -> tuple[Network, Network]:
     """The encoder and the decoder of an architecture for images of a shape."""
+    architecture = find_architecture(name)
+    return architecture.encoder(shape, latents), architecture.decoder(shape, latents)
+
+
+def find_architecture(name: str) -> Architecture:
+    """An architecture of `ARCHITECTURES`, or a user's, as `package.module:NAME`."""
+    if is_reference(name):
+        found: Architecture = resolve(name, "architecture", lambda x: isinstance(x, Architecture))
+        return found
     if name not in ARCHITECTURES:
         raise UnknownNameError("architecture", name, ARCHITECTURES)
-    architecture = ARCHITECTURES[name]
-    return architecture.encoder(shape, latents), architecture.decoder(shape, latents)
+    return ARCHITECTURES[name]
+
+
+def name_of(architecture: Architecture) -> str:
+    """The name by which `find_architecture` finds an architecture."""
+    ours = next((name for name, one in ARCHITECTURES.items() if one is architecture), None)
+    home = getattr(architecture.encoder, "__module__", "")
+    name = ours or reference_to(architecture, home)
+    if name is None:
+        raise UnweaveError(
+            "an architecture must be a variable at the top level of a module, so that saved models"
+            " can name it; define it there"
+        )
+    return name
 
 
 def discriminator(latents: int, hidden: int = 6) -> Network:

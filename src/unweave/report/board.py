@@ -10,7 +10,7 @@ import pandas as pd
 
 from unweave.report.agreement import Findings, settings_of
 from unweave.report.comparison import evenly
-from unweave.report.labels import SYMBOLS, label, method_name
+from unweave.report.labels import label, method_name, symbol
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import ABOUT
 
@@ -76,7 +76,7 @@ def _strength_label(found: Findings) -> str:
             next((n for n, v in config.items() if n != "name" and v == strength), str(method))
         )
     name = names.pop() if len(names) == 1 else "strength"
-    return SYMBOLS.get(name, name.replace("_", " "))
+    return symbol(name, {config["method"]["name"] for config in found.given.configs.values()})
 
 
 def digits_of(values: pd.Series) -> int:

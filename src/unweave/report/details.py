@@ -7,7 +7,7 @@ from typing import Any
 
 import unweave
 from unweave.report.agreement import Findings, Part, settings_of
-from unweave.report.labels import SYMBOLS, listed, method_name, value_text
+from unweave.report.labels import listed, method_name, symbol, value_text
 from unweave.report.reproduction import load_code, train_code
 from unweave.report.saved_runs import DIVERGED
 from unweave.text import size_text
@@ -21,6 +21,7 @@ def facts_of(found: Findings) -> Mapping[str, Any]:
     """What the last section lists."""
     given = found.given
     same, varied = settings_of(given)
+    methods = list(dict.fromkeys(config["method"]["name"] for config in given.configs.values()))
     trouble = [
         {"name": found.names.get(run, run), "run": run, "state": state, "error": error}
         for run, state, error in found.trouble
@@ -35,9 +36,9 @@ def facts_of(found: Findings) -> Mapping[str, Any]:
     waiting = [f"{count:,} {state}" for state, count in given.waiting.items()]
     chosen = next((part.chosen for part in found.parts if part.chosen is not None), None)
     return {
-        "same": [(_setting_label(name), _values_text([value])) for name, value in same.items()],
+        "same": [(_label(name, methods), _values_text([value])) for name, value in same.items()],
         "varied": [
-            (_setting_label(name), _values_text(values)) for name, values in varied.items()
+            (_label(name, methods), _values_text(values)) for name, values in varied.items()
         ],
         "versions": _versions(),
         "trouble": trouble[:FEW_TROUBLES],
@@ -49,11 +50,11 @@ def facts_of(found: Findings) -> Mapping[str, Any]:
     }
 
 
-def _setting_label(name: str) -> str:
+def _label(name: str, methods: Sequence[str]) -> str:
     if name == "method.name":
         return "method"
     owner, _, short = name.rpartition(".")
-    text = SYMBOLS.get(short, short.replace("_", " "))
+    text = symbol(short, methods if owner.endswith("method") else [])
     return f"{text} of Adam" if owner == "optimiser" else text
 
 

@@ -149,8 +149,12 @@ def _ratio(images: np.ndarray) -> str:
 
 def strips_of(
     found: Findings, board: pd.DataFrame, room: int, progress: bool
-) -> dict[str, dict[str, Any]]:
-    """The traversals of as many models as there is room for, chosen and best ones first."""
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The traversals of as many models as there is room for, chosen and best ones first.
+
+    Returns:
+        By run, the traversals, and for models that cannot be opened the reason.
+    """
     chosen = [part.chosen for part in found.parts]
     order = board.assign(first=~board["run"].isin(chosen)).sort_values(
         ["first", "udr"], ascending=[True, False], na_position="last", kind="stable"
@@ -159,13 +163,15 @@ def strips_of(
     overhead = 400
     runs = runs[: max(0, room // (LEAST_PICTURE + overhead))]
     strips: dict[str, dict[str, Any]] = {}
+    unopened: dict[str, str] = {}
     level = FIRST_LEVEL
     with lines({DRAWING: len(runs)} if runs else {}, progress) as advance:
         for done, run in enumerate(runs):
             part = found.part_of(run)
             try:
                 model = found.open(run)
-            except UnweaveError:
+            except UnweaveError as error:
+                unopened[run] = str(error)
                 room -= overhead
                 continue
             drawn = traversed(model, part, run)
@@ -180,4 +186,4 @@ def strips_of(
                 strips[run] = {"picture": picture, "rows": labels}
             room -= len(picture) + overhead
             advance(DRAWING, 1)
-    return strips
+    return strips, unopened

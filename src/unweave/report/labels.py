@@ -1,11 +1,13 @@
 """The words of a report: names of methods, models, data sets and columns."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from unweave.evaluation.score_cache import origin_text
-from unweave.methods import EVERY
+from unweave.methods import Method, known_method
+from unweave.metrics import known_metric
 
 __all__ = [
     "data_names",
@@ -15,94 +17,56 @@ __all__ = [
     "method_name",
     "model_names",
     "setting",
+    "symbol",
     "value_text",
 ]
 
 FEW = 3
 LONGEST_NAME = 200
-METHOD_NAMES = {
-    "vae": "VAE",
-    "beta_vae": "β-VAE",
-    "annealed_vae": "AnnealedVAE",
-    "factor_vae": "FactorVAE",
-    "beta_tc_vae": "β-TCVAE",
-    "dip_vae_i": "DIP-VAE-I",
-    "dip_vae_ii": "DIP-VAE-II",
-    "ae": "AE",
-    "ada_gvae": "Ada-GVAE",
-    "ada_ml_vae": "Ada-ML-VAE",
-    "vae_ensemble": "VAE ensemble",
-    "isa_vae": "ISA-VAE",
-    "isa_tc_vae": "ISA-TCVAE",
-    "ms_vae": "MS-VAE",
-    "jacobian": "Jacobian supervision",
-    "ms_gan": "MS-GAN",
-    "cgan": "CGAN",
-    "infogan": "InfoGAN",
-    "from_factors": "from factors",
-    "slow_vae": "SlowVAE",
-    "pcl": "PCL",
-}
-SYMBOLS = {
-    "beta": "β",
-    "gamma": "γ",
-    "alpha": "α",
-    "lambda_od": "λ_od",
-    "lambda_d": "λ_d",
-    "c_max": "C",
-    "lambda_y": "λ_y",
-    "lambda_diff": "λ_diff",
-    "lambda_cov": "λ_cov",
-    "lambda_info": "λ",
-    "rate": "λ",
-}
 LABELS = {
     "udr": "UDR",
     "kl": "KL",
     "active": "active latents",
     "found": "factors found",
     "front": "Pareto front",
-    "beta_vae": "BetaVAE",
-    "factor_vae": "FactorVAE",
-    "mig": "MIG",
-    "dci": "DCI",
-    "sap": "SAP",
-    "irs": "IRS",
-    "elbo": "ELBO",
-    "fid": "FID",
-    "mig_density": "MIG (densities)",
-    "mig_sup": "MIG-sup",
-    "jemmig": "JEMMIG",
-    "rmig": "RMIG",
-    "mcc": "MCC",
-    "infomec": "InfoMEC",
-    "z_diff": "Z-diff",
-    "z_min_var": "Z-min variance",
-    "z_max_var": "Z-max variance",
-    "dci_es": "DCI-ES",
-    "gaussian_total_correlation": "total correlation",
-    "gaussian_wasserstein_correlation": "Wasserstein correlation",
-    "mutual_info_score": "mutual information",
     "total_correlation": "total correlation (training)",
 }
+"""Headings of columns that are no metric's."""
 
 
 def method_name(name: str) -> str:
-    """A method as papers write it.
+    """A method as papers write it; one that is not known here without its module.
 
     Example:
-        >>> method_name("beta_vae"), method_name("my_own")
-        ('β-VAE', 'my_own')
+        >>> method_name("beta_vae"), method_name("shop.methods:MyOwn")
+        ('β-VAE', 'MyOwn')
     """
-    return METHOD_NAMES.get(name, name)
+    kind = known_method(name)
+    return name.rpartition(":")[2] if kind is None else kind.label
 
 
-def setting(name: str, value: Any) -> str:
-    """A setting and its value: `β=4`, `steps=900`."""
+def symbol(name: str, methods: Iterable[str]) -> str:
+    """How a setting is written that some of these methods have: `β`, or its name."""
+    for method in methods:
+        kind = known_method(method)
+        if kind is not None and name in {f.name for f in fields(kind)}:
+            return kind.symbol(name)
+    return Method.symbol(name)
+
+
+def setting(name: str, value: Any, method: str = "") -> str:
+    """A setting and its value: `β=4`, `steps=900`.
+
+    Args:
+        name: As in `flat`.
+        value: Its value.
+        method: The method whose setting it is, if it is one's.
+    """
     if name.startswith("first."):
-        return f"first {setting(name.removeprefix('first.'), value)}"
+        return f"first {setting(name.removeprefix('first.'), value, method)}"
     short = name.removeprefix("method.").removeprefix("optimiser.")
-    return f"{SYMBOLS.get(short, short.replace('_', ' '))}={value_text(value)}"
+    text = symbol(short, [method] if method and name.startswith("method.") else [])
+    return f"{text}={value_text(value)}"
 
 
 def value_text(value: Any) -> str:
@@ -151,7 +115,7 @@ def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings in which models of one method differ; at least its first one."""
-    method = EVERY.get(members[0]["method.name"])
+    method = known_method(members[0]["method.name"])
     known = [f"method.{name}" for name in method.strengths()] if method else []
     own = [name for name in members[0] if name.startswith("method.") and name != "method.name"]
     own.sort(key=lambda name: known.index(name) if name in known else len(known))
@@ -161,8 +125,17 @@ def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _name(settings: Mapping[str, Any], varied: Sequence[str]) -> str:
-    words = [setting(name, settings[name]) for name in varied if name in settings]
+    words = [
+        setting(name, settings[name], settings[_owner(name)])
+        for name in varied
+        if name in settings
+    ]
     return " ".join([method_name(settings["method.name"]), *words]) + f", seed {settings['seed']}"
+
+
+def _owner(name: str) -> str:
+    """The setting that says whose setting it is: `first.method.name` for `first.method.beta`."""
+    return f"{'first.' * name.count('first.')}method.name"
 
 
 def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
@@ -215,7 +188,8 @@ def label(column: str) -> str:
     if column.startswith("sampled."):
         return f"{label(column.removeprefix('sampled.'))} (sampled)"
     name, _, part = column.partition(".")
-    heading = LABELS.get(name, name.replace("_", " "))
+    metric = known_metric(name)
+    heading = metric.label if metric else LABELS.get(name, name.replace("_", " "))
     return f"{heading}: {part.removeprefix(f'{name}_').replace('_', ' ')}" if part else heading
 
 

@@ -37,13 +37,13 @@ def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path
     most = MOST_SHOWN
     while True:
         board = shown(found, most)
-        page = _render(found, board, still, {})
+        page = _render(found, board, still, {}, {})
         if len(page.encode()) <= TABLES_SHARE * limit or most <= LEAST_SHOWN:
             break
         most = max(LEAST_SHOWN, min(most, len(board)) // 2)
-    strips = strips_of(found, board, limit - len(page.encode()), progress)
+    strips, unopened = strips_of(found, board, limit - len(page.encode()), progress)
     while True:
-        page = _render(found, board, still, strips)
+        page = _render(found, board, still, strips, unopened)
         size = len(page.encode())
         if size <= limit:
             break
@@ -96,6 +96,7 @@ def _render(
     board: pd.DataFrame,
     still: StillPictures,
     strips: Mapping[str, Any],
+    unopened: Mapping[str, str],
 ) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -131,6 +132,7 @@ def _render(
         ensembles=any(_is_ensemble(config) for config in found.given.configs.values()),
         num_shown=len(board),
         num_pictures=len(strips),
+        unopened=unopened,
         num_alive=int((board["state"] != DIVERGED).sum()),
         meanings=_meanings(columns),
         data=data,

@@ -9,17 +9,18 @@ from typing import Any
 
 import yaml
 
-from unweave.data.catalog import DATASETS
+from unweave.data.catalog import is_named
 from unweave.data.origin import check_origin
 from unweave.errors import UnweaveError
-from unweave.methods import EVERY, Method
+from unweave.io.extensions import is_reference, module_of, references_in
+from unweave.methods import PARTS, VAE, Method, find_method, known_method, saved_name
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 from unweave.report.subject import Given
 
 __all__ = ["load_code", "train_code"]
 
-DEFAULT = Config(method=EVERY["vae"]())
+DEFAULT = Config(method=VAE())
 OTHERS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 
 
@@ -35,7 +36,8 @@ def train_code(given: Given) -> list[tuple[str, str]]:
             ("Then run it; what is done is not done again:", command),
         ]
     configs = [given.configs[run] for run in given.table["run"]]
-    if any(config["method"]["name"] not in EVERY for config in configs):
+    names = {config["method"]["name"] for config in configs}
+    if any(name in PARTS or known_method(name) is None for name in names):
         return [("One of the methods is your own, so train it with your own code.", "")]
     if any("first" in config for config in configs):
         return [("Some models build on others: train these first, then those with first=….", "")]
@@ -101,7 +103,7 @@ def _seeds(configs: Sequence[Mapping[str, Any]]) -> list[int]:
 def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     """`unweave train …`, or nothing where the command line cannot say it."""
     first, seeds = configs[0], _seeds(configs)
-    data = next((name for name in DATASETS if first["data"] == [["load", name, {}]]), None)
+    data = _plainly_loaded(first["data"])
     if data is None or seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         return ""
     optimiser = {**first["optimiser"]}
@@ -116,8 +118,7 @@ def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
         return ""
     usual = {"learning_rate": [plain.lr], "adam": [plain.variant]}
     flags = {n: v for n, v in flags.items() if v != usual.get(n)}
-    method = first["method"]["name"].replace("_", "-")
-    words = ["unweave", "train", data.replace("_", "-"), method]
+    words = ["unweave", "train", _dashed(data), _dashed(first["method"]["name"])]
     for name, values in flags.items():
         words += [f"--{name.replace('_', '-')}", *(_word(v) for v in values)]
     return shlex.join([*words, "--out", out])
@@ -125,7 +126,7 @@ def _command(configs: Sequence[Mapping[str, Any]], out: str) -> str:
 
 def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     first, seeds = configs[0], _seeds(configs)
-    kind: type[Method] = EVERY[first["method"]["name"]]
+    kind = _kind(first)
     values = {n: v for n, v in _values(configs).items() if v != [_default(first, n)]}
     said = ", ".join(f"{n}={(v[0] if len(v) == 1 else v)!r}" for n, v in values.items())
     settings = {n: first[n] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
@@ -139,9 +140,30 @@ def _python(configs: Sequence[Mapping[str, Any]], out: str) -> str:
     plainly = seeds == list(range(len(seeds)))
     arguments = [f"seeds={len(seeds) if plainly else seeds!r}", f"steps={first['steps']!r}"]
     call = ", ".join([*arguments, *words, f"out={out!r}"])
+    references = references_in([first["method"]["name"], first["architecture"], first["data"]])
+    imports = [f"import {module_of(one)}\n" for one in references]
+    home = kind.__module__ if is_reference(saved_name(kind)) else "uw.methods"
+    made = f"{home}.{kind.__name__}({said})"
     return (
-        f"{_data_code(first['data'])}\nuw.train(uw.methods.{kind.__name__}({said}), data, {call})"
+        f"{''.join(dict.fromkeys(imports))}{_data_code(first['data'])}\n"
+        f"uw.train({made}, data, {call})"
     )
+
+
+def _plainly_loaded(origin: Sequence[Any]) -> str | None:
+    """The name of a data set that was loaded with no options and then not changed."""
+    match origin:
+        case [["load", str(name), options]] if not options and is_named(name):
+            return name
+    return None
+
+
+def _dashed(name: str) -> str:
+    return name if is_reference(name) else name.replace("_", "-")
+
+
+def _kind(config: Mapping[str, Any]) -> type[Method]:
+    return find_method(config["method"]["name"])
 
 
 def _data_code(origin: Sequence[Any]) -> str:
@@ -166,7 +188,7 @@ def _data_code(origin: Sequence[Any]) -> str:
 
 
 def _default(config: Mapping[str, Any], name: str) -> Any:
-    return getattr(EVERY[config["method"]["name"]](), name)
+    return getattr(_kind(config)(), name)
 
 
 def _word(value: Any) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from unweave.analysis.columns import SAMPLED
-from unweave.errors import UnweaveError
+from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, kept, origin_text
+from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text, protocol_of
+from unweave.io.extensions import ExtensionError
 from unweave.io.plain_data import is_number
-from unweave.methods import EVERY, PARTS
-from unweave.metrics import METRICS
+from unweave.methods import known_method
+from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.files import finite_losses
 from unweave.models.finding import Run
@@ -41,7 +42,7 @@ def whole_config(plain: Any) -> dict[str, Any]:
     """
     method = plain.get("method") if isinstance(plain, dict) else None
     name = method.get("name") if isinstance(method, dict) else None
-    if method is None or not isinstance(name, str) or name in {**EVERY, **PARTS}:
+    if method is None or not isinstance(name, str) or known_method(name) is not None:
         return Config.from_dict(plain).to_dict()
     whole = Config.from_dict({**plain, "method": {"name": "vae"}}).to_dict()
     settings = {n: v for n, v in method.items() if n != "name"}
@@ -72,16 +73,23 @@ def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[
     errors = []
     of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
     for key, outcome in kept(folder).items():
-        if key.metric in METRICS and key.protocol == PROTOCOL and key.data == origin:
+        try:
+            current = key.protocol == protocol_of(find_metric(key.metric))
+        except ExtensionError as error:
+            errors.append(str(error))
+            continue
+        except UnknownNameError:
+            continue
+        if current and key.data == origin:
             before = of_smallest_seed.get((key.metric, key.codes))
             if before is None or key.seed < before[0].seed:
                 of_smallest_seed[key.metric, key.codes] = (key, outcome)
     for key, outcome in of_smallest_seed.values():
         start = SAMPLED if key.codes == "sampled" else ""
         for part, score in outcome.scores.items():
-            scores[start + column(METRICS[key.metric], part)] = score
+            scores[start + column(find_metric(key.metric), part)] = score
         if outcome.error:
-            errors.append(f"no {start}{key.metric}: {outcome.error}")
+            errors.append(f"no {start}{find_metric(key.metric).name}: {outcome.error}")
     return scores, errors
 
 

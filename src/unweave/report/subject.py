@@ -167,7 +167,9 @@ def _of_runs(source: Models, images: _Images, title: str | None) -> Given:
         configs[name] = config
         trouble += [(name, state, error) for error in errors]
     if not rows:
-        raise UnweaveError(f"none of the {len(where)} runs in {source} can be read")
+        raise UnweaveError(
+            f"none of the {len(where)} runs in {source} can be read: {trouble[0][2]}"
+        )
     rows.sort(key=lambda row: order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
     place = source if isinstance(source, str | Path) else None

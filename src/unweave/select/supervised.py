@@ -9,6 +9,7 @@ from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
+from unweave.io.extensions import is_reference
 from unweave.models.drawn_images import drawn_rows
 from unweave.select.latents import encoded, known_data, latents_of
 from unweave.select.ranking import DIVERGED, rank
@@ -16,6 +17,7 @@ from unweave.text import spelled
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
+    from unweave.metrics import Metric
     from unweave.models.finding import Models
 
 __all__ = ["supervised"]
@@ -28,7 +30,7 @@ def supervised(
     data: "Dataset | str | Any",
     *,
     labels: int = LABELS,
-    metric: str = "mig",
+    metric: "str | Metric" = "mig",
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by a metric of disentanglement on a few labelled rows.
@@ -41,7 +43,8 @@ def supervised(
             factors are known.
         labels: How many rows have labels, drawn once each. All models see the same rows, and of
             one seed fewer rows are a part of more.
-        metric: Of `uw.metrics.METRICS`, one that needs codes and factors.
+        metric: One that needs codes and factors: a name of `uw.metrics.METRICS`, a `Metric`, or
+            `package.module:NAME` of one.
         seed: Of the rows, and of what the metric draws.
 
     Returns:
@@ -63,20 +66,31 @@ def supervised(
         >>> ranking["run"].tolist(), ranking["reason"][0]
         (['1', '0'], 'mig of 0.98 on 100 labelled rows')
     """
-    from unweave.metrics import METRICS
-
-    name = spelled(metric)
-    usual = [key for key, each in METRICS.items() if each.needs in ("factors", "pairs")]
-    if name not in usual:
-        raise UnknownNameError("metric of codes and factors", metric, usual)
+    chosen = _metric(metric)
     latents, factors = _labelled(models, data, labels, seed)
     outcomes = [
-        _outcome(name, codes, factors, seed, usable)
+        _outcome(chosen, codes, factors, seed, usable)
         for codes, usable in zip(latents.means, latents.usable, strict=True)
     ]
     scores, reasons = zip(*outcomes, strict=True)
-    better = METRICS[name].higher_is_better is not False
+    better = chosen.higher_is_better is not False
     return rank(latents.runs, np.array(scores), reasons, better)
+
+
+def _metric(metric: "str | Metric") -> "Metric":
+    """The metric chosen, which must need codes and factors and nothing else."""
+    from unweave.metrics import METRICS, Metric, find_metric, known_metric
+
+    usual = ("factors", "pairs")
+    names = [name for name, each in METRICS.items() if each.needs in usual]
+    key = spelled(metric) if isinstance(metric, str) else ""
+    if isinstance(metric, Metric):
+        found: Metric | None = metric
+    else:
+        found = find_metric(key) if is_reference(key) else known_metric(key)
+    if found is None or found.needs not in usual:
+        raise UnknownNameError("metric of codes and factors", metric, names)
+    return found
 
 
 def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, np.ndarray]:
@@ -99,14 +113,12 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
 
 
 def _outcome(
-    metric: str, codes: np.ndarray, factors: np.ndarray, seed: int, usable: bool
+    metric: "Metric", codes: np.ndarray, factors: np.ndarray, seed: int, usable: bool
 ) -> tuple[float, str]:
-    from unweave.metrics import METRICS
-
     if not usable:
         return float("nan"), DIVERGED
     try:
-        score = METRICS[metric](codes, factors, seed)[metric]
+        score = metric(codes, factors, seed)[metric.name]
     except UnweaveError as error:
-        return float("nan"), f"no {metric}: {error}"
-    return score, f"{metric} of {score:.2f} on {len(codes):,} labelled rows"
+        return float("nan"), f"no {metric.name}: {error}"
+    return score, f"{metric.name} of {score:.2f} on {len(codes):,} labelled rows"

@@ -13,11 +13,12 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Any
 
-from unweave.errors import UnknownNameError, UnweaveError
-from unweave.methods import EVERY, Method, SecondStage
+from unweave.io.schema import Number, Schema, SchemaError, fields_of, several
+from unweave.methods import Method, SecondStage, find_method, saved_name
 from unweave.methods.settings import each_value
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -29,6 +30,7 @@ __all__ = [
     "check_count",
     "check_settings",
     "count_runs",
+    "named_methods",
     "read_entries",
     "runs_of",
 ]
@@ -45,7 +47,7 @@ MOST_RUNS = 100_000
 """More runs than any study has; a slip, or a file that is not meant to be run."""
 
 
-class StudyFileError(UnweaveError):
+class StudyFileError(SchemaError):
     """A study that cannot be understood."""
 
 
@@ -69,6 +71,50 @@ class Entry:
     def plain(self) -> bool:
         """Whether it is trained as the study says."""
         return not self.settings and self.steps is None
+
+
+def named_methods(methods: Any) -> dict[str, Any]:
+    """Methods by name with the grid of each, as files say them.
+
+    Args:
+        methods: Such a mapping, whose keys may also be classes; or a list of methods, whose
+            values are grids: `[BetaVAE(beta=[1, 4])]`.
+    """
+    if isinstance(methods, Mapping):
+        named = {_name_of(kind): _named_first(said) for kind, said in methods.items()}
+        if len(named) == len(methods):
+            return named
+        raise StudyFileError("a method has two entries; give it one with a list of grids")
+    if not isinstance(methods, list | tuple) or not all(isinstance(m, Method) for m in methods):
+        raise StudyFileError(
+            "a study needs methods: names, each with its grid, such as {beta_vae: {beta: 4}}, or "
+            f"a list of methods, but got {shown(methods)}"
+        )
+    grids: dict[str, Any] = {}
+    for method in methods:
+        grid = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+        grids.setdefault(saved_name(type(method)), []).append(grid)
+    return grids
+
+
+def _name_of(kind: Any) -> Any:
+    return saved_name(kind) if isinstance(kind, type) and issubclass(kind, Method) else kind
+
+
+def _named_first(said: Any) -> Any:
+    """A grid, or several, with what they build on by name."""
+    if isinstance(said, list | tuple):
+        return [_named_first(one) for one in said]
+    if not isinstance(said, Mapping) or "first" not in said:
+        return said
+    first = said["first"]
+    if isinstance(first, Mapping):
+        first = named_methods(first)
+    elif isinstance(first, list | tuple):
+        first = [_name_of(one) for one in first]
+    else:
+        first = _name_of(first)
+    return {**said, "first": first}
 
 
 def read_entries(methods: Mapping[str, Any]) -> list[Entry]:
@@ -95,26 +141,18 @@ def _rounded(number: int) -> str:
 
 
 def _entries(name: Any, values: Any) -> Iterator[Entry]:
-    key = spelled(name) if isinstance(name, str) else ""
-    if key not in EVERY:
-        raise UnknownNameError("method", name, EVERY)
-    if not isinstance(values, Mapping):
-        raise StudyFileError(
-            f"the grid of {name} is a mapping of its settings, but got {shown(values)}"
-        )
-    fields = [f.name for f in dataclasses.fields(EVERY[key])]
-    for setting in values:
-        if setting not in (*fields, *BESIDE):
-            raise UnknownNameError(f"setting of {name}", setting, [*fields, *BESIDE])
-    settings = check_settings(values.get("settings") or {})
+    kind = find_method(spelled(name) if isinstance(name, str) else name)
+    at = ("methods", str(name))
+    _grid_schema(kind).check(values, at)
+    settings = check_settings(values.get("settings") or {}, at)
     first = _first(name, values.get("first"))
-    if issubclass(EVERY[key], SecondStage) and not first:
+    if issubclass(kind, SecondStage) and not first:
         raise StudyFileError(
             f"{name} builds on other models; say on those of which method: first: beta_tc_vae"
         )
     grid = {n: value for n, value in values.items() if n not in BESIDE}
     check_count(math.prod(len(each_value(value)) for value in grid.values()))
-    for method in EVERY[key](**grid).grid():
+    for method in kind(**grid).grid():
         yield Entry(method, settings, values.get("steps"), first)
 
 
@@ -127,23 +165,27 @@ def _first(name: str, said: Any) -> Sequence[str | Entry]:
     for one in names:
         if not isinstance(one, str):
             raise StudyFileError(f"what {name} builds on is a method's name, but got {shown(one)}")
-    return [spelled(one) for one in names]
+    return [saved_name(find_method(spelled(one))) for one in names]
 
 
-def check_settings(said: Any) -> dict[str, list[Any]]:
-    """Settings of runs, each with a list of its values."""
-    if not isinstance(said, Mapping):
-        raise StudyFileError(f"settings are a mapping of names, but got {shown(said)}")
-    known = {f.name for f in dataclasses.fields(Config)} - OWN | {"learning_rate"}
-    for name in said:
-        if name not in known:
-            raise UnknownNameError("setting", name, sorted(known))
-    each = {name: each_value(value) for name, value in said.items()}
+def check_settings(said: Any, at: tuple[str, ...] = ()) -> dict[str, list[Any]]:
+    """Settings of runs, each with a list of its values.
+
+    Args:
+        said: One value or several of each setting.
+        at: Whose settings they are, for messages.
+    """
+    at = (*at, "settings")
+    each = SETTINGS.check(said, at)
     for name, values in each.items():
         if not values:
-            raise StudyFileError(f"the setting {name} needs at least one value")
+            place = ".".join([*at, name])
+            raise StudyFileError(f"{place} needs at least one value", place)
     if "optimiser" in each:
-        each["optimiser"] = [_optimiser(one) for one in each["optimiser"]]
+        each["optimiser"] = [
+            one if isinstance(one, Adam) else Adam(**OPTIMISER.check(one, [*at, "optimiser"]))
+            for one in each["optimiser"]
+        ]
     if "learning_rate" in each:
         rates = each.pop("learning_rate")
         optimisers = each.get("optimiser", [Adam()])
@@ -151,18 +193,25 @@ def check_settings(said: Any) -> dict[str, list[Any]]:
     return each
 
 
-def _optimiser(said: Any) -> Adam:
-    if isinstance(said, Adam):
-        return said
-    if not isinstance(said, Mapping):
-        raise StudyFileError(
-            f"the optimiser is a mapping such as {{lr: 1e-3}}, but got {shown(said)}"
-        )
-    known = {f.name for f in dataclasses.fields(Adam)}
-    for name in said:
-        if name not in known:
-            raise UnknownNameError("setting of the optimiser", name, sorted(known))
-    return Adam(**said)
+@cache
+def _grid_schema(kind: type[Method]) -> Schema:
+    """What a study may say of a method."""
+    own = {n: several(Number if t is float else t) for n, t in fields_of(kind).items()}
+    return Schema(
+        f"the grid of {kind.name}",
+        f"setting of {kind.name}",
+        {**own, "settings": Any, "steps": Any, "first": Any},
+        StudyFileError,
+    )
+
+
+SETTINGS = Schema(
+    "the settings of a study",
+    "setting",
+    {name: several(Any) for name in sorted({f.name for f in dataclasses.fields(Config)} - OWN)},
+    StudyFileError,
+)
+OPTIMISER = Schema("the optimiser", "setting of the optimiser", fields_of(Adam), StudyFileError)
 
 
 def runs_of(
@@ -195,7 +244,8 @@ def count_runs(entries: Sequence[Entry], settings: Mapping[str, Sequence[Any]], 
         runs, below = _count_of_entry(entry, seeds, named)
         total += runs + below
         if entry.plain or entry.first:
-            named[entry.method.name] = named.get(entry.method.name, 0) + runs
+            name = saved_name(type(entry.method))
+            named[name] = named.get(name, 0) + runs
     return total * math.prod(map(len, settings.values()))
 
 
@@ -226,8 +276,9 @@ def _runs_of_entry(
         names = [one for one in entry.first if isinstance(one, str)]
         for one in own:
             found += _runs_of_entry(one, shared, seeds, steps, data, before)
-        named = [config for config, plain in before if plain and config.method.name in names]
-        missing = set(names) - {config.method.name for config in named}
+        of_method = [(saved_name(type(config.method)), config) for config, ok in before if ok]
+        named = [config for name, config in of_method if name in names]
+        missing = set(names) - {name for name, _ in of_method}
         if missing:
             raise StudyFileError(
                 f"{entry.method.name} builds on {sorted(missing)[0]}, which must stand before it "

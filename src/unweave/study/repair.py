@@ -14,6 +14,7 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import SCORES
 from unweave.fleet import checkpoint
 from unweave.fleet.checkpoint import CHECKPOINT, checkpoints, damaged_checkpoints
+from unweave.io.extensions import ExtensionError
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
 from unweave.models.files import UNREADABLE, read_config
@@ -144,6 +145,8 @@ def saved_config(folder: Path) -> Config | None:
     """The settings in the folder of a run; None where they are not those of its name."""
     try:
         config = read_config(folder)
+    except ExtensionError:  # a run of a user's method is not damaged
+        raise
     except (*UNREADABLE, UnweaveError):
         return None
     return config if config.hash == folder.name else None
@@ -153,5 +156,7 @@ def config_of(plain: Mapping[str, Any]) -> Config | None:
     """Settings as the ledger has them; None where they are none."""
     try:
         return Config.from_dict(plain)
+    except ExtensionError:
+        raise
     except (*UNREADABLE, UnweaveError):
         return None

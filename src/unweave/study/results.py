@@ -9,9 +9,10 @@ import pandas as pd
 from unweave.analysis.columns import DATA, METHOD, SEED, STRENGTH
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
+from unweave.io.extensions import ExtensionError
 from unweave.io.plain_data import is_number
 from unweave.io.writing import whole_file
-from unweave.methods import EVERY
+from unweave.methods import known_method
 from unweave.models.config import RUN_NAME, Config
 from unweave.study.ledger import summary
 from unweave.study.ledger_file import DamagedLedgerError
@@ -52,6 +53,8 @@ class Results:
         ledger = self.store.ledger
         try:
             return table_of([_checked(*row) for row in ledger.rows()], names)
+        except ExtensionError:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError, UnweaveError) as error:
             why = f"some of its settings cannot be read ({error})"
             raise DamagedLedgerError(ledger.path, why) from error
@@ -130,7 +133,7 @@ def table_of(
             {
                 "run": run,
                 DATA: names.get(origin_text(config["data"]), str(config["data"])),
-                METHOD: config["method"]["name"],
+                METHOD: _method_name(config["method"]["name"]),
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
                 **_settings(config["method"]),
                 **{n: config[n] for n in several},
@@ -148,6 +151,12 @@ def table_of(
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
     return frame[_ordered(frame.columns)]
+
+
+def _method_name(name: str) -> str:
+    """A method as tables name it; a user's by its own name."""
+    kind = known_method(name)
+    return name if kind is None else kind.name
 
 
 def _first(config: Mapping[str, Any]) -> str | None:
@@ -181,7 +190,8 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
                 fields.setdefault(name, set()).add(value)
     chosen = {}
     for method_name, fields in values.items():
-        known = EVERY[method_name].strengths() if method_name in EVERY else tuple(fields)
+        kind = known_method(method_name)
+        known = tuple(fields) if kind is None else kind.strengths()
         varying = [name for name in known if len(fields.get(name, ())) > 1]
         chosen[method_name] = next(iter([*varying, *known]), "")
     return chosen

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from unweave.analysis.columns import SAMPLED
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text
-from unweave.metrics import Metric
+from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.models.files import diverged_at, finite_losses, read_curve
 from unweave.study.study import Study
@@ -27,10 +26,18 @@ class Wanted:
     metric: Metric
     sampled: bool
 
+    @property
+    def name(self) -> str:
+        """What the study calls the metric."""
+        name = saved_name(self.metric)
+        assert name is not None  # a study takes no other
+        return name
+
     def key(self, config: Config) -> Key:
         """Under which its outcome is kept beside a run."""
-        codes: Any = "sampled" if self.sampled else "mean"
-        return Key(self.metric.name, codes, SEED, origin_text(config.data))
+        key = Key.of(self.metric, self.sampled, SEED, origin_text(config.data))
+        assert key is not None  # as above
+        return key
 
     def columns(self, outcome: Outcome) -> dict[str, float]:
         """Its numbers by the names of their columns."""

@@ -25,7 +25,8 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.codes import Posteriors, encode
 from unweave.evaluation.score_cache import Outcome, keep
-from unweave.metrics import METRICS
+from unweave.io.extensions import allow, is_reference, module_of
+from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.model import load
 from unweave.study.datasets import Sources
@@ -124,7 +125,7 @@ class Scorer:
             model = load(self.store.runs / config.hash, self.device)
             codes = encode(model, data, SEED)
             # Those that compare images need the decoder, which is here.
-            here = [w for w in missing if w.metric.of_images]
+            here = [w for w in missing if w.metric.of_images or module_of(w.name) == "__main__"]
             trouble = self._keep(config, here, _score(_names(here), codes))
             there = [w for w in missing if w not in here]
             spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
@@ -137,12 +138,13 @@ class Scorer:
         if not self.processes:
             self._take_in(job, _score(names, job.codes))
             return
+        modules = [module_of(name) for name, _ in names if is_reference(name)]
         with _without_main():
             try:
-                future = self._opened().submit(_score, names, job.codes)
+                future = self._opened().submit(_score_there, modules, names, job.codes)
             except BrokenProcessPool:
                 self._bury()
-                future = self._opened().submit(_score, names, job.codes)
+                future = self._opened().submit(_score_there, modules, names, job.codes)
         self.jobs[future] = job
 
     def _opened(self) -> ProcessPoolExecutor:
@@ -253,14 +255,23 @@ def _end_with_parent() -> None:
 
 
 def _names(wanted: Sequence[Wanted]) -> list[tuple[str, bool]]:
-    return [(one.metric.name, one.sampled) for one in wanted]
+    return [(one.name, one.sampled) for one in wanted]
+
+
+def _score_there(
+    modules: Sequence[str], names: Sequence[tuple[str, bool]], codes: Posteriors
+) -> "list[Outcome | _Trouble]":
+    """`_score` in another process, which may import the modules of users' metrics."""
+    for module in modules:
+        allow(module)
+    return _score(names, codes)
 
 
 def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> "list[Outcome | _Trouble]":
     said: list[Outcome | _Trouble] = []
     for name, sampled in names:
         try:
-            outcome = apply(METRICS[name], codes, 0, sampled)
+            outcome = apply(find_metric(name), codes, 0, sampled)
             said.append(_Trouble(outcome.error) if outcome.passing else outcome)
         except Exception as error:  # one metric's trouble is its own
             said.append(_Trouble(sentence(error)))

@@ -19,10 +19,12 @@ from typing import Any
 
 from unweave.data.origin import check_origin
 from unweave.errors import UnweaveError
-from unweave.evaluation.score_cache import PROTOCOL, origin_text
+from unweave.evaluation.score_cache import PROTOCOL, origin_text, protocol_of
 from unweave.fleet.checkpoint import checkpoints
+from unweave.io.extensions import is_reference
 from unweave.io.paths import refuse_inner_links
 from unweave.io.plain_data import parse_json, read_json
+from unweave.io.schema import Required, Schema, SchemaError
 from unweave.io.writing import whole_file
 from unweave.models.config import Config
 from unweave.models.files import BEST, RUNS
@@ -36,6 +38,17 @@ __all__ = ["Store"]
 STUDY, LEDGER, TABLE, DAMAGED = "study.json", "ledger.sqlite", "study.parquet", "damaged"
 TOKEN = ".ray-"  # noqa: S105 - no password
 """What the names of files begin with by which workers on Ray see that they share a folder."""
+
+
+FILE = Schema(
+    STUDY,
+    f"entry of {STUDY}",
+    {
+        "study": Required[dict[str, Any]],
+        "sources": Required[dict[str, dict[str, Any]]],
+        "checksum": str,
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -171,8 +184,10 @@ class Store:
     @property
     def asked(self) -> str:
         """A name for all that is to be measured."""
-        names = sorted((wanted.metric.name, wanted.sampled) for wanted in self.wanted)
-        return hashlib.sha256(json.dumps([PROTOCOL, names]).encode()).hexdigest()[:16]
+        names = sorted((wanted.name, wanted.sampled) for wanted in self.wanted)
+        users = {w.name: protocol_of(w.metric) for w in self.wanted if is_reference(w.name)}
+        said = [PROTOCOL, names, *([users] if users else [])]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
     def plan(self, study: Study) -> tuple[int, dict[str, str]]:
         """Write down a study and its runs.
@@ -293,7 +308,7 @@ class Store:
                 f"there is no study in {self.folder}; `unweave study run FILE --out {self.folder}`"
                 " starts one"
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SchemaError) as error:
             raise UnweaveError(
                 f"{path} cannot be read ({error}); `unweave study run` with the study's file "
                 "writes it again"
@@ -313,10 +328,8 @@ class Store:
 
 
 def _check_said(said: Any) -> None:
-    """A ValueError where `study.json` does not hold what `Store.plan` writes."""
-    parts = [said.get(name) for name in ("study", "sources")] if isinstance(said, dict) else [None]
-    if not all(isinstance(part, dict) for part in parts):
-        raise ValueError("it does not hold a study")
+    """An error where `study.json` does not hold what `Store.plan` writes."""
+    FILE.check(said)
     # There was no checksum in the first edition.
     if "checksum" in said and said["checksum"] != _checksum(said):
         raise ValueError("its checksum is wrong")

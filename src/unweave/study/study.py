@@ -21,7 +21,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
-from unweave.data.catalog import DATASETS
+from unweave.data.catalog import DATASETS, factors_of, find_loader, is_named
 from unweave.data.dataset import Dataset
 from unweave.data.origin import loading, origin_of
 from unweave.data.origin_steps import (
@@ -30,19 +30,23 @@ from unweave.data.origin_steps import (
     apply_steps,
     check_options,
     check_steps,
-    options_of,
 )
-from unweave.errors import DataError, UnknownNameError
+from unweave.errors import DataError
 from unweave.evaluation.choice import choose
 from unweave.evaluation.score_cache import origin_text
+from unweave.io.extensions import is_reference
+from unweave.io.schema import Required, Schema, of_kind, several
+from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
+from unweave.nets.architectures import Architecture, name_of
 from unweave.study.entries import (
     Entry,
     StudyFileError,
     check_count,
     check_settings,
     count_runs,
+    named_methods,
     read_entries,
     runs_of,
 )
@@ -82,33 +86,26 @@ class Source:
             )
         load = str(said["load"])
         key = spelled(load)
-        load = key if key in DATASETS else _absolute(load)
+        load = key if is_named(key) else _absolute(load)
         options = {
             n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v
             for n, v in said.items()
             if n not in ("load", "name", *STEPS)
         }
-        loader = _loader(load)
-        unknown = next((option for option in options if option not in options_of(loader)), None)
-        if unknown is not None:
-            raise UnknownNameError(f"option of {load}", unknown, [*options_of(loader), *STEPS])
-        check_options(loader, load, options)
+        check_options(_loader(load), load, options, STEPS)
         changes = tuple((n, v) for n, v in said.items() if n in STEPS)
-        for change, value in changes:
-            if not isinstance(value, list | tuple if change == "correlate" else Mapping):
-                raise StudyFileError(
-                    f"{change} of {load} is {STEPS[change]}, but got {shown(value)}"
-                )
-        name = said["name"] if "name" in said else _printable(Path(load).stem)
+        name = said["name"] if "name" in said else _printable(_stem(load))
         check_name("the name of a data set", name)
         made = cls(name, load, options, changes)
-        check_steps(made.steps, DATASETS[load].factors or None if load in DATASETS else None)
+        check_steps(made.steps, factors_of(load))
         return made
 
     @property
     def steps(self) -> list[list[Any]]:
         """What it goes through, as in `Dataset.origin`."""
-        return [[n, said] if isinstance(said, Mapping) else [n, *said] for n, said in self.changes]
+        return [
+            [n, *said] if isinstance(said, list | tuple) else [n, said] for n, said in self.changes
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `of` reads."""
@@ -134,7 +131,7 @@ class Source:
     @cached_property
     def origin(self) -> tuple[Any, ...]:
         """`Dataset.origin`; only where images or changes decide it are they loaded for it."""
-        if self.load in DATASETS and not self.changes:
+        if is_named(self.load) and not self.changes:
             return (loading(self.load, self.options),)
         data = self.open()
         return origin_of(data)
@@ -153,15 +150,16 @@ class Study:
     """A grid of runs and what to measure of each.
 
     Args:
-        methods: By name, the grid of each: one value or several for each of its fields; several
-            grids as a list. Beside fields a grid may have `settings` and `steps` in place of the
-            study's, and a second stage needs `first`: see `unweave.study.entries`.
+        methods: By name or class, the grid of each: one value or several for each of its fields;
+            several grids as a list. Or a list of methods whose values are grids. Beside fields a
+            grid may have `settings` and `steps` in place of the study's, and a second stage needs
+            `first`: see `unweave.study.entries`.
         data: Data sets: names, or mappings with `load`, options of loading, `name`, and `slice`,
             `leave_out`, `only` or `correlate`.
         name: What the study is called.
         seeds: How many seeds (0, 1, 2 …), or which.
         steps: Updates of the parameters.
-        metrics: What to compute of mean codes, as for `uw.evaluate`.
+        metrics: What to compute of mean codes: names, or `Metric` objects of a module.
         sampled: What to compute of sampled codes besides.
         settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision. Several values, as `{"latents": [10, 32]}`, are trained each.
@@ -172,21 +170,22 @@ class Study:
         6
     """
 
-    methods: Mapping[str, Any]
+    methods: Any
     data: Sequence[Any] | str
     name: str = "study"
     seeds: int | Sequence[int] = 1
     steps: int = 300_000
-    metrics: Sequence[str] | str = ("classic",)
-    sampled: Sequence[str] | str = ()
+    metrics: Any = ("classic",)
+    sampled: Any = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("the name of a study", self.name)
-        if not isinstance(self.methods, Mapping) or not self.methods:
+        if not self.methods:
             raise StudyFileError(
                 "a study needs methods: names, each with its grid, such as {beta_vae: {beta: 4}}"
             )
+        object.__setattr__(self, "methods", named_methods(self.methods))
         if not isinstance(self.data, str | Mapping | Source | list | tuple):
             raise StudyFileError(f"data are one data set or a list, but got {shown(self.data)}")
         names = [source.name for source in self.sources]
@@ -199,12 +198,11 @@ class Study:
             )
         for name in ("metrics", "sampled"):
             said = getattr(self, name) or ()
-            several = said if isinstance(said, list | tuple) else [said]
-            if not all(isinstance(one, str) for one in several):
-                raise StudyFileError(f"{name} are names of metrics, but got {shown(said)}")
-            object.__setattr__(self, name, said)
+            every = said if isinstance(said, list | tuple) else [said]
+            said = tuple(one if isinstance(one, str) else _metric_name(one) for one in every)
             if said:
                 choose(said)
+            object.__setattr__(self, name, said)
         object.__setattr__(self, "settings", self.settings or {})
         self.runs_of_origin(())
 
@@ -257,24 +255,40 @@ class Study:
             "methods": {name: _plain(said) for name, said in self.methods.items()},
             "data": [source.to_dict() for source in self.sources],
             "seeds": seeds,
-            "metrics": _listed(self.metrics),
-            "sampled": _listed(self.sampled),
+            "metrics": list(self.metrics),
+            "sampled": list(self.sampled),
             "settings": settings,
         }
 
     @classmethod
     def from_dict(cls, plain: Any) -> "Study":
         """The inverse of `to_dict`; what a study file says."""
-        if not isinstance(plain, Mapping):
-            raise StudyFileError("a study is a mapping of names such as data, methods and seeds")
-        known = [f.name for f in dataclasses.fields(cls)]
-        for name in plain:
-            if name not in known:
-                raise UnknownNameError("entry of a study", name, known)
-        for name in ("methods", "data"):
-            if name not in plain:
-                raise StudyFileError(f"a study needs {name}")
+        FILE.check(plain)
         return cls(**plain)
+
+
+def _is_source(said: Any) -> bool:
+    return isinstance(said, str) or (
+        isinstance(said, Mapping) and isinstance(said.get("load"), str | Path)
+    )
+
+
+FILE = Schema(
+    "a study",
+    "entry of a study",
+    {
+        "methods": Required[dict[Any, Any]],
+        "data": Required[several(of_kind(_is_source, "a name, or a mapping with `load`"))],
+        "name": str,
+        "seeds": several(int),
+        "steps": int,
+        "metrics": several(str) | None,
+        "sampled": several(str) | None,
+        "settings": dict[Any, Any] | None,
+    },
+    StudyFileError,
+)
+"""A study file, and what `study.json` has of one."""
 
 
 def check_name(what: str, name: object) -> None:
@@ -301,20 +315,35 @@ def _absolute(path: str | Path) -> str:
     return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - as in `uw.data.load`
 
 
+def _stem(load: str) -> str:
+    """What a data set is called that has no name of its own."""
+    return load.partition(":")[2] if is_reference(load) else Path(load).stem
+
+
 def _loader(load: str) -> Any:
     """The function that loads a data set; its arguments are the options."""
     from unweave.data.custom import from_path
 
-    return partial(from_path, load) if load not in DATASETS else DATASETS[load].function()
+    return find_loader(load) if is_named(load) else partial(from_path, load)
 
 
 def _plain(said: Any) -> Any:
     if isinstance(said, Adam):
         return dataclasses.asdict(said)
+    if isinstance(said, Architecture):
+        return name_of(said)
     if isinstance(said, Mapping):
         return {name: _plain(value) for name, value in said.items()}
     return [_plain(value) for value in said] if isinstance(said, list | tuple | range) else said
 
 
-def _listed(names: Sequence[str] | str) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+def _metric_name(metric: Any) -> str:
+    if not isinstance(metric, Metric):
+        raise StudyFileError(f"metrics are names or Metric objects, but got {shown(metric)}")
+    name = saved_name(metric)
+    if name is None:
+        raise StudyFileError(
+            f"{metric.name} must be a variable at the top level of a module, so that other "
+            "processes find it; define it there"
+        )
+    return name

@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,13 @@ ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
 
 
 @contextmanager
-def connected(on: str) -> Iterator[None]:
-    """A Ray to work with: one that this process already has, or else as `on` says."""
+def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[None]:
+    """A Ray to work with: one that this process already has, or else as `on` says.
+
+    Args:
+        on: As for `run_on_ray`.
+        plugins: Modules that nodes need besides this package, and their files.
+    """
     ray = _ray()
     if ray.is_initialized():
         yield
@@ -40,7 +45,7 @@ def connected(on: str) -> Iterator[None]:
     else:
         if on != "auto":
             demand_answer(on)
-        how = {"address": on, "runtime_env": _code()}
+        how = {"address": on, "runtime_env": _code(plugins or {})}
     with _as_it_was():
         try:
             ray.init(**how, **quiet)
@@ -127,11 +132,12 @@ def _no_cluster(on: str, why: object) -> UnweaveError:
     )
 
 
-def _code() -> dict[str, Any]:
-    """This package, to be sent along: nodes need only what it depends on."""
+def _code(plugins: Mapping[str, Path]) -> dict[str, Any]:
+    """This package and plugins, to be sent along: nodes need only what they depend on."""
     import unweave
 
-    return {"py_modules": [str(Path(unweave.__file__).parent)], "excludes": ["__pycache__"]}
+    places = [Path(unweave.__file__).parent, *dict.fromkeys(plugins.values())]
+    return {"py_modules": [str(place) for place in places], "excludes": ["__pycache__"]}
 
 
 @contextmanager

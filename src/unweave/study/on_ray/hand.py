@@ -1,12 +1,15 @@
 """A worker of a study on Ray: an actor that trains and scores where it was started."""
 
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.io.extensions import import_plugin
 from unweave.io.writing import temporary_folder
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray.far_ledger import FarLedger
@@ -26,11 +29,13 @@ class Job(NamedTuple):
         folder: The study's, or its URL.
         token: The name of a file in it, by which a worker sees that it is the same folder.
         options: Of `Work`.
+        plugins: Modules that the study names, and where they are on the driver's machine.
     """
 
     folder: str
     token: str
     options: Mapping[str, Any]
+    plugins: Mapping[str, str] = MappingProxyType({})
 
 
 class Hand:
@@ -40,6 +45,9 @@ class Hand:
         """Train and score; why that had to end, if before the study did."""
         ledger = cast(Ledger, FarLedger(mailbox, worker.name, place.name))
         try:
+            for module, path in job.plugins.items():
+                sys.path.append(path)  # after what Ray brought along
+                import_plugin(module)
             with _store_there(job.folder, ledger) as store:
                 if not store.sees(job.token):
                     return (

@@ -1,0 +1,194 @@
+"""Methods, metrics, architectures and data sets of users, named as `package.module:Name`.
+
+Saved runs and studies name them in this form. Such a file may be a stranger's, so it never makes
+this process import a module. A module counts only if the user named it on the command line
+(`allow`), installed it as an entry point of the group `unweave.plugins`, or already imported it,
+and only objects of the expected kind are taken from it.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeGuard
+
+from unweave.errors import UnweaveError
+from unweave.text import shown
+
+__all__ = [
+    "GROUP",
+    "ExtensionError",
+    "allow",
+    "import_plugin",
+    "is_reference",
+    "module_file",
+    "module_of",
+    "offered",
+    "reference_to",
+    "references_in",
+    "resolve",
+]
+
+GROUP = "unweave.plugins"
+REFERENCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
+LONGEST = 200
+OURS = __name__.partition(".")[0]
+
+_allowed: dict[str, None] = {}
+"""Modules and packages that the user named in this process, in that order."""
+_used: dict[str, None] = {}
+"""Modules of objects that this process met: their names and explanations are known, too."""
+
+
+class ExtensionError(UnweaveError):
+    """Something named as `package.module:Name` that is not available in this process.
+
+    Args:
+        reference: What was named.
+        message: What is wrong and what to do about it.
+    """
+
+    def __init__(self, reference: str, message: str) -> None:
+        super().__init__(message)
+        self.reference = reference
+
+
+def is_reference(name: object) -> TypeGuard[str]:
+    """Whether a name has the form `package.module:Name`.
+
+    Example:
+        >>> is_reference("shop.methods:FreeBits"), is_reference("beta_vae"), is_reference("a:80")
+        (True, False, False)
+    """
+    return isinstance(name, str) and len(name) <= LONGEST and bool(REFERENCE.fullmatch(name))
+
+
+def module_of(reference: str) -> str:
+    """The module of a reference."""
+    return reference.partition(":")[0]
+
+
+def allow(module: str) -> None:
+    """Let saved files name objects of a module or package; it is imported when one does."""
+    _allowed[module] = None
+
+
+def import_plugin(module: str) -> None:
+    """Import a module or package that the user named, and `allow` it."""
+    try:
+        import_module(module)
+    except Exception as error:  # whatever the user's code does
+        reason = f"{type(error).__name__}: {error}"
+        raise ExtensionError(
+            module, f"the plugin {shown(module)} cannot be imported ({reason}); check it"
+        ) from error
+    allow(module)
+
+
+def resolve(reference: str, kind: str, fits: Callable[[Any], bool]) -> Any:
+    """The object that a reference names.
+
+    Args:
+        reference: `package.module:Name`, from a file perhaps.
+        kind: What it should be, for the message: "method".
+        fits: Whether an object is of that kind. Nothing is called that does not fit.
+    """
+    match = REFERENCE.fullmatch(reference) if is_reference(reference) else None
+    if match is None:
+        raise ExtensionError(
+            reference, f"a {kind} is named as package.module:Name, but got {shown(reference)}"
+        )
+    module, name = match.groups()
+    if module.partition(".")[0] == OURS:
+        raise ExtensionError(
+            reference, f"unweave's own {kind}s have plain names, but got {shown(reference)}"
+        )
+    home = _module(module)
+    if home is None:
+        raise ExtensionError(
+            reference,
+            f"the {kind} {reference} is in a module that was not named in this process; if you "
+            f"trust {module}, pass --plugin {module}, or in Python import {module} first",
+        )
+    # Not `getattr`, with which some modules import others.
+    found = vars(home).get(name)
+    if not fits(found):
+        raise ExtensionError(reference, f"{module} has no {kind} called {name}; check the name")
+    _used[module] = None
+    return found
+
+
+def reference_to(thing: Any, home: str = "") -> str | None:
+    """The reference of an object that a variable of an imported module holds; None if none does.
+
+    Args:
+        thing: The object.
+        home: The module that most likely holds it.
+    """
+    for module in dict.fromkeys([home, *_allowed, *_used, *list(sys.modules)]):
+        variables = getattr(sys.modules.get(module), "__dict__", {})
+        for name, value in list(variables.items()):
+            if value is thing and is_reference(f"{module}:{name}"):
+                _used[module] = None
+                return f"{module}:{name}"
+    return None
+
+
+def offered(fits: Callable[[Any], bool]) -> Iterator[Any]:
+    """All objects of a kind at the top level of plugins and of modules used so far."""
+    for installed in _installed():
+        _import_installed(installed)
+    for module in dict.fromkeys([*_allowed, *_used]):
+        if module in sys.modules:
+            yield from (value for value in list(vars(sys.modules[module]).values()) if fits(value))
+
+
+def references_in(plain: Any) -> Iterator[str]:
+    """All references in plain data, such as a study's."""
+    if isinstance(plain, dict):
+        for name, value in plain.items():
+            yield from references_in(name)
+            yield from references_in(value)
+    elif isinstance(plain, list | tuple):
+        for value in plain:
+            yield from references_in(value)
+    elif is_reference(plain):
+        yield plain
+
+
+def module_file(module: str) -> Path | None:
+    """The folder of a module's top-level package, or its file where it is a single one."""
+    top = sys.modules.get(module.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    if file is None:
+        return None
+    return Path(file).parent if hasattr(top, "__path__") else Path(file)
+
+
+def _module(name: str) -> ModuleType | None:
+    """A module, imported now if the user allowed that; None if not."""
+    if name not in sys.modules:
+        permitted = [*_allowed, *_installed()]
+        if any(name == one or name.startswith(f"{one}.") for one in permitted):
+            import_plugin(name)
+        else:
+            # A plugin may gather what other modules of its package define.
+            for one in _installed():
+                if one.partition(".")[0] == name.partition(".")[0]:
+                    _import_installed(one)
+    return sys.modules.get(name)
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """The modules of installed plugins."""
+    return tuple(dict.fromkeys(point.module for point in entry_points(group=GROUP)))
+
+
+def _import_installed(module: str) -> None:
+    if module not in _allowed:
+        import_plugin(module)
