@@ -1,4 +1,4 @@
-"""A Ray to work with: how it is started or reached, its nodes, and actors on them."""
+"""A Ray cluster to work with: how it is started or reached."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 
-__all__ = ["check_address", "connected", "nodes", "start_actor"]
+__all__ = ["check_address", "connected", "on_node"]
 
 ANSWER_SECONDS = 20.0
 """How long a cluster may take to answer, twice: to connect, and to say that it speaks HTTP/2."""
@@ -22,7 +22,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 SETTINGS = 4
 """The kind of message with which a server answers that."""
 OBJECT_BYTES = 200_000_000
-"""For Ray's object store on one machine: nothing large passes through it."""
+"""For Ray's object store on one machine: codes of runs, of which there are few at a time."""
 ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
 """What Ray adds to the environment of a process, and with that to those that it starts."""
 
@@ -53,28 +53,19 @@ def connected(on: str) -> Iterator[None]:
             ray.shutdown()
 
 
-def start_actor(kind: type, node: str, **options: Any) -> Any:
-    """An actor of Ray on a certain node, which is not started again when it dies."""
-    import ray
+def on_node(node: str) -> dict[str, Any]:
+    """Options of a task or actor that should run on a node; on another if that is gone."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = NodeAffinitySchedulingStrategy(node, soft=False)
-    made: Any = ray.remote(kind)
-    return made.options(scheduling_strategy=there, max_restarts=0, **options).remote()
-
-
-def nodes() -> list[dict[str, Any]]:
-    """All nodes of the cluster, as Ray has them."""
-    import ray
-
-    found: list[dict[str, Any]] = ray.nodes()
-    return found
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
 
 def _ray() -> Any:
-    # Said before its import: no statistics leave the machine, and no word about GPUs it changes.
+    # Read by Ray when it is imported: no usage statistics, CUDA_VISIBLE_DEVICES as it was for
+    # tasks without GPUs, and as few restarts of tasks without enough memory as of others.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_task_oom_retries", "2")
     try:
         import ray
     except ImportError as error:
