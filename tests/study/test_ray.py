@@ -22,6 +22,7 @@ from ray.cluster_utils import Cluster
 from safetensors.torch import load_file
 
 import unweave
+import unweave as uw
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.checkpoint_files import checkpoints
 from unweave.io.tensors import digest_of, open_tensors, write_tensors
@@ -29,8 +30,13 @@ from unweave.io.writing import whole_file
 from unweave.study import Study, load, run
 from unweave.study.ledger import Ledger
 from unweave.study.on_ray import driver
-from unweave.study.on_ray.cluster import ANSWER_SECONDS, connected, demand_answer
-from unweave.study.on_ray.places import Place, places
+from unweave.study.on_ray.cluster import (
+    ANSWER_SECONDS,
+    Place,
+    connected,
+    demand_answer,
+    places,
+)
 from unweave.study.on_ray.progress import REPORT_SECONDS, SILENT_SECONDS
 from unweave.study.remote import open_store
 from unweave.study.running import prepare
@@ -251,8 +257,9 @@ def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
             leave_a_mark(next(path for path, held in kept.items() if set(held) == runs))
         heir = until(lambda: taken_over(tmp_path, place, runs))
         if outlived:
-            # Whoever may still write has had its time to hear that it no longer counts.
-            assert time.monotonic() - start > SILENT_SECONDS - REPORT_SECONDS
+            # It has had its time to hear that it no longer counts, if it can still write.
+            waited = time.monotonic() - start > SILENT_SECONDS - REPORT_SECONDS
+            assert waited or not alive(trainer)
             with suppress(ProcessLookupError):  # the kernel may hang up on who is stopped
                 os.kill(trainer, signal.SIGCONT)
             until(lambda: not alive(trainer))
@@ -367,6 +374,59 @@ def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
     run(long, tmp_path, progress=False)
     run(long, undisturbed, progress=False)
     assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
+
+
+def test_a_killed_driver_takes_its_tasks_with_it_and_the_next_one_resumes(
+    cluster, add_node, study, undisturbed, tmp_path, start
+):
+    node, out = add_node(), tmp_path / "out"
+    part = replace(study, methods={"beta_vae": {"beta": [1, 4]}})
+    (tmp_path / "squares.yaml").write_text(json.dumps(part.to_dict()))
+    code = (
+        "from unweave.study import run\n"
+        f"run('squares.yaml', 'out', on='{cluster.address}', checkpoint_every=0.1, scorers=0)\n"
+    )
+    driver = start(code=code, cwd=tmp_path)
+    _, runs = until(lambda: checkpointed(out))
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    until(lambda: not trainers(node))
+    ((path, kept),) = checkpoints(out / "runs").items()
+    assert set(kept) == runs
+    leave_a_mark(path)
+    assert start(code=code, cwd=tmp_path).wait() == 0
+    found = weights(out)
+    assert_same_weights(found, {name: undisturbed[name] for name in runs}, runs)
+    assert marked(out) == runs
+    assert load(out).counts["scored"] == 2
+    assert not list(out.glob(".ray-*"))
+
+
+def test_scores_of_tasks_are_those_of_evaluating_the_models(cluster, add_node, study, tmp_path):
+    add_node()
+    part = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, sampled=("mig",))
+    table = run(part, tmp_path, on=cluster.address, progress=False).table.set_index("run")
+    assert set(table["state"]) == {"scored"}
+    models, data = tmp_path / "again", study.sources[0].open()
+    shutil.copytree(tmp_path / "runs", models, ignore=shutil.ignore_patterns("scores*"))
+    for sampled, name in ((False, "mig"), (True, "sampled.mig")):
+        found = uw.evaluate(models, data, metrics="mig", sampled=sampled, progress=False)
+        np.testing.assert_array_equal(table.loc[found["run"], name], found["mig"])
+
+
+def test_a_node_that_does_not_see_the_folder_is_said_so(cluster, add_node, study, tmp_path):
+    """Without the driver's token it is as if the node had another folder under this path."""
+    add_node()
+
+    def remove_token():
+        until(lambda: list(tmp_path.glob(".ray-*")))[0].unlink()
+
+    with (
+        meanwhile(remove_token),
+        pytest.raises(UnweaveError, match=f"does not see {tmp_path}; keep the study in a folder"),
+    ):
+        run(study, tmp_path, on=cluster.address, progress=False)
+    assert set(Ledger(tmp_path / "ledger.sqlite").states().values()) == {"planned"}
 
 
 def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path, start):

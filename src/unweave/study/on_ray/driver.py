@@ -1,5 +1,6 @@
 """The process that runs a study on Ray: plans fleets, submits tasks, records their outcomes."""
 
+import os
 import time
 import uuid
 from collections import Counter
@@ -17,8 +18,7 @@ from unweave.models.config import Config
 from unweave.progress import say
 from unweave.study.claiming import Claims
 from unweave.study.datasets import Sources
-from unweave.study.on_ray.cluster import connected, on_node
-from unweave.study.on_ray.places import Place, places
+from unweave.study.on_ray.cluster import Place, connected, on_node, places
 from unweave.study.on_ray.progress import SILENT_SECONDS, AttemptStatus, Progress
 from unweave.study.on_ray.tasks import Job, Report, encode_runs, score_run, train_runs
 from unweave.study.outcomes import RunOutcome, record, sentence
@@ -45,19 +45,18 @@ LONG_SECONDS = 600.0
 """A process that lived longer than this did not die of what it was doing."""
 TRAINED, ENCODED = 512, 64
 """The most runs that one task trains, where no fleet size is given, and that one task encodes."""
-DIED = f"its worker died {DEATHS} times (its process ended, for want of memory perhaps)"
 
 
 @dataclass
 class Task:
-    """A task that was submitted: a fleet to train, or runs to encode.
+    """A task that was submitted.
 
     Args:
         worker: Who the ledger says is at work.
-        configs: Its runs.
+        configs: Its runs, to train or to encode.
         place: Where it should run.
         cpus: How many cores it asks Ray for.
-        codes: Where the codes of each run will be; None for a fleet to train.
+        codes: Where the codes of each run will be; None where it trains them.
         status: The last attempt at it.
     """
 
@@ -77,11 +76,6 @@ class Task:
     def node(self) -> str:
         """Where it runs, or should."""
         return self.place.node if self.status is None else self.status.node
-
-    @property
-    def silent(self) -> float:
-        """Seconds since its last attempt was heard of."""
-        return 0.0 if self.status is None or self.status.ended else self.status.silent
 
     def fits(self, place: Place) -> bool:
         """Whether Ray could restart it at a place."""
@@ -154,33 +148,34 @@ class Driver:
     ) -> None:
         import ray
 
-        self.store, self.ledger = store, store.ledger
+        self.store, self.ledger, self.table = store, store.ledger, TableWriter(store)
         self.device = None if device is None else torch.device(device).type
-        self.scorers = 0 if not store.wanted else scorers
+        self.scorers = scorers if store.wanted else 0
         self.places = places(ray.nodes(), self.device)
         if not self.places:
-            raise UnweaveError(_nothing(self.device))
+            raise UnweaveError(
+                "the Ray cluster has no GPU; leave the device out to train on its cores"
+                if self.device == "cuda"
+                else "the Ray cluster has no node with a core to work on; start one with "
+                "`ray start`"
+            )
         here = ray.get_runtime_context().get_node_id()
-        self.progress: Any = ray.remote(Progress).options(**on_node(here), num_cpus=0).remote()
+        actor = ray.remote(Progress).options(**on_node(here, only=True), num_cpus=0)
+        self.progress: Any = actor.remote()
         folder = store.url if isinstance(store, RemoteStore) else str(store.folder.absolute())
-        self.job = Job(
-            folder, token, self.progress, fleet_size, checkpoint_every, scores_here=scorers == 0
-        )
+        self.job = Job(folder, token, self.progress, fleet_size, checkpoint_every, scorers == 0)
         # By the GPUs that they take: a process that has used one could not be given another.
         self.train = [ray.remote(max_calls=gpus)(train_runs) for gpus in (0, 1)]
         self.encode = [ray.remote(max_calls=gpus)(encode_runs) for gpus in (0, 1)]
         self.score = ray.remote(score_run)
-        self.scoring = self._worker()
-        self.claims = TaskClaims(
-            store, self.scoring, Sources(store), torch.device("cpu"), fleet_size
-        )
+        self.scoring = _new_worker()
+        device = torch.device("cpu")  # costs are only compared with each other
+        self.claims = TaskClaims(store, self.scoring, Sources(store), device, fleet_size)
         self.tasks: dict[Any, Task] = {}
-        self.scores: dict[Any, str] = {}
-        self.lost_codes: Counter[str] = Counter()
+        self.scores: dict[Any, tuple[str, str]] = {}
         self.unusable: dict[str, str] = {}
-        self.table = TableWriter(store)
-        self.beat_due = self.look_due = self.submit_due = 0.0
-        self.stopping_since, self.empty_since = 0.0, time.monotonic()
+        self.beat_due = self.look_due = self.submit_due = self.stopping_since = 0.0
+        self.empty_since = time.monotonic()
 
     def advance(self, stopping: bool) -> bool:
         """Wait for tasks, submit others; whether anything is left to do.
@@ -198,10 +193,9 @@ class Driver:
             self.look_due = now + LOOK_SECONDS
         if now >= self.submit_due:
             self._submit()
-            self.submit_due = time.monotonic() + LOOK_SECONDS
         try:
             self.table.write_if_due()
-        except UnweaveError as error:  # at the end it is written once more
+        except UnweaveError as error:  # it is written once more at the end
             self.table.due = now + EMPTY_SECONDS
             say(str(error))
         return bool(self.tasks or self.scores or self.ledger.busy())
@@ -214,9 +208,8 @@ class Driver:
             for ref in (*self.tasks, *self.scores):
                 ray.cancel(ref, force=True)
             ray.kill(self.progress)
-        for task in self.tasks.values():
-            self.ledger.release(task.worker)
-        self.ledger.release(self.scoring)
+        for worker in (self.scoring, *(task.worker for task in self.tasks.values())):
+            self.ledger.release(worker)
 
     def _collect(self) -> None:
         """Record the outcomes of tasks that have ended."""
@@ -229,12 +222,11 @@ class Driver:
         ray.wait(refs, num_returns=1, timeout=WAIT_SECONDS)
         ended, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in ended:
+            self.submit_due = 0.0
             if ref in self.tasks:
                 self._end_task(ref, self.tasks.pop(ref))
             else:
-                self._end_score(ref, self.scores.pop(ref))
-        if ended:
-            self.submit_due = 0.0
+                self._end_score(ref, self.scores.pop(ref)[0])
 
     def _end_task(self, ref: Any, task: Task) -> None:
         import ray
@@ -244,61 +236,41 @@ class Driver:
         except ray.exceptions.TaskCancelledError:
             pass
         except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
-            self._give_up_node(task.node, str(error).strip().splitlines()[-1])
+            self._give_up_node(task, str(error).strip().splitlines()[-1])
         except ray.exceptions.RayError:
-            self._note_death(task)
+            # Ray has restarted it in vain; what takes hours may have met that many failures.
+            self._mention_death(task, task.status)
+            if task.status is None or task.status.seconds < LONG_SECONDS:
+                why = "its process ended, for want of memory perhaps"
+                self.ledger.mark(task.runs, "failed", f"its worker died {DEATHS} times ({why})")
         else:
             self._record(task, report)
-        self.ledger.release(task.worker)
-        ray.get(self.progress.end.remote(task.worker.name))
+        self._forget(task)
 
     def _record(self, task: Task, report: Report) -> None:
         record(self.ledger, report.outcomes)
         rest = [run for run in task.runs if run not in report.outcomes]
         if report.unusable is not None:
-            self._give_up_node(task.node, report.unusable)
+            self._give_up_node(task, report.unusable)
         elif task.codes is not None:
-            for config, codes in zip(task.configs, task.codes, strict=True):
-                if config.hash in rest:
-                    self._submit_score(config.hash, codes, task.node)
-            return
-        if report.speed is not None:
-            self.ledger.note_speed(task.configs[0].fleet, *report.speed)
-        if report.too_many and len(rest) > 1:
+            for run, codes in zip(task.runs, task.codes, strict=True):
+                if run in rest:
+                    options = {"num_cpus": 1, "max_retries": DEATHS - 1, **on_node(task.node)}
+                    ref = self.score.options(**options).remote(self.job, codes)
+                    self.scores[ref] = (run, task.node)
+        elif report.too_many and len(rest) > 1:
             # Somebody else took memory meanwhile: try again with half as many.
             self.claims.sizes[task.configs[0].fleet] = len(rest) // 2
         elif report.error is not None:
             self.ledger.mark(rest, "failed", report.error)
-
-    def _note_death(self, task: Task) -> None:
-        """Give up the runs of a task that Ray has restarted in vain, unless it takes hours."""
-        self._mention_death(task.status, task.place)
-        if task.status is None or task.status.seconds < LONG_SECONDS:
-            self.ledger.mark(task.runs, "failed", DIED)
-
-    def _mention_death(self, status: AttemptStatus | None, place: Place) -> None:
-        if not self.stopping_since:
-            name = place.name if status is None else status.place
-            say(f"the worker on {name} died; what it left is taken up elsewhere")
-
-    def _give_up_node(self, node: str, why: str) -> None:
-        """Submit nothing to a node any more."""
-        if node not in self.unusable and not self.stopping_since:
-            say(f"no worker on {node[:6]} any more: {why}")
-        self.unusable[node] = why
+        if report.speed is not None:
+            self.ledger.note_speed(task.configs[0].fleet, *report.speed)
 
     def _end_score(self, ref: Any, run: str) -> None:
         import ray
 
         try:
             outcome: RunOutcome = ray.get(ref)
-        except ray.exceptions.TaskCancelledError:
-            return
-        except ray.exceptions.ObjectLostError as error:
-            self.lost_codes[run] += 1
-            if self.lost_codes[run] < DEATHS:
-                return  # still held, and thus encoded again
-            outcome = RunOutcome("failed", sentence(error))
         except ray.exceptions.RayTaskError as error:
             outcome = RunOutcome("failed", sentence(error.cause or error))
         except ray.exceptions.RayError as error:
@@ -309,8 +281,8 @@ class Driver:
         """Take in how far tasks are, and say in the ledger that they are at work."""
         import ray
 
-        names = [task.worker.name for task in self.tasks.values()]
         try:
+            names = [task.worker.name for task in self.tasks.values()]
             found = ray.get(self.progress.of.remote(names))
         except ray.exceptions.RayError as error:
             raise UnweaveError(
@@ -318,34 +290,31 @@ class Driver:
             ) from error
         due = time.monotonic() >= self.beat_due
         for task in self.tasks.values():
-            before, status = task.status, found.get(task.worker.name)
-            if status is not None and (before is None or before.number != status.number):
-                if before is not None and not before.ended:
-                    self._mention_death(before, task.place)
-                if task.codes is None:
-                    self.ledger.mark(task.runs, "training")
-            task.status = status
-            if due or (status is not None and (before is None or before.place != status.place)):
-                doing = "" if status is None else f"{status.place}: {status.doing or 'starting'}"
-                self.ledger.beat(task.worker, doing)
+            before, task.status = task.status, found.get(task.worker.name)
+            begun = task.status is not None and (
+                before is None or before.number < task.status.number
+            )
+            if begun and before is not None:
+                self._mention_death(task, before)
+            if begun and task.codes is None:
+                self.ledger.mark(task.runs, "training")
+            if begun or due:
+                status = task.status
+                self.ledger.beat(task.worker, f"{status.place}: {status.doing}" if status else "")
         if due:
             if self.scores:
                 self.ledger.beat(self.scoring, f"scoring {len(self.scores)} runs")
             self.beat_due = time.monotonic() + BEAT_SECONDS
 
     def _look_at_nodes(self, now: float) -> None:
-        """See where tasks can run; an error where there is no such place, or not for long."""
+        """See where tasks can run, and take back those that Ray waits for in vain."""
         import ray
 
         nodes = ray.nodes()
+        living = {node["NodeID"] for node in nodes if node["Alive"]}
         found = places(nodes, self.device)
         self.places = [place for place in found if place.node not in self.unusable]
         self.claims.num_places = len(self.places)
-        living = {node["NodeID"] for node in nodes if node["Alive"]}
-        for ref, task in list(self.tasks.items()):
-            lost = task.node not in living and task.silent > SILENT_SECONDS
-            if lost or (self.places and not any(task.fits(place) for place in self.places)):
-                self._withdraw(ref)
         if self.places:
             self.empty_since = now
         elif found:
@@ -355,85 +324,91 @@ class Driver:
                 "no node is left in the cluster; start some and run the same again to go on from "
                 "the last checkpoints"
             )
+        for ref, task in list(self.tasks.items()):
+            # Ray notices only late that a node is out of reach whose processes live on.
+            silent = task.status is not None and task.status.silent > SILENT_SECONDS
+            homeless = self.places and not any(task.fits(place) for place in self.places)
+            if homeless or (silent and task.node not in living):
+                ray.cancel(ref, force=True)
+                self._mention_death(task, task.status)
+                self._forget(self.tasks.pop(ref))
+        for ref, (_, node) in list(self.scores.items()):
+            if node not in living:  # its codes are gone: it is encoded again
+                ray.cancel(ref, force=True)
+                del self.scores[ref]
 
-    def _withdraw(self, ref: Any) -> None:
-        """Take back a task that Ray waits for in vain, or could start nowhere any more."""
+    def _forget(self, task: Task) -> None:
+        """Release the runs of a task, of which no attempt counts any more."""
         import ray
 
-        task = self.tasks.pop(ref)
-        ray.cancel(ref, force=True)
         ray.get(self.progress.end.remote(task.worker.name))
-        self._mention_death(task.status, task.place)
         self.ledger.release(task.worker)
+
+    def _mention_death(self, task: Task, status: AttemptStatus | None) -> None:
+        if not self.stopping_since:
+            name = task.place.name if status is None else status.place
+            say(f"the worker on {name} died; what it left is taken up elsewhere")
+
+    def _give_up_node(self, task: Task, why: str) -> None:
+        """Submit nothing to the node of a task any more."""
+        if not self.stopping_since:
+            say(f"no worker on {task.place.name} any more: {why}")
+        self.unusable[task.node] = why
 
     def _submit(self) -> None:
         """Give every place something to do: what is trained is scored before more is trained."""
-        while len(self.tasks) < len(self.places):
+        end = time.monotonic() + LOOK_SECONDS  # claims take seconds in the largest studies
+        while len(self.tasks) < len(self.places) and time.monotonic() < end:
             if not self._submit_encoding() and not self._submit_training():
+                self.submit_due = time.monotonic() + LOOK_SECONDS
                 return
 
     def _submit_training(self) -> bool:
-        self.claims.worker = self._worker()
+        self.claims.worker = _new_worker()
         configs = self.claims.next_fleet()
-        if not configs:
+        if configs:
+            self._start(self.train, configs, 1, self.claims.worker)
+        else:
             self.ledger.release(self.claims.worker)
-            return False
-        self._start(self.train, configs, 1, self.claims.worker)
-        return True
+        return bool(configs)
 
     def _submit_encoding(self) -> bool:
         """Encode some trained runs, where there are cores to score them."""
         encoding = [task for task in self.tasks.values() if task.codes is not None]
-        having = {*self.scores.values(), *(run for task in encoding for run in task.runs)}
+        having = {run for run, _ in self.scores.values()}
+        having |= {run for task in encoding for run in task.runs}
         if len(having) >= sum(max(1, self._num_scorers(place)) for place in self.places):
             return False
         count = 1 if self.job.scores_here else ENCODED
         configs = self.store.configs(self.ledger.claim_trained(self.scoring, count, having))
-        if not configs:
-            if not having:
-                self.ledger.release(self.scoring)
-            return False
-        first = origin_text(configs[0].data)
-        configs = [config for config in configs if origin_text(config.data) == first]
-        self._start(self.encode, configs, len(configs) + 1, self._worker())
-        return True
+        if configs:
+            data = origin_text(configs[0].data)
+            configs = [config for config in configs if origin_text(config.data) == data]
+            self._start(self.encode, configs, len(configs) + 1, _new_worker())
+        elif not having:
+            self.ledger.release(self.scoring)
+        return bool(configs)
 
     def _start(
         self, functions: Sequence[Any], configs: Sequence[Config], returns: int, worker: Worker
     ) -> None:
-        """Submit a task to the place with the fewest; Ray may restart it anywhere."""
+        """Submit a task to a free place; Ray may restart it anywhere."""
         busy = Counter(task.node for task in self.tasks.values())
         place = min(self.places, key=lambda place: (busy[place.node] > place.number, place.number))
-        threads = max(1, int(place.cpus) - (0 if place.gpus else self._num_scorers(place)))
-        cpus = min(1, place.cpus) if place.gpus else threads
-        cpus = min(cpus, *(other.cpus for other in self.places))
-        refs = (
-            functions[place.gpus]
-            .options(
-                **on_node(place.node),
-                num_cpus=cpus,
-                num_gpus=place.gpus,
-                num_returns=returns,
-                max_retries=DEATHS - 1,
-            )
-            .remote(self.job, worker.name, configs, place.gpus, threads)
+        cores = max(1, int(place.cpus) - (0 if place.gpus else self._num_scorers(place)))
+        cpus = min(1 if place.gpus else cores, *(other.cpus for other in self.places), place.cpus)
+        given = os.environ.get("OMP_NUM_THREADS", "")
+        options = {"num_cpus": cpus, "num_gpus": place.gpus, "num_returns": returns}
+        remote = functions[place.gpus].options(
+            **options, max_retries=DEATHS - 1, **on_node(place.node)
         )
-        refs = refs if isinstance(refs, list) else [refs]
-        codes = refs[:-1] if returns > 1 else None
-        self.tasks[refs[-1]] = Task(worker, configs, place, cpus, codes)
-
-    def _submit_score(self, run: str, codes: Any, node: str) -> None:
-        ref = self.score.options(**on_node(node), num_cpus=1, max_retries=DEATHS - 1).remote(
-            self.job, codes
-        )
-        self.scores[ref] = run
+        threads = int(given) if given.isdecimal() else cores
+        refs = remote.remote(self.job, worker.name, configs, place.gpus, threads)
+        *codes, report = refs if returns > 1 else [refs]
+        self.tasks[report] = Task(worker, configs, place, cpus, codes if returns > 1 else None)
 
     def _num_scorers(self, place: Place) -> int:
         return place.scorers if self.scorers is None else self.scorers
-
-    def _worker(self) -> Worker:
-        """A name for a task in the ledger, where it goes by this process, with which it ends."""
-        return Worker.here()._replace(name=f"ray-{uuid.uuid4().hex}")
 
     def _stop(self, now: float) -> bool:
         """Have all tasks write a checkpoint and end, but do not wait for them for ever."""
@@ -448,7 +423,6 @@ class Driver:
         raise InterruptedTrainingError("stopped; run the same again to go on from there")
 
 
-def _nothing(device: str | None) -> str:
-    if device == "cuda":
-        return "the Ray cluster has no GPU; leave the device out to train on its cores"
-    return "the Ray cluster has no node with a core to work on; start one with `ray start`"
+def _new_worker() -> Worker:
+    """A task, which goes in the ledger by this process, with which it ends."""
+    return Worker.here()._replace(name=f"ray-{uuid.uuid4().hex}")
