@@ -5,7 +5,7 @@
 
 The ledger and the table are measured with as many runs as the large study has, and again with
 many. Folders are those of real models, two to a fleet, which are not trained. On Ray: how long it
-takes to start, a worker takes to start, and how many questions per second the ledger answers.
+takes to start, a task takes to start, and how many reports of tasks per second are answered.
 From these and from the speeds in `benchmarks/results` follow the hours for any number of GPUs.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import json
 import platform
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -32,7 +31,7 @@ from unweave.models.size import disk_bytes
 from unweave.papers.common_assumptions.studies import STUDIES
 from unweave.study.checking import check
 from unweave.study.ledger import Ledger
-from unweave.study.on_ray.far_ledger import PAUSE_SECONDS
+from unweave.study.on_ray.progress import REPORT_SECONDS, Progress
 from unweave.study.results import Results
 from unweave.study.running import prepare
 from unweave.study.store import Store
@@ -44,8 +43,6 @@ RESULTS = Path(__file__).parent / "results"
 METHODS = STUDIES["paper"]["methods"]
 FLEET, NUMBERS = 512, 12
 STEPS, GREY_SETS, COLOUR_SETS = 300_000, 2, 5
-QUESTIONS_PER_RUN = 4
-"""Trained; taken to be scored; its settings; scored."""
 GPUS = (1, 8, 64, 1_000)
 CHECKPOINT_SECONDS, PARAMETERS, STATE_BYTES = 60, 690_517, 12
 
@@ -132,64 +129,33 @@ def folders_row(count: int, folder: Path) -> dict[str, float]:
     }
 
 
-def ray_row(folder: Path) -> dict[str, float]:
-    """Seconds to start Ray and a worker, and what a question to the ledger takes."""
+def ray_row() -> dict[str, float]:
+    """Seconds to start Ray and a task, and what a report of a task takes."""
     import ray
 
-    from unweave.study.on_ray.cluster import connected, start_actor
-    from unweave.study.on_ray.far_ledger import FarLedger, Mailbox, answer
+    from unweave.study.on_ray.cluster import connected
 
-    ledger, worker = Ledger(folder / "ray.sqlite"), Worker.here()
-    ledger.plan({"run": {}}, {"run": "kind"})
+    def ready() -> None:
+        import_module("unweave.study.on_ray.tasks")
 
-    class Asker:
-        def ready(self) -> float:
-            import_module("unweave.study.work")  # as a worker does
-            return time.time()
-
-        def ask(self, mailbox: Any, count: int, threads: int) -> float:
-            far = FarLedger(mailbox, worker.name, "there")
-
-            def body() -> None:
-                for _ in range(count // threads):
-                    far.beat(worker)
-
-            start = time.perf_counter()
-            asking = [threading.Thread(target=body) for _ in range(threads)]
-            for thread in asking:
-                thread.start()
-            for thread in asking:
-                thread.join()
-            return time.perf_counter() - start
+    def report(progress: Any, task: str, count: int) -> float:
+        ray.get(progress.begin.remote(task, "there", "node", "host", 1))
+        start = time.perf_counter()
+        for _ in range(count):
+            ray.get(progress.report.remote(task, 1, "training"))
+        return time.perf_counter() - start
 
     start = time.perf_counter()
     with connected("ray"):
         row = {"start_ray": time.perf_counter() - start}
-        here = ray.get_runtime_context().get_node_id()
-        mailbox = start_actor(Mailbox, here, num_cpus=0, max_concurrency=1000)
-        ray.get(mailbox.exchange.remote({}, 0.0))
         start = time.perf_counter()
-        asker = start_actor(Asker, here, num_cpus=1)
-        ray.get(asker.ready.remote())
-        row["start_worker"] = time.perf_counter() - start
-        over = threading.Event()
-
-        def serve() -> None:
-            answers: dict[int, Any] = {}
-            while not over.is_set() or answers:
-                asked = ray.get(mailbox.exchange.remote(answers, 0.05))
-                answers = {request.number: answer(ledger, request) for request in asked}
-
-        serving = threading.Thread(target=serve)
-        serving.start()
-        row["a_question"] = ray.get(asker.ask.remote(mailbox, 200, 1)) / 200
-        row["questions_per_second"] = 2000 / ray.get(asker.ask.remote(mailbox, 2000, 50))
-        over.set()
-        serving.join()
-    start = time.perf_counter()
-    for _ in range(2000):
-        ledger.beat(worker)
-    row["answers_per_second_without_ray"] = 2000 / (time.perf_counter() - start)
+        ray.get(ray.remote(ready).remote())
+        row["start_task"] = time.perf_counter() - start
+        progress: Any = ray.remote(Progress).options(num_cpus=0).remote()
+        job = ray.remote(report)
+        row["a_report"] = ray.get(job.remote(progress, "one", 500)) / 500
+        several = [job.remote(progress, str(place), 500) for place in range(2)]
+        row["reports_per_second"] = 1000 / max(ray.get(several))
     return row
 
 
@@ -233,8 +199,8 @@ def hours(models: int, gpus: int) -> dict[str, float]:
         "cores_to_keep_up": models * score_seconds() / 3600 / train,
         "cores_per_gpu": models * score_seconds() / 3600 / train / gpus,
         "runs_saved_per_second": models / train / 3600,
-        "questions_per_second": QUESTIONS_PER_RUN * models / train / 3600
-        + gpus * (1 / PAUSE_SECONDS + 1 / BEAT_SECONDS),
+        "reports_per_second": gpus / REPORT_SECONDS,
+        "ledger_writes_per_second": models / train / 3600 + gpus / BEAT_SECONDS,
         "gigabytes_per_second_of_checkpoints": gpus * checkpoint / CHECKPOINT_SECONDS / 1e9,
         "terabytes": models * disk_bytes(config, (64, 64, 1)) / 1e12,
     }
@@ -256,7 +222,7 @@ def main() -> None:
             f"ledger of {args.many:,} runs": lambda: ledger_row(args.many, folder),
             f"study of {args.runs:,} runs": lambda: table_row(args.runs, folder),
             "per run, its folder": lambda: folders_row(args.folders, folder),
-            "ray": lambda: ray_row(folder),
+            "ray": ray_row,
         }
         if args.no_ray:
             del jobs["ray"]

@@ -18,8 +18,8 @@ __all__ = ["kill_on_ray"]
 
 SECONDS = 400.0
 STEPS = 100
-WORKER = "ray::Hand"
-"""How the command lines of workers begin; Ray has other processes of its own."""
+WORKER = "ray::train_runs"
+"""How the command lines of processes that train begin; Ray has others."""
 ROUNDING = 1e-5
 """Fleets of another size add numbers up in another order."""
 

@@ -11,7 +11,6 @@ from unweave.study import Study, load, run
 from unweave.study.entries import check_settings
 from unweave.study.running import prepare
 from unweave.study.work import Work
-from unweave.study.workers import Worker
 
 SLICE = {"shape": 0, "scale": 5, "orientation": 0, "posX": [0, 10, 20, 31], "posY": [0, 15, 31]}
 SPRITES = {"load": "dsprites", "slice": SLICE}
@@ -163,7 +162,7 @@ def test_another_worker_sees_the_same_order(tmp_path):
     """What a second worker finds while the first stage trains: nothing, but not the end."""
     grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
     prepare(store := load_store(tmp_path), study(grids))
-    Work(store, scorers=0, worker=Worker.here()).claims.next_fleet()
+    Work(store, scorers=0).claims.next_fleet()
     other = Work(load_store(tmp_path), scorers=0)
     assert other.claims.next_fleet() == []
     assert other.ledger.busy()

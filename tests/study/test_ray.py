@@ -5,10 +5,11 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,23 +22,22 @@ from ray.cluster_utils import Cluster
 from safetensors.torch import load_file
 
 import unweave
+import unweave as uw
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.checkpoint import checkpoints
 from unweave.io.tensors import digest_of, open_tensors, write_tensors
 from unweave.io.writing import whole_file
 from unweave.study import Study, load, run
 from unweave.study.ledger import Ledger
-from unweave.study.on_ray import crew, far_ledger
+from unweave.study.on_ray import driver
 from unweave.study.on_ray.cluster import (
     ANSWER_SECONDS,
+    Place,
     connected,
     demand_answer,
-    start_actor,
+    places,
 )
-from unweave.study.on_ray.crew import Crew
-from unweave.study.on_ray.far_ledger import CALLS, FarLedger, Mailbox, Request, answer
-from unweave.study.on_ray.hand import Hand, Job
-from unweave.study.on_ray.places import Place, places
+from unweave.study.on_ray.progress import REPORT_SECONDS, SILENT_SECONDS
 from unweave.study.remote import open_store
 from unweave.study.running import prepare
 from unweave.study.status import StudyWatch, details, summary
@@ -47,8 +47,6 @@ from unweave.study.workers import Worker
 ENOUGH = 80_000_000
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
 STEPS = 45
-FAREWELL = 3.0
-"""Shorter than it is, and longer than it takes others to begin with what they may."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ def cluster():
 @pytest.fixture
 def add_node(cluster, monkeypatch):
     """Adds nodes with one core each, which are gone afterwards, and are looked at often."""
-    monkeypatch.setattr(crew, "NODES_SECONDS", 0.5)
+    monkeypatch.setattr(driver, "LOOK_SECONDS", 0.5)
     nodes = []
 
     def add():
@@ -126,8 +124,8 @@ def alive(process):
         return False
 
 
-def hands(node):
-    """The processes of a node that work on a study."""
+def trainers(node):
+    """The processes of a node that train a fleet."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -135,18 +133,20 @@ def hands(node):
             title = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if parent == raylet(node) and title.startswith(b"ray::Hand"):
+        if parent == raylet(node) and title.startswith(b"ray::train"):
             found.append(int(entry.name))
     return found
 
 
 def holders(ledger):
-    """Who trains what: the runs of each worker."""
+    """Where runs are trained: the runs of each place, by its name for people."""
     found = {}
-    table = ledger.table()
-    for name, state, worker in zip(table["run"], table["state"], table["worker"], strict=True):
-        if worker is not None and state in ("claimed", "training"):
-            found.setdefault(worker, set()).add(name)
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        rows = connection.execute(
+            "SELECT run, doing FROM runs JOIN workers USING (worker) WHERE state = 'training'"
+        ).fetchall()
+    for name, doing in rows:
+        found.setdefault(doing.partition(":")[0], set()).add(name)
     return found
 
 
@@ -181,18 +181,18 @@ def until(condition, seconds=60):
 
 
 def checkpointed(folder):
-    """A worker that has written a checkpoint of what it trains, and its runs."""
+    """A place where a fleet is trained that has a checkpoint, and its runs."""
     if not (folder / "ledger.sqlite").exists():
         return None
     kept = [set(runs) for runs in checkpoints(folder / "runs").values()]
     now = holders(Ledger(folder / "ledger.sqlite"))
-    return next(((worker, runs) for worker, runs in now.items() if runs in kept), None)
+    return next(((place, runs) for place, runs in now.items() if runs in kept), None)
 
 
-def taken_over(folder, worker, runs):
-    """Who holds runs that another worker held."""
+def taken_over(folder, place, runs):
+    """Where runs are trained that were trained elsewhere before."""
     now = holders(Ledger(folder / "ledger.sqlite"))
-    return next((other for other, held in now.items() if other != worker and held & runs), None)
+    return next((other for other, held in now.items() if other != place and held & runs), None)
 
 
 def weights(folder):
@@ -239,37 +239,37 @@ def marked(folder):
 
 @pytest.mark.parametrize("outlived", [False, True], ids=["node", "raylet"])
 def test_a_node_killed_in_the_middle_of_a_fleet_changes_nothing(
-    cluster, add_node, study, undisturbed, tmp_path, capfd, outlived, monkeypatch
+    cluster, add_node, study, undisturbed, tmp_path, capfd, outlived
 ):
     """The node dies with its worker, or the worker outlives it and has time to hear of that."""
-    monkeypatch.setattr(crew, "FAREWELL_SECONDS", FAREWELL)
-    part, parted = Crew._part, []
-    monkeypatch.setattr(Crew, "_part", lambda *of: (parted.append(time.monotonic()), part(*of)))
     nodes = [add_node(), add_node()]
 
     def kill():
-        worker, runs = until(lambda: checkpointed(tmp_path))
-        node = next(node for node in nodes if node.node_id[:12] in worker)
-        (hand,) = hands(node)
-        os.kill(hand, signal.SIGSTOP if outlived else signal.SIGKILL)
+        place, runs = until(lambda: checkpointed(tmp_path))
+        node = next(node for node in nodes if node.node_id[:6] in place)
+        (trainer,) = trainers(node)
+        start = time.monotonic()
+        os.kill(trainer, signal.SIGSTOP if outlived else signal.SIGKILL)
         os.kill(raylet(node), signal.SIGKILL)
         if not outlived:
-            until(lambda: not alive(hand))
+            until(lambda: not alive(trainer))
             kept = checkpoints(tmp_path / "runs")
             leave_a_mark(next(path for path, held in kept.items() if set(held) == runs))
-        heir = until(lambda: taken_over(tmp_path, worker, runs))
-        assert time.monotonic() - parted[0] > FAREWELL
+        heir = until(lambda: taken_over(tmp_path, place, runs))
         if outlived:
+            # It has had its time to hear that it no longer counts, if it can still write.
+            waited = time.monotonic() - start > SILENT_SECONDS - REPORT_SECONDS
+            assert waited or not alive(trainer)
             with suppress(ProcessLookupError):  # the kernel may hang up on who is stopped
-                os.kill(hand, signal.SIGCONT)
-            until(lambda: not alive(hand))
+                os.kill(trainer, signal.SIGCONT)
+            until(lambda: not alive(trainer))
         return node, runs, heir
 
     with meanwhile(kill) as came:
         results = run(study, tmp_path, on=cluster.address, checkpoint_every=0.1, scorers=0)
     node, runs, heir = came[0]
     other = nodes[1 - nodes.index(node)]
-    assert other.node_id[:12] in heir
+    assert other.node_id[:6] in heir
     assert len(runs) == 2
     assert results.counts["scored"] == 6
     assert results.table["mig"].notna().all()
@@ -294,16 +294,16 @@ def test_a_study_at_a_url_goes_on_from_the_checkpoint_there(
         if not kept:  # before that there may be no ledger yet
             return None
         now = holders(store.ledger)
-        return next(((worker, runs) for worker, runs in now.items() if runs in kept), None)
+        return next(((place, runs) for place, runs in now.items() if runs in kept), None)
 
     def kill():
-        worker, runs = until(handed_in)
-        node = next(node for node in nodes if node.node_id[:12] in worker)
-        (hand,) = hands(node)
-        os.kill(hand, signal.SIGSTOP)
+        place, runs = until(handed_in)
+        node = next(node for node in nodes if node.node_id[:6] in place)
+        (trainer,) = trainers(node)
+        os.kill(trainer, signal.SIGSTOP)
         fleet = next(one for one in store._fleets().values() if set(one.runs) == runs)
         leave_a_mark(tmp_path / "away" / "fleets" / fleet.file)
-        os.kill(hand, signal.SIGKILL)
+        os.kill(trainer, signal.SIGKILL)
         return runs
 
     with meanwhile(kill) as came:
@@ -328,18 +328,12 @@ def test_runs_with_which_workers_die_again_and_again_are_given_up(
     node, bare = add_node(), replace(study, metrics=())
 
     def kill():
-        first, doomed = until(lambda: checkpointed(tmp_path))
-        seen = [first]
-        while True:
-            for process in hands(node):
-                os.kill(process, signal.SIGKILL)
-            if len(seen) == 3:
-                return doomed
-            seen.append(until(lambda: new_holder(seen, doomed)))
-
-    def new_holder(seen, doomed):
-        now = holders(Ledger(tmp_path / "ledger.sqlite"))
-        return next((w for w, runs in now.items() if w not in seen and runs & doomed), None)
+        _, doomed = until(lambda: checkpointed(tmp_path))
+        for _ in range(3):
+            (trainer,) = until(lambda: trainers(node))
+            os.kill(trainer, signal.SIGKILL)
+            until(lambda gone=trainer: not alive(gone))
+        return doomed
 
     with meanwhile(kill) as came:
         results = run(bare, tmp_path, on=cluster.address, progress=False, checkpoint_every=0.1)
@@ -382,6 +376,59 @@ def test_stopped_it_keeps_a_checkpoint_and_goes_on_from_there(
     assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
 
 
+def test_a_killed_driver_takes_its_tasks_with_it_and_the_next_one_resumes(
+    cluster, add_node, study, undisturbed, tmp_path, start
+):
+    node, out = add_node(), tmp_path / "out"
+    part = replace(study, methods={"beta_vae": {"beta": [1, 4]}})
+    (tmp_path / "squares.yaml").write_text(json.dumps(part.to_dict()))
+    code = (
+        "from unweave.study import run\n"
+        f"run('squares.yaml', 'out', on='{cluster.address}', checkpoint_every=0.1, scorers=0)\n"
+    )
+    driver = start(code=code, cwd=tmp_path)
+    _, runs = until(lambda: checkpointed(out))
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    until(lambda: not trainers(node))
+    ((path, kept),) = checkpoints(out / "runs").items()
+    assert set(kept) == runs
+    leave_a_mark(path)
+    assert start(code=code, cwd=tmp_path).wait() == 0
+    found = weights(out)
+    assert_same_weights(found, {name: undisturbed[name] for name in runs}, runs)
+    assert marked(out) == runs
+    assert load(out).counts["scored"] == 2
+    assert not list(out.glob(".ray-*"))
+
+
+def test_scores_of_tasks_are_those_of_evaluating_the_models(cluster, add_node, study, tmp_path):
+    add_node()
+    part = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, sampled=("mig",))
+    table = run(part, tmp_path, on=cluster.address, progress=False).table.set_index("run")
+    assert set(table["state"]) == {"scored"}
+    models, data = tmp_path / "again", study.sources[0].open()
+    shutil.copytree(tmp_path / "runs", models, ignore=shutil.ignore_patterns("scores*"))
+    for sampled, name in ((False, "mig"), (True, "sampled.mig")):
+        found = uw.evaluate(models, data, metrics="mig", sampled=sampled, progress=False)
+        np.testing.assert_array_equal(table.loc[found["run"], name], found["mig"])
+
+
+def test_a_node_that_does_not_see_the_folder_is_said_so(cluster, add_node, study, tmp_path):
+    """Without the driver's token it is as if the node had another folder under this path."""
+    add_node()
+
+    def remove_token():
+        until(lambda: list(tmp_path.glob(".ray-*")))[0].unlink()
+
+    with (
+        meanwhile(remove_token),
+        pytest.raises(UnweaveError, match=f"does not see {tmp_path}; keep the study in a folder"),
+    ):
+        run(study, tmp_path, on=cluster.address, progress=False)
+    assert set(Ledger(tmp_path / "ledger.sqlite").states().values()) == {"planned"}
+
+
 def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path, start):
     """In a process of its own: one that has had its own Ray cannot join all others any more."""
     part = replace(study, methods={"beta_vae": {"beta": [1, 4]}})
@@ -393,113 +440,6 @@ def test_a_ray_of_its_own_does_the_same(cluster, study, undisturbed, tmp_path, s
     assert "unweave: 0 of 2 runs trained, 0 scored, 0 workers, 1 starting" in done.stderr
     found = weights(tmp_path / "out")
     assert_same_weights(found, {name: undisturbed[name] for name in found})
-
-
-@contextmanager
-def answering(mailbox, ledger):
-    """The process that runs a study, as far as the ledger goes."""
-    over = threading.Event()
-
-    def body():
-        answers = {}
-        while not over.is_set() or answers:
-            requests = ray.get(mailbox.exchange.remote(answers, 0.05))
-            answers = {request.number: answer(ledger, request) for request in requests}
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-NAMES = [f"run{place}" for place in range(4)]
-
-
-def planned(path):
-    ledger = Ledger(path)
-    ledger.plan({n: {"seed": k} for k, n in enumerate(NAMES)}, dict.fromkeys(NAMES, "kind"))
-    return ledger
-
-
-def said_by(ledger, worker):
-    """What a ledger answers to every call of workers, times left out."""
-    names = NAMES
-    said = [
-        ledger.claim(worker, names[:3]),
-        ledger.mark(names[:1], "trained", None, [{"mig": 0.5}]),
-        ledger.mark(names[1:2], "failed", "why"),
-        ledger.claim_trained(worker, 2),
-        ledger.beat(worker, "resting"),
-        [row[:2] for row in ledger.workers()],
-        ledger.open_runs(),
-        ledger.busy(),
-        ledger.counts(),
-        ledger.states(),
-        ledger.configs(names[2:]),
-        ledger.note_speed("kind", "device", 0.25),
-        ledger.speeds("device"),
-        ledger.reopen(names[1:2], "planned"),
-        ledger.release(worker),
-        ledger.counts(),
-    ]
-    with pytest.raises(UnweaveError, match="cannot be used"):
-        ledger.claim(worker, [object()])
-    return said
-
-
-def test_a_ledger_from_afar_says_what_the_ledger_says(cluster, tmp_path):
-    worker = Worker.here()
-    near = said_by(planned(tmp_path / "near.sqlite"), worker)
-    with connected(cluster.address):
-        mailbox = start_actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
-        there = FarLedger(mailbox, worker.name, "there")
-        with answering(mailbox, planned(tmp_path / "far.sqlite")):
-            assert said_by(there, worker) == near
-        with pytest.raises(AttributeError, match="a ledger has no 'path'"):
-            there.path  # noqa: B018
-        ray.kill(mailbox)
-        with pytest.raises(UnweaveError, match="the process that runs the study is gone"):
-            there.counts()
-
-
-@pytest.mark.parametrize("call", ["plan", "path", "__init__", "_open", "__class__", "rows"])
-def test_calls_that_workers_do_not_need_are_not_answered(tmp_path, call):
-    said = answer(planned(tmp_path / "ledger.sqlite"), Request(0, "worker", call, ()))
-    assert said.value is None
-    assert "cannot call" in said.error
-
-
-def test_calls_of_workers_are_those_of_a_ledger():
-    assert all(callable(getattr(Ledger, name)) for name in CALLS)
-    assert all(not name.startswith("_") for name in CALLS)
-
-
-def test_a_worker_with_nothing_to_do_asks_less_until_it_has_done_something(
-    cluster, tmp_path, monkeypatch
-):
-    ledger, worker = Ledger(tmp_path / "ledger.sqlite"), Worker.here()
-    ledger.plan({"run": {}}, {"run": "kind"})
-    ledger.claim(worker, ["run"])
-    with connected(cluster.address):
-        mailbox = start_actor(Mailbox, ray.get_runtime_context().get_node_id(), num_cpus=0)
-        with answering(mailbox, ledger):
-            there = FarLedger(mailbox, worker.name, "there")
-            assert (there.claim_trained(worker, 1), there.open_runs(), there.busy()) == (
-                [],
-                {},
-                True,
-            )
-            ledger.mark(["run"], "trained")
-            assert there.claim_trained(worker, 1) == []
-            there.mark(["run"], "trained")
-            assert there.claim_trained(worker, 1) == ["run"]
-            monkeypatch.setattr(far_ledger, "PAUSE_SECONDS", 0.0)
-            assert there.claim_trained(worker, 1, ["run"]) == []
-            ledger.mark(["run"], "trained")
-            assert there.claim_trained(worker, 1) == ["run"]
 
 
 def test_the_code_travels_with_the_job(cluster, add_node):
@@ -543,12 +483,6 @@ def test_without_gpus_every_node_gets_a_worker():
     assert places(nodes, None)[0].scorers == 8
     assert places(nodes, "cuda") == []
     assert places([node("g", CPU=4, GPU=2)], "cpu") == [Place("g", "host-g", 0, 0, 4)]
-
-
-def test_a_folder_that_a_worker_does_not_see_is_said_so(tmp_path):
-    job = Job(str(tmp_path), ".ray-token", {})
-    said = Hand().work(None, Worker.here(), Place("abcdefgh", "away", 0, 0, 1), job)
-    assert said.startswith(f"away (abcdef, CPU 0) does not see {tmp_path}; keep the study in a")
 
 
 @pytest.mark.parametrize(
@@ -648,14 +582,15 @@ def test_the_display_counts_runs_and_names_workers(study, tmp_path, capsys):
     here = Worker.here()
     for number in range(22):
         store.ledger.beat(here._replace(name=str(number)), f"host {number:02}: at step 5 of 9")
+    store.ledger.beat(here._replace(name="waiting"))
     line = "3 of 6 runs trained, 2 scored, 1 failed, 22 workers, 1 starting"
-    assert summary(store.ledger, 1) == line
+    assert summary(store.ledger) == line
     said = details(store.ledger)
     assert said[:2] == ["  host 00: at step 5 of 9", "  host 01: at step 5 of 9"]
     assert said[20:] == ["  and 2 more"]
     with StudyWatch(store.ledger, True) as watch:
-        watch.show(1)
-        watch.show(1)
+        watch.show()
+        watch.show()
     with StudyWatch(store.ledger, False) as watch:
-        watch.show(1)
+        watch.show()
     assert capsys.readouterr().err == f"unweave: {line}\n"

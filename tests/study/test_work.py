@@ -288,7 +288,7 @@ def test_a_table_that_cannot_be_written_does_not_stop_training(small, tmp_path, 
 def test_a_fleet_that_no_longer_fits_is_halved_also_after_a_checkpoint(
     small, tmp_path, monkeypatch
 ):
-    import unweave.study.work as module
+    import unweave.study.training as module
 
     study, sizes, train = small(), [], module.train_runs
 

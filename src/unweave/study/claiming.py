@@ -1,8 +1,7 @@
 """Which fleet a worker trains next: what is ready, what takes longest, and how much of it fits."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence, Sized
 
 import torch
 
@@ -44,7 +43,7 @@ class Claims:
         self.device, self.fleet_size = device, fleet_size
         self.sizes: dict[str, int] = {}
         self.first_of: dict[str, str] = {}
-        self.there: set[str] = set()
+        self.trained: set[str] = set()
 
     def next_fleet(self) -> list[Config]:
         """The next fleet: one that was interrupted, or else of what takes longest."""
@@ -73,34 +72,34 @@ class Claims:
         """Without second stages whose first is not trained; where it never will be, they fail."""
         ready, states = {}, None
         for kind, runs in kinds.items():
-            firsts = self.firsts(runs)
+            firsts = self._firsts(runs)
             if not firsts:
                 ready[kind] = runs
                 continue
             states = self.store.ledger.states() if states is None else states
-            fates = {first: self._fate(first, states) for first in set(firsts.values())}
-            lost = [run for run in runs if fates[firsts[run]] == "lost"]
+            found = {first: self._first_stage(first, states) for first in set(firsts.values())}
+            lost = [run for run in runs if found[firsts[run]] == "lost"]
             if lost:
                 reason = UnweaveError("the model that it builds on has diverged or failed")
                 fail(self.store, self._take(lost), reason, self.device)
-            there = [run for run in runs if fates[firsts[run]] == "there"]
-            if there:
-                ready[kind] = there
+            trained = [run for run in runs if found[firsts[run]] == "trained"]
+            if trained:
+                ready[kind] = trained
         return ready
 
-    def _fate(self, first: str, states: Mapping[str, str]) -> str:
-        """Whether a model to build on is there, lost, or yet to come."""
+    def _first_stage(self, first: str, states: Mapping[str, str]) -> str:
+        """Whether a model to build on is `trained`, `lost`, or still `pending`."""
         state = states.get(first, "failed")
         if state == "diverged":
             return "lost"
-        if first in self.there or self.store.has(first):
-            self.there.add(first)
-            return "there"
+        if first in self.trained or self.store.has(first):
+            self.trained.add(first)
+            return "trained"
         if state in DONE:  # somebody has removed it
             self.store.ledger.reopen([first], "planned")
-        return "lost" if state == "failed" else "to come"
+        return "lost" if state == "failed" else "pending"
 
-    def firsts(self, runs: Sequence[str]) -> dict[str, str]:
+    def _firsts(self, runs: Sequence[str]) -> dict[str, str]:
         """The runs that second stages build on, by theirs; nothing for first stages."""
         new = [run for run in runs if run not in self.first_of]
         if new and self.store.configs(new[:1])[0].first is not None:
@@ -108,12 +107,16 @@ class Claims:
             self.first_of |= {run: first.hash for run, first in known if first is not None}
         return {run: self.first_of[run] for run in runs if run in self.first_of}
 
-    def _share(self, runs: Sequence[str], size: int, kinds: Any) -> int:
+    def _share(self, runs: Sequence[str], size: int, kinds: Sized) -> int:
         """How many runs to take: as even fleets as fit, and enough left for other workers."""
-        others = len(self.store.ledger.workers())
-        if len(kinds) < others:
-            size = min(size, math.ceil(len(runs) * len(kinds) / others))
+        workers = self._num_workers()
+        if len(kinds) < workers:
+            size = min(size, math.ceil(len(runs) * len(kinds) / workers))
         return shares(len(runs), size)[0]
+
+    def _num_workers(self) -> int:
+        """How many workers share the study."""
+        return len(self.store.ledger.workers())
 
     def _seconds(self, run: str) -> float:
         config = self.store.configs([run])[0]

@@ -13,7 +13,7 @@ are free again. A trained run that a worker holds is being scored.
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,7 +107,7 @@ class Ledger(LedgerFile):
             )
             return free
 
-    def claim_trained(self, worker: Worker, count: int, having: Sequence[str] = ()) -> list[str]:
+    def claim_trained(self, worker: Worker, count: int, having: Collection[str] = ()) -> list[str]:
         """Take at most so many trained runs, to score them, that no living worker holds.
 
         Args:

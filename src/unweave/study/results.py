@@ -1,5 +1,6 @@
 """What a study has found so far: its table, its states, what went wrong."""
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from unweave.study.remote import open_store
 from unweave.study.store import Store
 from unweave.text import shown
 
-__all__ = ["Results", "load", "table_of"]
+__all__ = ["Results", "TableWriter", "load", "table_of"]
 
 SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
 """Settings that have a column where a study varies them."""
@@ -28,6 +29,8 @@ MOST_COLUMNS = 5_000
 """Of settings, losses and scores, whose names a file may have made up."""
 OWN = ("run", DATA, METHOD, STRENGTH, SEED, "steps", "state", "first", *SETTINGS)
 """Columns that a table has by itself."""
+TABLE_SECONDS, TABLE_SHARE = 2.0, 0.02
+"""Least time between two writings of the table, and the share of the time that they may take."""
 
 
 class Results:
@@ -89,6 +92,33 @@ class Results:
 
     def __repr__(self) -> str:
         return f"study {self.store.folder}: {self}"
+
+
+class TableWriter:
+    """Keeps the table of a study up to date while its runs are scored.
+
+    Args:
+        store: The study.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.due, self.scored = 0.0, 0
+
+    def write_if_due(self) -> None:
+        """Write the table where it has changed, as often as that costs little."""
+        start = time.monotonic()
+        if start < self.due:
+            return
+        self.due = start + TABLE_SECONDS
+        scored = self.store.ledger.counts()["scored"]
+        if scored == self.scored:
+            return
+        Results(self.store).write()
+        self.store.hand_in_ledger()
+        self.scored = scored
+        took = time.monotonic() - start
+        self.due = time.monotonic() + max(TABLE_SECONDS, took / TABLE_SHARE)
 
 
 def load(folder: str | Path) -> Results:

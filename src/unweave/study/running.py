@@ -8,7 +8,7 @@ import torch
 from unweave.errors import UnweaveError
 from unweave.progress import say
 from unweave.study.on_ray.cluster import check_address
-from unweave.study.on_ray.running import run_on_ray
+from unweave.study.on_ray.driver import run_on_ray
 from unweave.study.remote import open_store
 from unweave.study.repair import put_checkpoints_aside
 from unweave.study.results import Results

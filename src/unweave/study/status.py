@@ -42,32 +42,29 @@ class StudyWatch:
         if self.live is not None:
             self.live.stop()
 
-    def show(self, waiting: int) -> None:
-        """Say how far the study is, if it is time to.
-
-        Args:
-            waiting: How many workers are about to start, once others leave them room.
-        """
+    def show(self) -> None:
+        """Say how far the study is, if it is time to."""
         if not self.shown or time.monotonic() < self.due:
             return
         if self.live is None:
-            say(summary(self.ledger, waiting))
+            say(summary(self.ledger))
             self.due = time.monotonic() + LINE_SECONDS
         else:
-            said = [summary(self.ledger, waiting), *details(self.ledger)]
+            said = [summary(self.ledger), *details(self.ledger)]
             self.live.update(Text("\n".join(said)), refresh=True)
             self.due = time.monotonic() + LIVE_SECONDS
 
 
-def summary(ledger: Ledger, waiting: int) -> str:
-    """How far a study is, on one line."""
-    counts, workers = ledger.counts(), len(ledger.workers())
+def summary(ledger: Ledger) -> str:
+    """How far a study is, on one line; workers that do nothing yet may be waiting for room."""
+    counts, workers = ledger.counts(), ledger.workers()
+    waiting = sum(not doing for *_, doing in workers)
     parts = [
         f"{sum(counts[state] for state in DONE):,} of {sum(counts.values()):,} runs trained",
         f"{counts['scored']:,} scored",
     ]
     parts += [f"{counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state]]
-    parts.append(counted(workers, "worker"))
+    parts.append(counted(len(workers) - waiting, "worker"))
     if waiting:
         parts.append(f"{waiting} starting")
     return ", ".join(parts)
@@ -75,6 +72,6 @@ def summary(ledger: Ledger, waiting: int) -> str:
 
 def details(ledger: Ledger) -> list[str]:
     """What each worker does, a line each."""
-    doing = sorted(said for _, _, _, said in ledger.workers())
+    doing = sorted(said for *_, said in ledger.workers() if said)
     more = [f"  and {len(doing) - SHOWN} more"] if len(doing) > SHOWN else []
     return [f"  {readable(said)}" for said in doing[:SHOWN]] + more

@@ -1,7 +1,6 @@
-"""A study on Ray: a worker for every GPU of a cluster, and what to do when some of them die.
+"""A study on Ray: fleets and scores are tasks, which Ray restarts when a process or node dies.
 
-Workers train, score and write into the study's folder, just as one process does on its own; the
-process that runs the study starts them, answers for the ledger (`far_ledger.py`) and watches.
-A worker that dies leaves its claims, which are released, and its last checkpoint, from which
-whoever claims the runs goes on. Nodes that join get workers, nodes that leave are not missed.
+One process, the driver (`driver.py`), plans fleets, submits tasks and records their outcomes in
+the ledger, which nobody else opens. Tasks (`tasks.py`) train, encode and score in the study's
+folder or at its URL; a task that is restarted resumes from its fleet's last checkpoint.
 """

@@ -1,18 +1,19 @@
-"""A Ray to work with: how it is started or reached, its nodes, and actors on them."""
+"""A Ray cluster to work with: how it is started or reached, and where tasks can run on it."""
 
+import math
 import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unweave.errors import UnweaveError
 
-__all__ = ["check_address", "connected", "nodes", "start_actor"]
+__all__ = ["Place", "check_address", "connected", "on_node", "places"]
 
 ANSWER_SECONDS = 20.0
 """How long a cluster may take to answer, twice: to connect, and to say that it speaks HTTP/2."""
@@ -22,7 +23,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 SETTINGS = 4
 """The kind of message with which a server answers that."""
 OBJECT_BYTES = 200_000_000
-"""For Ray's object store on one machine: nothing large passes through it."""
+"""For Ray's object store on one machine: codes of runs, of which there are few at a time."""
 ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
 """What Ray adds to the environment of a process, and with that to those that it starts."""
 
@@ -58,28 +59,19 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
             ray.shutdown()
 
 
-def start_actor(kind: type, node: str, **options: Any) -> Any:
-    """An actor of Ray on a certain node, which is not started again when it dies."""
-    import ray
+def on_node(node: str, only: bool = False) -> dict[str, Any]:
+    """Options of a task or actor that should run on a node; elsewhere too, unless only there."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = NodeAffinitySchedulingStrategy(node, soft=False)
-    made: Any = ray.remote(kind)
-    return made.options(scheduling_strategy=there, max_restarts=0, **options).remote()
-
-
-def nodes() -> list[dict[str, Any]]:
-    """All nodes of the cluster, as Ray has them."""
-    import ray
-
-    found: list[dict[str, Any]] = ray.nodes()
-    return found
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=not only)}
 
 
 def _ray() -> Any:
-    # Said before its import: no statistics leave the machine, and no word about GPUs it changes.
+    # Read by Ray when it is imported: no usage statistics, CUDA_VISIBLE_DEVICES as it was for
+    # tasks without GPUs, and as few restarts of tasks without enough memory as of others.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_task_oom_retries", "2")
     try:
         import ray
     except ImportError as error:
@@ -154,3 +146,58 @@ def _as_it_was() -> Iterator[None]:
         for name in ADDED:
             if name not in environment:
                 os.environ.pop(name, None)
+
+
+class Place(NamedTuple):
+    """Room for one task on a device.
+
+    Args:
+        node: Ray's name of the node.
+        host: Its name for people.
+        number: Which of the node's places it is.
+        gpus: How many GPUs it has, 1 or 0.
+        cpus: Its share of the node's cores; a fraction where there are more GPUs than cores.
+    """
+
+    node: str
+    host: str
+    number: int
+    gpus: int
+    cpus: float
+
+    @property
+    def name(self) -> str:
+        """For people; several nodes may be on one host."""
+        return f"{self.host} ({self.node[:6]}, {'GPU' if self.gpus else 'CPU'} {self.number})"
+
+    @property
+    def scorers(self) -> int:
+        """How many scores can be computed there at once, as on a machine of that size."""
+        return max(1, int(self.cpus) - 1 if self.gpus else int(self.cpus) // 2)
+
+
+def places(nodes: Sequence[Mapping[str, Any]], device: str | None) -> list[Place]:
+    """Where tasks can run: one for every GPU, or, in a cluster that has none, one for every node.
+
+    Args:
+        nodes: As `ray.nodes()` has them.
+        device: `"cpu"` or `"cuda"`; by default GPUs where there are any.
+    """
+    living = [node for node in nodes if node["Alive"]]
+    on_gpus = device != "cpu" and any(_has(node, "GPU") >= 1 for node in living)
+    if device == "cuda" and not on_gpus:
+        return []
+    found = []
+    for node in living:
+        cpus = _has(node, "CPU")
+        count = int(_has(node, "GPU")) if on_gpus else int(cpus >= 1)
+        for number in range(count):
+            share = cpus / count
+            share = math.floor(share) if share >= 1 else share
+            host = node["NodeManagerHostname"]
+            found.append(Place(node["NodeID"], host, number, int(on_gpus), share))
+    return found
+
+
+def _has(node: Mapping[str, Any], resource: str) -> float:
+    return float(node["Resources"].get(resource, 0))

@@ -1,0 +1,44 @@
+"""Attempts at tasks: only the last one counts, and none after its task has ended."""
+
+from unweave.study.on_ray.progress import (
+    ANSWER_SECONDS,
+    REPORT_SECONDS,
+    SILENT_SECONDS,
+    AttemptStatus,
+    Progress,
+)
+
+FIRST = ("there (abc, GPU 0)", "abc", "there", 11)
+SECOND = ("here (def, GPU 1)", "def", "here", 22)
+
+
+def test_an_attempt_counts_until_the_next_one_begins():
+    progress = Progress()
+    assert progress.begin("task", *FIRST) == 1
+    assert progress.report("task", 1, "at step 5")
+    status = progress.of(["task"])["task"]
+    assert status._replace(seconds=0.0, silent=0.0) == AttemptStatus(1, *FIRST, "at step 5")
+    assert progress.begin("task", *SECOND) == 2
+    assert not progress.report("task", 1, "at step 6")
+    assert progress.report("task", 2, "at step 5")
+    status = progress.of(["task"])["task"]
+    assert (status.number, status.place, status.doing) == (2, SECOND[0], "at step 5")
+
+
+def test_no_attempt_counts_after_the_end_of_its_task():
+    progress = Progress()
+    progress.begin("task", *FIRST)
+    progress.end("task")
+    assert progress.of(["task"])["task"].ended
+    assert not progress.report("task", 1, "at step 5")
+
+
+def test_tasks_that_have_not_begun_have_no_status():
+    progress = Progress()
+    progress.end("task")
+    progress.begin("other", *FIRST)
+    assert list(progress.of(["task", "other"])) == ["other"]
+
+
+def test_an_attempt_that_gets_no_answer_ends_before_the_next_one_begins():
+    assert SILENT_SECONDS > ANSWER_SECONDS + REPORT_SECONDS
