@@ -91,10 +91,10 @@ class Adam:
     def rows(self, chosen: slice) -> Self:
         """Of a stacked optimiser, that of some models."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return dataclasses.replace(
-            self,
-            **{name: of[chosen] for name, of in values.items() if isinstance(of, Tensor)},
-        )
+        rates: dict[str, Any] = {
+            name: of[chosen] for name, of in values.items() if isinstance(of, Tensor)
+        }
+        return dataclasses.replace(self, **rates)
 
     def rates(self, step: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """What a stacked optimiser multiplies with at one step, counted from 0, `[M, 5]`.
