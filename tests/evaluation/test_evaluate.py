@@ -170,7 +170,7 @@ def test_only_images_that_can_be_drawn_count(fleet, sprites):
 def test_a_fleet_in_small_parts_has_the_same_scores(fleet, sprites, monkeypatch):
     whole = uw.evaluate(fleet, sprites, metrics=["mig", "sap"], progress=False)
     monkeypatch.setattr(coding, "MEMORY", 2 * len(sprites) * 10 * 8)
-    monkeypatch.setattr(coding, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 50)
     assert coding.models_at_once(sprites, 10) == 2
     parts = uw.evaluate(fleet, sprites, metrics=["mig", "sap"], progress=False)
     pd.testing.assert_frame_equal(whole, parts, atol=1e-4)

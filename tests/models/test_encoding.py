@@ -12,6 +12,7 @@ from PIL import Image
 import unweave as uw
 from unweave.cli import main
 from unweave.errors import DataError, UnweaveError
+from unweave.models.encoding import posteriors
 from unweave.models.finding import one_model
 from unweave.models.shapes import ShapeError
 
@@ -303,3 +304,24 @@ def test_the_command_runs_in_a_process_of_its_own(saved, images, tmp_path, start
     assert done.wait() == 0, done.stderr
     assert np.load(tmp_path / "codes.npy").shape == (10, 3)
     assert "5 of 15 files" in done.stderr
+
+
+def test_models_of_several_fleets_encode_in_their_order_and_by_parts(monkeypatch):
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(4))
+    settings = {"steps": 1, "batch": 4, "latents": 3, "progress": False}
+    first = uw.train(uw.methods.VAE(), data, seeds=2, **settings)
+    ensemble = uw.train(uw.methods.VAEEnsemble(members=2), data, **settings)[0]
+    models, rows = [first[1], ensemble, first[0]], np.array([5, 100, 17, 0, 5])
+    assert np.array_equal(posteriors(first, data)[0], first.encode(data)[0])
+    whole = posteriors(models, data, rows, member=0)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 2)
+    told = []
+    parts = posteriors(models, data, rows, advance=told.append)
+    assert sum(told) == len(models) * len(rows)
+    for found in (whole, parts, posteriors(models, data.images(range(len(data))), rows)):
+        for place, model in enumerate(models):
+            expected = model.encode(data.images(rows))
+            for own, known in zip(found, expected, strict=True):
+                np.testing.assert_allclose(own[place], known, atol=1e-6)
+    (second,), _ = posteriors(ensemble, data, rows, member=1)
+    np.testing.assert_allclose(second, ensemble.encode(data.images(rows), member=1)[0], atol=1e-6)

@@ -1,12 +1,12 @@
 """Tables of factors: a CSV file, a dictionary, an array or a data frame, as classes."""
 
-import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from numbers import Real
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,17 @@ from unweave.io.paths import path_errors
 from unweave.io.plain_data import read_text
 from unweave.text import readable
 
-__all__ = ["FILE_COLUMNS", "arrange", "factor_table", "rows_by_name"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FILE_COLUMNS", "arrange", "factor_table", "read_csv", "rows_by_name"]
 
 FILE_COLUMNS = ("file", "filename", "path", "image")
 MOST_BYTES = 1 << 30
 """Of a CSV file: tens of millions of images."""
+MOST_COLUMNS = 5_000
+"""Of a CSV file; pandas reads about 5,000 a second."""
+LONGEST_LINE = 1 << 20
 
 
 def factor_table(
@@ -81,7 +87,7 @@ def _columns(factors: Any) -> dict[str, np.ndarray]:
     if isinstance(factors, str | Path):
         with path_errors(Path(factors), "read"):
             path = Path(factors).expanduser()
-        return _read_csv(path)
+        return _read_factors(path)
     if isinstance(factors, Mapping):
         return {str(name): _flat(str(name), values) for name, values in factors.items()}
     if hasattr(factors, "columns"):
@@ -116,35 +122,66 @@ def _numpy(values: Any) -> np.ndarray:
     return on_host(values)
 
 
-def _read_csv(path: Path) -> dict[str, np.ndarray]:
+def read_csv(source: Path | io.StringIO, **options: Any) -> "pd.DataFrame":
+    """A CSV file as pandas reads it, or the text of one.
+
+    Args:
+        source: The file, or its text.
+        options: Of `pandas.read_csv`.
+
+    Raises:
+        ValueError: It is damaged, as pandas says, or has too many columns.
+        OSError: It cannot be read.
+    """
+    import pandas as pd
+
+    with (
+        source.open(encoding="utf-8-sig", newline="")
+        if isinstance(source, Path)
+        else (nullcontext(source)) as lines
+    ):
+        first = lines.readline(LONGEST_LINE)
+        while first.isspace():
+            first = lines.readline(LONGEST_LINE)
+    columns = first.count(",") + 1
+    if columns > MOST_COLUMNS:
+        raise ValueError(
+            f"it has {columns:,} columns, more than {MOST_COLUMNS:,}; save it as .npy"
+        )
+    if isinstance(source, io.StringIO):
+        source.seek(0)
+    return pd.read_csv(source, **options)
+
+
+def _read_factors(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a CSV file whose first line has their names, each cell as it is written."""
+    from pandas.errors import EmptyDataError
+
     try:
-        text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
-        reader = csv.reader(io.StringIO(text, newline=""))
-        lines = [(reader.line_num, row) for row in reader if row]
-    except (OSError, ValueError, csv.Error) as error:
+        text = io.StringIO(read_text(path, MOST_BYTES).removeprefix("\ufeff"))
+        cells = read_csv(text, header=None, dtype=str, na_filter=False).to_numpy(object)
+    except EmptyDataError as error:
         raise DataError(
-            f"cannot read the table of factors {path} ({error}); give a CSV file in UTF-8"
+            f"the table of factors {path} is empty; begin it with a line of names"
         ) from error
-    if not lines:
-        raise DataError(f"the table of factors {path} is empty; begin it with a line of names")
-    header = [cell.strip() for cell in lines[0][1]]
+    except (OSError, ValueError) as error:  # pandas' errors are among them
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"cannot read the table of factors {path} ({reason}); give a CSV file in UTF-8 with "
+            "as many cells in each row as the header has"
+        ) from error
+    header = [cell.strip() for cell in cells[0]]
     _check_names(header, str(path))
-    for number, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise DataError(
-                f"line {number} of {path} has {len(cells)} cells, but the header has "
-                f"{len(header)}; give one per column"
-            )
-        for name, cell in zip(header, cells, strict=True):
+    for row, line in enumerate(cells[1:], 1):
+        for name, cell in zip(header, line, strict=True):
             if not cell.strip():
                 raise DataError(
-                    f"line {number} of {path} has an empty cell under {name!r}; fill it in"
+                    f"row {row} of {path} has an empty cell under {name!r}; fill it in"
                 )
-    rows = [cells for _, cells in lines[1:]]
     return {
-        name: np.array([cells[k] for cells in rows])
+        name: cells[1:, k].astype(str)
         if name.lower() in FILE_COLUMNS
-        else _typed([cells[k].strip() for cells in rows])
+        else _typed([cell.strip() for cell in cells[1:, k]])
         for k, name in enumerate(header)
     }
 

@@ -23,7 +23,7 @@ from unweave.fitting import fit as fit_fleet
 from unweave.methods import Method, saved_name
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
-from unweave.models.encoding import MEAN, Member, check_member
+from unweave.models.encoding import MEAN, Member, check_member, posteriors
 from unweave.models.members import aligned_posteriors
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
@@ -310,15 +310,12 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.to(self._device())
 
     def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [self._posterior(part) for _, part in _parts(pixels)]
-        means, logvars = zip(*found, strict=True)
-        return np.concatenate(means), np.concatenate(logvars)
-
-    def _posterior(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self.member != MEAN:
-            return self._placed().encode(pixels, member=self.member)
-        aligned = aligned_posteriors(self._placed(), pixels)
-        return aligned.mean, aligned.logvar
+        model = self._placed()
+        if self.member == MEAN:
+            aligned = aligned_posteriors(model, pixels)
+            return aligned.mean, aligned.logvar
+        (means,), (logvars,) = posteriors(model, pixels, member=self.member)
+        return means, logvars
 
     def _decoder(self) -> int:
         """The member that decodes codes; those of all members are in the order of the first."""

@@ -13,15 +13,14 @@ import torch
 from unweave.data.dataset import Dataset
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
+from unweave.models.encoding import posteriors
 from unweave.models.model import Fleet
-from unweave.models.shapes import check_shape
 from unweave.random import Stream
 
 __all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
 
 MEMORY = 2**30
 """Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
-ROWS_AT_ONCE = 32_768
 DECODED_ROWS = 5_000
 COMPARED_ROWS = 10_000
 DECODED_AT_ONCE = 500
@@ -150,16 +149,8 @@ def encode(
         seed: See `Codes`.
         advance: Told how many images were encoded, now and then.
     """
-    check_shape(fleet.shape, data.shape, data.name)
     support = data.support
-    shape = (len(fleet), len(support), fleet.configs[0].code_size)
-    means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    near = data.to(fleet.device)
-    for start in range(0, len(support), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        means[:, part], logvars[:, part] = Fleet.encode(fleet, near.inputs(support[part], seed))
-        if advance is not None:
-            advance(len(support[part]) * len(fleet))
+    means, logvars = posteriors(fleet, data, support, seed=seed, advance=advance)
     known = data.grid or data.labels
-    factors = on_host(near.factors(support)) if known else None
+    factors = on_host(data.factors(support)) if known else None
     return Codes(means, logvars, factors, support, seed, fleet, data)

@@ -1,6 +1,5 @@
 """Tables of codes, factors and scores in files: `.npy`, `.npz`, `.csv`, `.parquet`."""
 
-import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from unweave.data.array_files import UNREADABLE, read_numpy
-from unweave.data.tables import FILE_COLUMNS, rows_by_name
+from unweave.data.tables import FILE_COLUMNS, read_csv, rows_by_name
 from unweave.errors import DataError
 from unweave.io.paths import check_file, check_out
 from unweave.io.tables import read_table
@@ -21,9 +20,6 @@ __all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
 
 LOGVAR = re.compile(r"logvar\d+")
 """What `unweave encode --logvar` calls the columns that are no codes."""
-MOST_COLUMNS = 5_000
-"""Of a CSV file; pandas reads about 5,000 a second."""
-LONGEST_LINE = 1 << 20
 
 
 class Columns(NamedTuple):
@@ -52,7 +48,7 @@ def read_columns(path: Path, what: str) -> Columns:
         found = reader(path, what)
         if isinstance(found, pd.DataFrame):
             return _numbers(found, path, what)
-    except (*UNREADABLE, csv.Error) as error:  # pandas' and pyarrow's errors are among them
+    except UNREADABLE as error:  # pandas' and pyarrow's errors are among them
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"cannot read {what} from {path}: {reason}") from error
     return Columns(found[:, None] if found.ndim == 1 else found, None)
@@ -73,17 +69,9 @@ def _numpy(path: Path, what: str) -> np.ndarray:
 
 
 def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - all readers take both
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        text = file.readline(LONGEST_LINE)
-        while text.isspace():
-            text = file.readline(LONGEST_LINE)
-    first = next(csv.reader([text]), [])
-    if len(first) > MOST_COLUMNS:
-        raise DataError(
-            f"{path} has {len(first):,} columns, more than {MOST_COLUMNS:,}; save it as .npy"
-        )
+    (first,) = read_csv(path, header=None, nrows=1, dtype=str, na_filter=False).to_numpy()
     named = not all(map(_is_number, first))
-    return pd.read_csv(path, header=0 if named else None)
+    return read_csv(path, header=0 if named else None)
 
 
 def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above

@@ -16,6 +16,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.explorer.model_index import Entry
 from unweave.models.drawn_images import drawn_rows
+from unweave.models.encoding import posteriors
 from unweave.models.model import Model
 from unweave.models.shapes import misfit
 
@@ -147,9 +148,10 @@ def _activity(model: Model, data: Dataset | None) -> Activity:
     if data is None:
         prior = np.random.default_rng(0).normal(size=(PRIOR_IMAGES, model.config.code_size))
         images: Any = model.decode(prior)
+        rows = None
     else:
-        images = data.inputs(drawn_rows(data))
-    means, logvars = model.encode(images)
+        images, rows = data, drawn_rows(data)
+    (means,), (logvars,) = posteriors(model, images, rows)
     return shown_activity(
         means, logvars, deterministic=method.deterministic, standard_noise=method.standard_noise
     )

@@ -1,7 +1,11 @@
-"""Codes of any images by a trained model, as a table."""
+"""Encode images with trained models: the one function that does it, and its codes as a table.
+
+Shapes: M models, n images, d latents.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,20 +20,22 @@ from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.models.finding import one_model
+from unweave.models.join import join
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
-from unweave.models.model import Model
+from unweave.models.model import Fleet, Model
 from unweave.models.shapes import check_shape
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.text import size_text, spelled
 
-__all__ = ["MEAN", "Member", "check_member", "encode", "images_for"]
+__all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "posteriors"]
 
 MEAN: Literal["mean"] = "mean"
 Member = int | Literal["mean"]
 """A member of an ensemble, or the mean of all of them."""
 
-ROWS_AT_ONCE = 8_192
+ENCODING = "encoding images"
+ROWS_AT_ONCE = 32_768
 COMPARED = 10_000
 """Images, at most, on which the codes of members are compared."""
 
@@ -84,32 +90,111 @@ def encode(
     check_member(model, member)
     if spread and member != MEAN:
         raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
-    near, placed = data.to(place), model.to(place)
+    placed = model.to(place)
+    sample: list[Aligned] = []
+    with lines({ENCODING: len(data)}, shown=progress) as advance:
+        told = partial(advance, ENCODING)
+        if member == MEAN:
+            parts = _together(placed, data, seed, sample, told)
+        else:
+            (means,), (logvars,) = posteriors(placed, data, seed=seed, member=member, advance=told)
+            parts = {"z": means, "logvar": logvars}
     asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
     names = [f"{part}{latent}" for part in asked for latent in range(model.config.code_size)]
-    codes = np.empty((len(data), len(names)), np.float32)
-    compared = np.zeros(len(data), bool)
-    compared[np.random.default_rng(0).permutation(len(data))[:COMPARED]] = True
-    sample: list[Aligned] = []
-    with lines({"encoding images": len(data)}, shown=progress) as advance:
-        for start in range(0, len(data), ROWS_AT_ONCE):
-            rows = np.arange(start, min(start + ROWS_AT_ONCE, len(data)))
-            images = near.inputs(rows, seed)
-            if member == MEAN:
-                aligned = aligned_posteriors(placed, images)
-                sample.append(aligned.only(compared[rows]))
-                parts = {"z": aligned.mean, "logvar": aligned.logvar, "spread": aligned.spread}
-            else:
-                mean, logvars = placed.encode(images, member=member)
-                parts = {"z": mean, "logvar": logvars}
-            codes[rows] = np.concatenate([parts[part] for part in asked], 1)
-            advance("encoding images", len(rows))
-    table = pd.DataFrame(codes, columns=names)
+    table = pd.DataFrame(np.concatenate([parts[part] for part in asked], 1), columns=names)
     if len(data) > 1 and sample:
         table.attrs = _agreement(sample)
     if data.files:
         table.insert(0, "file", data.files)
     return table
+
+
+def posteriors(
+    models: Fleet | Sequence[Model],
+    images: Any,
+    rows: np.ndarray | None = None,
+    *,
+    seed: int = 0,
+    member: int = 0,
+    advance: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and log-variances of the codes of images, float32 `[M, n, d]` each.
+
+    Models that can share a fleet encode together, on their device, some thousand images at a time.
+
+    Args:
+        models: Models with equally many latents.
+        images: A data set, or images `[n, H, W, C]`, bytes or floats in [0, 1].
+        rows: The numbers of the images to encode, in their order; by default all.
+        seed: For a data set whose images are random given their factors, the draw to encode.
+        member: Of ensembles, the number of the member that encodes.
+        advance: Told how many images were encoded, those of each model counted, now and then.
+    """
+    configs = [config for model in models for config in model.configs]
+    count = len(images) if rows is None else len(rows)
+    shape = (len(configs), count, configs[0].code_size)
+    means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    for places, fleet in _fleets(models):
+        for part, batch in _parts(fleet, images, rows, seed):
+            # A `Model` has a method of the same name, without the model axis.
+            means[places, part], logvars[places, part] = Fleet.encode(fleet, batch, member=member)
+            if advance is not None:
+                advance((part.stop - part.start) * len(fleet))
+    return means, logvars
+
+
+def _fleets(models: Fleet | Sequence[Model]) -> list[tuple[slice | list[int], Fleet]]:
+    """Models that can encode together, and their places among all of them."""
+    if isinstance(models, Fleet):
+        return [(slice(None), models)]
+    kinds: dict[str, list[int]] = {}
+    for place, model in enumerate(models):
+        kinds.setdefault(model.config.fleet, []).append(place)
+    return [(places, join([models[k] for k in places])) for places in kinds.values()]
+
+
+def _parts(
+    fleet: Fleet, images: Any, rows: np.ndarray | None, seed: int
+) -> Iterator[tuple[slice, Any]]:
+    """Some thousand images at a time, and their places among those asked for."""
+    whole = isinstance(images, Dataset)
+    if whole:
+        check_shape(fleet.shape, images.shape, images.name)
+        images = images.to(fleet.device)
+    rows = np.arange(len(images)) if rows is None and whole else rows
+    count = len(images) if rows is None else len(rows)
+    for start in range(0, count, ROWS_AT_ONCE):
+        part = slice(start, min(start + ROWS_AT_ONCE, count))
+        chosen = part if rows is None else rows[part]
+        yield part, images.inputs(chosen, seed) if whole else images[chosen]
+
+
+def _together(
+    model: Model,
+    data: Dataset,
+    seed: int,
+    sample: list[Aligned],
+    advance: Callable[[int], None],
+) -> dict[str, np.ndarray]:
+    """The mean code of all members, its log-variance and spread; and a sample of what each says.
+
+    Args:
+        model: An ensemble.
+        data: The images.
+        seed: See `posteriors`.
+        sample: Posteriors of at most `COMPARED` images are added to it.
+        advance: See `posteriors`.
+    """
+    compared = np.zeros(len(data), bool)
+    compared[np.random.default_rng(0).permutation(len(data))[:COMPARED]] = True
+    found = []
+    for part, images in _parts(model, data, None, seed):
+        aligned = aligned_posteriors(model, images)
+        sample.append(aligned.only(compared[part]))
+        found.append((aligned.mean, aligned.logvar, aligned.spread))
+        advance(part.stop - part.start)
+    columns = [np.concatenate(each).astype(np.float32) for each in zip(*found, strict=True)]
+    return dict(zip(("z", "logvar", "spread"), columns, strict=True))
 
 
 def check_member(model: Model, member: Any) -> None:

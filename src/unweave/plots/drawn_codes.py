@@ -116,9 +116,11 @@ def look(model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) 
         rows: How many images; all where there are fewer.
         seed: Of the draw, and of images that are random given their factors.
     """
+    from unweave.models.encoding import posteriors
+
     check_data(model, data)
     chosen = drawn_rows(data, rows, seed)
-    means, logvars = model.encode(data.to(model.device).inputs(chosen, seed))
+    (means,), (logvars,) = posteriors(model, data, chosen, seed=seed)
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)
     names = () if known is None else known.names

@@ -15,6 +15,7 @@ from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.models.drawn_images import drawn_rows
+from unweave.models.encoding import posteriors
 from unweave.models.shapes import misfit
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
@@ -167,7 +168,7 @@ def _encode(
             continue
         try:
             model = given.model(run).to(device)
-            means[place], logvars[place] = model.encode(images)
+            (means[place],), (logvars[place],) = posteriors(model, images)
         except UnweaveError as error:
             trouble.append((run, "not opened", str(error)))
             continue

@@ -4,7 +4,6 @@ Shapes: M models, n rows (images), d latents.
 """
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.finding import Models
-    from unweave.models.model import Model
 
 __all__ = ["encoded", "known_data", "latents_of"]
 
@@ -62,6 +60,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
         images_of: The numbers of its images.
         seed: Of images that are random given their factors.
     """
+    from unweave.models.encoding import posteriors
     from unweave.models.finding import models_of
 
     trained = models_of(models)
@@ -69,12 +68,8 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:
         raise SelectionError(f"models must have equally many latents, but got {sizes}")
-    shape = (len(trained), len(images_of), sizes[0])
-    means, logvars = np.empty(shape), np.empty(shape)
-    for places in _fleets(trained):
-        means[places], logvars[places] = _encode(
-            [trained[k] for k in places], data, images_of, seed
-        )
+    found = posteriors(trained, data, images_of, seed=seed)
+    means, logvars = (each.astype(np.float64) for each in found)
     lost = [k for k, model in enumerate(trained) if model.diverged_at[0] >= 0]
     means[lost] = np.nan
     return Latents(
@@ -84,24 +79,6 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
         runs=[config.hash for config in configs],
         settings=[_settings(config.to_dict()) for config in configs],
     )
-
-
-def _fleets(models: "Sequence[Model]") -> list[list[int]]:
-    """The places of models that can encode together."""
-    from unweave.models.config import group_into_fleets
-
-    return group_into_fleets(range(len(models)), lambda place: models[place].config)
-
-
-def _encode(
-    models: "Sequence[Model]", data: "Dataset", images_of: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    from unweave.models.join import join
-    from unweave.models.shapes import check_shape
-
-    fleet = join(models)
-    check_shape(fleet.shape, data.shape, data.name)
-    return fleet.encode(data.to(fleet.device).inputs(images_of, seed))
 
 
 def _settings(plain: dict[str, Any]) -> str:
