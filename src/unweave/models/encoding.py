@@ -19,6 +19,7 @@ from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
+from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
 from unweave.models.join import join
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
@@ -147,10 +148,8 @@ def _fleets(models: Fleet | Sequence[Model]) -> list[tuple[slice | list[int], Fl
     """Models that can encode together, and their places among all of them."""
     if isinstance(models, Fleet):
         return [(slice(None), models)]
-    kinds: dict[str, list[int]] = {}
-    for place, model in enumerate(models):
-        kinds.setdefault(model.config.fleet, []).append(place)
-    return [(places, join([models[k] for k in places])) for places in kinds.values()]
+    kinds = group_into_fleets(range(len(models)), lambda place: models[place].config)
+    return [(places, join([models[place] for place in places])) for places in kinds]
 
 
 def _parts(

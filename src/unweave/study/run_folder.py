@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from unweave.analysis.columns import SAMPLED
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text
-from unweave.io.extensions import allow, is_reference, module_of
-from unweave.metrics import Metric, find_metric, saved_name
+from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.models.files import diverged_at, finite_losses, read_curve
 from unweave.study.study import Study
@@ -35,10 +33,6 @@ class Wanted:
         assert name is not None  # a study takes no other
         return name
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By name: there is one object of each metric in a process, and they are told apart by it.
-        return _wanted, (self.name, self.sampled)
-
     def key(self, config: Config) -> Key:
         """Under which its outcome is kept beside a run."""
         key = Key.of(self.metric, self.sampled, SEED, origin_text(config.data))
@@ -49,13 +43,6 @@ class Wanted:
         """Its numbers by the names of their columns."""
         start = SAMPLED if self.sampled else ""
         return {start + column(self.metric, p): s for p, s in outcome.scores.items()}
-
-
-def _wanted(name: str, sampled: bool) -> Wanted:
-    """A metric that another process of the same study wants."""
-    if is_reference(name):
-        allow(module_of(name))
-    return Wanted(find_metric(name), sampled)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.apply import apply
 from unweave.evaluation.codes import Posteriors, encode
 from unweave.evaluation.score_cache import Outcome, keep
-from unweave.io.extensions import module_of
+from unweave.io.extensions import allow, is_reference, module_of
+from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.model import load
 from unweave.study.datasets import Sources
@@ -34,7 +35,7 @@ from unweave.study.run_folder import SEED, Wanted
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 
-__all__ = ["Encoded", "Scorer", "compute", "encode_run", "keep_scores"]
+__all__ = ["Scorer"]
 
 SLOW = ("unweave.metrics.trees", "sklearn.linear_model")
 """What most studies' metrics import, which takes a second."""
@@ -42,17 +43,8 @@ LOOK_SECONDS = 1.0
 """How often to ask the ledger for trained runs where there were none."""
 
 
-class Encoded(NamedTuple):
-    """A run whose scores can be computed.
-
-    Args:
-        config: The run.
-        wanted: The metrics to compute.
-        codes: Its codes.
-        trouble: Why scores that need its decoder could not be computed.
-        alone: Whether to compute them while no other run is scored, because a process that scored
-            this run and others died.
-    """
+class _Job(NamedTuple):
+    """A run that is being scored; alone, if the process that scored it and others died."""
 
     config: Config
     wanted: Sequence[Wanted]
@@ -83,8 +75,8 @@ class Scorer:
     ) -> None:
         self.store, self.worker, self.sources = store, worker, sources
         self.device, self.processes = device, processes
-        self.jobs: dict[Future[Any], Encoded] = {}
-        self.suspects: list[Encoded] = []
+        self.jobs: dict[Future[Any], _Job] = {}
+        self.suspects: list[_Job] = []
         self.pool: ProcessPoolExecutor | None = None
         self.done = 0
         self.look_at = 0.0
@@ -109,12 +101,11 @@ class Scorer:
             return True
         # One more than there are processes, so that none waits for this one.
         while len(self.jobs) <= self.processes and time.monotonic() >= self.look_at:
-            having = [job.config.hash for job in self.jobs.values()]
-            runs = self.store.ledger.claim_trained(self.worker, 1, having)
-            if not runs:
+            config = self._next()
+            if config is None:
                 self.look_at = time.monotonic() + LOOK_SECONDS
                 break
-            self._begin(self.store.configs(runs)[0])
+            self._begin(config)
             moved = True
         return moved
 
@@ -123,26 +114,46 @@ class Scorer:
         if self.jobs:
             wait(self.jobs, seconds, "FIRST_COMPLETED")
 
+    def _next(self) -> Config | None:
+        """The next run to score, from the ledger."""
+        having = [job.config.hash for job in self.jobs.values()]
+        runs = self.store.ledger.claim_trained(self.worker, 1, having)
+        return self.store.configs(runs)[0] if runs else None
+
+    def _record(self, run: str, outcome: RunOutcome) -> None:
+        """Take down what has become of a run, in the ledger."""
+        record(self.store.ledger, {run: outcome})
+
     def _begin(self, config: Config) -> None:
         try:
-            encoded = encode_run(self.store, self.sources, config, self.device)
-            if isinstance(encoded, Encoded):
-                self._submit(encoded)
-            else:
-                self._finish(config, encoded)
+            self.store.bring([config.hash])
+            missing = self.store.look(config).missing
+            if not missing:
+                self._finish(config, [])
+                return
+            data = self.sources.near(config, self.device)
+            model = load(self.store.runs / config.hash, self.device)
+            codes = encode(model, data, SEED)
+            # Those that compare images need the decoder, and other processes import no scripts.
+            here = [w for w in missing if w.metric.of_images or module_of(w.name) == "__main__"]
+            trouble = self._keep(config, here, _score(_names(here), codes))
+            there = [w for w in missing if w not in here]
+            spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
+            self._submit(_Job(config, there, codes.of(0, spread), trouble))
         except Exception as error:  # one run's trouble is its own
             self._fail(config, error)
 
-    def _submit(self, job: Encoded) -> None:
+    def _submit(self, job: _Job) -> None:
+        names = _names(job.wanted)
         if not self.processes:
-            self._take_in(job, compute(job.wanted, job.codes))
+            self._take_in(job, _score(names, job.codes))
             return
         with _without_main():
             try:
-                future = self._opened().submit(compute, job.wanted, job.codes)
+                future = self._opened().submit(_score, names, job.codes)
             except BrokenProcessPool:
                 self._bury()
-                future = self._opened().submit(compute, job.wanted, job.codes)
+                future = self._opened().submit(_score, names, job.codes)
         self.jobs[future] = job
 
     def _opened(self) -> ProcessPoolExecutor:
@@ -173,24 +184,35 @@ class Scorer:
                 process.kill()
             self.pool = None
 
-    def _suspect(self, job: Encoded, error: BrokenProcessPool) -> None:
+    def _suspect(self, job: _Job, error: BrokenProcessPool) -> None:
         """A process died, for its memory perhaps, and all in the pool with it: who was it?"""
         if job.alone:
             self._fail(job.config, UnweaveError(f"the process that scored it died ({error})"))
         else:
             self.suspects.append(job)
 
-    def _take_in(self, job: Encoded, said: "Sequence[Outcome | _Trouble]") -> None:
-        trouble = keep_scores(self.store, job.config, job.wanted, said)
-        outcome = outcome_of(self.store, job.config, [*job.trouble, *trouble])
-        self._finish(job.config, outcome)
+    def _take_in(self, job: _Job, said: "Sequence[Outcome | _Trouble]") -> None:
+        trouble = self._keep(job.config, job.wanted, said)
+        self._finish(job.config, [*job.trouble, *trouble])
 
-    def _finish(self, config: Config, outcome: RunOutcome) -> None:
-        record(self.store.ledger, {config.hash: outcome})
+    def _keep(
+        self, config: Config, wanted: Sequence[Wanted], said: "Sequence[Outcome | _Trouble]"
+    ) -> list[str]:
+        """Keep what metrics said of a run; what they could not say, in sentences."""
+        both = list(zip(wanted, said, strict=True))
+        found = {w.key(config): one for w, one in both if isinstance(one, Outcome)}
+        if found:
+            keep(self.store.runs / config.hash, found)
+            self.store.hand_in([config.hash])
+        return [f"no {w.metric.name}: {one.said}" for w, one in both if isinstance(one, _Trouble)]
+
+    def _finish(self, config: Config, trouble: Sequence[str]) -> None:
+        outcome = outcome_of(self.store, config, trouble)
+        self._record(config.hash, outcome)
         self.done += outcome.state != "failed"
 
     def _fail(self, config: Config, error: Exception) -> None:
-        self.store.ledger.mark([config.hash], "failed", sentence(error))
+        self._record(config.hash, RunOutcome("failed", sentence(error)))
 
     def _stop(self) -> None:
         """End the processes: at once if they are at work, since nobody waits for the results."""
@@ -200,57 +222,6 @@ class Scorer:
         self.pool.shutdown(wait=not self.jobs, cancel_futures=True)
         for process in at_work:
             process.terminate()
-
-
-def encode_run(
-    store: Store, sources: Sources, config: Config, device: torch.device
-) -> Encoded | RunOutcome:
-    """Encode a trained run and keep those scores that need its decoder.
-
-    Returns:
-        Its codes for the other scores, or its outcome where no other score is missing.
-    """
-    store.bring([config.hash])
-    missing = store.look(config).missing
-    if not missing:
-        return outcome_of(store, config)
-    data = sources.near(config, device)
-    codes = encode(load(store.runs / config.hash, device), data, SEED)
-    # Those that compare images need the decoder, and other processes do not import scripts.
-    here = [one for one in missing if one.metric.of_images or module_of(one.name) == "__main__"]
-    trouble = keep_scores(store, config, here, compute(here, codes))
-    rest = [one for one in missing if one not in here]
-    if not rest:
-        return outcome_of(store, config, trouble)
-    spread = any(one.sampled or "logvars" in one.metric.takes for one in rest)
-    return Encoded(config, rest, codes.of(0, spread), trouble)
-
-
-def compute(wanted: Sequence[Wanted], codes: Posteriors) -> "list[Outcome | _Trouble]":
-    """What metrics say of the codes of a run."""
-    said: list[Outcome | _Trouble] = []
-    for one in wanted:
-        try:
-            outcome = apply(one.metric, codes, 0, one.sampled)
-            said.append(_Trouble(outcome.error) if outcome.passing else outcome)
-        except Exception as error:  # one metric's trouble is its own
-            said.append(_Trouble(sentence(error)))
-    return said
-
-
-def keep_scores(
-    store: Store,
-    config: Config,
-    wanted: Sequence[Wanted],
-    said: "Sequence[Outcome | _Trouble]",
-) -> list[str]:
-    """Keep what metrics said of a run; why some said nothing, in sentences."""
-    both = list(zip(wanted, said, strict=True))
-    found = {one.key(config): outcome for one, outcome in both if isinstance(outcome, Outcome)}
-    if found:
-        keep(store.runs / config.hash, found)
-        store.hand_in([config.hash])
-    return [f"no {one.metric.name}: {t.said}" for one, t in both if isinstance(t, _Trouble)]
 
 
 def _context() -> multiprocessing.context.BaseContext:
@@ -278,6 +249,24 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait_for([parent.sentinel])
         os._exit(1)
+
+
+def _names(wanted: Sequence[Wanted]) -> list[tuple[str, bool]]:
+    return [(one.name, one.sampled) for one in wanted]
+
+
+def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> "list[Outcome | _Trouble]":
+    """What metrics of a study say of codes; those of users are imported by other processes."""
+    said: list[Outcome | _Trouble] = []
+    for name, sampled in names:
+        if is_reference(name):
+            allow(module_of(name))
+        try:
+            outcome = apply(find_metric(name), codes, 0, sampled)
+            said.append(_Trouble(outcome.error) if outcome.passing else outcome)
+        except Exception as error:  # one metric's trouble is its own
+            said.append(_Trouble(sentence(error)))
+    return said
 
 
 @contextmanager

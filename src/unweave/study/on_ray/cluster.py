@@ -23,7 +23,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0
 SETTINGS = 4
 """The kind of message with which a server answers that."""
 OBJECT_BYTES = 200_000_000
-"""For Ray's object store on one machine: codes of runs, of which there are few at a time."""
+"""For Ray's object store on one machine: nothing large passes through it."""
 ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
 """What Ray adds to the environment of a process, and with that to those that it starts."""
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.evaluation.score_cache import origin_text
 from unweave.fleet.loop import interruptible
 from unweave.io.extensions import module_file, module_of, references_in
 from unweave.models.config import Config
@@ -22,8 +21,8 @@ from unweave.study.claiming import Claims
 from unweave.study.datasets import Sources
 from unweave.study.on_ray.cluster import Place, connected, on_node, places
 from unweave.study.on_ray.progress import SILENT_SECONDS, AttemptStatus, Progress
-from unweave.study.on_ray.tasks import Job, Report, encode_runs, score_run, train_runs
-from unweave.study.outcomes import RunOutcome, record, sentence
+from unweave.study.on_ray.tasks import Job, Report, score_runs, train_runs
+from unweave.study.outcomes import record
 from unweave.study.remote import RemoteStore
 from unweave.study.results import TableWriter
 from unweave.study.status import StudyWatch
@@ -45,8 +44,11 @@ DEATHS = 3
 """How often processes may die with a task before its runs are given up."""
 LONG_SECONDS = 600.0
 """A process that lived longer than this did not die of what it was doing."""
-TRAINED, ENCODED = 512, 64
-"""The most runs that one task trains, where no fleet size is given, and that one task encodes."""
+TRAINED, SCORED = 512, 8
+"""The most runs that one task trains, where no fleet size is given, and that each process of one
+task scores."""
+GPU_SHARES = {"train": 0.75, "score": 0.25}
+"""A GPU trains one fleet while it encodes the runs of others."""
 
 
 @dataclass
@@ -54,19 +56,19 @@ class Task:
     """A task that was submitted.
 
     Args:
+        job: `"train"` or `"score"`.
         worker: Who the ledger says is at work.
-        configs: Its runs, to train or to encode.
+        configs: Its runs.
         place: Where it should run.
         cpus: How many cores it asks Ray for.
-        codes: Where the codes of each run will be; None where it trains them.
         status: The last attempt at it.
     """
 
+    job: str
     worker: Worker
     configs: Sequence[Config]
     place: Place
     cpus: float
-    codes: Sequence[Any] | None
     status: AttemptStatus | None = None
 
     @property
@@ -90,7 +92,7 @@ class TaskClaims(Claims):
     num_places = 0
 
     def _num_workers(self) -> int:
-        return max(self.num_places, super()._num_workers())
+        return self.num_places
 
     def _size(self, kind: str, runs: Sequence[str]) -> int:  # noqa: ARG002 - nothing is measured
         return self.sizes.get(kind) or self.fleet_size or TRAINED
@@ -183,16 +185,17 @@ class Driver:
         actor = ray.remote(Progress).options(**on_node(here, only=True), num_cpus=0)
         self.progress: Any = actor.remote()
         folder = store.url if isinstance(store, RemoteStore) else str(store.folder.absolute())
-        self.job = Job(folder, token, self.progress, fleet_size, checkpoint_every, scorers == 0)
-        # By the GPUs that they take: a process that has used one could not be given another.
-        self.train = [ray.remote(max_calls=gpus)(train_runs) for gpus in (0, 1)]
-        self.encode = [ray.remote(max_calls=gpus)(encode_runs) for gpus in (0, 1)]
-        self.score = ray.remote(score_run)
-        self.scoring = _new_worker()
+        self.job = Job(folder, token, self.progress, fleet_size, checkpoint_every)
+        # By their GPUs: a process that has used one could not be given another.
+        self.functions = {
+            ("train", 0): ray.remote(train_runs),
+            ("train", 1): ray.remote(max_calls=1)(train_runs),
+            ("score", 0): ray.remote(score_runs),
+            ("score", 1): ray.remote(max_calls=1)(score_runs),
+        }
         device = torch.device("cpu")  # costs are only compared with each other
-        self.claims = TaskClaims(store, self.scoring, Sources(store), device, fleet_size)
+        self.claims = TaskClaims(store, _new_worker(), Sources(store), device, fleet_size)
         self.tasks: dict[Any, Task] = {}
-        self.scores: dict[Any, tuple[str, str]] = {}
         self.unusable: dict[str, str] = {}
         self.beat_due = self.look_due = self.submit_due = self.stopping_since = 0.0
         self.empty_since = time.monotonic()
@@ -218,35 +221,32 @@ class Driver:
         except UnweaveError as error:  # it is written once more at the end
             self.table.due = now + EMPTY_SECONDS
             say(str(error))
-        return bool(self.tasks or self.scores or self.ledger.busy())
+        return bool(self.tasks or self.ledger.busy())
 
     def end(self) -> None:
         """End all tasks that are left, and release their runs."""
         import ray
 
         with suppress(ray.exceptions.RayError):  # there may be no cluster any more
-            for ref in (*self.tasks, *self.scores):
+            for ref in self.tasks:
                 ray.cancel(ref, force=True)
             ray.kill(self.progress)
-        for worker in (self.scoring, *(task.worker for task in self.tasks.values())):
-            self.ledger.release(worker)
+        for task in self.tasks.values():
+            self.ledger.release(task.worker)
 
     def _collect(self) -> None:
         """Record the outcomes of tasks that have ended."""
         import ray
 
-        refs = [*self.tasks, *self.scores]
+        refs = list(self.tasks)
         if not refs:
             time.sleep(WAIT_SECONDS)
             return
         ray.wait(refs, num_returns=1, timeout=WAIT_SECONDS)
         ended, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in ended:
+            self._end_task(ref, self.tasks.pop(ref))
             self.submit_due = 0.0
-            if ref in self.tasks:
-                self._end_task(ref, self.tasks.pop(ref))
-            else:
-                self._end_score(ref, self.scores.pop(ref)[0])
 
     def _end_task(self, ref: Any, task: Task) -> None:
         import ray
@@ -272,12 +272,6 @@ class Driver:
         rest = [run for run in task.runs if run not in report.outcomes]
         if report.unusable is not None:
             self._give_up_node(task, report.unusable)
-        elif task.codes is not None:
-            for run, codes in zip(task.runs, task.codes, strict=True):
-                if run in rest:
-                    options = {"num_cpus": 1, "max_retries": DEATHS - 1, **on_node(task.node)}
-                    ref = self.score.options(**options).remote(self.job, codes)
-                    self.scores[ref] = (run, task.node)
         elif report.too_many and len(rest) > 1:
             # Somebody else took memory meanwhile: try again with half as many.
             self.claims.sizes[task.configs[0].fleet] = len(rest) // 2
@@ -285,17 +279,6 @@ class Driver:
             self.ledger.mark(rest, "failed", report.error)
         if report.speed is not None:
             self.ledger.note_speed(task.configs[0].fleet, *report.speed)
-
-    def _end_score(self, ref: Any, run: str) -> None:
-        import ray
-
-        try:
-            outcome: RunOutcome = ray.get(ref)
-        except ray.exceptions.RayTaskError as error:
-            outcome = RunOutcome("failed", sentence(error.cause or error))
-        except ray.exceptions.RayError as error:
-            outcome = RunOutcome("failed", f"the process that scored it died ({error})")
-        record(self.ledger, {run: outcome})
 
     def _follow(self) -> None:
         """Take in how far tasks are, and say in the ledger that they are at work."""
@@ -316,14 +299,12 @@ class Driver:
             )
             if begun and before is not None:
                 self._mention_death(task, before)
-            if begun and task.codes is None:
+            if begun and task.job == "train":
                 self.ledger.mark(task.runs, "training")
             if begun or due:
                 status = task.status
                 self.ledger.beat(task.worker, f"{status.place}: {status.doing}" if status else "")
         if due:
-            if self.scores:
-                self.ledger.beat(self.scoring, f"scoring {len(self.scores)} runs")
             self.beat_due = time.monotonic() + BEAT_SECONDS
 
     def _look_at_nodes(self, now: float) -> None:
@@ -352,10 +333,6 @@ class Driver:
                 ray.cancel(ref, force=True)
                 self._mention_death(task, task.status)
                 self._forget(self.tasks.pop(ref))
-        for ref, (_, node) in list(self.scores.items()):
-            if node not in living:  # its codes are gone: it is encoded again
-                ray.cancel(ref, force=True)
-                del self.scores[ref]
 
     def _forget(self, task: Task) -> None:
         """Release the runs of a task, of which no attempt counts any more."""
@@ -376,56 +353,55 @@ class Driver:
         self.unusable[task.node] = why
 
     def _submit(self) -> None:
-        """Give every place something to do: what is trained is scored before more is trained."""
+        """Have every place train some runs and score others, as far as there are any."""
         end = time.monotonic() + LOOK_SECONDS  # claims take seconds in the largest studies
-        while len(self.tasks) < len(self.places) and time.monotonic() < end:
-            if not self._submit_encoding() and not self._submit_training():
-                self.submit_due = time.monotonic() + LOOK_SECONDS
-                return
+        for job, claim in (("train", self._claim_to_train), ("score", self._claim_to_score)):
+            while (place := self._free_place(job)) and time.monotonic() < end:
+                worker = _new_worker()
+                configs = claim(worker, place)
+                if not configs:
+                    self.ledger.release(worker)
+                    break
+                self._start(job, worker, configs, place)
+        self.submit_due = time.monotonic() + LOOK_SECONDS
 
-    def _submit_training(self) -> bool:
-        self.claims.worker = _new_worker()
-        configs = self.claims.next_fleet()
-        if configs:
-            self._start(self.train, configs, 1, self.claims.worker)
-        else:
-            self.ledger.release(self.claims.worker)
-        return bool(configs)
+    def _free_place(self, job: str) -> Place | None:
+        """A place for a task, unless as many wait or run already as there are places."""
+        busy = Counter(task.node for task in self.tasks.values() if task.job == job)
+        if busy.total() >= len(self.places):
+            return None
+        return min(self.places, key=lambda place: (busy[place.node] > place.number, place.number))
 
-    def _submit_encoding(self) -> bool:
-        """Encode some trained runs, where there are cores to score them."""
-        encoding = [task for task in self.tasks.values() if task.codes is not None]
-        having = {run for run, _ in self.scores.values()}
-        having |= {run for task in encoding for run in task.runs}
-        if len(having) >= sum(max(1, self._num_scorers(place)) for place in self.places):
-            return False
-        count = 1 if self.job.scores_here else ENCODED
-        configs = self.store.configs(self.ledger.claim_trained(self.scoring, count, having))
-        if configs:
-            data = origin_text(configs[0].data)
-            configs = [config for config in configs if origin_text(config.data) == data]
-            self._start(self.encode, configs, len(configs) + 1, _new_worker())
-        elif not having:
-            self.ledger.release(self.scoring)
-        return bool(configs)
+    def _claim_to_train(self, worker: Worker, place: Place) -> list[Config]:  # noqa: ARG002
+        self.claims.worker = worker
+        return self.claims.next_fleet()
 
-    def _start(
-        self, functions: Sequence[Any], configs: Sequence[Config], returns: int, worker: Worker
-    ) -> None:
-        """Submit a task to a free place; Ray may restart it anywhere."""
-        busy = Counter(task.node for task in self.tasks.values())
-        place = min(self.places, key=lambda place: (busy[place.node] > place.number, place.number))
-        cores = max(1, int(place.cpus) - (0 if place.gpus else self._num_scorers(place)))
-        cpus = min(1 if place.gpus else cores, *(other.cpus for other in self.places), place.cpus)
-        given = os.environ.get("OMP_NUM_THREADS", "")
-        options = {"num_cpus": cpus, "num_gpus": place.gpus, "num_returns": returns}
-        remote = functions[place.gpus].options(
-            **options, max_retries=DEATHS - 1, **on_node(place.node)
+    def _claim_to_score(self, worker: Worker, place: Place) -> list[Config]:
+        count = SCORED * max(1, self._num_scorers(place))
+        return self.store.configs(self.ledger.claim_trained(worker, count))
+
+    def _start(self, job: str, worker: Worker, configs: Sequence[Config], place: Place) -> None:
+        """Submit a task to a place; Ray may restart it anywhere."""
+        cores = self._cores(place, place.cpus)[job]
+        # Ray is asked for no more than the smallest place has, so that it may choose any.
+        cpus = self._cores(place, min(other.cpus for other in self.places))[job]
+        remote = self.functions[job, place.gpus].options(
+            **on_node(place.node),
+            num_cpus=cpus,
+            num_gpus=place.gpus * GPU_SHARES[job],
+            max_retries=DEATHS - 1,
         )
-        threads = int(given) if given.isdecimal() else cores
-        refs = remote.remote(self.job, worker.name, configs, place.gpus, threads)
-        *codes, report = refs if returns > 1 else [refs]
-        self.tasks[report] = Task(worker, configs, place, cpus, codes if returns > 1 else None)
+        given = os.environ.get("OMP_NUM_THREADS", "")
+        threads = int(given) if given.isdecimal() else max(1, int(cores))
+        count = threads if job == "train" else self._num_scorers(place)
+        ref = remote.remote(self.job, worker.name, configs, place.gpus, count)
+        self.tasks[ref] = Task(job, worker, configs, place, cpus)
+
+    def _cores(self, place: Place, cores: float) -> dict[str, float]:
+        """How some cores are shared: a GPU leaves them to the scores, others halve them."""
+        scorers = self._num_scorers(place)
+        train = min(1, cores / 2) if place.gpus else max(cores / 2, cores - scorers)
+        return {"train": train, "score": cores - train}
 
     def _num_scorers(self, place: Place) -> int:
         return place.scorers if self.scorers is None else self.scorers

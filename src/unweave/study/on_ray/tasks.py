@@ -1,4 +1,4 @@
-"""What runs as tasks on the nodes of a Ray cluster: training a fleet, encoding runs, scoring one.
+"""What runs as tasks on the nodes of a Ray cluster: training runs, and scoring them.
 
 Tasks know the study by its folder or URL and never open its ledger: they return what has become of
 their runs.
@@ -8,11 +8,9 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
@@ -24,11 +22,14 @@ from unweave.study.estimate import device_name
 from unweave.study.on_ray.progress import Attempt
 from unweave.study.outcomes import RunOutcome, outcome_of, sentence
 from unweave.study.remote import RemoteStore, is_url
-from unweave.study.scoring import Encoded, compute, encode_run, keep_scores
+from unweave.study.scoring import Scorer
 from unweave.study.store import Store
 from unweave.study.training import NoRoomError, is_out_of_memory, train_fleet
+from unweave.study.workers import Worker
 
-__all__ = ["Job", "Report", "encode_runs", "score_run", "train_runs"]
+__all__ = ["Job", "Report", "score_runs", "train_runs"]
+
+WAIT_SECONDS = 0.5
 
 
 class Job(NamedTuple):
@@ -40,7 +41,6 @@ class Job(NamedTuple):
         progress: The actor `Progress`.
         fleet_size: How many models to train at once; by default as many as fit.
         checkpoint_every: Seconds between checkpoints.
-        scores_here: Whether runs are scored by the task that encodes them.
     """
 
     folder: str
@@ -48,7 +48,6 @@ class Job(NamedTuple):
     progress: Any
     fleet_size: int | None
     checkpoint_every: float
-    scores_here: bool
 
 
 class Report(NamedTuple):
@@ -138,58 +137,52 @@ def _fleets(
             yield fleet
 
 
-def encode_runs(
-    job: Job, task: str, configs: Sequence[Config], gpus: int, threads: int
-) -> Iterator[Encoded | Report | None]:
-    """Encode trained runs: what is to be scored of each of them, and at last a report.
+def score_runs(
+    job: Job, task: str, configs: Sequence[Config], gpus: int, processes: int
+) -> Report:
+    """Score trained runs.
 
     Args:
         job: The study.
         task: The name of the task.
         configs: The runs.
         gpus: Whether to encode on a GPU, 1 or 0.
-        threads: How many cores to use.
+        processes: How many processes compute scores; with 0 this one does.
     """
-    torch.set_num_threads(threads)
-    device = torch.device("cuda" if gpus else "cpu")
-    with Attempt(job.progress, task, f"encoding {len(configs)} models"):
-        outcomes: dict[str, RunOutcome] = {}
-        unusable = None
-        try:
-            with _study(job) as store:
-                sources = Sources(store)
-                for config in configs:
-                    try:
-                        encoded = encode_run(store, sources, config, device)
-                        if isinstance(encoded, Encoded) and job.scores_here:
-                            encoded = _scored(store, encoded)
-                    except Exception as error:  # one run's trouble is its own
-                        encoded = RunOutcome("failed", sentence(error))
-                    if isinstance(encoded, RunOutcome):
-                        outcomes[config.hash] = encoded
-                    yield encoded if isinstance(encoded, Encoded) else None
-        except UnusableNodeError as error:
-            unusable = str(error)
-            yield from [None] * len(configs)
-        yield Report(outcomes, unusable=unusable)
-
-
-def score_run(job: Job, encoded: Encoded) -> RunOutcome:
-    """Compute the scores of an encoded run and keep them beside it."""
     torch.set_num_threads(1)
-    with _study(job) as store:
-        store.bring([encoded.config.hash])
-        # Arrays that come from Ray are read-only, and shared by all tasks of a node.
-        own: dict[str, Any] = {
-            n: v.copy() for n, v in vars(encoded.codes).items() if isinstance(v, np.ndarray)
-        }
-        return _scored(store, encoded._replace(codes=replace(encoded.codes, **own)))
+    device = torch.device("cuda" if gpus else "cpu")
+    with Attempt(job.progress, task, f"scoring {len(configs)} models"):
+        try:
+            with _study(job) as store, BatchScorer(store, configs, device, processes) as scorer:
+                while scorer.tick() or scorer.busy:
+                    scorer.wait(WAIT_SECONDS)
+                return Report(scorer.outcomes)
+        except UnusableNodeError as error:
+            return Report(unusable=str(error))
 
 
-def _scored(store: Store, encoded: Encoded) -> RunOutcome:
-    said = compute(encoded.wanted, encoded.codes)
-    trouble = keep_scores(store, encoded.config, encoded.wanted, said)
-    return outcome_of(store, encoded.config, [*encoded.trouble, *trouble])
+class BatchScorer(Scorer):
+    """Scores certain runs, and keeps their outcomes.
+
+    Args:
+        store: The study.
+        configs: The runs.
+        device: Where models encode.
+        processes: As of `Scorer`.
+    """
+
+    def __init__(
+        self, store: Store, configs: Sequence[Config], device: torch.device, processes: int
+    ) -> None:
+        super().__init__(store, Worker.here(), Sources(store), device, processes)
+        self.left = list(configs)
+        self.outcomes: dict[str, RunOutcome] = {}
+
+    def _next(self) -> Config | None:
+        return self.left.pop(0) if self.left else None
+
+    def _record(self, run: str, outcome: RunOutcome) -> None:
+        self.outcomes[run] = outcome
 
 
 def _meanwhile(attempt: Attempt, store: Store, doing: str) -> None:
