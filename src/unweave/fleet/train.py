@@ -22,7 +22,7 @@ from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
 from unweave.io.paths import check_folder, path_errors
 from unweave.io.temporary import remove_leftovers
-from unweave.methods import EVERY, Method
+from unweave.methods import Method, find_method
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.join import check_alike, join
 from unweave.models.model import Fleet, Model
@@ -151,9 +151,7 @@ def all_runs(
 def chosen_method(method: Any) -> Method:
     """A method; of a name or a class, the one with its usual values."""
     if isinstance(method, str):
-        if spelled(method) not in EVERY:
-            raise UnknownNameError("method", method, EVERY)
-        return EVERY[spelled(method)]()
+        return find_method(spelled(method))()
     if isinstance(method, type) and issubclass(method, Method):
         return method()
     if not isinstance(method, Method):
