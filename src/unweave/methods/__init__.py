@@ -61,9 +61,6 @@ __all__ = [
     "SlowVAE",
     "Strength",
     "VAEEnsemble",
-    "find_method",
-    "known_method",
-    "saved_name",
 ]
 
 METHODS: dict[str, type[Method]] = {
