@@ -148,7 +148,7 @@ def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
     return join(below or models)
 
 
-def _options_of(kind: type[Method], architectures: Sequence[str]) -> type:
+def _options_of(kind: type[Method], architectures: Sequence[str] = ()) -> type:
     """The options of all methods and those of this one, which take one value or several.
 
     Args:

@@ -77,9 +77,6 @@ __all__ = [
     "SlowVAE",
     "Strength",
     "VAEEnsemble",
-    "find_method",
-    "known_method",
-    "saved_name",
 ]
 
 METHODS: dict[str, type[Method]] = {
