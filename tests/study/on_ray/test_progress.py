@@ -25,17 +25,27 @@ def test_an_attempt_counts_until_the_next_one_begins():
     assert (status.number, status.place, status.doing) == (2, SECOND[0], "at step 5")
 
 
-def test_no_attempt_counts_after_the_end_of_its_task():
+def test_no_attempt_counts_after_its_task_was_closed():
     progress = Progress()
     progress.begin("task", *FIRST)
-    progress.end("task")
-    assert progress.of(["task"])["task"].ended
+    progress.close("task")
     assert not progress.report("task", 1, "at step 5")
+    assert progress.begin("task", *SECOND) == 0
+    assert progress.of(["task"]) == {}
+
+
+def test_an_attempt_that_was_followed_by_another_does_not_end_that():
+    progress = Progress()
+    progress.begin("task", *FIRST)
+    progress.end("task", 1)
+    assert progress.of(["task"])["task"].ended
+    progress.begin("task", *SECOND)
+    progress.end("task", 1)
+    assert not progress.of(["task"])["task"].ended
 
 
 def test_tasks_that_have_not_begun_have_no_status():
     progress = Progress()
-    progress.end("task")
     progress.begin("other", *FIRST)
     assert list(progress.of(["task", "other"])) == ["other"]
 

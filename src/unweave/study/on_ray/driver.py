@@ -326,10 +326,11 @@ class Driver:
                 "the last checkpoints"
             )
         for ref, task in list(self.tasks.items()):
+            if task.node in living:
+                continue
             # Ray notices only late that a node is out of reach whose processes live on.
             silent = task.status is not None and task.status.silent > SILENT_SECONDS
-            homeless = self.places and not any(task.fits(place) for place in self.places)
-            if homeless or (silent and task.node not in living):
+            if silent or (self.places and not any(map(task.fits, self.places))):
                 ray.cancel(ref, force=True)
                 self._mention_death(task, task.status)
                 self._forget(self.tasks.pop(ref))
@@ -338,7 +339,7 @@ class Driver:
         """Release the runs of a task, of which no attempt counts any more."""
         import ray
 
-        ray.get(self.progress.end.remote(task.worker.name))
+        ray.get(self.progress.close.remote(task.worker.name))
         self.ledger.release(task.worker)
 
     def _mention_death(self, task: Task, status: AttemptStatus | None) -> None:

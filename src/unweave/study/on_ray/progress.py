@@ -56,9 +56,12 @@ class Progress:
     def __init__(self) -> None:
         self.attempts: dict[str, AttemptStatus] = {}
         self.times: dict[str, tuple[float, float]] = {}
+        self.closed: set[str] = set()
 
     def begin(self, task: str, place: str, node: str, host: str, process: int) -> int:
-        """Register an attempt at a task; which one it is."""
+        """Register an attempt at a task; which one it is, or 0 where none counts any more."""
+        if task in self.closed:
+            return 0
         number = self.attempts[task].number + 1 if task in self.attempts else 1
         self.attempts[task] = AttemptStatus(number, place, node, host, process)
         self.times[task] = (time.monotonic(), time.monotonic())
@@ -66,17 +69,23 @@ class Progress:
 
     def report(self, task: str, number: int, doing: str) -> bool:
         """Note what an attempt does; whether it still counts."""
-        last = self.attempts[task]
-        if last.number != number or last.ended:
+        last = self.attempts.get(task)
+        if last is None or last.number != number:
             return False
         self.attempts[task] = last._replace(doing=doing)
         self.times[task] = (self.times[task][0], time.monotonic())
         return True
 
-    def end(self, task: str) -> None:
-        """Note that no attempt at a task is under way."""
-        if task in self.attempts:
-            self.attempts[task] = self.attempts[task]._replace(ended=True)
+    def end(self, task: str, number: int) -> None:
+        """Note that an attempt has ended."""
+        last = self.attempts.get(task)
+        if last is not None and last.number == number:
+            self.attempts[task] = last._replace(ended=True)
+
+    def close(self, task: str) -> None:
+        """Note that no attempt at a task counts any more."""
+        self.closed.add(task)
+        self.attempts.pop(task, None)
 
     def of(self, tasks: Sequence[str]) -> dict[str, AttemptStatus]:
         """The last attempt at each of some tasks, as far as they have begun."""
@@ -115,6 +124,8 @@ class Attempt:
         self.number = ray.get(
             self.progress.begin.remote(self.task, place, node, host, os.getpid())
         )
+        if not self.number:
+            os._exit(1)
         self.answered = time.monotonic()
         self.thread.start()
         return self
@@ -123,7 +134,7 @@ class Attempt:
         import ray
 
         self.over.set()
-        ray.get(self.progress.end.remote(self.task))
+        ray.get(self.progress.end.remote(self.task, self.number))
 
     def report(self, doing: str) -> None:
         """Say what is done now; where this process was asleep, ask first whether it counts."""

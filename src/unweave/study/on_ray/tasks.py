@@ -83,37 +83,47 @@ def train_runs(job: Job, task: str, configs: Sequence[Config], gpus: int, thread
         threads: How many cores to use.
     """
     torch.set_num_threads(threads)
-    device = torch.device("cuda" if gpus else "cpu")
-    seconds = error = None
     with Attempt(job.progress, task, f"preparing {len(configs)} models") as attempt:
         try:
             with _study(job) as store:
-                sources = Sources(store)
-                try:
-                    for fleet in _fleets(store, sources, configs, device, job.fleet_size):
-                        seconds = train_fleet(
-                            store,
-                            sources,
-                            fleet,
-                            device,
-                            progress=False,
-                            checkpoint_every=job.checkpoint_every,
-                            meanwhile=lambda doing: _meanwhile(attempt, store, doing),
-                        )
-                except (InterruptedTrainingError, NoRoomError):
-                    raise
-                except Exception as trouble:  # the runs say so, the study goes on
-                    error = trouble
-                return Report(
-                    {c.hash: outcome_of(store, c) for c in configs if store.has(c.hash)},
-                    None if error is None else sentence(error),
-                    None if seconds is None else (device_name(device), seconds),
-                    error is not None and is_out_of_memory(error),
-                )
+                return _trained(job, attempt, store, configs, _device(gpus))
         except InterruptedTrainingError:
             return Report()
-        except (NoRoomError, UnusableNodeError) as unusable:
-            return Report(unusable=str(unusable))
+        except (NoRoomError, UnusableNodeError) as error:
+            return Report(unusable=str(error))
+
+
+def _trained(
+    job: Job, attempt: Attempt, store: Store, configs: Sequence[Config], device: torch.device
+) -> Report:
+    sources, report = Sources(store), Report()
+
+    def meanwhile(doing: str) -> None:
+        attempt.report(doing)
+        try:
+            store.hand_in_checkpoints()
+        except Exception as error:  # the fleet that trains does not suffer for this
+            attempt.doing = f"{doing}; {sentence(error)}"
+
+    try:
+        for fleet in _fleets(store, sources, configs, device, job.fleet_size):
+            seconds = train_fleet(
+                store,
+                sources,
+                fleet,
+                device,
+                progress=False,
+                checkpoint_every=job.checkpoint_every,
+                meanwhile=meanwhile,
+            )
+            if seconds is not None:
+                report = report._replace(speed=(device_name(device), seconds))
+    except (InterruptedTrainingError, NoRoomError):
+        raise
+    except Exception as error:  # the runs say so, the study goes on
+        report = report._replace(error=sentence(error), too_many=is_out_of_memory(error))
+    saved = [config for config in configs if store.has(config.hash)]
+    return report._replace(outcomes={one.hash: outcome_of(store, one) for one in saved})
 
 
 def _fleets(
@@ -150,10 +160,12 @@ def score_runs(
         processes: How many processes compute scores; with 0 this one does.
     """
     torch.set_num_threads(1)
-    device = torch.device("cuda" if gpus else "cpu")
     with Attempt(job.progress, task, f"scoring {len(configs)} models"):
         try:
-            with _study(job) as store, BatchScorer(store, configs, device, processes) as scorer:
+            with (
+                _study(job) as store,
+                BatchScorer(store, configs, _device(gpus), processes) as scorer,
+            ):
                 while scorer.tick() or scorer.busy:
                     scorer.wait(WAIT_SECONDS)
                 return Report(scorer.outcomes)
@@ -185,12 +197,8 @@ class BatchScorer(Scorer):
         self.outcomes[run] = outcome
 
 
-def _meanwhile(attempt: Attempt, store: Store, doing: str) -> None:
-    attempt.report(doing)
-    try:
-        store.hand_in_checkpoints()
-    except Exception as error:  # the fleet that trains does not suffer for this
-        attempt.doing = f"{doing}; {sentence(error)}"
+def _device(gpus: int) -> torch.device:
+    return torch.device("cuda" if gpus else "cpu")
 
 
 @contextmanager
