@@ -5,7 +5,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.engine import Engine
-from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE
+from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE, SecondStage
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
@@ -180,12 +180,12 @@ def run_of(kind, seed):
     """A run of any method, whose first strength depends on the seed."""
     values = {"from_factors": {"told": "shape,posX,posY"}, **SMALLER}.get(kind.name, {})
     return Config(
-        method=kind(**dict.fromkeys(kind.stackable()[:1], 1.0 + seed), **values),
+        method=kind(**dict.fromkeys(kind.strengths()[:1], 1.0 + seed), **values),
         seed=seed,
         batch=37,  # more than one task of a kernel, and no multiple of a vector's width
         latents=3 if kind.name == "from_factors" else 10,
         architecture="small_dcgan" if "small_dcgan" in kind.architectures else "",
-        first=Config(method=VAE(), seed=seed) if kind.needs_first else None,
+        first=Config(method=VAE(), seed=seed) if issubclass(kind, SecondStage) else None,
     )
 
 
