@@ -208,7 +208,10 @@ def _grid_schema(kind: type[Method]) -> Schema:
 SETTINGS = Schema(
     "the settings of a study",
     "setting",
-    {name: several(Any) for name in sorted({f.name for f in dataclasses.fields(Config)} - OWN)},
+    {
+        name: several(Any)
+        for name in sorted({f.name for f in dataclasses.fields(Config)} - OWN | {"learning_rate"})
+    },
     StudyFileError,
 )
 OPTIMISER = Schema("the optimiser", "setting of the optimiser", fields_of(Adam), StudyFileError)

@@ -41,8 +41,11 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
         yield
         return
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    how: dict[str, Any]
     if on == "ray":
         how = {"address": "local", "include_dashboard": False, "object_store_memory": OBJECT_BYTES}
+        if plugins:
+            how["runtime_env"] = {"env_vars": {"PYTHONPATH": _search_path(plugins)}}
     else:
         if on != "auto":
             demand_answer(on)
@@ -57,6 +60,13 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
             yield
         finally:
             ray.shutdown()
+
+
+def _search_path(plugins: Mapping[str, Path]) -> str:
+    """Where processes of this machine find plugins, besides where they look already."""
+    folders = dict.fromkeys(str(file.parent.absolute()) for file in plugins.values())
+    before = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([*folders, *([before] if before else [])])
 
 
 def on_node(node: str, only: bool = False) -> dict[str, Any]:
