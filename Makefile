@@ -41,7 +41,7 @@ inception: setup
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint browser inception
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
-	@command -v $(CHROMIUM) > /dev/null || echo "The tests of pages were left out, for want of Chromium; install it and run again."
+	@command -v $(CHROMIUM) > /dev/null || echo "Browser tests were skipped because Chromium is not installed."
 
 clean:
 	rm -rf .venv demo site .cache .mypy_cache .pytest_cache .ruff_cache

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class OriginError(SchemaError, DataError):
-    """What is no origin of a data set."""
+    """Plain data that are not the origin of a data set."""
 
 
 STEPS = {

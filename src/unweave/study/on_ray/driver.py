@@ -261,7 +261,7 @@ class Driver:
             # Ray has restarted it in vain; what takes hours may have met that many failures.
             self._mention_death(task, task.status)
             if task.status is None or task.status.seconds < LONG_SECONDS:
-                why = "its process ended, for want of memory perhaps"
+                why = "its process ended, perhaps because it ran out of memory"
                 self.ledger.mark(task.runs, "failed", f"its worker died {DEATHS} times ({why})")
         else:
             self._record(task, report)

@@ -160,6 +160,6 @@ def _run(
                 checkpoint.save(game.tensors(), game.settings, rows, place)
                 saved = time.monotonic()
             if stopped() and step < total:
-                kept = "nothing was kept, for want of a file" if path is None else "run it again"
+                kept = "nothing was saved: no file was given" if path is None else "run it again"
                 raise InterruptedTrainingError(f"stopped at step {step:,} of {total:,}; {kept}")
     return rows
