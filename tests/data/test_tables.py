@@ -1,3 +1,5 @@
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unweave.data.grid import Grid, Labels
-from unweave.data.tables import arrange, factor_table
+from unweave.data.tables import arrange, factor_table, read_csv
 from unweave.errors import DataError
 
 FILES = ("a/x.png", "a/y.png", "b/x.png", "z.png")
@@ -209,3 +211,9 @@ class TestArrange:
         assert isinstance(known, Labels)
         assert order.tolist() == list(range(len(rows)))
         assert np.array_equal(known.factors(np.arange(len(rows))), table)
+
+
+def test_a_row_with_far_more_cells_than_the_header_is_refused():
+    text = "a,b\n" + ",".join(["1"] * 20_000) + "\n1,2\n"
+    with pytest.raises(ValueError, match="20,000 columns"):
+        read_csv(io.StringIO(text))

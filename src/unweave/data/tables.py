@@ -4,6 +4,7 @@ import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from numbers import Real
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -140,10 +141,9 @@ def read_csv(source: Path | io.StringIO, **options: Any) -> "pd.DataFrame":
         if isinstance(source, Path)
         else (nullcontext(source)) as lines
     ):
-        first = lines.readline(LONGEST_LINE)
-        while first.isspace():
-            first = lines.readline(LONGEST_LINE)
-    columns = first.count(",") + 1
+        # Of every line: pandas takes cells beyond the header for an index, one level for each.
+        pieces = iter(partial(lines.readline, LONGEST_LINE), "")
+        columns = max((piece.count(",") for piece in pieces), default=0) + 1
     if columns > MOST_COLUMNS:
         raise ValueError(
             f"it has {columns:,} columns, more than {MOST_COLUMNS:,}; save it as .npy"

@@ -1,7 +1,7 @@
 """Periodic diagnostics of a fleet in training: the KL divergence of each latent, and the method's.
 
-They are computed on codes of images that are always the same, now and then, since they are too
-costly for every step.
+They are computed every few steps, because they are too costly for each one, and always on the same
+images.
 """
 
 from collections.abc import Mapping

@@ -129,7 +129,7 @@ def posteriors(
         rows: The numbers of the images to encode, in their order; by default all.
         seed: For a data set whose images are random given their factors, the draw to encode.
         member: Of ensembles, the number of the member that encodes.
-        advance: Told how many images were encoded, those of each model counted, now and then.
+        advance: Called after each batch with the number of images encoded, summed over models.
     """
     configs = [config for model in models for config in model.configs]
     count = len(images) if rows is None else len(rows)

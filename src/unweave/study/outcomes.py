@@ -71,6 +71,6 @@ def fail(store: Store, runs: Sequence[str], error: Exception, device: torch.devi
 
 
 def sentence(error: BaseException) -> str:
-    """An error on one line; those that are not meant for users with their type."""
+    """An error message on one line; unexpected errors are prefixed with their type."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UnweaveError) else f"{type(error).__name__}: {text}"
