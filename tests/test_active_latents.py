@@ -7,8 +7,8 @@ import unweave as uw
 from unweave.data.arrays import as_store
 from unweave.data.dataset import Dataset
 from unweave.explorer.model_index import entries_of
-from unweave.explorer.opened_models import Shelf
-from unweave.plots.drawn_codes import look
+from unweave.explorer.opened_models import OpenedModels
+from unweave.plots.drawn_codes import draw_codes
 from unweave.plots.traversals import chosen_latents
 from unweave.report.comparison import find
 from unweave.report.pictures import traversed
@@ -46,11 +46,11 @@ def folder(request, images, tmp_path_factory):
 
 def test_report_explorer_pictures_and_estimator_agree(folder, data):
     model = uw.load(folder)
-    expected = chosen_latents(look(model, data), "hide")
+    expected = chosen_latents(draw_codes(model, data), "hide")
     assert 0 < len(expected) < LATENTS
     names = [f"z{latent}" for latent in expected]
     assert uw.Unweaver.load(folder).get_feature_names_out().tolist() == names
-    explored = Shelf(entries_of(folder), data).open(0).activity
+    explored = OpenedModels(entries_of(folder), data).activity(0)
     assert [j for j in explored.order if explored.active[j]] == expected
     found = find(opened(folder, data), progress=False)
     (part,) = found.parts

@@ -1,4 +1,4 @@
-"""The Python code in README and docs runs as it stands there."""
+"""The Python code in the README and docs runs."""
 
 import re
 import shutil
@@ -61,7 +61,7 @@ def read():
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """As few images as can be fitted, and a broken file."""
+    """The smallest number of images that can be fitted, and a broken file."""
     folder = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
     for k in range(70):
@@ -73,7 +73,7 @@ def images(tmp_path_factory):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page, read, images, tmp_path):
-    """All blocks of a page, in order, beside a folder of images with one broken file."""
+    """Run all blocks of a page in order, next to a folder of images with one broken file."""
     shutil.copytree(images, tmp_path / "images")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
     (tmp_path / "page.py").write_text(code)
@@ -82,7 +82,7 @@ def test_the_code_of_a_page_runs(page, read, images, tmp_path):
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
-def test_links_to_files_lead_somewhere(page):
+def test_links_to_files_are_not_broken(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target

@@ -84,7 +84,7 @@ TINY = Architecture(
 
 
 def squares(step: int = 2) -> uw.data.Dataset:
-    """Squares at places of a grid."""
+    """Squares at positions of a grid."""
     places = range(0, 16, step)
     images = np.zeros((len(places), len(places), 32, 32, 1), np.uint8)
     for i, row in enumerate(places):
@@ -125,7 +125,7 @@ def runs(shop, tmp_path_factory):
 
 
 def command(*words, cwd, path=""):
-    """`unweave …` in a process of its own, which knows nothing of the user's file."""
+    """Run `unweave …` in a separate process, which has not imported the user's file."""
     paths = os.pathsep.join([str(Path(uw.__file__).parents[1]), str(path)])
     environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
     return subprocess.run(
@@ -139,7 +139,7 @@ def command(*words, cwd, path=""):
     )
 
 
-def test_train_keeps_where_things_are_defined_and_load_finds_them(runs, shop):
+def test_train_saves_references_and_load_resolves_them(runs, shop):
     folder = min(runs.glob("[0-9a-f]*"))
     plain = json.loads((folder / "config.json").read_text())
     assert plain["method"]["name"] == NAMES["Scaled"]
@@ -164,7 +164,7 @@ def test_evaluate(given, runs, shop):
     assert table["spread.rows"].tolist() == [64.0, 64.0]
 
 
-def test_scores_are_kept(runs, shop):
+def test_scores_are_cached(runs, shop):
     folder = min(runs.glob("[0-9a-f]*"))
     first = uw.evaluate(folder, metrics=shop.SPREAD, progress=False)
     before = len(shop.CALLS)
@@ -175,13 +175,13 @@ def test_scores_are_kept(runs, shop):
     assert len(shop.CALLS) == before + 1
 
 
-def test_two_metrics_of_one_name_are_refused(runs, shop):
+def test_two_metrics_with_the_same_name_are_an_error(runs, shop):
     other = dataclasses.replace(shop.SPREAD, failure="Another one.")
     with pytest.raises(UnweaveError, match="'spread'"):
         uw.evaluate(runs, metrics=[shop.SPREAD, other], progress=False)
 
 
-def test_metrics_without_a_headline_are_refused(shop):
+def test_metrics_without_a_headline_are_an_error(shop):
     wrong = dataclasses.replace(shop.SPREAD, name="width")
     with pytest.raises(MetricError, match="'width'"):
         wrong(np.eye(3), np.arange(3))
@@ -206,7 +206,7 @@ def a_study(**more):
 
 
 @pytest.mark.parametrize("kind", ["class", "instance", "reference"])
-def test_studies_say_the_same_with_objects_and_with_names(kind, shop):
+def test_studies_with_objects_and_with_references_are_equal(kind, shop):
     methods = {
         "class": {shop.Scaled: {"scale": [1, 3]}},
         "instance": [shop.Scaled(scale=[1, 3])],
@@ -259,7 +259,7 @@ settings: {{batch: 4, latents: 3, architecture: {NAMES["TINY"]}}}
 
 
 def test_command_line(home, tmp_path):
-    """Everything in a folder where the user's file lies, as a user would type it."""
+    """Run commands in the folder of the user's file."""
     small = ("--steps", 2, "--batch", 4, "--latents", 3, "--out", tmp_path / "runs")
     typed = command(
         "train",
@@ -307,8 +307,8 @@ def test_study_files(home, tmp_path):
     assert not (tmp_path / "study" / "damaged").exists()
 
 
-def test_saved_runs_import_nothing_that_was_not_named(runs, home, tmp_path):
-    """Not even where the module could be imported."""
+def test_saved_runs_do_not_import_modules_that_are_not_allowed(runs, home, tmp_path):
+    """Not even if the module could be imported."""
     trap = tmp_path / "trap"
     trap.mkdir()
     witness = tmp_path / "imported"
@@ -338,12 +338,12 @@ def test_reports_without_the_plugin_say_what_is_missing(shop, tmp_path):
     done = command("report", tmp_path / "runs", "-o", page, "--rows", 20, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = page.read_text()
-    assert "2 models that could not be opened" in text
+    assert "2 models could not be loaded" in text
     assert f"--plugin {MODULE}" in text
     assert "too large" not in text
 
 
-def test_installed_plugins_need_no_naming(runs, home, tmp_path):
+def test_installed_plugins_need_no_flag(runs, home, tmp_path):
     """Those of the entry-point group `unweave.plugins`, as pip installs them."""
     installed = tmp_path / "site"
     about = installed / "shop-1.0.dist-info"

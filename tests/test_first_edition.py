@@ -1,4 +1,4 @@
-"""What the first edition saved still opens, and gives the same codes."""
+"""Files saved by the first edition still open and give the same codes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ HASH = "19245f295f176fb6"
 SAVED = Path(__file__).parent / "first_edition"
 
 
-def test_an_unweaver_gives_the_codes_it_gave():
+def test_an_unweaver_gives_the_same_codes():
     fitted = uw.Unweaver.load(SAVED / "unweaver")
     codes = fitted.transform(np.load(SAVED / "X.npy"))
     np.testing.assert_allclose(codes, np.load(SAVED / "codes.npy"), rtol=0, atol=1e-6)

@@ -1,5 +1,6 @@
-"""A fit: which model is chosen, what is kept, how it goes on."""
+"""`uw.fit`: which model is chosen, what is saved, and how a fit is resumed."""
 
+import errno
 import json
 import math
 import shutil
@@ -10,8 +11,11 @@ import torch
 from PIL import Image
 
 import unweave as uw
+from tests.raising import about
+from unweave import fitting
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.fitting import FEWEST_STEPS, FitError
+from unweave.io.paths import FILE
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
 
@@ -57,7 +61,7 @@ def test_members_are_those_that_train_gives(kept, data):
     assert torch.equal(fleet.parameters["decoder"], kept[0].fleet.parameters["decoder"])
 
 
-def test_the_same_again_trains_nothing(kept, data):
+def test_repeating_a_fit_trains_nothing(kept, data):
     found, folder = kept
     files = sorted(folder.glob("runs/*/weights.safetensors"))
     written = [file.stat().st_mtime_ns for file in files]
@@ -66,13 +70,13 @@ def test_the_same_again_trains_nothing(kept, data):
     assert again.ranking.equals(found.ranking)
 
 
-def test_without_steps_it_goes_on_with_those_that_were_chosen(kept, data, tmp_path):
+def test_without_steps_a_fit_resumes_with_its_recorded_steps(kept, data, tmp_path):
     _, folder = kept
     quick = {name: value for name, value in QUICK.items() if name != "steps"}
     assert uw.fit(data, seeds=2, out=folder, **quick).best.config.steps == 3
 
 
-def test_a_run_that_was_lost_is_trained_again(data, tmp_path):
+def test_a_deleted_run_is_trained_again(data, tmp_path):
     first = uw.fit(data, seeds=2, out=tmp_path, **QUICK)
     gone = tmp_path / "runs" / first.fleet.configs[2].hash
     for file in gone.iterdir():
@@ -87,31 +91,29 @@ def test_a_run_that_was_lost_is_trained_again(data, tmp_path):
 @pytest.mark.parametrize(
     "other", [{"seeds": 3}, {"seeds": 2, "steps": 4}, {"seeds": 2, "batch": 5}]
 )
-def test_another_fit_does_not_mix_with_it(kept, data, other):
-    with pytest.raises(FitError, match="holds another fit, of 4 models and 3 steps"):
+def test_another_fit_in_the_same_folder_is_an_error(kept, data, other):
+    with pytest.raises(FitError, check=about(kept[1], (4, 3))):
         uw.fit(data, out=kept[1], **{**QUICK, **other})
 
 
-def test_a_damaged_note_is_one_sentence(data, tmp_path):
+def test_a_damaged_manifest_is_an_error(data, tmp_path):
     (tmp_path / "fit.json").write_text("{")
-    with pytest.raises(FitError, match=r"fit\.json is damaged .*choose another folder"):
+    with pytest.raises(FitError, check=about(tmp_path / "fit.json")):
         uw.fit(data, seeds=2, out=tmp_path, **QUICK)
 
 
-def test_steps_follow_from_minutes(data, tmp_path, capsys):
+def test_steps_follow_from_minutes(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(fitting, "_seconds_per_step", lambda *_: 0.001)
     settings = {"batch": 1, "latents": 2, "architecture": "small_mlp"}
     method = uw.methods.BetaVAE(beta=2)
     uw.fit(data, method, seeds=1, minutes=0.02, out=tmp_path, **settings)
     steps = json.loads((tmp_path / "fit.json").read_text())["steps"]
-    said = capsys.readouterr().err
-    milliseconds = float(said.split("take ")[1].split(" ms")[0])
-    assert f"{steps:,} steps, about 1 min" in said
-    # 1.2 s, to hundreds of steps; what was printed is rounded to milliseconds.
-    most, least = 1200 / max(milliseconds - 0.5, 0.1), 1200 / (milliseconds + 0.5) - 100
-    assert steps == FEWEST_STEPS or least <= steps <= most
+    assert steps == 1_200
+    line = "Training 1 model for 1,200 steps (about 1 min on this machine)"
+    assert line in capsys.readouterr().err
 
 
-def test_a_single_model_is_chosen_for_want_of_others(data):
+def test_a_single_model_is_chosen(data):
     method = uw.methods.BetaVAE(beta=2)
     found = uw.fit(data, method, seeds=1, **QUICK)
     assert found.best.config.method == method
@@ -120,23 +122,23 @@ def test_a_single_model_is_chosen_for_want_of_others(data):
 
 def test_models_that_diverge_are_not_chosen_and_all_of_them_are_an_error(data):
     adam = uw.Adam(lr=1e18)
-    with pytest.raises(FitError, match="all models diverged; try a smaller learning rate"):
+    with pytest.raises(FitError, check=about("fleet")):
         uw.fit(data, seeds=1, optimiser=adam, **{**QUICK, "steps": 8})
     healthy = uw.fit(data, uw.methods.BetaVAE(beta=[1, 1e38]), seeds=1, **{**QUICK, "steps": 8})
     assert healthy.fleet.diverged_at[1] >= 0
     assert healthy.best.config.method.beta == 1
 
 
-def test_methods_that_cannot_share_a_fleet_are_timed_apart(data, capsys):
+def test_methods_that_cannot_share_a_fleet_are_timed_separately(data, capsys):
     method = uw.methods.BetaTCVAE(beta=2, estimator=["minibatch", "weighted"])
     settings = {"batch": 2, "latents": 2, "architecture": "small_mlp"}
     found = uw.fit(data, method, seeds=1, minutes=0.001, **settings)
     assert [config.method.estimator for config in found.fleet.configs] == ["minibatch", "weighted"]
     assert found.best.config.steps == FEWEST_STEPS
-    assert "2 models take" in capsys.readouterr().err
+    assert "Training 2 models" in capsys.readouterr().err
 
 
-def test_anything_can_be_fitted_that_can_be_loaded(data, tmp_path):
+def test_everything_that_can_be_loaded_can_be_fitted(data, tmp_path):
     np.save(tmp_path / "small.npy", data[:])
     found = uw.fit(tmp_path / "small.npy", seeds=1, **QUICK)
     arrays = uw.fit(data[:], seeds=1, **QUICK)
@@ -145,34 +147,37 @@ def test_anything_can_be_fitted_that_can_be_loaded(data, tmp_path):
 
 def test_other_images_are_another_fit(kept, data):
     other = uw.data.load(255 - data[:], name="small")
-    with pytest.raises(FitError, match=r"holds another fit.* of the same images to go on"):
+    with pytest.raises(FitError, check=about(kept[1], (4, 3))):
         uw.fit(other, seeds=2, out=kept[1], **QUICK)
 
 
-def test_nonsense_is_refused(data):
+def test_invalid_arguments_are_errors(data):
     few = uw.data.load(data[:63] / 255, name="few")
-    with pytest.raises(DataError, match="few has 63 images, which is too few to learn from"):
+    with pytest.raises(DataError, check=about("data", 63)):
         uw.fit(few, **QUICK)
-    with pytest.raises(FitError, match="at least one step, but got steps=0"):
+    with pytest.raises(FitError, check=about("steps", 0)):
         uw.fit(data, **{**QUICK, "steps": 0})
-    for seeds, sentence in ((0, "seeds must be"), ([3, 3], "runs are the same")):
-        with pytest.raises(UnweaveError, match=sentence):
+    for seeds, word in ((0, "seeds"), ([3, 3], "runs")):
+        with pytest.raises(UnweaveError, match=word):
             uw.fit(data, seeds=seeds, **QUICK)
     for minutes in (-1, 0, math.nan, math.inf, 1e300):
-        with pytest.raises(FitError, match="minutes must be above 0"):
+        with pytest.raises(FitError, check=lambda error: error.subject == "minutes"):
             uw.fit(data, minutes=minutes, seeds=1, progress=False)
-    with pytest.raises(UnweaveError, match="seeds must be"):
+    with pytest.raises(UnweaveError, match="seeds"):
         uw.fit(data, seeds=10**30, **QUICK)
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_any_step(data, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file")
-    for name, message in (("taken/fit", "is a file"), ("x" * 300, "too long")):
-        with pytest.raises(DataError, match=message):
+    for name, place, there in (
+        ("taken/fit", "taken", FILE),
+        ("x" * 300, "x" * 300, errno.ENAMETOOLONG),
+    ):
+        with pytest.raises(DataError, check=about(tmp_path / place, there)):
             uw.fit(data, seeds=1, progress=False, out=tmp_path / name)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**6))
-    with pytest.raises(DataError, match=r"2 models need about .* GB are free"):
+    with pytest.raises(DataError, check=about(tmp_path / "full" / "runs", 10**6)):
         uw.fit(data, seeds=1, out=tmp_path / "full", **QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 

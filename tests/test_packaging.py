@@ -1,4 +1,4 @@
-"""The wheel: all of the package and nothing else, needing no file of the repository."""
+"""The wheel contains exactly the package and works without the repository."""
 
 import os
 import pty
@@ -49,7 +49,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A folder with what pip would have put into site-packages."""
+    """A folder with the files that pip would install into site-packages."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -58,7 +58,7 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory):
-    """A folder with nothing but pictures."""
+    """A folder that contains only images."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "images").mkdir()
     for number in range(64):
@@ -68,7 +68,7 @@ def outside(tmp_path_factory):
     return folder
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+def test_the_wheel_contains_only_the_package(wheel):
     there = {
         path.relative_to(ROOT / "src").as_posix()
         for path in (ROOT / "src" / "unweave").rglob("*")
@@ -116,13 +116,13 @@ def git(folder, *words):
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_versions_come_from_tags_and_need_none(tmp_path):
+def test_versions_come_from_tags_if_there_are_any(tmp_path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    assert version_of(tmp_path) == "0.1.0.dev0"
+    assert version_of(tmp_path) == "0.2.0.dev0"
     git(tmp_path, "init")
     git(tmp_path, "add", "pyproject.toml")
     git(tmp_path, "commit", "-m", "one")
-    assert version_of(tmp_path).startswith("0.1.0.dev1+g")
+    assert version_of(tmp_path).startswith("0.2.0.dev1+g")
     git(tmp_path, "tag", "v0.3.0")
     assert version_of(tmp_path) == "0.3.0"
     git(tmp_path, "commit", "--allow-empty", "-m", "two")
@@ -142,7 +142,7 @@ def pinned():
 
 
 @pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
-def test_every_dependency_is_pinned_to_a_version_that_will_do(requirement):
+def test_every_dependency_is_pinned_to_a_compatible_version(requirement):
     version = pinned()[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version)
 
@@ -182,7 +182,7 @@ def test_bash_completes_commands_and_flags(words, expected, script):
     assert done.stdout.split() == expected
 
 
-def test_bash_completes_names_of_files_at_the_tab_key(script, tmp_path):
+def test_bash_completes_file_names(script, tmp_path):
     (tmp_path / "images").mkdir()
     ours, theirs = pty.openpty()
     words = ["bash", "--norc", "--noprofile", "-i"]
@@ -198,7 +198,7 @@ def test_bash_completes_names_of_files_at_the_tab_key(script, tmp_path):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_a_script_of_their_own(shell, tmp_path):
+def test_other_shells_have_their_own_script(shell, tmp_path):
     script = run("unweave", "completion", shell, cwd=tmp_path)
     assert {"zsh": "#compdef unweave", "fish": "complete --no-files"}[shell] in script
     assert "'prepare'" in script

@@ -1,9 +1,9 @@
-"""Progress is a line per job where somebody watches."""
+"""Progress bars, one per job, on a terminal."""
 
 from unweave.progress import lines, track
 
 
-def test_a_line_for_each_job_that_says_what_is_done(monkeypatch, capsys):
+def test_each_job_has_a_bar_with_its_count(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
     with lines({"encoding": 300, "mig": 2, "sap": 2}) as advance:
@@ -23,7 +23,7 @@ def test_a_job_may_have_any_name(monkeypatch, capsys):
     assert "[/odd] [red]" in capsys.readouterr().err
 
 
-def test_nothing_is_shown_where_nobody_watches_or_wants_it(monkeypatch, capsys):
+def test_bars_are_hidden_without_a_terminal_or_on_request(monkeypatch, capsys):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     with lines({"mig": 1}) as advance:
         advance("mig", 1)

@@ -1,4 +1,4 @@
-"""Names as they are shown and written."""
+"""Escaping of names."""
 
 import os
 
@@ -21,11 +21,11 @@ from unweave.text import readable
         ("café 😀 שלום 👩‍🚀 a,b\"'-.png", "café 😀 שלום 👩‍🚀 a,b\"'-.png"),
     ],
 )
-def test_names_are_one_line_of_text_that_every_file_takes(name, shown):
+def test_names_are_escaped_to_one_line_of_text(name, shown):
     assert readable(name) == shown
     assert len(readable(name).encode().splitlines()) == 1
 
 
-def test_errors_are_such_a_line():
+def test_error_messages_are_escaped():
     name = os.fsdecode(b"caf\xe9")
     assert str(DataError(f"no {name}\nhere")) == r"no caf\xe9\nhere"

@@ -1,4 +1,4 @@
-"""The torture benchmark can fail: it tells right answers from every kind of wrong one."""
+"""The torture benchmark distinguishes correct outcomes from every kind of failure."""
 
 import signal
 
@@ -27,7 +27,7 @@ def ended(code, text="", memory=0):
         (ended(0, memory=7 << 30), True, {}, "hangs"),
     ],
 )
-def test_every_ending_is_counted_once(outcome, unharmed, options, verdict):
+def test_every_outcome_is_counted_once(outcome, unharmed, options, verdict):
     tally = Tally("attack")
     tally.add("case", outcome, unharmed, **options)
     counted = ("refused", "unharmed", "lost", "silent", "tracebacks", "hangs", "breaches")
@@ -35,7 +35,7 @@ def test_every_ending_is_counted_once(outcome, unharmed, options, verdict):
     assert bool(tally.notes) == (verdict not in ("refused", "unharmed"))
 
 
-def test_calls_end_as_the_commands_do(tmp_path):
+def test_outcomes_of_calls(tmp_path):
     assert call(["data", "show", "missing.npy"], tmp_path).refused
     assert call((tmp_path / "missing").read_text, tmp_path).traceback
     assert call(signal.pause, tmp_path, seconds=0.3).hang

@@ -1,4 +1,4 @@
-"""Files of strangers open, or are refused in a sentence; they run nothing and write nothing."""
+"""Untrusted files open or are one-sentence errors; they run and write nothing."""
 
 import copy
 import datetime
@@ -19,21 +19,24 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import unweave as uw
-from unweave.cli.commands.pictures import Show
-from unweave.cli.noted import noted_source
+from tests.raising import about
+from unweave.cli.image_source import recorded_source
+from unweave.cli.pictures import Show
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import check_origin, rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.score_cache import kept
 from unweave.explorer.model_index import entries_of
-from unweave.explorer.opened_models import Shelf
+from unweave.explorer.opened_models import OpenedModels
 from unweave.io.checksums import write_sums
 from unweave.methods import EVERY
 from unweave.models.config import Config
 from unweave.models.files import FILES
-from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
-from unweave.papers.inductive_biases.manipulation.network import manipulation_network
+from unweave.papers.inductive_biases.manipulation.manipulation import (
+    Manipulation,
+    manipulation_network,
+)
 from unweave.report import report
 from unweave.report.labels import data_names, model_names
 from unweave.report.reproduction import train_code
@@ -56,7 +59,7 @@ _seen: list[str] = []
 
 
 def _watch(event, arguments):
-    """Note whatever a file of a stranger must not bring about; an audit hook is there for good."""
+    """Record forbidden actions of untrusted files; audit hooks cannot be removed."""
     if not _watching:
         return
     if event.startswith(STARTS) or event in ("socket.connect", "socket.getaddrinfo"):
@@ -75,7 +78,7 @@ sys.addaudithook(_watch)
 
 @contextmanager
 def opening(folder):
-    """Open something of a stranger's: it works, or it is a sentence; and that is all."""
+    """Open an untrusted file, which must work or raise a one-sentence error."""
     _seen.clear()
     _watching.append(Path(folder))
     try:
@@ -132,7 +135,7 @@ plain = st.recursive(
 
 
 def places_in(value, place=()):
-    """Every place within plain data."""
+    """Every location within plain data."""
     yield place
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
@@ -141,7 +144,7 @@ def places_in(value, place=()):
 
 @st.composite
 def changed(draw, valid, anything=plain):
-    """One of some valid values, with anything in place of one or two of its parts."""
+    """A valid value with one or two parts replaced by anything."""
     value = copy.deepcopy(draw(st.sampled_from(valid)))
     for _ in range(draw(st.integers(1, 2))):
         place = draw(st.sampled_from(list(places_in(value))))
@@ -272,11 +275,11 @@ SOURCE = {"source": "images", "options": {"size": 64, "factors": {"file": "facto
 
 @fuzz
 @given(changed([SOURCE]))
-def test_any_note_of_where_images_are(tmp_path_factory, said):
+def test_any_source_file(tmp_path_factory, said):
     folder = tmp_path_factory.mktemp("fit")
     (folder / "source.json").write_text(json.dumps(said))
     with opening(folder):
-        found = noted_source(folder)
+        found = recorded_source(folder)
         assert found is None or found[0].is_dir()
 
 
@@ -345,7 +348,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def rewritten(resettled):
-    """Makes a copy of runs whose configs somebody changed, and their checksums with them."""
+    """Make a copy of runs with changed configs and matching checksums."""
 
     def copied(runs, folder, change):
         shutil.copytree(runs, folder)
@@ -357,7 +360,7 @@ def rewritten(resettled):
 
 
 def attacks(marker):
-    """Origins of data sets that would write a file, if their steps were called by name."""
+    """Origins of data sets that would write a file if their steps were called by name."""
     code = f"open({str(marker)!r}, 'w').write('attacked')"
     reach = [
         ["__getattribute__", "images"],
@@ -374,7 +377,7 @@ def attacks(marker):
 
 
 @pytest.mark.parametrize("attack", ["exec", "tofile", "late", "preset", "path"])
-def test_a_config_of_a_stranger_does_nothing_in_any_command(runs, rewritten, tmp_path, attack):
+def test_an_untrusted_config_does_nothing_in_any_command(runs, rewritten, tmp_path, attack):
     marker = tmp_path / "written"
     origin = attacks(marker)[attack]
     evil = rewritten(runs, tmp_path / "evil", lambda said: {**said, "data": origin})
@@ -384,14 +387,14 @@ def test_a_config_of_a_stranger_does_nothing_in_any_command(runs, rewritten, tmp
     with pytest.raises(DataError):
         Show(model=one, out=tmp_path / "a.png").run()
     page = report(evil, tmp_path / "report.html", progress=False, rows=10).read_text()
-    assert "not at hand" in page
-    shelf = Shelf(entries_of(evil))
+    assert "not available" in page
+    shelf = OpenedModels(entries_of(evil))
     assert shelf.open(0).data is None
     assert not marker.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["evil", "report.html"]
 
 
-def test_code_to_paste_has_nothing_of_a_stranger_in_it(runs, rewritten, tmp_path):
+def test_code_snippets_contain_no_untrusted_text(runs, rewritten, tmp_path):
     inject = {"size": 64, "x=1)\nimport os\nos.system('id'": 1}
     for origin in (
         [["load", "celeba", inject]],
@@ -405,7 +408,7 @@ def test_code_to_paste_has_nothing_of_a_stranger_in_it(runs, rewritten, tmp_path
         assert "uw.train(" in code
 
 
-def test_names_of_strangers_are_text_on_pages(runs, rewritten, tmp_path):
+def test_untrusted_names_are_escaped_on_pages(runs, rewritten, tmp_path):
     script = "</script><script>alert(1)</script>"
     origin = [["own", script, script], [script, script]]
     strange = {"name": script, script: script, "members": "many", "run": 3, "list": [[1], {}]}
@@ -429,7 +432,7 @@ def test_names_of_strangers_are_text_on_pages(runs, rewritten, tmp_path):
     assert script in json.loads(island)["methods"]
 
 
-def test_a_curve_cannot_take_the_place_of_columns(runs, tmp_path):
+def test_a_curve_cannot_replace_columns(runs, tmp_path):
     evil = shutil.copytree(runs, tmp_path / "evil")
     for run in sorted(evil.iterdir()):
         curve = pd.read_parquet(run / "curve.parquet")
@@ -441,8 +444,8 @@ def test_a_curve_cannot_take_the_place_of_columns(runs, tmp_path):
     assert sorted(table["run"]) == sorted(run.name for run in evil.iterdir())
 
 
-def test_a_study_of_a_stranger_shows_no_other_images(runs, rewritten, tmp_path):
-    """A study says where images are, and nothing is opened because it does."""
+def test_an_untrusted_study_shows_no_other_images(runs, rewritten, tmp_path):
+    """A study names the location of images, which must not be opened because of it."""
     private = tmp_path / "private.npy"
     np.save(private, np.zeros((8, 64, 64, 1), np.uint8))
     origin = [["own", "mine", "0123456789abcdef"]]
@@ -451,12 +454,12 @@ def test_a_study_of_a_stranger_shows_no_other_images(runs, rewritten, tmp_path):
     study = Study(name="evil", data="dsprites", methods={"vae": {}}).to_dict()
     sources = {json.dumps(origin): {"name": "mine", "load": str(private)}}
     (evil / "study.json").write_text(json.dumps({"study": study, "sources": sources}))
-    shown = Shelf(entries_of(evil)).open(0)
+    shown = OpenedModels(entries_of(evil)).open(0)
     assert shown.data is None
     assert "--data" in shown.no_data
 
 
-def test_a_manipulation_of_a_stranger_does_nothing(tmp_path):
+def test_an_untrusted_manipulation_does_nothing(tmp_path):
     marker = tmp_path / "written"
     for origin in (*attacks(marker).values(), None, 3, [], [3], [["load"]], [["own", "a", "b"]]):
         facts = {**FACTS, "shape": [64, 64, 1], "sizes": [3, 6, 40, 32, 32]}
@@ -468,7 +471,7 @@ def test_a_manipulation_of_a_stranger_does_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
 
 
-def test_a_note_of_a_stranger_cannot_make_a_command_wait(tmp_path):
+def test_an_untrusted_source_file_cannot_block_a_command(tmp_path):
     fit, images = tmp_path / "fit", tmp_path / "images"
     fit.mkdir()
     images.mkdir()
@@ -484,7 +487,7 @@ def test_a_note_of_a_stranger_cannot_make_a_command_wait(tmp_path):
         "caf\udce9": False,
     }.items():
         (fit / "source.json").write_text(json.dumps({"source": said, "options": {"size": 64}}))
-        assert (noted_source(fit) is not None) == found
+        assert (recorded_source(fit) is not None) == found
     for options in (
         {"fewest": 0},
         {"name": "mine"},
@@ -496,8 +499,8 @@ def test_a_note_of_a_stranger_cannot_make_a_command_wait(tmp_path):
         [],
     ):
         (fit / "source.json").write_text(json.dumps({"source": "../images", "options": options}))
-        with pytest.raises(DataError, match="is damaged"):
-            noted_source(fit)
+        with pytest.raises(DataError, check=about(fit / "source.json")):
+            recorded_source(fit)
     (fit / "source.json").write_text(json.dumps({"source": "../\ud800", "options": {}}))
-    with pytest.raises(DataError, match="is damaged"):
-        noted_source(fit)
+    with pytest.raises(DataError, check=about(fit / "source.json")):
+        recorded_source(fit)

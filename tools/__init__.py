@@ -1,1 +1,1 @@
-"""What the documentation is made with."""
+"""Scripts that build and check the documentation and the pinned dependencies."""

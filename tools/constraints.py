@@ -1,10 +1,10 @@
-"""Write constraints.txt anew: what pip would install of every dependency and extra, and of theirs.
+"""Regenerate constraints.txt, which pins all direct and indirect dependencies and extras.
 
     .venv/bin/python -m tools.constraints            # keep versions, add and drop packages
-    .venv/bin/python -m tools.constraints --upgrade  # the newest versions that fit together
+    .venv/bin/python -m tools.constraints --upgrade  # use the newest compatible versions
 
-Nothing is installed. Run it when the dependencies in pyproject.toml change; then `make test`,
-which installs exactly these.
+Nothing is installed. Run it when the dependencies in pyproject.toml change, followed by
+`make test`, which installs exactly these versions.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
-HEADING = "# Every version that was tested together. make setup installs exactly these."
+HEADING = "# Versions that were tested together. make setup installs exactly these."
 
 
 def wanted(project: dict[str, Any]) -> list[str]:
-    """Requirements of a project with all its extras, and of building it.
+    """Return the requirements of a project, of all its extras and of its build system.
 
     Example:
         >>> wanted(
@@ -39,7 +39,7 @@ def wanted(project: dict[str, Any]) -> list[str]:
 
 
 def pins(report: dict[str, Any]) -> Iterable[str]:
-    """A line for each package that pip's report would install; builds of one version are alike.
+    """Yield a pin for each package in an installation report of pip, without local versions.
 
     Example:
         >>> found = [{"metadata": {"name": "Torch", "version": "2.13.0+cpu"}}]
@@ -52,11 +52,11 @@ def pins(report: dict[str, Any]) -> Iterable[str]:
 
 
 def resolved(requirements: list[str], upgrade: bool) -> dict[str, Any]:
-    """What pip would install into an empty environment."""
-    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    words += ["--dry-run", "--ignore-installed", "--report", "-"]
-    words += [] if upgrade else ["--constraint", str(CONSTRAINTS)]
-    done = subprocess.run([*words, *requirements], stdout=subprocess.PIPE, check=True)
+    """Return the report of what pip would install into an empty environment."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--dry-run", "--ignore-installed", "--report", "-"]
+    command += [] if upgrade else ["--constraint", str(CONSTRAINTS)]
+    done = subprocess.run([*command, *requirements], stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -68,7 +68,7 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lines = [HEADING, *pins(resolved(wanted(project), upgrade))]
     CONSTRAINTS.write_text("\n".join(lines) + "\n")
-    print(f"{len(lines) - 1} packages: {CONSTRAINTS.name}")
+    print(f"Wrote {len(lines) - 1} packages to {CONSTRAINTS.name}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tells the reader of docstrings, griffe, that our `Example:` is what it calls `Examples:`."""
+"""Griffe extension that treats `Example:` sections of docstrings as `Examples:`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """Code under `Example:` is then shown as code."""
+    """Rename `Example:` to `Examples:`, so that griffe formats the section as code."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         del kwargs

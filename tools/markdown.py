@@ -1,4 +1,4 @@
-"""Markdown of tables and of what stands in their cells."""
+"""Markdown tables and formatting of their cells."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""A Markdown table.
+    r"""Format a Markdown table.
 
     Example:
         >>> print(table(["a", "b"], [["1", "x|y"]]))
@@ -22,7 +22,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def mean(values: "pd.Series[float]", digits: int = 3) -> str:
-    """Mean ± standard deviation, by n, of the numbers that there are.
+    """Format mean ± standard deviation (dividing by n) of the numbers that are not missing.
 
     Example:
         >>> mean(pd.Series([0.2, 0.4])), mean(pd.Series([0.2])), mean(pd.Series([float("nan")]))

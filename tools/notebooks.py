@@ -1,11 +1,10 @@
-"""Run the notebooks in docs/notebooks, and keep what they print and draw in them.
+"""Run the notebooks in docs/notebooks and save their outputs.
 
-    .venv/bin/python -m tools.notebooks          # run them, in a folder of their own, and save
-    .venv/bin/python -m tools.notebooks --check  # only say whether they print the same
+    .venv/bin/python -m tools.notebooks          # run each in a temporary folder, and save it
+    .venv/bin/python -m tools.notebooks --check  # only report whether outputs have changed
 
-They run here, cell by cell in one namespace, so nothing of Jupyter is needed; Jupyter opens and
-runs them as well. Numbers may differ a little from machine to machine: `differences` says where
-they differ by more.
+Cells run in this process, in one namespace, so Jupyter is not needed (but works as well). Numbers
+may differ slightly between machines; `differences` reports larger differences only.
 """
 
 import argparse
@@ -24,29 +23,29 @@ from typing import Any
 NOTEBOOKS = Path(__file__).parents[1] / "docs" / "notebooks"
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 TOLERANCE = 0.2
-"""By how much a number with a decimal point may differ: training is not the same to the last bit
-on other processors."""
+"""Largest accepted difference of decimal numbers, since training is not bit-identical on other
+processors."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A notebook, as it is on disk."""
+    """Read a notebook file."""
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
 def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those cells that run."""
+    """Return the code cells of a notebook."""
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
 def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """What each code cell prints and shows, run in order in the current folder."""
+    """Run all code cells in the current folder and return the outputs of each."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     return [_run_cell("".join(cell["source"]), namespace) for cell in code_cells(notebook)]
 
 
 def _run_cell(source: str, namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run all statements; the value of the last is shown, where it has one."""
+    """Run all statements and return what they print, and the value of the last one if any."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None
@@ -65,7 +64,7 @@ def _run_cell(source: str, namespace: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(value: Any) -> dict[str, Any]:
-    """A value by its kinds: pictures as PNG, tables as text and HTML, all else as text.
+    """Convert a value to MIME types: pictures to PNG, tables to text and HTML, others to text.
 
     Example:
         >>> shown([1, 2])
@@ -81,13 +80,13 @@ def shown(value: Any) -> dict[str, Any]:
 
 
 def text_of(outputs: list[dict[str, Any]]) -> str:
-    """All that a cell printed or showed as text."""
+    """Return all text outputs of a cell."""
     parts = [output.get("text") or output["data"]["text/plain"] for output in outputs]
     return "\n".join("".join(part) for part in parts)
 
 
 def differences(before: str, after: str) -> Iterator[str]:
-    """Where two texts differ: in words, in whole numbers, or in others by more than a little.
+    """Yield differences between two texts, ignoring small differences of decimal numbers.
 
     Example:
         >>> list(differences("a 1 0.50", "a 1 0.65")), list(differences("a 1 0.5", "a 2 0.9"))
@@ -95,31 +94,31 @@ def differences(before: str, after: str) -> Iterator[str]:
         >>> list(differences("a 1", "b 1"))
         ["'a #' became 'b #'"]
     """
-    # Columns of a table are as wide as their numbers are long.
+    # Ignore whitespace, because the width of table columns depends on the numbers.
     words = [" ".join(NUMBER.sub("#", text).split()) for text in (before, after)]
     if words[0] != words[1]:
         yield f"{words[0]!r} became {words[1]!r}"
         return
     for old, new in zip(NUMBER.findall(before), NUMBER.findall(after), strict=True):
-        near = "." in old and abs(float(old) - float(new)) <= TOLERANCE
-        if old != new and not near:
+        close = "." in old and abs(float(old) - float(new)) <= TOLERANCE
+        if old != new and not close:
             yield f"{old} became {new}"
 
 
 def save(path: Path, notebook: dict[str, Any], outputs: list[list[dict[str, Any]]]) -> None:
-    """Write a notebook with what its cells printed and showed."""
+    """Write a notebook with the outputs of its cells."""
     for number, (cell, found) in enumerate(zip(code_cells(notebook), outputs, strict=True), 1):
         cell.update(execution_count=number, outputs=found, metadata={})
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 def _lines(text: str | io.StringIO) -> list[str]:
-    """Text as notebooks keep it: lines, each with its end."""
+    """Split text into lines with line ends, as notebooks store it."""
     return (text.getvalue() if isinstance(text, io.StringIO) else text).splitlines(keepends=True)
 
 
 def stale(notebook: dict[str, Any], outputs: list[list[dict[str, Any]]]) -> list[str]:
-    """Where what a notebook holds is not what it prints now."""
+    """Return the differences between the saved and the current outputs of a notebook."""
     cells = code_cells(notebook)
     return [
         f"cell {number}: {difference}"

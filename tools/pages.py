@@ -1,11 +1,11 @@
-"""Bring the parts of documentation pages up to date that say what the code says.
+"""Update the generated parts of documentation pages.
 
-    .venv/bin/python -m tools.pages          # rewrite them
-    .venv/bin/python -m tools.pages --check  # only say which are out of date
+    .venv/bin/python -m tools.pages          # update the pages
+    .venv/bin/python -m tools.pages --check  # only list the pages that are out of date
 
-Pages of methods and metrics are written by hand but for the parts between `<!-- NAME: from the
-code -->` and `<!-- end -->`: equations, settings, notes and references are those of docstrings,
-defaults those of dataclasses and signatures, numbers those of benchmarks/results.
+Pages of methods and metrics are written by hand except for the parts between `<!-- NAME: from the
+code -->` and `<!-- end -->`. Equations, settings, notes and references come from docstrings,
+defaults from dataclasses and signatures, and numbers from benchmarks/results.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BETTER = {True: "higher", False: "lower", None: "neither"}
 
 
 def body(docstring: str) -> str:
-    """What a docstring says before its arguments; equations are indented."""
+    """Return the part of a docstring before its sections; equations are indented."""
     lines = inspect.cleandoc(docstring).splitlines()
     ends = [number for number, line in enumerate(lines) if line.strip() in HEADINGS]
     paragraphs = "\n".join(lines[: min(ends, default=len(lines))]).strip().split("\n\n")
@@ -40,7 +40,7 @@ def body(docstring: str) -> str:
 
 
 def section(docstring: str, heading: str) -> str:
-    """The text under a heading of a docstring, or nothing."""
+    """Return the text under a heading of a docstring, or an empty string."""
     lines = inspect.cleandoc(docstring).splitlines()
     if heading not in lines:
         return ""
@@ -50,75 +50,82 @@ def section(docstring: str, heading: str) -> str:
 
 
 def arguments(docstring: str) -> dict[str, str]:
-    """What a docstring says of each argument, on one line."""
+    """Return the one-line descriptions of the arguments in a docstring."""
     parsed = docstring_parser.parse(docstring).params
     return {item.arg_name: " ".join((item.description or "").split()) for item in parsed}
 
 
 def sources(thing: Any) -> str:
-    """Where it differs from what was published, where that was, and the file that does it."""
+    """Return the notes and references of a docstring, and a link to the source file."""
     docstring = thing.__doc__ or ""
     cited = section(docstring, "References:")
     linked = re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", cited)
     file = f"src/{thing.__module__.replace('.', '/')}.py"
-    parts = [section(docstring, "Notes:"), linked, f"The code: [{file}](../../{file})."]
+    parts = [section(docstring, "Notes:"), linked, f"Source code: [{file}](../../{file})."]
     return "\n\n".join(part for part in parts if part)
 
 
-def said(default: object) -> str:
-    """A default, as one would type it."""
+def as_code(default: object) -> str:
+    """Format a default value as Python code."""
     return f"`{default!r}`".replace("'", '"')
 
 
 def settings(method: type[Method]) -> str:
-    """The fields of a method, with their defaults."""
+    """Return a table of the fields of a method with their defaults."""
     about = arguments(method.__doc__ or "")
     rows = [
-        [f"`{field.name}`", said(field.default), about[field.name]]
+        [f"`{field.name}`", as_code(field.default), about[field.name]]
         for field in dataclasses.fields(method)
     ]
-    return table(["setting", "default", "what it is"], rows) if rows else "It has none of its own."
+    if not rows:
+        return "This method has no settings of its own."
+    return table(["Setting", "Default", "Description"], rows)
 
 
 def facts(metric: Metric) -> str:
-    """What `METRICS` says of a metric."""
+    """Return the properties of a metric in `METRICS` as a table."""
     low, high = (f"{end:.2f}".rstrip("0").rstrip(".").replace("inf", "∞") for end in metric.bounds)
     rows = [
-        ["better is", BETTER[metric.higher_is_better]],
-        ["range", f"{low} … {high}"],
-        ["needs", metric.needs],
-        ["takes", f"{metric.cost}, for 10,000 rows and ten codes"],
-        ["known failure", metric.failure],
+        ["Better", BETTER[metric.higher_is_better]],
+        ["Range", f"{low} … {high}"],
+        ["Needs", metric.needs],
+        ["Cost", f"{metric.cost} for 10,000 rows and ten codes"],
+        ["Known failure", metric.failure],
     ]
-    return table(["of the score", ""], rows)
+    return table(["Property", "Value"], rows)
 
 
 def options(metric: Metric) -> str:
-    """The arguments of a metric, with their defaults."""
+    """Return the arguments of a metric with their defaults as a table."""
     about = arguments(metric.function.__doc__ or "")
     rows = []
     for name, given in inspect.signature(metric.function).parameters.items():
         required = given.default is inspect.Parameter.empty
-        default = "" if required else said(given.default)
+        default = "" if required else as_code(given.default)
         rows.append([f"`{name}`", default, about.get(name, about.get(f"**{name}", ""))])
-    return table(["argument", "default", "what it is"], rows)
+    return table(["Argument", "Default", "Description"], rows)
 
 
 def list_of_methods(methods: Mapping[str, type[Method]]) -> str:
-    """A row for each method: its page, its sentence, what it trains on."""
+    """Return a table of methods: page, name, summary and kind of training data."""
     rows = []
     for name, method in methods.items():
         sentence = inspect.cleandoc(method.__doc__ or "").split("\n\n")[0]
         title = (DOCS / "methods" / f"{name}.md").read_text().partition("\n")[0].removeprefix("# ")
         about = " ".join(sentence.split()).removeprefix(f"{title}: ")
         rows.append(
-            [f"[{title}]({name}.md)", f"`{name}`", about[0].upper() + about[1:], taught(method)]
+            [
+                f"[{title}]({name}.md)",
+                f"`{name}`",
+                about[0].upper() + about[1:],
+                training_input(method),
+            ]
         )
-    return table(["method", "name", "in a sentence", "trains on"], rows)
+    return table(["Method", "Name", "Summary", "Trains on"], rows)
 
 
-def taught(method: type[Method]) -> str:
-    """What a method learns from."""
+def training_input(method: type[Method]) -> str:
+    """Return what a method is trained on."""
     if issubclass(method, KnownFactors):
         return "factors"
     if issubclass(method, SecondStage):
@@ -144,11 +151,11 @@ METRIC_PARTS: dict[str, Callable[[Metric], str]] = {
 }
 
 
-def brought_up_to_date(text: str, thing: Any, parts: dict[str, Callable[[Any], str]]) -> str:
-    """A page with all its parts as the code has them now."""
+def updated_page(text: str, thing: Any, parts: dict[str, Callable[[Any], str]]) -> str:
+    """Return the text of a page with all generated parts updated."""
     found = PART.findall(text)
     if sorted(found) != sorted(parts):
-        raise SystemExit(f"a page has the parts {', '.join(found)}, not {', '.join(parts)}")
+        raise SystemExit(f"a page must have the parts {', '.join(parts)}, got {', '.join(found)}")
 
     def part(match: re.Match[str]) -> str:
         name = match[1]
@@ -158,7 +165,7 @@ def brought_up_to_date(text: str, thing: Any, parts: dict[str, Callable[[Any], s
 
 
 def pages() -> Iterable[tuple[Path, Any, dict[str, Callable[[Any], str]]]]:
-    """Every page that has such parts, what it is about, and its parts."""
+    """Yield each page with generated parts, its subject, and the functions for its parts."""
     yield DOCS / "methods" / "index.md", EVERY, {"methods": list_of_methods}
     for name, method in EVERY.items():
         yield DOCS / "methods" / f"{name}.md", method, METHOD_PARTS
@@ -174,12 +181,12 @@ def main() -> None:
     stale = []
     for path, thing, parts in pages():
         text = path.read_text()
-        fresh = brought_up_to_date(text, thing, parts)
+        fresh = updated_page(text, thing, parts)
         if fresh != text:
             stale.append(path)
             if not check:
                 path.write_text(fresh)
-    verb = "out of date" if check else "brought up to date"
+    verb = "out of date" if check else "updated"
     print("\n".join(f"{path.relative_to(DOCS)}: {verb}" for path in stale) or "all up to date")
     sys.exit(1 if check and stale else 0)
 

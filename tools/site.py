@@ -1,10 +1,9 @@
-"""Build the documentation site into site/, and follow every link in it.
+"""Build the documentation site into site/ and check all its links.
 
-    .venv/bin/python -m tools.site [FOLDER]
+    .venv/bin/python -m tools.site
 
-Pages lie in FOLDER/docs as they do in the repository, so that links from them to other files of
-the repository hold: those files are copied along. A link that leads nowhere is an error, and so is
-a page that would load something from elsewhere.
+The site has the same layout as the repository, and files outside docs/ that pages link to are
+copied, so that relative links work. Broken links and resources from other hosts are errors.
 """
 
 import re
@@ -30,7 +29,7 @@ FOREIGN = re.compile(r"^(?:https?:)?//")
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked to by."""
+    """The links, loaded resources and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class Page(HTMLParser):
 
 
 def build(folder: Path) -> None:
-    """Write the site into a folder, whole; broken links between pages end it."""
+    """Build the site into a folder; exit with an error if links between pages are broken."""
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -65,7 +64,7 @@ def build(folder: Path) -> None:
 
 
 def linked_files() -> set[Path]:
-    """Files of the repository outside docs/ that its pages link to."""
+    """Return the files outside docs/ that pages link to."""
     found = {
         (page.parent / target).resolve()
         for page in (ROOT / "docs").rglob("*.md")
@@ -75,7 +74,7 @@ def linked_files() -> set[Path]:
 
 
 def broken_links(folder: Path) -> Iterator[str]:
-    """Every link that leads nowhere, and everything that is loaded from elsewhere."""
+    """Yield every broken link and every resource loaded from another host."""
     pages = {path: Page(path) for path in sorted(folder.rglob("*.html")) if path.stem != "404"}
     for path, page in pages.items():
         where = path.relative_to(folder)
@@ -91,7 +90,7 @@ def broken_links(folder: Path) -> Iterator[str]:
 
 
 def output() -> Path:
-    """Where zensical.toml says that the site goes, without its docs/."""
+    """Return the parent of `site_dir` in zensical.toml, the root of the built site."""
     settings = tomllib.loads((ROOT / "zensical.toml").read_text())
     return (ROOT / settings["project"]["site_dir"]).parent
 

@@ -1,4 +1,4 @@
-"""Fleets of disentangling generative models: train, score, select, show.
+"""Train, score, select and visualise fleets of disentangled generative models.
 
     import unweave as uw
 
@@ -6,7 +6,7 @@
     fleet = uw.train(uw.methods.BetaVAE(beta=[1, 4, 16]), data, seeds=10, steps=20_000)
     table = uw.evaluate(fleet, data)
 
-Rooms are imported when they are first used, so that importing unweave is quick.
+Subpackages are imported on first use, so that `import unweave` is fast.
 """
 
 from importlib import import_module
@@ -46,8 +46,8 @@ __all__ = [
     "train",
 ]
 
-_ROOMS = ("data", "methods", "metrics", "quality", "select", "show", "study")
-_HOMES = {
+_SUBPACKAGES = ("data", "methods", "metrics", "quality", "select", "show", "study")
+_MODULES = {
     "Adam": "unweave.nets.adam",
     "Fleet": "unweave.models.model",
     "Model": "unweave.models.model",
@@ -64,10 +64,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _installed_version()
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"unweave.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -76,7 +76,7 @@ def __dir__() -> list[str]:
 
 
 def _installed_version() -> str:
-    """What was installed; a folder of source code alone does not know which version it is."""
+    """Return the installed version; source code alone does not contain it."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,4 +1,4 @@
-"""`python -m unweave` is `unweave`."""
+"""Entry point of `python -m unweave`."""
 
 from unweave.cli import main
 

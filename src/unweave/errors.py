@@ -1,11 +1,13 @@
-"""The exceptions that unweave raises for things a user can put right.
+"""Exceptions for errors that the user can fix.
 
-Each message is one sentence that names the thing, what was expected and what to do. The command
-line prints it and exits with code 2; anything else that escapes is a bug.
+Each message is one sentence that states what is wrong, the value and how to fix it. The command
+line prints it and exits with code 2; any other exception is a bug. Programs should use the fields
+of an error, not its message.
 """
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 from unweave.text import readable, shown, spelled
 
@@ -19,38 +21,58 @@ __all__ = [
 
 
 class UnweaveError(Exception):
-    """The base of every error with a message for the user: one line of plain text."""
+    """Base class of all errors with a message for the user: one line of plain text.
+
+    Args:
+        message: One sentence for the user.
+        subject: Name of the argument, option, key, column or path with the error.
+        value: Offending value, if any.
+    """
+
+    def __init__(
+        self, message: object = "", *, subject: object = None, value: object = None
+    ) -> None:
+        super().__init__(message)
+        self.subject = subject
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with the message alone, which not every subclass supports.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
     def __str__(self) -> str:
         return readable(super().__str__())
 
 
 class DataError(UnweaveError):
-    """A data set, file or array that cannot be used as it is."""
+    """A data set, file or array that cannot be used."""
 
 
 class DownloadError(DataError):
-    """A published file that is not here and could not be fetched."""
+    """A published file that could not be downloaded."""
 
 
 class InterruptedTrainingError(UnweaveError):
-    """Training was stopped by the user; what was done is kept where a folder was given."""
+    """Training was interrupted by the user; progress is saved if an output folder was given."""
 
 
 class UnknownNameError(UnweaveError):
-    """A name that nothing has.
+    """An unknown name.
 
     Args:
         kind: What is named, for the message ("data set", "factor", "method").
-        name: The name that came; in a file it may be anything.
-        valid: The names that exist.
+        name: The unknown name; if read from a file, it may be of any type.
+        valid: Available names.
     """
 
     def __init__(self, kind: str, name: object, valid: Iterable[str]) -> None:
         valid = list(valid)
-        word = spelled(name) if isinstance(name, str) else ""
-        near = difflib.get_close_matches(word, valid, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        text = spelled(name) if isinstance(name, str) else ""
+        closest = difflib.get_close_matches(text, valid, n=1, cutoff=0.5)
+        hint = f"; did you mean {closest[0]!r}?" if closest else ""
         super().__init__(
-            f"no {kind} is called {shown(name)}{hint} (there are: {', '.join(valid)})"
+            f"unknown {kind} {shown(name)}{hint} (available: {', '.join(valid)})",
+            subject=kind,
+            value=name,
         )
+        self.valid = valid

@@ -1,4 +1,4 @@
-"""Progress on the terminal: one line per job, on standard error, silent where nobody watches."""
+"""Progress bars and messages on the terminal; bars are hidden if stderr is not a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,26 +16,26 @@ Item = TypeVar("Item")
 
 
 def say(line: str) -> None:
-    """A line for people, on standard error, beside the bars."""
-    print(f"unweave: {readable(line)}", file=sys.stderr)  # noqa: T201 - the one place that does
+    """Print a message to standard error."""
+    print(f"unweave: {readable(line)}", file=sys.stderr)  # noqa: T201 - the only such place
 
 
 def tell(text: object) -> None:
-    """Lines of a command's answer, on standard output.
+    """Print the output of a command to standard output.
 
-    They may have names and messages from files of strangers in them, with which a terminal could
-    be made to show or do other things.
+    Control characters are escaped, because the text may contain names and messages from untrusted
+    files.
     """
     print("\n".join(map(readable, str(text).split("\n"))), flush=True)  # noqa: T201 - as above
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:
-    """Iterate over `items` under a bar that shows what is done and how long the rest takes.
+    """Iterate over `items` with a progress bar and the remaining time.
 
     Args:
-        items: What to go through.
-        job: What is being done, e.g. `"rendering dSprites"`.
-        total: How many items there are, where `items` cannot say.
+        items: Items to iterate over.
+        job: Label of the bar, e.g. `"rendering dSprites"`.
+        total: Number of items, if `items` has no length.
     """
     with _progress() as progress:
         yield from progress.track(items, total=total, description=job)
@@ -43,14 +43,14 @@ def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator
 
 @contextmanager
 def lines(jobs: Mapping[str, int], shown: bool = True) -> Iterator[Callable[[str, int], None]]:
-    """A line for each of several jobs that advance in turn.
+    """Show one progress bar for each of several jobs.
 
     Args:
-        jobs: How many items each has.
-        shown: Whether to show anything.
+        jobs: Number of items of each job.
+        shown: Whether to show the bars.
 
     Yields:
-        A function that says of a job how many more items are done.
+        Function that advances the bar of a job by a number of items.
     """
     with _progress(shown) as progress:
         tasks = {
@@ -77,11 +77,11 @@ def _progress(shown: bool = True) -> "Progress":
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}", markup=False),  # which may be the name of a folder
+        TextColumn("{task.description}", markup=False),  # may be a folder name
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
     )
     return Progress(*columns, console=console, disable=not (shown and console.is_terminal))

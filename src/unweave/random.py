@@ -1,13 +1,13 @@
-"""Random numbers by counting: every number is a function of (seed, purpose, step, item, place).
+"""Counter-based random numbers: each is a function of (seed, purpose, step, item, position).
 
-A stream holds no state, so that what a model draws does not depend on the device, on the other
-models of its fleet, on how work is cut into batches, or on where a run was resumed. The generator
-is Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in
-integer arithmetic that gives the same bits on CPU and GPU:
+Streams have no state, so the numbers of a model do not depend on the device, on the other models
+of its fleet, on how work is split into batches, or on where a run was resumed. The generator is
+Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in integer
+arithmetic with bit-identical results on CPU and GPU:
 
-    key = (seed low, seed high)        counter = (place // 4, item, step, crc32(purpose))
+    key = (seed low, seed high)        counter = (position // 4, item, step, crc32(purpose))
 
-Shapes: a stream over seeds of shape `[*S]` draws arrays `[*S, items, width]`.
+Shapes: a stream with seeds of shape `[*S]` samples arrays `[*S, items, width]`.
 """
 
 import math
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unweave.io.arguments import check_seed
-from unweave.kernels.dispatch import fused
+from unweave.kernels import fused
 
 __all__ = ["Stream"]
 
@@ -31,14 +31,13 @@ WEYL = (0x9E3779B9, 0xBB67AE85)
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The random numbers of one purpose at one step, for one seed or a stack of seeds.
+    """Random numbers for one purpose at one step, for one seed or a stack of seeds.
 
     Args:
-        seed: One integer, or an int64 tensor `[*S]` with a seed per model. Its device is the
-            stream's.
-        purpose: What the numbers are for; different purposes are independent.
-        step: The training step (or any other counter below 2**32), a number or an int64 scalar
-            tensor.
+        seed: Integer, or int64 tensor `[*S]` with one seed per model, whose device is used.
+        purpose: Name of the use of the numbers; different purposes are independent.
+        step: Training step (or any other counter below 2**32), as a number or an int64 scalar
+            tensor (default 0).
 
     Example:
         >>> Stream(7, "noise", step=3).uniform(2, 3)
@@ -61,16 +60,16 @@ class Stream:
 
     @property
     def purpose_word(self) -> int:
-        """The purpose as a word of the counter."""
+        """The purpose as a 32-bit word of the counter."""
         return zlib.crc32(self.purpose.encode())
 
     def words(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform 32-bit words, as int64.
 
         Args:
-            items: How many items, or their numbers as an int64 tensor that broadcasts against
+            items: Number of items, or their indices as an int64 tensor that broadcasts with
                 `[*S, n]`.
-            width: Numbers per item.
+            width: Number of words per item.
 
         Returns:
             `[*S, n, width]`
@@ -95,7 +94,7 @@ class Stream:
         return ((high << 21) + (low >> 11)).double() * 2.0**-53
 
     def integers(self, high: int, items: int | Tensor, width: int) -> Tensor:
-        """Integers in [0, high), `[*S, n, width]`; uneven by at most high / 2**32."""
+        """Integers in [0, high), `[*S, n, width]`, with a bias of at most high / 2**32."""
         return self.words(items, width) * high >> 32
 
     def normal(self, items: int | Tensor, width: int) -> Tensor:
@@ -114,11 +113,11 @@ class Stream:
         return torch.arange(items, device=self.seeds.device) if isinstance(items, int) else items
 
     def _fused(self, kind: str, items: int | Tensor, width: int) -> Tensor:
-        """The same by the kernel for a GPU."""
-        from unweave.kernels import gpu_random as streams_gpu
+        """Sample with the fused GPU kernel."""
+        from unweave.kernels import gpu_random
 
         seeds, items = self.seeds, self._items(items)
-        return streams_gpu.draw(kind, seeds, items, self.step, self.purpose_word, width)
+        return gpu_random.draw(kind, seeds, items, self.step, self.purpose_word, width)
 
 
 def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
@@ -126,8 +125,7 @@ def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tenso
     key0, key1 = key
     c0, c1, c2, c3 = counter
     for _ in range(ROUNDS):
-        # The products wrap around in int64; masked, their halves are those of the unsigned
-        # product.
+        # The products overflow int64, but their masked halves equal those of the unsigned product.
         left, right = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
         c0, c1, c2, c3 = (
             (right >> 32 & MASK) ^ c1 ^ key0,

@@ -1,4 +1,4 @@
-"""Everything that shows something, under one name: pictures, the report and the explorer."""
+"""All figures, the report and the explorer in one namespace."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,9 +7,9 @@ from unweave.explorer import explore
 from unweave.report import report
 
 if TYPE_CHECKING:
-    from unweave.plots import *  # noqa: F403 - the same names
+    from unweave.plots import *  # noqa: F403 - re-exported
 
-__all__ = [*plots.__all__, "explore", "report"]  # noqa: PLE0604 - the names of another module
+__all__ = [*plots.__all__, "explore", "report"]  # noqa: PLE0604 - re-exported
 
 
 def __getattr__(name: str) -> Any:

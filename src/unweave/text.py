@@ -1,4 +1,4 @@
-"""Counts, sizes and names, as messages and pictures say them and as users write them."""
+"""Formatting of counts, sizes and names for messages and figures."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -8,19 +8,19 @@ __all__ = ["counted", "readable", "shown", "size_text", "spelled"]
 
 LONGEST_SHOWN = 100
 ESCAPED = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories that no file, page or terminal takes as text: control characters, bytes that
-are not UTF-8, and line separators."""
+"""Unicode categories that are escaped: control characters, bytes that are not UTF-8, and line
+separators."""
 DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that show what follows them in another order than it has."""
+"""Characters that change the direction of the text after them."""
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and its noun: `1 model`, `1,200 models`."""
+    """Return a number with its noun: `1 model`, `1,200 models`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def shown(value: object) -> str:
-    """A value as an error message quotes it: its `repr`, shortened where that is long.
+    """Return the `repr` of a value for error messages, shortened if it is long.
 
     Example:
         >>> shown("heart"), len(shown([0] * 1_000))
@@ -28,26 +28,26 @@ def shown(value: object) -> str:
     """
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits
+    except (ValueError, RecursionError):  # an integer with thousands of digits
         return f"a very large {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def size_text(shape: Sequence[int]) -> str:
-    """A shape in words: `32 × 32 × 1`."""
+    """Format a shape: `32 × 32 × 1`."""
     return " × ".join(map(str, shape))
 
 
 def spelled(name: str) -> str:
-    """A name as the library spells it: `Beta-VAE` is `beta_vae`; `package.module:Name` stays."""
+    """Normalise a name: `Beta-VAE` becomes `beta_vae`; `package.module:Name` is unchanged."""
     return name if ":" in name else name.replace("-", "_").lower()
 
 
 def readable(name: str | PurePath) -> str:
-    r"""A name as it is shown and written: what is not plain text in it as backslash escapes.
+    r"""Escape characters of a name that cannot be printed or written as text.
 
     File names are bytes, which need not be UTF-8. Files are opened by their real names; tables,
-    pages, messages and terminals get this.
+    pages, messages and terminals show the escaped name.
 
     Example:
         >>> print(readable(b"caf\xe9.png".decode(errors="surrogateescape")), readable("a\nb"))
@@ -65,5 +65,5 @@ def readable(name: str | PurePath) -> str:
 
 
 def _escape(letter: str) -> str:
-    byte = ord(letter) - 0xDC00  # how Python keeps a byte that is not UTF-8
+    byte = ord(letter) - 0xDC00  # how Python represents a byte that is not UTF-8
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(letter)[1:-1]

@@ -1,4 +1,4 @@
-"""Study tables whose answers are known."""
+"""Study tables with known results."""
 
 from itertools import product
 

@@ -39,6 +39,6 @@ def test_the_diverged_model_is_counted(full, name):
     assert found["left_out"].max() == 1
 
 
-def test_every_name_is_there():
+def test_every_public_name_exists():
     assert set(RESULTS) < set(analysis.__all__)
     assert all(hasattr(analysis, name) for name in analysis.__all__)

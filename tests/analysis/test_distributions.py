@@ -1,4 +1,4 @@
-"""Scores by method and strength, and how far their distributions overlap."""
+"""Scores by method and strength, and the overlap of their distributions."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ def cell(method, strength, scores):
     return pd.DataFrame({"data": "a", "method": method, "strength": strength, "mig": scores})
 
 
-def test_statistics_are_numpys(design):
+def test_statistics_equal_numpy(design):
     table = design(data=("a", "b"), seeds=7)
     rng = np.random.default_rng(0)
     table = table.assign(mig=rng.normal(size=len(table)), sap=rng.normal(size=len(table)))
@@ -38,7 +38,7 @@ def test_diverged_models_are_counted():
     assert found.loc[0, ["mean", "models", "left_out"]].tolist() == [2, 2, 1]
 
 
-def test_win_rate_is_that_of_all_pairs():
+def test_win_rate_equals_all_pairs():
     rng = np.random.default_rng(0)
     scores, others = rng.integers(0, 5, 30), rng.integers(1, 6, 20)
     pairs = [(a > b) + 0.5 * (a == b) for a, b in product(scores, others)]
@@ -55,7 +55,7 @@ def test_a_method_that_dominates_wins_always():
     assert len(found) == 2
 
 
-def test_one_method_alone_has_no_rival():
+def test_single_method_has_no_rows():
     assert len(method_wins(cell("vae", 1.0, [1.0, 2.0]))) == 0
 
 

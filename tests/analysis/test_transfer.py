@@ -1,4 +1,4 @@
-"""Transfer: half on shuffled scores, and the enumerated probability on small tables."""
+"""Transfer: chance level for shuffled scores, enumerated probabilities for small tables."""
 
 from itertools import product
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.raising import about
 from unweave.analysis import data_agreement, transfer
 from unweave.analysis.transfer import OTHER, SAME, SAME_METRIC
 from unweave.study import StudyTableError
@@ -71,8 +72,8 @@ def test_the_rate_is_the_enumerated_probability(seed, missing):
         assert row["draws"] + row["left_out"] == draws
 
 
-def test_enumeration_tells_the_kinds_apart():
-    """Else agreement with it would prove little."""
+def test_enumeration_distinguishes_the_kinds():
+    """Otherwise agreement with the enumeration would prove little."""
     rates = [enumerate_rate(small(0), kind)[0] for kind in (SAME, SAME_METRIC, OTHER)]
     assert np.ptp(rates) > 0.05
 
@@ -94,8 +95,8 @@ def test_a_configuration_that_is_always_best_wins_unless_it_meets_itself(design)
         assert row.standard_error == pytest.approx(0.5 * np.sqrt(35 / 36 / 36 / 10_000), rel=0.1)
 
 
-def test_what_helps_on_one_data_set_and_metric_only(design):
-    """Order turned round on the other data set: certain here, hopeless there, as enumerated."""
+def test_configuration_that_is_best_on_one_data_set_only(design):
+    """The order is reversed on the other data set, as enumerated."""
     table = design(data=("a", "b"), strengths={"m": (1, 2, 3, 4)}, seeds=2)
     sign = table["data"].map({"a": 1, "b": -1})
     table = table.assign(mig=sign * table["strength"], dci=-sign * table["strength"])
@@ -106,7 +107,7 @@ def test_what_helps_on_one_data_set_and_metric_only(design):
 
 
 def test_the_source_seed_is_never_scored_again():
-    """What shines at one seed fails at the other: it ties with itself or loses, so ¼ and not ¾."""
+    """The best at one seed is worst at the other: it ties with itself or loses, so ¼, not ¾."""
     table = pd.DataFrame(
         list(product(["a"], ["m"], [0.0, 1.0], [0, 1])),
         columns=["data", "method", "strength", "seed"],
@@ -129,9 +130,10 @@ def test_order_of_rows_does_not_matter_beyond_the_draws():
     assert ((found["rate"] - shuffled["rate"]).abs() < 5 * found["standard_error"]).all()
 
 
-def test_the_published_rates_stand_beside():
-    assert transfer(small(0))["published"].tolist() == [0.807, 0.593, 0.549]
-    assert "Chance is 50 %" in transfer(small(0)).attrs["note"]
+def test_published_rates_are_included():
+    found = transfer(small(0))
+    assert (found["published"] > found["chance"]).all()
+    assert "50 %" in found.attrs["note"]
 
 
 def test_too_few_data_sets_or_metrics_leave_a_kind_out():
@@ -148,18 +150,21 @@ def test_nothing_scored_at_all():
     assert (found["left_out"] == 10_000).all()
 
 
-def test_twins_are_refused():
-    with pytest.raises(StudyTableError, match=r"share data a, method m, strength 1\.0, seed 0"):
+TWIN = {"data": "a", "method": "m", "strength": 1.0, "seed": 0}
+
+
+def test_duplicates_are_rejected():
+    with pytest.raises(StudyTableError, check=about("table", TWIN)):
         transfer(pd.concat([small(0), small(1)]))
 
 
-def test_one_seed_is_refused():
-    with pytest.raises(StudyTableError, match="at least two seeds"):
+def test_single_seed_is_rejected():
+    with pytest.raises(StudyTableError, check=about("seed", 1)):
         transfer(small(0).query("seed == 1"))
 
 
-def test_no_draws_are_refused():
-    with pytest.raises(StudyTableError, match="draws=0"):
+def test_zero_draws_are_rejected():
+    with pytest.raises(StudyTableError, check=about("draws", 0)):
         transfer(small(0), draws=0)
 
 

@@ -1,4 +1,4 @@
-"""The data and models of the tests of pictures."""
+"""Data and models shared with the tests of plots."""
 
 from tests.plots.conftest import asleep, ensemble, grey, lost, model, shown, sprites, trained
 

@@ -7,21 +7,20 @@ from PIL import Image
 import unweave as uw
 from unweave.cli import main
 from unweave.papers.common_assumptions.theory import impossibility as imp
-from unweave.papers.common_assumptions.theory.collapse import collapse
 from unweave.papers.common_assumptions.theory.entangled_twin import compare
 
 
-def run(*words):
-    main(["theory", "impossibility", *map(str, words)])
+def run(*args):
+    main(["theory", "impossibility", *map(str, args)])
 
 
 def test_a_perfect_code_is_entangled(capsys, tmp_path):
-    words = ["-d", 3, "--prior", "laplace", "--alpha", 0.3, "--metrics", "mig", "sap"]
-    run("-o", tmp_path / "new", *words, "--seed", 2)
-    said = capsys.readouterr().out
+    args = ["-d", 3, "--prior", "laplace", "--alpha", 0.3, "--metrics", "mig", "sap"]
+    run("-o", tmp_path / "new", *args, "--seed", 2)
+    output = capsys.readouterr().out
     scores = pd.read_csv(tmp_path / "new" / "metrics.csv")
     f = imp.entangle([imp.PRIORS["laplace"]] * 3, 0.3)
-    expected = collapse(f, ["mig", "sap"], seed=2)
+    expected = imp.collapse(f, ["mig", "sap"], seed=2)
     assert scores["metric"].tolist() == expected["metric"].tolist()
     assert scores["entangled"].tolist() == pytest.approx(expected["entangled"].tolist())
     measured = pd.read_csv(tmp_path / "new" / "check.csv")
@@ -29,15 +28,15 @@ def test_a_perfect_code_is_entangled(capsys, tmp_path):
     for name in ("grid", "metrics"):
         with Image.open(tmp_path / "new" / f"{name}.png") as picture:
             assert picture.size[0] > 900
-    assert "The law of f(z) is that of z" in said
-    assert "check.csv" in said
+    assert f"{measured['ks'].min():.2g}" in output
+    assert "check.csv" in output
 
 
-def test_the_other_matrix(tmp_path):
+def test_the_cosine_matrix(tmp_path):
     run("-o", tmp_path, "--cosine", "-d", 3, "--metrics", "mig", "--ending", "svg")
     f = imp.entangle_with([imp.PRIORS["uniform"]] * 3, imp.cosine(3))
     scores = pd.read_csv(tmp_path / "metrics.csv")
-    assert scores["entangled"].item() == pytest.approx(collapse(f, "mig")["entangled"].item())
+    assert scores["entangled"].item() == pytest.approx(imp.collapse(f, "mig")["entangled"].item())
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["check.csv", "grid.svg", "metrics.csv", "metrics.svg"]
 
@@ -56,33 +55,33 @@ def test_a_model_and_its_twin(capsys, tmp_path):
     assert "elbo.kl" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         run(folder, "-o", tmp_path / "more", "--prior", "uniform")
-    assert "leave out --dimensions, --prior" in capsys.readouterr().err
+    assert "--prior" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "named"),
     [
-        (["-d", 1], "at least two coordinates, but got 1"),
-        (["--alpha", 0.5], "α must be above 0 and below ½, but got 0.5"),
-        (["--alpha", 0.2, "--cosine"], "give it or --cosine"),
-        (["--prior", "norml"], "no prior is called 'norml'; did you mean 'normal'?"),
-        (["--metrics", "elbo"], "elbo needs a model"),
-        (["--data", "dsprites"], "name the folder of one"),
-        (["nowhere"], "nowhere holds no model"),
+        (["-d", 1], "got 1"),
+        (["--alpha", 0.5], "0.5"),
+        (["--alpha", 0.2, "--cosine"], "--cosine"),
+        (["--prior", "norml"], "'normal'"),
+        (["--metrics", "elbo"], "elbo"),
+        (["--data", "dsprites"], "--data"),
+        (["nowhere"], "nowhere"),
     ],
 )
-def test_mistakes_are_one_sentence_and_nothing_is_written(words, message, capsys, tmp_path):
+def test_errors_are_one_sentence_and_nothing_is_written(args, named, capsys, tmp_path):
     with pytest.raises(SystemExit) as stopped:
-        run(*words, "-o", tmp_path / "out")
+        run(*args, "-o", tmp_path / "out")
     assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+    assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_is_overwritten_unasked(capsys, tmp_path):
-    words = ["-o", tmp_path, "--metrics", "mig", "--ending", "svg"]
-    run(*words)
+def test_nothing_is_overwritten_by_default(capsys, tmp_path):
+    args = ["-o", tmp_path, "--metrics", "mig", "--ending", "svg"]
+    run(*args)
     with pytest.raises(SystemExit):
-        run(*words)
-    assert "grid.svg is already there" in capsys.readouterr().err
-    run(*words, "--overwrite")
+        run(*args)
+    assert "grid.svg" in capsys.readouterr().err
+    run(*args, "--overwrite")

@@ -1,10 +1,10 @@
-"""Damage to files, as disks do it."""
+"""Helpers that damage files like failing disks."""
 
 import os
 
 
 def flip_bit(path, place, keep_time=True):
-    """Change one bit; by default as a failing disk does it, with no trace."""
+    """Flip one bit, by default without changing the modification time."""
     status = path.stat()
     with path.open("rb+") as file:
         file.seek(place)

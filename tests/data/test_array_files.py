@@ -1,4 +1,4 @@
-"""Files of arrays that are damaged, hostile, or hold something else than images."""
+"""Array files that are damaged, malicious, or contain something other than images."""
 
 import io
 import os
@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.data import array_files
 from unweave.data.array_files import READERS, read_numpy
 from unweave.data.custom import from_path
@@ -77,7 +78,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_files_are_refused_in_a_sentence(tmp_path, name):
+def test_bad_files_raise_a_one_line_error(tmp_path, name):
     (tmp_path / name).write_bytes(BAD[name])
     with pytest.raises(DataError) as refused:
         from_path(tmp_path / name)
@@ -89,35 +90,38 @@ def test_pipes_and_devices_do_not_hang(tmp_path, ending):
     os.mkfifo(tmp_path / f"pipe{ending}")
     (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
     for name in ("pipe", "zero"):
-        with pytest.raises(DataError, match="pipe or a device"):
+        with pytest.raises(DataError, match=f"{name}{ending}"):
             from_path(tmp_path / f"{name}{ending}")
 
 
-def test_a_bomb_is_refused_before_room_is_made(tmp_path, monkeypatch):
+def test_a_decompression_bomb_is_rejected_before_allocation(tmp_path, monkeypatch):
     for count, name in ((2_000, "black"), (20_000, "bomb")):
         content = header((count, 64, 64), "|u1") + bytes(count * 64 * 64)
         (tmp_path / f"{name}.npz").write_bytes(zipped(**{"images.npy": content}))
     assert from_path(tmp_path / "black.npz").shape == (64, 64, 1)  # 8 MB of zeros are fine
-    with pytest.raises(DataError, match="GB, but stores"):
-        from_path(tmp_path / "bomb.npz")
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path) as archive:
+        stored = archive.getinfo("images.npy").compress_size
+    with pytest.raises(DataError, check=about(path, stored)):
+        from_path(path)
     monkeypatch.setattr(array_files, "free_memory", lambda: 10**6)
-    with pytest.raises(DataError, match="memory are free"):
-        from_path(tmp_path / "bomb.npz")
+    with pytest.raises(DataError, check=about(path, 20_000 * 64 * 64)):
+        from_path(path)
 
 
-def test_a_sparse_file_is_refused_before_it_is_read(tmp_path):
+def test_a_sparse_file_is_rejected_before_it_is_read(tmp_path):
     for count, refused in ((10_000, False), (2_000_000, True)):
         with (tmp_path / "a.npy").open("wb") as file:
             file.write(header((count, 64, 64), "|u1"))
             file.truncate(file.tell() + count * 64 * 64)
         if refused:
-            with pytest.raises(DataError, match="GB, but stores"):
+            with pytest.raises(DataError, check=about(tmp_path / "a.npy")):
                 read_numpy(tmp_path / "a.npy", min)
         else:
             assert read_numpy(tmp_path / "a.npy", min).shape == (count, 64, 64)
 
 
-def test_good_files_are_read_as_they_are(tmp_path):
+def test_valid_files_are_read_unchanged(tmp_path):
     np.save(tmp_path / "a.npy", IMAGES)
     np.savez_compressed(tmp_path / "a.npz", images=IMAGES, other=np.zeros(3))
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -129,17 +133,17 @@ def test_good_files_are_read_as_they_are(tmp_path):
 
 
 class TestHdf5:
-    """Data sets that reach outside, or claim more than is there."""
+    """HDF5 files that refer to other files or claim more data than they have."""
 
-    def refuse(self, path, message):
-        with pytest.raises(DataError, match=message):
+    def refuse(self, path, value):
+        with pytest.raises(DataError, check=about(path, value)):
             from_path(path)
 
     def test_sparse(self, tmp_path):
-        for count, message in ((10**9, "memory are free"), (100_000, "stores 0 bytes")):
+        for count, value in ((10**9, 10**9 * 32 * 32), (100_000, 0)):
             with h5py.File(tmp_path / "a.h5", "w") as file:
                 file.create_dataset("images", (count, 32, 32), "u1", chunks=(1, 32, 32))
-            self.refuse(tmp_path / "a.h5", message)
+            self.refuse(tmp_path / "a.h5", value)
 
     def test_too_many_groups(self, tmp_path):
         with h5py.File(tmp_path / "deep.h5", "w") as file:
@@ -147,8 +151,8 @@ class TestHdf5:
         with h5py.File(tmp_path / "wide.h5", "w") as file:
             for number in range(1_001):
                 file.create_group(str(number))
-        for name in ("deep.h5", "wide.h5"):
-            self.refuse(tmp_path / name, "arrays and groups")
+        for name, objects in (("deep.h5", 22), ("wide.h5", 1_001)):
+            self.refuse(tmp_path / name, objects)
 
     def test_arrays_in_groups_and_under_two_names(self, tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -157,7 +161,7 @@ class TestHdf5:
             file["inner/circle"] = file["inner"]
         np.testing.assert_array_equal(READERS[".h5"](tmp_path / "a.h5"), IMAGES)
 
-    def test_numbers_of_other_files_are_not_read(self, tmp_path):
+    def test_data_in_other_files_is_not_read(self, tmp_path):
         IMAGES.tofile(tmp_path / "secret.bin")
         with h5py.File(tmp_path / "secret.h5", "w") as file:
             file["images"] = IMAGES
@@ -171,17 +175,17 @@ class TestHdf5:
         with h5py.File(tmp_path / "linked.h5", "w") as file:
             file["images"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "images")
         for name in ("stored", "virtual"):
-            self.refuse(tmp_path / f"{name}.h5", "takes its numbers from other files")
-        self.refuse(tmp_path / "linked.h5", r"has the arrays \(none\)")
+            self.refuse(tmp_path / f"{name}.h5", "/images")
+        self.refuse(tmp_path / "linked.h5", [])
 
-    def test_what_are_no_numbers(self, tmp_path):
+    def test_non_numeric_arrays(self, tmp_path):
         with h5py.File(tmp_path / "refs.h5", "w") as file:
             file["group/a"] = IMAGES
             file["images"] = np.array([[[file["group/a"].ref]]], dtype=h5py.ref_dtype)
-        self.refuse(tmp_path / "refs.h5", "save an array of numbers")
+        self.refuse(tmp_path / "refs.h5", np.dtype(object))
         with h5py.File(tmp_path / "words.h5", "w") as file:
             file["images"] = np.array([[["a"]]], dtype=h5py.string_dtype())
-        self.refuse(tmp_path / "words.h5", "save an array of numbers")
+        self.refuse(tmp_path / "words.h5", np.dtype(object))
 
     def test_damaged(self, tmp_path):
         with h5py.File(tmp_path / "whole.h5", "w") as file:
@@ -194,4 +198,4 @@ class TestHdf5:
             "chunk": whole[:-200] + bytes(200),
         }.items():
             (tmp_path / f"{name}.h5").write_bytes(content)
-            self.refuse(tmp_path / f"{name}.h5", f"{name}.h5")
+            self.refuse(tmp_path / f"{name}.h5", None)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.raising import about
 from unweave.data import arrays, pictures
 from unweave.data import custom as own
 from unweave.data.custom import from_array, from_path
@@ -46,7 +47,7 @@ def png_header(width, height):
 
 
 def break_files(folder):
-    """One file of each broken kind, called broken_*."""
+    """Write one broken file of each kind, called broken_*."""
     whole = (folder / "a.png").read_bytes()
     (folder / "broken_short.png").write_bytes(whole[: len(whole) // 2])
     (folder / "broken_text.png").write_text("this is no image")
@@ -165,7 +166,7 @@ class TestModes:
         assert np.array_equal(data[0][..., 0], np.rint(levels / 257))
         assert data.shape == (64, 64, 1)
 
-    def test_floats_and_32_bits_are_scaled_or_refused(self, tmp_path):
+    def test_floats_and_32_bits_are_scaled_or_rejected(self, tmp_path):
         ramp = np.linspace(0, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
         Image.fromarray(ramp).save(tmp_path / "a.tif")
         Image.fromarray(np.rint(ramp * 65535).astype(np.int32)).save(tmp_path / "b.tif")
@@ -176,10 +177,10 @@ class TestModes:
         assert data.files == ("a.tif", "b.tif")
         assert np.array_equal(data[0][..., 0], np.rint(ramp * 255))
         assert np.array_equal(data[0], data[1])
-        assert data.skipped[0] == "c.tif: grey values from 0.0 to 2.0, expected 0 to 1"
-        assert data.skipped[2] == "e.tif: grey values from 70000 to 70000, expected 0 to 65535"
+        assert data.skipped[0] == "c.tif: grey values must be 0 … 1, got 0.0 … 2.0"
+        assert data.skipped[2] == "e.tif: grey values must be 0 … 65535, got 70000 … 70000"
 
-    def test_transparency_is_laid_on_white(self, tmp_path):
+    def test_transparent_images_are_placed_on_white(self, tmp_path):
         pixels = np.zeros((64, 64, 4), dtype=np.uint8)
         pixels[..., 0], pixels[:32, :, 3], pixels[32, :, 3] = 200, 255, 51
         save(tmp_path, a=pixels, b=pixels)
@@ -217,11 +218,11 @@ class TestModes:
 
     def test_a_mix_is_an_error_that_names_one_of_each(self, tmp_path):
         save(tmp_path, a=noise(64, 64), b=noise(64, 64), c=noise(64, 64, 3))
-        with pytest.raises(DataError, match=r"grey images \(a\.png\).*\(c\.png\).*--channels 3"):
+        with pytest.raises(DataError, check=about(tmp_path, ("a.png", "c.png"))):
             from_path(tmp_path)
         (tmp_path / "a.png").rename(tmp_path / "z.png")
         (tmp_path / "b.png").unlink()
-        with pytest.raises(DataError, match=r"grey images \(z\.png\).*\(c\.png\)"):
+        with pytest.raises(DataError, check=about(tmp_path, ("z.png", "c.png"))):
             from_path(tmp_path)
 
     def test_a_mix_is_converted_when_channels_are_given(self, tmp_path):
@@ -237,7 +238,7 @@ class TestModes:
         save(tmp_path, a=Image.new("RGB", (64, 64), "grey"), b=Image.new("RGB", (64, 64)))
         assert from_path(tmp_path).shape == (64, 64, 3)
 
-    def test_a_mix_stops_the_reading_and_leaves_no_filter_of_warnings(self, tmp_path, monkeypatch):
+    def test_a_mix_stops_reading_and_restores_warning_filters(self, tmp_path, monkeypatch):
         for k in range(400):
             (tmp_path / f"{k:03}.png").write_bytes(b"x")
         before, calls = list(warnings.filters), []
@@ -249,14 +250,14 @@ class TestModes:
 
         monkeypatch.setattr(own, "_read_image", read)
         monkeypatch.setattr(own.os, "cpu_count", lambda: 1)
-        with pytest.raises(DataError, match=r"001\.png"):
+        with pytest.raises(DataError, check=about(tmp_path, ("000.png", "001.png"))):
             from_path(tmp_path)
         assert len(calls) < 100
         assert warnings.filters == before
 
 
 class TestBroken:
-    def test_broken_files_are_left_out_and_named(self, tmp_path, caplog):
+    def test_broken_files_are_skipped_and_listed(self, tmp_path, caplog):
         images = noise(3, 64, 64, 3)
         save(tmp_path, a=images[0], b=images[1], z=images[2])
         break_files(tmp_path)
@@ -283,7 +284,7 @@ class TestBroken:
         assert "5 files could not be read" in repr(data)
 
     @pytest.mark.parametrize("by_name", [True, False])
-    def test_their_rows_of_factors_are_left_out_with_them(self, tmp_path, by_name):
+    def test_factor_rows_of_skipped_files_are_dropped(self, tmp_path, by_name):
         save(tmp_path, a=noise(64, 64), z=noise(64, 64))
         break_files(tmp_path)
         files = sorted(file.name for file in tmp_path.iterdir())
@@ -295,7 +296,7 @@ class TestBroken:
         assert data.grid.axes[0].values == (7, 9)
         assert data.files == ("a.png", "z.png")
 
-    def test_a_file_that_cannot_be_opened_is_left_out(self, tmp_path):
+    def test_a_file_that_cannot_be_opened_is_skipped(self, tmp_path):
         save(tmp_path, a=noise(64, 64), c=noise(64, 64))
         (tmp_path / "b.png").symlink_to("nowhere.png")
         assert from_path(tmp_path).skipped == ("b.png: No such file or directory",)
@@ -303,10 +304,10 @@ class TestBroken:
     def test_only_broken_files_is_an_error(self, tmp_path):
         for name in "ab":
             (tmp_path / f"{name}.png").write_text("no")
-        with pytest.raises(DataError, match=r"has 0 and 2 unreadable \(a\.png: not an image\)"):
+        with pytest.raises(DataError, check=about(tmp_path, 0)):
             from_path(tmp_path)
 
-    def test_pipes_devices_and_links_cost_only_themselves(self, tmp_path):
+    def test_pipes_devices_and_links_are_skipped(self, tmp_path):
         save(tmp_path, a=noise(64, 64), b=noise(64, 64))
         os.mkfifo(tmp_path / "c.png")
         (tmp_path / "d.png").symlink_to("/dev/zero")
@@ -318,19 +319,19 @@ class TestBroken:
         assert data.skipped[0] == "c.png: not a regular file"
 
     @pytest.mark.parametrize("side", [7_100, 13_300, 20_000])
-    def test_an_image_of_too_many_pixels_costs_only_itself(self, tmp_path, side):
+    def test_an_image_with_too_many_pixels_is_skipped(self, tmp_path, side):
         save(tmp_path, a=noise(64, 64), b=noise(64, 64))
         (tmp_path / "c.png").write_bytes(png_header(side, side))
         data = from_path(tmp_path)
         assert data.files == ("a.png", "b.png")
         assert data.skipped == ("c.png: more than 50 million pixels; make it smaller",)
 
-    def test_a_camera_takes_fewer_pixels(self, tmp_path):
+    def test_camera_sized_images_are_accepted(self, tmp_path):
         Image.new("L", (7_000, 7_000)).save(tmp_path / "a.png")
         assert pictures.read_square(tmp_path / "a.png", 32, None).shape == (32, 32, 1)
 
     def test_large_images_are_decoded_one_at_a_time(self, tmp_path):
-        """Each of these takes 100 MB and more at once; the others wait."""
+        """Each image takes 100 MB or more, so the others have to wait."""
         for name in "abcd":
             Image.new("RGBA", (5_000, 4_500), "#12345678").save(tmp_path / f"{name}.png")
         code = (
@@ -345,23 +346,23 @@ class TestBroken:
 
     def test_no_images_is_an_error(self, tmp_path):
         (tmp_path / "notes.txt").write_text("hello")
-        with pytest.raises(DataError, match=r"has no images.*\.png"):
+        with pytest.raises(DataError, check=about(tmp_path, None)):
             from_path(tmp_path)
 
     def test_one_image_is_an_error(self, tmp_path):
         save(tmp_path, a=noise(64, 64))
-        with pytest.raises(DataError, match=r"at least 2 images, but .* has 1; add"):
+        with pytest.raises(DataError, check=about(tmp_path, 1)):
             from_path(tmp_path)
 
     def test_wrong_paths_and_options_are_errors(self, tmp_path):
         save(tmp_path, a=noise(64, 64))
-        with pytest.raises(DataError, match="no file or folder"):
+        with pytest.raises(DataError, check=about(tmp_path / "nowhere")):
             from_path(tmp_path / "nowhere")
-        with pytest.raises(DataError, match=r"neither a folder of images nor .*\.npy"):
+        with pytest.raises(DataError, check=about(tmp_path / "a.png", ".png")):
             from_path(tmp_path / "a.png")
-        with pytest.raises(DataError, match="32, 64 or 128 pixels wide, but size=65"):
+        with pytest.raises(DataError, check=about("size", 65)):
             from_path(tmp_path, size=65)
-        with pytest.raises(DataError, match="channels=4"):
+        with pytest.raises(DataError, check=about("channels", 4)):
             from_path(tmp_path, channels=4)
 
 
@@ -401,7 +402,7 @@ class TestFiles:
 
     def test_npz_with_several_arrays_is_an_error(self, tmp_path):
         np.savez(tmp_path / "a.npz", one=noise(4, 32, 32), two=noise(4, 32, 32))
-        with pytest.raises(DataError, match=r"arrays one, two, .* call them 'images'"):
+        with pytest.raises(DataError, check=about(tmp_path / "a.npz", ["one", "two"])):
             from_path(tmp_path / "a.npz")
 
     def test_objects_are_never_unpickled(self, tmp_path):
@@ -409,9 +410,9 @@ class TestFiles:
         np.save(tmp_path / "a.npy", objects)
         np.savez(tmp_path / "a.npz", images=objects)
         for name in ("a.npy", "a.npz"):
-            with pytest.raises(DataError, match=r"a\.np.*not of Python objects"):
+            with pytest.raises(DataError, check=about(tmp_path / name, None)):
                 from_path(tmp_path / name)
-        with pytest.raises(DataError, match="is of type object"):
+        with pytest.raises(DataError, check=about("images", np.dtype(object))):
             from_array(np.full((4, 32, 32), None))
 
     @pytest.mark.parametrize("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
@@ -419,15 +420,15 @@ class TestFiles:
     def test_broken_files_are_errors(self, tmp_path, suffix, content):
         path = tmp_path / f"a{suffix}"
         path.write_bytes(content)
-        with pytest.raises(DataError, match="cannot read"):
+        with pytest.raises(DataError, check=about(path, None)):
             from_path(path)
 
-    def test_a_cut_npz_is_an_error(self, tmp_path):
+    def test_a_truncated_npz_is_an_error(self, tmp_path):
         np.savez_compressed(tmp_path / "a.npz", images=noise(9, 32, 32))
         whole = bytearray((tmp_path / "a.npz").read_bytes())
         whole[2000:4000] = bytes(2000)
         (tmp_path / "a.npz").write_bytes(whole)
-        with pytest.raises(DataError, match="cannot read"):
+        with pytest.raises(DataError, check=about(tmp_path / "a.npz", None)):
             from_path(tmp_path / "a.npz")
 
     @pytest.mark.parametrize("suffix", [".h5", ".hdf5", ".H5"])
@@ -443,7 +444,7 @@ class TestFiles:
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["one"] = file["two"] = noise(4, 32, 32)
             file["labels"] = np.zeros(4)
-        with pytest.raises(DataError, match="arrays labels, one, two"):
+        with pytest.raises(DataError, check=about(tmp_path / "a.h5", ["labels", "one", "two"])):
             from_path(tmp_path / "a.h5")
 
 
@@ -481,17 +482,17 @@ class TestArray:
         "shape", [(64, 64), (4, 64, 64, 4), (4, 2, 64, 64), (4, 5), (1, 2) * 3]
     )
     def test_other_shapes_are_errors(self, shape):
-        with pytest.raises(DataError, match=r"shape \(.*\[N, H, W\]"):
+        with pytest.raises(DataError, check=about("images", shape)):
             from_array(noise(*shape))
 
     def test_images_without_pixels_are_an_error(self):
-        with pytest.raises(DataError, match="without pixels"):
+        with pytest.raises(DataError, check=about("images", (0, 64, 1))):
             from_array(noise(4, 0, 64))
 
     @pytest.mark.parametrize("count", [0, 1])
     @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
     def test_too_few_images_are_an_error(self, count, dtype):
-        with pytest.raises(DataError, match=f"at least 2 images, but images has {count}"):
+        with pytest.raises(DataError, check=about("images", count)):
             from_array(np.zeros((count, 64, 64), dtype))
 
     def test_other_sizes_are_resized_like_files(self, tmp_path):
@@ -505,7 +506,7 @@ class TestArray:
         assert from_array(images).shape == (128, 128, 1)
         assert from_array(images, size=128).store.array.base is not None
         assert from_array(images, size=32).shape == (32, 32, 1)
-        with pytest.raises(DataError, match="size=100"):
+        with pytest.raises(DataError, check=about("size", 100)):
             from_array(images, size=100)
 
     def test_channels_are_converted(self):
@@ -538,7 +539,7 @@ class TestArray:
         images[1] = 1
         assert from_array(images)[1].min() == 255
 
-    def test_one_level_is_no_binary_image(self):
+    def test_a_constant_image_is_not_binary(self):
         assert from_array(np.ones((2, 64, 64), dtype=np.uint8))[0].max() == 1
         assert from_array(np.zeros((2, 64, 64), dtype=np.uint8))[0].max() == 0
         assert isinstance(from_array(noise(2, 64, 64) % 3).store, Bytes)
@@ -559,44 +560,43 @@ class TestArray:
         assert np.array_equal(from_array(images / 255)[:], whole[0])
         assert np.array_equal(from_array(images > 99)[:], whole[1])
         assert set(sizes) == {3, 1}
-        with pytest.raises(DataError, match="in image 5 at row 7, column 9"):
+        with pytest.raises(DataError, check=about("images", (5, 7, 9))):
             from_array(np.where(np.arange(7)[:, None, None] == 5, spot(7, 9), 0.5))
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("axis", [1, 3])
-    def test_values_that_are_no_numbers_are_counted_and_placed(self, bad, axis):
+    def test_nan_and_infinite_values_are_counted_and_located(self, bad, axis):
         images = np.zeros((4, 64, 64, 3), dtype=np.float32)
         images[2, 5, 7, 1] = images[3, 0, 0, 0] = bad
-        match = "has 2 values that are NaN or infinite, the first in image 2 at row 5, column 7"
-        with pytest.raises(DataError, match=match):
+        with pytest.raises(DataError, check=about("images", (2, 5, 7))):
             from_array(np.moveaxis(images, 3, axis))
 
     @pytest.mark.parametrize(("low", "high"), [(-0.5, 1), (0, 255), (0, 1.001)])
     def test_floats_outside_0_to_1_are_an_error(self, low, high):
         images = np.linspace(low, high, 2 * 64 * 64).reshape(2, 64, 64)
-        with pytest.raises(DataError, match=rf"from {low:.4g} to {high:.4g}.*\[0, 1\]; scale"):
+        with pytest.raises(DataError, check=about("images", (low, high))):
             from_array(images)
 
     @pytest.mark.parametrize("bad", [-1, 256])
-    def test_whole_numbers_that_are_no_bytes_are_an_error(self, bad):
+    def test_integers_outside_0_to_255_are_an_error(self, bad):
         images = noise(2, 64, 64).astype(int)
         images[0, 0, 0] = bad
-        with pytest.raises(DataError, match=f"{bad}.* but pixels are 0 … 255"):
+        with pytest.raises(DataError, check=about("mine")):
             from_array(images, name="mine")
 
     @pytest.mark.parametrize("array", [np.zeros((2, 64, 64), complex), np.full((2, 64, 64), "a")])
     def test_other_types_are_an_error(self, array):
-        with pytest.raises(DataError, match=f"is of type {array.dtype}"):
+        with pytest.raises(DataError, check=about("images", array.dtype)):
             from_array(array)
 
     def test_ragged_lists_are_an_error(self):
-        with pytest.raises(DataError, match="no array of numbers"):
+        with pytest.raises(DataError, check=about("images", "list")):
             from_array([[1, 2], [3]])
 
     @pytest.mark.parametrize(
         "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16]
     )
-    def test_tensors_with_gradients_are_taken(self, dtype):
+    def test_tensors_with_gradients_are_accepted(self, dtype):
         tensor = torch.rand(2, 3, 64, 64, dtype=dtype, requires_grad=True)
         data = from_array(tensor)
         expected = (tensor.detach().float() * 255).round().byte().permute(0, 2, 3, 1)
@@ -606,7 +606,7 @@ class TestArray:
     def test_byte_and_sparse_tensors(self):
         images = noise(2, 64, 64)
         assert np.array_equal(from_array(torch.tensor(images))[:][..., 0], images)
-        with pytest.raises(DataError, match="no array of numbers"):
+        with pytest.raises(DataError, check=about("images", "Tensor")):
             from_array(torch.tensor(images).to_sparse())
 
 
@@ -618,7 +618,7 @@ def spot(row, column):
 
 
 class TestFactors:
-    def test_a_whole_grid_is_put_in_order(self, tmp_path):
+    def test_a_complete_grid_is_sorted(self, tmp_path):
         combinations = [(shape, size) for size in (3, 1, 2) for shape in ("disc", "cross")]
         rows = ["file,shape,size"]
         for k, (shape, size) in enumerate(combinations):
@@ -636,7 +636,7 @@ class TestFactors:
         assert np.array_equal(data.index(data.factors(np.arange(6))), np.arange(6))
         assert data.factors(4).tolist() == [1, 1]
 
-    def test_an_incomplete_grid_is_labels(self):
+    def test_an_incomplete_grid_becomes_labels(self):
         images = noise(3, 64, 64)
         data = from_array(images, factors={"b": [1, 0, 1], "a": ["x", "x", "y"]})
         assert data.grid is None
@@ -644,14 +644,14 @@ class TestFactors:
         assert data.factors([0, 1, 2]).tolist() == [[1, 0], [0, 0], [1, 1]]
         assert np.array_equal(data[:][..., 0], images)
 
-    def test_as_many_rows_as_a_grid_but_one_twice_is_labels(self):
+    def test_a_grid_with_a_duplicate_row_becomes_labels(self):
         table = np.array([[0, 0], [0, 1], [1, 0], [1, 0]])
         data = from_array(noise(4, 64, 64), factors=table)
         assert data.grid is None
         assert data.labels.names == ("factor_0", "factor_1")
         assert np.array_equal(data.factors([0, 1, 2, 3]), table)
 
-    def test_packed_images_are_put_in_order(self):
+    def test_packed_images_are_sorted(self):
         bits = noise(4, 64, 64) > 127
         data = from_array(bits, factors={"a": [3, 2, 1, 0]})
         assert isinstance(data.store, Bits)
@@ -674,7 +674,7 @@ ODD_NAMES = {
 
 
 class TestOddNames:
-    """File names are bytes; what is shown of them is text."""
+    """File names are bytes, but are displayed as text."""
 
     @pytest.fixture
     def folder(self, tmp_path):
@@ -685,7 +685,7 @@ class TestOddNames:
         (folder / os.fsdecode(b"bro\xe9ken.png")).write_text("no picture")
         return folder
 
-    def test_images_are_read_by_their_bytes_and_named_in_text(self, folder, caplog):
+    def test_images_are_read_and_listed_with_printable_names(self, folder, caplog):
         data = from_path(folder)
         assert data.name == r"im\xe9ges"
         assert sorted(data.files) == sorted(ODD_NAMES.values())
@@ -697,7 +697,7 @@ class TestOddNames:
             np.testing.assert_array_equal(data[data.files.index(shown)][..., 0], expected)
 
     @pytest.mark.parametrize("raw", [False, True])
-    def test_tables_of_factors_name_them_as_they_are_shown(self, folder, tmp_path, raw):
+    def test_factor_tables_use_printable_names(self, folder, tmp_path, raw):
         names = [
             name.decode() if raw and name.isascii() else shown for name, shown in ODD_NAMES.items()
         ]

@@ -7,7 +7,9 @@ from PIL import Image
 from scipy import stats
 
 import unweave as uw
-from unweave.data.dsprites_variants import SCREAM, read_painting
+from tests.raising import about
+from unweave.data.catalog import RemoteFile
+from unweave.data.dsprites_variants import read_painting
 from unweave.errors import DataError
 from unweave.random import Stream
 
@@ -98,31 +100,29 @@ def test_images_of_a_batch_differ_even_where_the_index_repeats():
     assert (first != second).any()
 
 
-def test_a_picture_is_reduced_as_the_protocol_has_it(tmp_path):
+def test_a_picture_is_reduced_as_in_the_protocol(tmp_path):
     path = tmp_path / "portrait.jpg"
     Image.fromarray(np.full((1900, 1500, 3), 90, dtype=np.uint8)).save(path)
     assert read_painting(path).shape == (274, 216, 3)
     assert read_painting(path).max() == pytest.approx(90 / 255, abs=0.01)
 
 
-def test_without_a_usable_picture_the_error_says_what_to_do(tmp_path, monkeypatch):
+def test_missing_and_unusable_pictures_are_errors(tmp_path, publish):
     tiny = tmp_path / "tiny.png"
     Image.new("RGB", (64, 400)).save(tiny)
-    with pytest.raises(DataError, match="both sides above 64"):
+    with pytest.raises(DataError, check=about(tiny)):
         uw.data.load("scream-dsprites", picture=tiny)
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match=r"missing\.jpg"):
         uw.data.load("scream-dsprites", picture=tmp_path / "missing.jpg")
-    monkeypatch.setattr(
-        "unweave.data.dsprites_variants.SCREAM",
-        type(SCREAM)(name="scream.jpg", urls=("http://127.0.0.1:9/scream.jpg",)),
-    )
+    urls = ("http://127.0.0.1:9/scream.jpg",)
+    publish("scream_dsprites", RemoteFile(name="scream.jpg", urls=urls))
     with pytest.raises(DataError, match=r"scream\.jpg"):
         uw.data.load("scream-dsprites")
 
 
-def test_a_picture_beyond_all_measure_is_one_sentence(tmp_path):
+def test_a_picture_with_too_many_pixels_is_an_error(tmp_path):
     for side in (10_100, 20_000):
         path = tmp_path / f"{side}.png"
         Image.new("1", (side, side)).save(path)
-        with pytest.raises(DataError, match="cannot read the picture"):
+        with pytest.raises(DataError, check=about(path, None)):
             uw.data.load("scream-dsprites", picture=path)

@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.data import fetch as fetch_module
-from unweave.data.fetch import RemoteFile, fetch
+from unweave.data.catalog import RemoteFile
+from unweave.data.fetch import fetch
 from unweave.errors import DataError, DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -26,11 +28,11 @@ HOSTILE = {
     "odd-length": (200, {"Content-Length": "lots"}),
     "no-such-part": (416, {"Content-Range": "bytes */0"}),
 }
-"""What a server answers that means no good: status and headers."""
+"""Malicious server responses: status and headers."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves CONTENT; the path says how badly."""
+    """Server of CONTENT; the path selects the kind of failure."""
 
     def do_GET(self):
         manner = self.path.strip("/")
@@ -78,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(self.spoilt(body))
 
     def drip(self, body, times):
-        """Send the same so many times, or until nobody listens."""
+        """Send the same block repeatedly, or until the client disconnects."""
         with suppress(ConnectionError):
             for _ in range(times):
                 self.wfile.write(body)
@@ -149,21 +151,21 @@ def test_unknown_size_and_checksum(server, tmp_path):
     assert path.read_bytes() == CONTENT
 
 
-def test_goes_on_where_the_connection_was_cut(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch_module, "FRUITLESS_TRIES", 1)  # and none of these is fruitless
+def test_resumes_after_an_interrupted_connection(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch_module, "MAX_FAILURES", 1)  # every attempt makes progress
     assert fetch(remote(server, "cut"), tmp_path).read_bytes() == CONTENT
     ranges = [None, "bytes=100000-", "bytes=200000-"]
     assert server.requests == [("cut", wanted) for wanted in ranges]
 
 
-def test_goes_on_where_the_connection_fell_silent(server, tmp_path):
+def test_resumes_after_a_timeout(server, tmp_path):
     started = time.monotonic()
     assert fetch(remote(server, "stall"), tmp_path).read_bytes() == CONTENT
     assert [wanted for _, wanted in server.requests][:2] == [None, "bytes=100000-"]
     assert time.monotonic() - started < 5
 
 
-def test_goes_on_from_an_earlier_part(server, tmp_path):
+def test_resumes_an_earlier_partial_download(server, tmp_path):
     (tmp_path / "data.bin.part").write_bytes(CONTENT[:1234])
     assert fetch(remote(server, "good"), tmp_path).read_bytes() == CONTENT
     assert server.requests == [("good", "bytes=1234-")]
@@ -215,22 +217,22 @@ def test_unreachable_mirror(server, tmp_path, monkeypatch):
     assert fetch(file, tmp_path).read_bytes() == CONTENT
 
 
-def test_nothing_works(server, tmp_path):
+def test_all_mirrors_fail(server, tmp_path):
     unreachable = f"http://127.0.0.1:{closed_port()}/data.bin"
     urls = (unreachable, address(server, "gone"), address(server, "corrupt"))
     file = RemoteFile(name="data.bin", size=len(CONTENT), md5=MD5, urls=urls)
     with pytest.raises(DownloadError) as caught:
         fetch(file, tmp_path)
     message = str(caught.value)
-    for part in ("data.bin", "300,000 bytes", MD5, str(tmp_path), "404", "put it into"):
+    for part in ("data.bin", "300,000 bytes", MD5, str(tmp_path), "404"):
         assert part in message
     assert "\n" not in message
     assert not (tmp_path / "data.bin").exists()
 
 
-def test_what_was_received_is_kept_for_the_next_time(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch_module, "FRUITLESS_TRIES", 1)
-    with pytest.raises(DownloadError, match="broke off"):
+def test_partial_downloads_are_kept(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch_module, "MAX_FAILURES", 1)
+    with pytest.raises(DownloadError, check=about(tmp_path / "data.bin")):
         fetch(remote(server, "dead"), tmp_path)
     (tmp_path / "data.bin.part").write_bytes(CONTENT[:5])
     with pytest.raises(DownloadError):
@@ -239,19 +241,19 @@ def test_what_was_received_is_kept_for_the_next_time(server, tmp_path, monkeypat
 
 
 def test_no_address(tmp_path):
-    with pytest.raises(DownloadError, match="size unknown, md5 unknown"):
+    with pytest.raises(DownloadError, check=about(tmp_path / "data.bin")):
         fetch(RemoteFile(name="data.bin"), tmp_path)
 
 
-def test_a_file_put_there_by_hand(tmp_path):
+def test_a_file_copied_by_hand(tmp_path):
     (tmp_path / "data.bin").write_bytes(CONTENT)
     assert fetch(RemoteFile(name="data.bin", md5=MD5), tmp_path) == tmp_path / "data.bin"
 
 
 @pytest.mark.parametrize("content", [CONTENT[:-1], b"x" + CONTENT[1:]])
-def test_a_wrong_file_put_there_by_hand(tmp_path, content):
+def test_a_wrong_file_copied_by_hand(tmp_path, content):
     (tmp_path / "data.bin").write_bytes(content)
-    with pytest.raises(DownloadError, match=r"is not the published data\.bin"):
+    with pytest.raises(DownloadError, check=about(tmp_path / "data.bin")):
         fetch(RemoteFile(name="data.bin", size=len(CONTENT), md5=MD5), tmp_path)
     assert (tmp_path / "data.bin").read_bytes() == content
 
@@ -265,13 +267,13 @@ def test_checked_once_until_it_changes(tmp_path, monkeypatch):
         unable_to_hash.setattr(fetch_module, "sums_of", None)
         fetch(file, tmp_path)
     path.write_bytes(CONTENT[::-1])
-    with pytest.raises(DownloadError, match="md5"):
+    with pytest.raises(DownloadError, match=MD5):
         fetch(file, tmp_path)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot write"):
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "file"))):
         fetch(RemoteFile(name="data.bin"), tmp_path / "file")
 
 
@@ -289,58 +291,58 @@ def test_two_processes_at_once(server, tmp_path):
 
 
 def tofu(server, *manners):
-    """A file for which nobody publishes a size or a checksum."""
+    """A file without a published size or checksum (trust on first use)."""
     return remote(server, *manners, size=None, md5=None)
 
 
-def test_the_first_download_fixes_the_content_where_no_checksum_is_published(server, tmp_path):
+def test_the_first_download_pins_the_content_without_a_published_checksum(server, tmp_path):
     path = fetch(tofu(server, "good"), tmp_path)
     path.write_bytes(CONTENT[::-1])
-    with pytest.raises(DownloadError, match="SHA-256"):
+    with pytest.raises(DownloadError, match=hashlib.sha256(CONTENT).hexdigest()):
         fetch(tofu(server, "good"), tmp_path)
     path.unlink()
-    with pytest.raises(DownloadError, match="SHA-256"):
+    with pytest.raises(DownloadError, match=hashlib.sha256(CONTENT).hexdigest()):
         fetch(tofu(server, "corrupt"), tmp_path)
     assert fetch(tofu(server, "corrupt", "good"), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_file_put_there_by_hand_is_fixed_by_its_first_use(tmp_path):
+def test_a_file_copied_by_hand_is_pinned_at_first_use(tmp_path):
     (tmp_path / "data.bin").write_bytes(CONTENT)
     fetch(RemoteFile(name="data.bin"), tmp_path)
     (tmp_path / "data.bin").write_bytes(CONTENT[1:])
-    with pytest.raises(DownloadError, match="SHA-256"):
+    with pytest.raises(DownloadError, match=hashlib.sha256(CONTENT).hexdigest()):
         fetch(RemoteFile(name="data.bin"), tmp_path)
 
 
-def test_damage_without_a_trace_is_found_in_a_small_file(server, tmp_path):
+def test_damage_with_unchanged_mtime_is_found_in_a_small_file(server, tmp_path):
     path = fetch(remote(server, "good"), tmp_path)
     status = path.stat()
     path.write_bytes(CONTENT[:1000] + b"x" + CONTENT[1001:])
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(DownloadError, match="md5"):
+    with pytest.raises(DownloadError, match=MD5):
         fetch(remote(server, "good"), tmp_path)
 
 
 @pytest.mark.parametrize("size", [None, SIZE])
 @pytest.mark.parametrize("bad", ["endless", "vast"])
-def test_a_server_that_sends_too_much_is_left(server, tmp_path, bad, size):
+def test_a_server_that_sends_too_much_is_abandoned(server, tmp_path, bad, size):
     file = remote(server, bad, "good", size=size, md5=None)
     assert fetch(file, tmp_path).read_bytes() == CONTENT
     assert server.sent < 60 * SIZE
     assert not (tmp_path / "data.bin.part").exists()
 
 
-def test_a_file_beyond_its_limit_is_refused(server, tmp_path):
-    with pytest.raises(DownloadError, match="300,000 bytes"):
+def test_a_file_above_its_size_limit_is_rejected(server, tmp_path):
+    with pytest.raises(DownloadError, match="300,000"):
         fetch(remote(server, "good", size=None, md5=None, limit=SIZE - 1), tmp_path)
     assert fetch(remote(server, "good", size=None, md5=None, limit=SIZE), tmp_path).exists()
 
 
-def test_a_server_that_refuses_a_part_nobody_asked_for(server, tmp_path):
+def test_an_unexpected_range_error(server, tmp_path):
     assert fetch(tofu(server, "no-such-part", "good"), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_length_that_is_no_number(server, tmp_path):
+def test_an_invalid_content_length(server, tmp_path):
     assert fetch(tofu(server, "odd-length"), tmp_path).read_bytes() == CONTENT
 
 
@@ -353,13 +355,13 @@ def test_links_placed_in_advance_are_not_followed(server, tmp_path, place, there
     folder = tmp_path / "cache"
     folder.mkdir()
     (folder / place).symlink_to(victim)
-    with pytest.raises(DataError, match="symbolic link"):
+    with pytest.raises(DataError, match=re.escape(str(folder))):
         fetch(remote(server, "good"), folder)
     assert victim.exists() == there
     assert not there or victim.read_bytes() == b"precious"
 
 
-def test_the_record_of_the_first_edition_is_removed_but_not_what_it_links_to(server, tmp_path):
+def test_the_record_of_version_0_1_is_removed_but_not_its_link_target(server, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     folder = tmp_path / "cache"
@@ -374,7 +376,7 @@ def test_the_record_of_the_first_edition_is_removed_but_not_what_it_links_to(ser
     ]
 
 
-def test_a_part_that_is_also_another_file_is_not_written_to(server, tmp_path):
+def test_a_hard_linked_partial_file_is_not_written_to(server, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(CONTENT[:100])
     folder = tmp_path / "cache"
@@ -388,7 +390,7 @@ def test_a_part_that_is_also_another_file_is_not_written_to(server, tmp_path):
     "target",
     ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,hello", "gopher://x", "http://[bad"],
 )
-def test_redirections_lead_to_the_web_only(server, tmp_path, target):
+def test_redirects_are_limited_to_http_and_https(server, tmp_path, target):
     with pytest.raises(DownloadError):
         fetch(tofu(server, f"to={target}"), tmp_path)
     assert not (tmp_path / "data.bin").exists()
@@ -397,7 +399,7 @@ def test_redirections_lead_to_the_web_only(server, tmp_path, target):
 
 
 @pytest.mark.parametrize("scheme", ["file", "ftp", "data"])
-def test_addresses_are_of_the_web(tmp_path, scheme):
+def test_addresses_are_limited_to_http_and_https(tmp_path, scheme):
     (tmp_path / "source").write_bytes(CONTENT)
     file = RemoteFile(name="data.bin", urls=(f"{scheme}://{tmp_path}/source",))
     with pytest.raises(DownloadError):

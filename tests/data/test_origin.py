@@ -1,21 +1,24 @@
-"""A data set can be made again from what it remembers of itself."""
+"""A data set can be recreated from its origin."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import unweave as uw
-from unweave.data.origin import check_origin, rebuild
-from unweave.errors import DataError, DownloadError, UnweaveError
+from tests.raising import about
+from unweave.data.custom import from_path
+from unweave.data.origin import apply_steps, check_options, check_origin, check_steps, rebuild
+from unweave.errors import DataError, DownloadError, UnknownNameError, UnweaveError
 
 
 def through_json(origin):
     return json.loads(json.dumps(origin))
 
 
-def test_every_step_is_remembered_and_repeated():
+def test_every_step_is_recorded_and_repeated():
     data = uw.data.load("color-dsprites").slice(scale=[0, 5], orientation=range(0, 40, 8))
     data = data.correlate("posX", "posY", 0.5).leave_out(shape=1, posX=[0, 1]).only(scale=1)
     again = rebuild(through_json(data.origin))
@@ -25,7 +28,7 @@ def test_every_step_is_remembered_and_repeated():
     assert len(data.origin) == 5
 
 
-def test_own_images_are_known_by_their_pixels_and_factors_not_by_their_place(tmp_path):
+def test_custom_images_are_identified_by_pixels_and_factors_not_by_path(tmp_path):
     rng = np.random.default_rng(0)
     first = tmp_path / "first"
     first.mkdir()
@@ -40,11 +43,11 @@ def test_own_images_are_known_by_their_pixels_and_factors_not_by_their_place(tmp
     origins = [str(uw.data.load(moved, size=32, factors=table).origin) for table in tables]
     assert len(set(origins)) == 3
     Image.new("L", (40, 40)).save(moved / "1.png")
-    with pytest.raises(DataError, match="not the images that 'mine' had"):
+    with pytest.raises(DataError, check=about("source", moved)):
         rebuild(data.origin, moved, size=32)
 
 
-def test_a_picture_counts_by_its_content(tmp_path):
+def test_a_picture_is_identified_by_its_content(tmp_path):
     for name, level in [("a.png", 10), ("b.png", 10), ("c.png", 20)]:
         Image.new("RGB", (300, 300), (level, 0, 0)).save(tmp_path / name)
     a, b, c = (
@@ -54,12 +57,12 @@ def test_a_picture_counts_by_its_content(tmp_path):
     assert a == b != c
 
 
-def test_arrays_are_told_apart_but_cannot_be_made_again():
+def test_arrays_are_distinguished_but_cannot_be_recreated():
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32), dtype=np.uint8)
     one, same, other = (uw.data.load(a) for a in (images, images.copy(), images[::-1]))
     assert one.origin == same.origin
     assert one.origin != other.origin
-    with pytest.raises(DataError, match="say where they are"):
+    with pytest.raises(DataError, check=about("source", "images")):
         rebuild(one.origin)
 
 
@@ -86,7 +89,7 @@ def test_arrays_are_told_apart_but_cannot_be_made_again():
         [["load", "cars3d", {}], ["__class__", 3]],
     ],
 )
-def test_what_is_no_origin_is_refused_before_anything_is_loaded(origin):
+def test_invalid_origins_are_rejected_before_anything_is_loaded(origin):
     with pytest.raises(UnweaveError) as caught:
         check_origin(origin)
     assert not isinstance(caught.value, DownloadError)
@@ -95,12 +98,110 @@ def test_what_is_no_origin_is_refused_before_anything_is_loaded(origin):
     assert not isinstance(caught.value, DownloadError)
 
 
-def test_no_path_is_opened_because_an_origin_names_it(tmp_path):
-    with pytest.raises(DataError, match="load celeba yourself with that path"):
+def test_paths_in_an_origin_are_not_opened(tmp_path):
+    with pytest.raises(DataError, check=about("path", str(tmp_path))):
         rebuild([["load", "celeba", {"path": str(tmp_path)}]])
-    with pytest.raises(DataError, match="load scream_dsprites yourself with that picture"):
+    with pytest.raises(DataError, check=about("picture", "/dev/zero")):
         rebuild([["load", "scream_dsprites", {"picture": "/dev/zero"}]])
-    with pytest.raises(DataError, match="yourself with that path"):
+    with pytest.raises(DataError, check=about("path", "/dev/zero")):
         rebuild([["load", "dsprites_modified", {"path": "/dev/zero"}]])
-    with pytest.raises(DataError, match="is not at hand"):
+    with pytest.raises(DataError, match="0123456789abcdef"):
         rebuild([["load", "dsprites_modified", {"path": "file 0123456789abcdef"}]])
+
+
+PENDULUM = ("length", "damping", "mass")
+
+
+def test_steps_match_the_methods_of_dataset():
+    data = uw.data.load("pendulum")
+    steps = [
+        ["slice", {"length": [0, 1, 2], "mass": 1}],
+        ["correlate", "length", "damping", 0.25],
+        ["leave_out", {"damping": [3]}],
+        ["only", {"length": [0, 1]}],
+    ]
+    made = apply_steps(data, steps)
+    by_hand = data.slice(length=range(3), mass=1).correlate("length", "damping", 0.25)
+    by_hand = by_hand.leave_out(damping=3).only(length=[0, 1])
+    np.testing.assert_array_equal(made.weights, by_hand.weights)
+    assert made.origin == by_hand.origin
+    assert apply_steps(data, made.origin[1:]).origin == made.origin
+
+
+def test_a_factor_may_have_any_name():
+    images = np.zeros((4, 32, 32), np.uint8)
+    data = uw.data.load(images, factors={"self": [0, 0, 1, 1], "a b": [0, 1, 0, 1]})
+    assert len(apply_steps(data, [["slice", {"self": 1}], ["slice", {"a b": 0}]])) == 1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        None,
+        "slice",
+        {"slice": {}},
+        ["slice"],
+        [[]],
+        [[["slice"]]],
+        [["__getattribute__", "images"]],
+        [["tofile", "/tmp/x"]],
+        [["to", "cuda"]],
+        [["images", [0]]],
+        [["slice"]],
+        [["slice", {}, {}]],
+        [["slice", [0]]],
+        [["slice", {"length": True}]],
+        [["slice", {"length": -1}]],
+        [["slice", {"length": 2**31}]],
+        [["slice", {"length": 10**400}]],
+        [["slice", {"length": 0.5}]],
+        [["slice", {"length": "0"}]],
+        [["slice", {"length": {"0": 1}}]],
+        [["slice", {"length": [[0]]}]],
+        [["slice", {7: 0}]],
+        [["correlate", "length"]],
+        [["correlate", "length", "damping"]],
+        [["correlate", "length", "damping", 2]],
+        [["correlate", "length", "damping", float("nan")]],
+        [["correlate", "length", "damping", True]],
+        [["correlate", "length", "damping", 0.5, {}]],
+        [["correlate", "length", ["damping"], 0.5]],
+        [["leave_out", {"mass": 0}]] * 101,
+    ],
+)
+def test_invalid_steps_are_rejected(steps):
+    with pytest.raises(DataError) as caught:
+        check_steps(steps)
+    assert len(str(caught.value)) < 300
+
+
+def test_an_unknown_step_or_factor_is_named():
+    with pytest.raises(DataError, check=about("step 1")):
+        check_steps([["__call__", "x"]])
+    with pytest.raises(UnknownNameError, check=about("factor", "self")):
+        check_steps([["slice", {"self": 0}]], PENDULUM)
+
+
+def test_all_steps_are_checked_before_the_first_is_applied():
+    data = uw.data.load("pendulum")
+    with pytest.raises(DataError, check=about("step 2")):
+        apply_steps(data, [["slice", {"length": 99}], ["__class__", 3]])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": "64"},
+        {"size": True},
+        {"size": 64.0},
+        {"size": 10**30},
+        {"name": 7},
+        {"path": "elsewhere"},
+        {7: 8},
+    ],
+)
+def test_option_types_are_checked(options):
+    loader = partial(from_path, "images")
+    check_options(loader, "images", {"size": 64, "channels": None, "name": "mine"})
+    with pytest.raises(UnweaveError):
+        check_options(loader, "images", options)

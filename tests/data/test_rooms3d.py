@@ -55,11 +55,11 @@ def data(cache):
 
 @pytest.fixture(scope="module")
 def layers(data):
-    """Coefficients [scale, shape, orientation, layer, row, column] as whole numbers."""
+    """Coefficients [scale, shape, orientation, layer, row, column] as integers."""
     return data.store.layers.reshape(8, 4, 15, 4, 64, 64).astype(int)
 
 
-def test_the_grid_is_that_of_shapes3d():
+def test_the_grid_matches_shapes3d():
     names = ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
     assert GRID.names == names
     assert GRID.sizes == (10, 10, 10, 8, 4, 15)
@@ -69,7 +69,7 @@ def test_the_grid_is_that_of_shapes3d():
     np.testing.assert_allclose(GRID.axes[5].values, [60 * k / 14 - 30 for k in range(15)])
 
 
-def test_load_gives_all_images_in_index_order(data):
+def test_load_returns_all_images_in_index_order(data):
     assert data.name == "rooms3d"
     assert len(data) == 480_000
     assert data.shape == (64, 64, 3)
@@ -82,7 +82,7 @@ def test_load_gives_all_images_in_index_order(data):
         assert np.abs(difference).max() < 1.01
 
 
-def test_coefficients_never_add_up_to_more_than_one(layers):
+def test_coefficients_sum_to_at_most_one(layers):
     assert layers.sum(3).max() == 255
     assert layers.sum(3).min() > 50
 
@@ -151,7 +151,7 @@ def test_opposite_orientations_mirror_the_outlines(layers):
     assert (covered != mirrored).sum((-1, -2)).max() <= 4
 
 
-def test_the_object_throws_a_shadow_on_the_floor(layers):
+def test_the_object_casts_a_shadow_on_the_floor(layers):
     floor = np.where(layers.sum(3) == layers[:, :, :, FLOOR], layers[:, :, :, FLOOR], 0)
     dark = (floor > 0) & (floor < 0.65 * floor.max((-1, -2), keepdims=True))
     assert dark.sum((-1, -2)).min() > 5
@@ -182,7 +182,7 @@ def surface_points(shape):
 
 
 def project(points, degrees):
-    """The columns and rows, in pixels from the upper left, at which points in space appear."""
+    """Project points in space to columns and rows, in pixels from the upper left."""
     angle = np.radians(degrees)
     x, y, z = points
     right = np.cos(angle) * x - np.sin(angle) * z
@@ -338,14 +338,14 @@ def test_extreme_coefficients_are_mixed_without_overflow():
     np.testing.assert_array_equal(store.to("cpu").gather(torch.arange(7)), images)
 
 
-def test_a_slice_holds_the_chosen_images(data):
+def test_a_slice_contains_the_chosen_images(data):
     small = data.slice(floor_hue=3, wall_hue=[0, 9], object_hue=7, scale=5, shape=2)
     assert len(small) == 30
     chosen = data.index([[3, 9, 7, 5, 2, turn] for turn in range(15)])
     np.testing.assert_array_equal(small.images(np.arange(15, 30)), data.images(chosen))
 
 
-def test_loading_again_renders_nothing(data, cache, monkeypatch):
+def test_loading_again_uses_the_cache(data, cache, monkeypatch):
     monkeypatch.setenv("UNWEAVE_CACHE", str(cache))
     monkeypatch.delattr(rooms3d, "render")
     again = rooms3d.load()

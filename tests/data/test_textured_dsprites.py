@@ -1,4 +1,4 @@
-"""Textured dSprites: pixels by their formula, sprites where they were, the same anywhere."""
+"""Textured dSprites: pixels match the formula, sprites match dSprites, devices agree."""
 
 import colorsys
 import hashlib
@@ -78,12 +78,12 @@ def test_the_factors_are_those_of_dsprites_and_the_material(data, sprites):
     assert not data.random
 
 
-def test_images_are_these_bytes(data):
+def test_images_have_the_recorded_hash(data):
     indices = np.random.default_rng(1).integers(0, len(data), 512)
     assert hashlib.sha256(data.images(indices).tobytes()).hexdigest()[:16] == DIGEST
 
 
-def test_pixels_are_what_the_formula_says(data, sprites, some):
+def test_pixels_match_the_formula(data, sprites, some):
     rng = np.random.default_rng(2)
     for index, image in zip(some, data.images(some), strict=True):
         covered = sprites.images(index // 16)[..., 0] > 0
@@ -97,7 +97,7 @@ def test_pixels_are_what_the_formula_says(data, sprites, some):
             assert (image[row, column] <= near.max(0) + 0.51).all()
 
 
-def test_sprites_lie_where_dsprites_has_them_and_are_brighter_than_the_ground(data, sprites, some):
+def test_sprites_match_dsprites_and_are_brighter_than_the_background(data, sprites, some):
     images, covered = data.images(some), sprites.images(some // 16)[..., 0] > 0
     ground = images[~covered]
     assert (ground == ground[:, :1]).all()
@@ -106,11 +106,11 @@ def test_sprites_lie_where_dsprites_has_them_and_are_brighter_than_the_ground(da
     assert images[covered].max(-1).min() > 56
 
 
-def test_the_ground_depends_on_the_material_alone(data, some):
+def test_the_background_depends_only_on_the_material(data, some):
     factors = np.random.default_rng(3).integers(0, GRID.sizes, (200, 6))
     images = data.images(data.index(factors))
     grey = (images == images[..., :1]).all(-1, keepdims=True) & (images <= 56)
-    grounds = []
+    backgrounds = []
     for material in range(16):
         same = factors[:, -1] == material
         seen = np.where(grey[same], images[same], 0)
@@ -118,13 +118,13 @@ def test_the_ground_depends_on_the_material_alone(data, some):
         assert (
             seen[grey[same][..., 0]] == np.broadcast_to(ground, seen.shape)[grey[same][..., 0]]
         ).all()
-        grounds.append(ground)
-    different = [(a != b).mean() > 0.5 for k, a in enumerate(grounds) for b in grounds[:k]]
+        backgrounds.append(ground)
+    different = [(a != b).mean() > 0.5 for k, a in enumerate(backgrounds) for b in backgrounds[:k]]
     assert all(different)
 
 
-def test_the_cloth_moves_with_the_sprite(data, sprites):
-    """From the first to the last position are 32 whole pixels, so the sprite's bytes stay."""
+def test_the_texture_moves_with_the_sprite(data, sprites):
+    """The first and last positions are exactly 32 pixels apart, so the bytes are the same."""
     for material in range(16):
         near, far = ([2, 5, 7, place, place, material] for place in (0, 31))
         covered = sprites.images(sprites.index(near[:5]))[:32, :32, 0] > 0
@@ -132,8 +132,8 @@ def test_the_cloth_moves_with_the_sprite(data, sprites):
         np.testing.assert_array_equal(one[:32, :32][covered], other[32:, 32:][covered])
 
 
-def test_the_cloth_turns_with_the_sprite(data, sprites):
-    """The finest direction of the cloth, by the Fourier transform, turns with the orientation."""
+def test_the_texture_rotates_with_the_sprite(data, sprites):
+    """The dominant Fourier direction of the texture rotates with the orientation."""
     for turn in (0, 5, 10, 20, 33):
         factors = [0, 5, turn, 16, 16, 0]
         covered = sprites.images(sprites.index(factors[:5]))[..., 0] > 0
@@ -150,7 +150,7 @@ def test_the_cloth_turns_with_the_sprite(data, sprites):
 
 
 def test_the_detail_is_finer_than_a_small_image_can_hold(data, some):
-    """Halving an image twice takes most of what varies within sprite and ground."""
+    """Downsampling by four removes most of the variation within sprite and background."""
     images = data.images(some).astype(float)
     blurred = images.reshape(-1, 16, 4, 16, 4, 3).mean((2, 4)).repeat(4, 1).repeat(4, 2)
     ground = (images <= 56).all((-1,))[..., None]
@@ -158,7 +158,7 @@ def test_the_detail_is_finer_than_a_small_image_can_hold(data, some):
     assert inside.std() > 0.8 * np.where(ground, images - images[ground[..., 0]].mean(), 0).std()
 
 
-def test_any_order_and_any_shape_gives_the_same_images(data, some):
+def test_images_do_not_depend_on_the_order_or_shape_of_indices(data, some):
     images = data.images(some)
     order = np.random.default_rng(4).permutation(len(some))
     np.testing.assert_array_equal(data.images(some[order]), images[order])
@@ -180,7 +180,7 @@ def test_torch_gives_the_same_bytes(data, some):
     assert data.images(np.arange(0)).shape == (0, 64, 64, 3)
 
 
-def test_a_slice_holds_the_chosen_images_without_drawing_them(data):
+def test_a_slice_contains_the_chosen_images_without_rendering_them(data):
     small = data.slice(shape=[0, 2], orientation=range(0, 40, 10), material=[3, 12])
     assert len(small) == 2 * 6 * 4 * 32 * 32 * 2
     factors = np.random.default_rng(5).integers(0, small.grid.sizes, (50, 6))
@@ -194,7 +194,7 @@ def test_a_slice_holds_the_chosen_images_without_drawing_them(data):
     assert small.store.nbytes < data.store.nbytes + 8 * len(small) + 1
 
 
-def test_a_saved_origin_makes_the_same_data_again(data):
+def test_a_saved_origin_recreates_the_same_data(data):
     from unweave.data.origin import rebuild
 
     small = data.slice(shape=1, material=[2, 5])

@@ -1,4 +1,4 @@
-"""`data check`: every file of the cache, as a whole."""
+"""`data check`: full checks of all cached files."""
 
 import hashlib
 import os
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests.data.damage_tools import flip_bit
+from tests.raising import about
 from unweave.cli import main
-from unweave.data import shapes3d
 from unweave.data.cached_files import checked_file, open_array, sums_path, whole_array
-from unweave.data.fetch import RemoteFile, fetch
+from unweave.data.catalog import RemoteFile
+from unweave.data.fetch import fetch
 from unweave.data.verification import check
 from unweave.errors import UnknownNameError
 
@@ -28,7 +29,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def layers(cache):
-    """A cached array, of the data set rooms3d by its place."""
+    """A cached array in the folder of the data set rooms3d."""
     path = cache / "rooms3d" / "layers.npy"
     with whole_array(path, (30, 1 << 20)) as array:
         array[:] = 5
@@ -36,10 +37,10 @@ def layers(cache):
 
 
 @pytest.fixture
-def download(cache, monkeypatch):
-    """A downloaded file with a published checksum, of the data set shapes3d."""
+def download(cache, publish):
+    """A downloaded file of shapes3d with a published checksum."""
     file = RemoteFile(name="3dshapes.h5", md5=hashlib.md5(CONTENT).hexdigest())
-    monkeypatch.setattr(shapes3d, "FILES", (file,))
+    publish("shapes3d", file)
     path = cache / "shapes3d" / file.name
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)
@@ -70,7 +71,7 @@ def test_a_damaged_download_is_found(download):
     assert states() == {"3dshapes.h5": True}
 
 
-def test_files_without_a_record_are_recorded(layers, cache):
+def test_missing_checksums_are_recorded(layers, cache):
     sums_path(layers).unlink()
     (cache / "mnist").mkdir()
     (cache / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(CONTENT)
@@ -78,21 +79,21 @@ def test_files_without_a_record_are_recorded(layers, cache):
     assert not any(file.recorded for file in check())
 
 
-def test_a_file_cut_short_without_a_record_is_damaged(layers):
+def test_a_truncated_file_without_checksums_is_damaged(layers):
     sums_path(layers).unlink()
     os.truncate(layers, 5000)
     assert states() == {"layers.npy": True}
     assert not sums_path(layers).exists()
 
 
-def test_links_are_damage_and_hidden_files_and_parts_are_left_alone(layers, cache):
+def test_links_are_damage_but_hidden_and_partial_files_are_ignored(layers, cache):
     (cache / "rooms3d" / "link.npy").symlink_to(layers)
     (cache / "rooms3d" / "x.part").write_bytes(b"")
     (cache / "rooms3d" / ".hidden").write_bytes(b"")
     assert states() == {"layers.npy": False, "link.npy": True}
 
 
-def test_facts_are_checked(cache):
+def test_metadata_is_checked(cache):
     path = cache / "cars3d" / "images.npz"
     with checked_file(path) as temporary:
         np.savez(temporary, objects=np.arange(5))
@@ -102,11 +103,11 @@ def test_facts_are_checked(cache):
 
 
 def test_unknown_names():
-    with pytest.raises(UnknownNameError, match="dsprites"):
+    with pytest.raises(UnknownNameError, check=about("data set", "dsprite")):
         list(check(["dsprite"]))
 
 
-def test_the_command_says_what_is_damaged_and_removes_it_if_asked(layers, download, capsys):
+def test_the_command_lists_damaged_files_and_repairs_them(layers, download, capsys):
     main(["data", "check"])
     assert capsys.readouterr().out.split() == [
         "ok",
@@ -129,9 +130,9 @@ def test_the_command_says_what_is_damaged_and_removes_it_if_asked(layers, downlo
     assert capsys.readouterr().out.split() == ["ok", "shapes3d/3dshapes.h5"]
 
 
-def test_repairing_a_download_keeps_the_checksum_of_its_first_use(cache, monkeypatch):
+def test_repairing_a_download_keeps_its_pinned_checksum(cache, publish):
     file = RemoteFile(name="3dshapes.h5")
-    monkeypatch.setattr(shapes3d, "FILES", (file,))
+    publish("shapes3d", file)
     path = cache / "shapes3d" / file.name
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)
@@ -143,7 +144,7 @@ def test_repairing_a_download_keeps_the_checksum_of_its_first_use(cache, monkeyp
     assert states() == {"3dshapes.h5": True}
 
 
-def test_a_killed_command_leaves_nothing_after_the_next(cache):
+def test_leftovers_of_a_killed_command_are_removed_by_the_next(cache):
     command = [sys.executable, "-m", "unweave", "data", "prepare", "rooms3d"]
     process = subprocess.Popen(command)
     folder = cache / "rooms3d"

@@ -1,8 +1,9 @@
-"""The correlated joint law: its marginals, its correlation, and that nothing else is assumed."""
+"""The correlated joint distribution: marginals, correlation and maximum entropy."""
 
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
 
@@ -15,7 +16,7 @@ def correlation(joint):
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 40), (32, 32), (6, 15)])
 @pytest.mark.parametrize("target", [-0.7, -0.2, 0.0, 0.35, 0.8])
-def test_marginals_are_uniform_and_the_correlation_is_as_asked(sizes, target):
+def test_marginals_are_uniform_and_the_correlation_is_as_given(sizes, target):
     joint = correlated_joint(*sizes, target)
     np.testing.assert_allclose(joint.sum(1), 1 / sizes[0], rtol=1e-6)
     np.testing.assert_allclose(joint.sum(0), 1 / sizes[1], rtol=1e-6)
@@ -28,7 +29,7 @@ def test_two_by_two_is_known_in_closed_form():
     )
 
 
-def test_no_law_with_the_same_marginals_and_correlation_has_more_entropy():
+def test_the_joint_distribution_has_maximum_entropy():
     joint = correlated_joint(5, 4, 0.6)
     rng = np.random.default_rng(0)
     constraints = []
@@ -46,11 +47,11 @@ def test_no_law_with_the_same_marginals_and_correlation_has_more_entropy():
 
 @pytest.mark.parametrize("target", [1.2, -1.2, 0.97])
 def test_an_impossible_correlation_names_the_largest_possible(target):
-    with pytest.raises(DataError, match="at most ±0"):
+    with pytest.raises(DataError, check=about("correlation", target)):
         correlated_joint(3, 40, target)
 
 
-def test_the_table_never_points_at_an_image_of_weight_zero():
+def test_images_of_weight_zero_are_never_sampled():
     table = cumulate(np.array([0.0, 0.1, 0.0, 0.3, 0.0])).numpy()
     assert table.tolist() == pytest.approx([0, 0.25, 0.25, 1, 1])
     for u, expected in [(0.0, 1), (0.2499, 1), (0.25, 3), (1 - 2**-53, 3)]:

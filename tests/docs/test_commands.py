@@ -8,7 +8,7 @@ import pytest
 import tyro
 
 from unweave.cli import app
-from unweave.cli.train import _options_of
+from unweave.cli.train import options_of
 from unweave.methods import EVERY
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def understood(words):
     """Read a command without doing anything."""
     if words[0] == "train":
         kind = EVERY[words[2].replace("-", "_")]
-        return tyro.cli(_options_of(kind), args=words[3:])
+        return tyro.cli(options_of(kind), args=words[3:])
     entry = app._subcommands[words[0]].target
     words = words[1:]
     while hasattr(entry, "_subcommands"):

@@ -49,7 +49,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("path", GENERATED, ids=short)
 def test_what_a_page_says_of_the_code_is_true(path):
-    assert pages.brought_up_to_date(path.read_text(), *GENERATED[path]) == path.read_text()
+    assert pages.updated_page(path.read_text(), *GENERATED[path]) == path.read_text()
 
 
 def test_pages_name_the_fields_and_defaults_of_their_methods():
@@ -98,14 +98,14 @@ def test_a_changed_default_is_noticed():
     path = DOCS / "methods" / "beta_vae.md"
     other = path.read_text().replace("`4.0`", "`5.0`")
     assert other != path.read_text()
-    assert pages.brought_up_to_date(other, *GENERATED[path]) == path.read_text()
+    assert pages.updated_page(other, *GENERATED[path]) == path.read_text()
 
 
 def test_a_page_that_lacks_a_part_is_refused():
     path = DOCS / "methods" / "beta_vae.md"
     without = path.read_text().replace("settings: from", "settings from")
     with pytest.raises(SystemExit, match="settings"):
-        pages.brought_up_to_date(without, *GENERATED[path])
+        pages.updated_page(without, *GENERATED[path])
 
 
 def test_there_is_no_page_of_something_that_is_not_there():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from unittest.mock import ANY
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.io.checksums import write_sums
 from unweave.models.files import FILES
+from unweave.models.images import ShapeError
 from unweave.models.rows import InputError
-from unweave.models.shapes import ShapeError
 from unweave.nets.likelihoods import LIKELIHOODS
 
 QUICK = {"steps": 2, "seeds": 1, "strengths": 1.0, "batch": 8, "latents": 4}
@@ -243,7 +245,7 @@ def test_ensembles_encode_by_one_member_or_by_all(tmp_path):
     assert again.member == "mean"
     np.testing.assert_array_equal(again.agreement_, whole.agreement_)
     np.testing.assert_array_equal(again.transform(table), whole.transform(table))
-    with pytest.raises(UnweaveError, match="no members to choose from"):
+    with pytest.raises(UnweaveError, match="member"):
         uw.Unweaver(member="mean", strengths=1, **settings).fit(table)
 
 
@@ -273,7 +275,7 @@ def test_a_grid_search_prefers_more_training(table):
     assert search.best_estimator_.get_feature_names_out().tolist() == ["z0", "z1", "z2"]
 
 
-def test_features_of_any_scale_come_back(table):
+def test_features_of_any_scale_are_reconstructed(table):
     X, species = table
     X = X * [1, 1000, 1e-3, 1] + [0, 1e6, 0, -5]
     unweaver = uw.Unweaver(strengths=1, seeds=1, steps=300, latents=3).fit(X)
@@ -315,7 +317,7 @@ def test_methods_by_name_and_with_their_own_strengths(method, strengths, expecte
         assert [getattr(config.method, name) for config in configs] == expected
 
 
-def test_saved_and_loaded_it_is_the_same(fitted, sprites, tmp_path):
+def test_saving_and_loading_change_nothing(fitted, sprites, tmp_path):
     images, _ = sprites
     fitted.save(tmp_path / "here")
     again = uw.Unweaver.load(tmp_path / "here")
@@ -327,7 +329,7 @@ def test_saved_and_loaded_it_is_the_same(fitted, sprites, tmp_path):
     assert not list((tmp_path / "here").glob("*.pkl"))
     model = uw.load(tmp_path / "here")
     assert np.array_equal(model.encode(images)[0], fitted.transform(images))
-    with pytest.raises(UnweaveError, match="already there"):
+    with pytest.raises(UnweaveError, check=about(tmp_path / "here")):
         fitted.save(tmp_path / "here")
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
 
@@ -345,26 +347,26 @@ def test_features_and_odd_parameters_survive_saving(table, tmp_path):
     assert again.feature_names_in_.tolist() == table[0].columns.tolist()
 
 
-def test_damaged_folders_are_one_sentence(fitted, tmp_path):
+def test_damaged_folders_are_errors(fitted, tmp_path):
     whole = fitted.save(tmp_path / "whole")
-    with pytest.raises(UnweaveError, match=r"holds no model: config.json is missing"):
+    with pytest.raises(UnweaveError, match=r"config\.json"):
         uw.Unweaver.load(tmp_path)
     bare = fitted.model_.save(tmp_path / "bare")
-    with pytest.raises(UnweaveError, match=r"no Unweaver: unweaver.json is missing; take uw.load"):
+    with pytest.raises(UnweaveError, check=about("unweaver.json")):
         uw.Unweaver.load(bare)
     cut = shutil.copytree(whole, tmp_path / "cut")
     weights = cut / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(UnweaveError, match="is damaged"):
+    with pytest.raises(UnweaveError, match=r"weights\.safetensors"):
         uw.Unweaver.load(cut)
     note = whole / "unweaver.json"
     plain = json.loads(note.read_text())
     del plain["kl"]
     note.write_text(json.dumps(plain))
-    with pytest.raises(UnweaveError, match=r"unweaver.json does not match its checksum"):
+    with pytest.raises(UnweaveError, match="SHA256SUMS"):
         uw.Unweaver.load(whole)
     write_sums(whole, FILES)  # as earlier versions did, without the Unweaver's own files
-    with pytest.raises(UnweaveError, match=r"is damaged \('kl'\)"):
+    with pytest.raises(UnweaveError, match="'kl'"):
         uw.Unweaver.load(whole)
 
 
@@ -406,12 +408,12 @@ def test_a_folder_of_an_earlier_version_opens(fitted, tmp_path):
         {"n_features_in": "x"},
     ],
 )
-def test_impossible_notes_are_one_sentence(fitted, tmp_path, change):
+def test_invalid_metadata_are_errors(fitted, tmp_path, change):
     folder = fitted.save(tmp_path / "here")
     plain = json.loads((folder / "unweaver.json").read_text()) | change
     (folder / "unweaver.json").write_text(json.dumps(plain))
     write_sums(folder, FILES)
-    with pytest.raises(UnweaveError, match="is damaged"):
+    with pytest.raises(UnweaveError, check=about(folder)):
         uw.Unweaver.load(folder)
 
 
@@ -419,28 +421,38 @@ IMAGES = np.zeros((4, 32, 32), np.uint8)
 
 
 @pytest.mark.parametrize(
-    ("settings", "X", "message"),
+    ("settings", "X", "data"),
     [
-        ({}, np.zeros((4, 32, 32, 2)), "1 or 3 channels, but X has the shape"),
-        ({}, np.zeros((4, 2, 32, 32, 1)), "1 or 3 channels, but X has the shape"),
-        ({}, IMAGES + 1.5, r"floats in \[0, 1\], but X has values from 1.5 to 1.5"),
-        ({}, IMAGES.astype(int) - 1, "values from -1"),
-        ({"shape": (8, 8)}, np.zeros((4, 63)), "have 64 numbers, but rows of X have 63"),
-        ({"shape": (8,)}, np.zeros((4, 8)), "give the shape of these"),
-        ({"shape": (16, 16)}, IMAGES, "have 256 numbers, but rows of X have 1,024"),
-        ({"shape": (16, 64)}, IMAGES, "X has images 32 × 32 × 1, but shape says 16 × 64 × 1"),
-        ({}, np.zeros((2, 500, 400, 3), np.uint8), "too large for dense layers"),
-        ({}, np.zeros((2, 50_000)), "rows of 50,000 numbers are too long for dense layers"),
-        ({"device": "cuda"}, IMAGES, "no GPU that torch can use"),
-        ({"steps": 0}, IMAGES, "steps must be at least 1"),
-        ({"seeds": 0}, IMAGES, "seeds must be at least 1"),
-        ({"method": "vae"}, IMAGES, "vae has no strength"),
-        ({"method": "beta-vea"}, IMAGES, "did you mean 'beta_vae'"),
-        ({"method": uw.methods.VAE()}, IMAGES, "has its own strengths"),
+        ({}, np.zeros((4, 32, 32, 2)), r"\[4, 32, 32, 2\]"),
+        ({}, np.zeros((4, 2, 32, 32, 1)), r"\[4, 2, 32, 32, 1\]"),
+        ({}, IMAGES + 1.5, "1.5"),
+        ({}, IMAGES.astype(int) - 1, "-1"),
+        ({"shape": (8, 8)}, np.zeros((4, 63)), "64 .*63"),
+        ({"shape": (8,)}, np.zeros((4, 8)), "8"),
+        ({"shape": (16, 16)}, IMAGES, "256 .*1,024"),
+        ({"shape": (16, 64)}, IMAGES, "32 × 32 × 1.*16 × 64 × 1"),
+        ({"device": "cuda"}, IMAGES, "GPU"),
     ],
 )
-def test_mistakes_are_one_sentence(settings, X, message):
-    with pytest.raises(UnweaveError, match=message):
+def test_invalid_rows_are_errors(settings, X, data):
+    with pytest.raises(UnweaveError, match=data):
+        uw.Unweaver(**{**QUICK, **settings}).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "subject", "value"),
+    [
+        ({}, np.zeros((2, 500, 400, 3), np.uint8), "X", (500, 400, 3)),
+        ({}, np.zeros((2, 50_000)), "X", (1, 50_000, 1)),
+        ({"steps": 0}, IMAGES, "steps", 0),
+        ({"seeds": 0}, IMAGES, "seeds", 0),
+        ({"method": "vae"}, IMAGES, "strengths", "vae"),
+        ({"method": "beta-vea"}, IMAGES, "method", ANY),
+        ({"method": uw.methods.VAE()}, IMAGES, "strengths", uw.methods.VAE()),
+    ],
+)
+def test_invalid_parameters_are_errors(settings, X, subject, value):
+    with pytest.raises(UnweaveError, check=about(subject, value)):
         uw.Unweaver(**{**QUICK, **settings}).fit(X)
 
 
@@ -449,7 +461,7 @@ def test_images_unlike_those_of_training_are_an_error(fitted):
         fitted.transform(np.zeros((2, 16, 64, 1)))
     with pytest.raises(ValueError, match="X has 3072 features, but Unweaver is expecting 1024"):
         fitted.transform(np.zeros((2, 32, 32, 3)))
-    with pytest.raises(InputError, match="codes have 10 columns here, but X has 3"):
+    with pytest.raises(InputError, check=about("X", 3)):
         fitted.inverse_transform(np.zeros((2, 3)))
     with pytest.raises(NotFittedError):
         uw.Unweaver().transform(IMAGES)

@@ -1,4 +1,4 @@
-"""A small grid of sprites and a few models that have seen it."""
+"""Fixtures: a small grid of sprites and a few models trained on it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ import unweave as uw
 
 @pytest.fixture(scope="session")
 def sprites():
-    """192 sprites: three shapes at 8 × 8 places."""
+    """192 sprites: three shapes at 8 × 8 positions."""
     places = range(0, 32, 4)
     return uw.data.load("dsprites").slice(scale=[5], orientation=[0], posX=places, posY=places)
 

@@ -1,4 +1,4 @@
-"""The table of scores is what the metrics say of each model's codes."""
+"""The table of scores has the metrics of each model's codes."""
 
 import dataclasses
 import json
@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.evaluation import codes as coding
 from unweave.evaluation import score_cache as keeping
 from unweave.evaluation.score_cache import SCORES
-from unweave.models.shapes import ShapeError
+from unweave.models.images import ShapeError
 from unweave.random import Stream
 
 QUICK = ["mig", "sap", "factor_vae"]
@@ -24,7 +25,7 @@ def factors_of(data):
     return data.factors(data.support)
 
 
-def test_a_row_per_model_holds_its_run_and_the_scores_of_its_codes(fleet, sprites):
+def test_each_row_has_the_run_and_the_scores_of_a_model(fleet, sprites):
     table = uw.evaluate(fleet, sprites, metrics=["mig", "modularity"], seed=3, progress=False)
     about = ["run", "method", "beta", "seed", "steps"]
     further = ["modularity.explicitness_train", "modularity.explicitness_test"]
@@ -62,7 +63,7 @@ def test_every_metric_can_score_a_model(fleet, sprites):
     assert table[headlines].notna().all(axis=None)
 
 
-def test_metrics_that_need_posteriors_or_images_get_them(fleet, sprites):
+def test_metrics_receive_posteriors_and_images(fleet, sprites):
     table = uw.evaluate(
         fleet, sprites, metrics=["elbo", "polarised_regime", "rmig"], progress=False
     )
@@ -109,7 +110,7 @@ def test_the_elbo_of_sampled_codes_decodes_them(fleet, sprites):
     assert sampled["elbo"] != mean["elbo"]
 
 
-def test_scores_are_kept_beside_the_run_and_computed_again_only_if_asked(runs):
+def test_scores_are_cached_and_recomputed_only_on_request(runs):
     first = uw.evaluate(runs, metrics=QUICK, progress=False)
     assert len(first) == 4
     for file in runs.glob(f"*/{SCORES}"):
@@ -130,15 +131,15 @@ def test_scores_are_kept_beside_the_run_and_computed_again_only_if_asked(runs):
     pd.testing.assert_frame_equal(uw.evaluate(runs, metrics=QUICK, progress=False), first)
 
 
-def test_a_folder_that_cannot_be_written_costs_no_scores(runs, capsys):
+def test_a_read_only_folder_does_not_lose_scores(runs, capsys):
     for folder in runs.iterdir():
         (folder / SCORES).mkdir()
     table = uw.evaluate(runs, metrics="mig", progress=False)
     assert table["mig"].notna().all()
-    assert "the scores of 4 models could not be kept" in capsys.readouterr().err
+    assert "4 models" in capsys.readouterr().err
 
 
-def test_only_what_is_missing_is_computed(runs):
+def test_only_missing_scores_are_computed(runs):
     uw.evaluate(runs, metrics="mig", progress=False)
     files = sorted(runs.glob(f"*/{SCORES}"))
     before = [json.loads(file.read_text())[0] for file in files]
@@ -157,7 +158,7 @@ def test_other_data_have_other_scores(runs, sprites):
     assert len(json.loads(next(runs.glob(f"*/{SCORES}")).read_text())) == 2
 
 
-def test_only_images_that_can_be_drawn_count(fleet, sprites):
+def test_only_images_in_the_support_are_scored(fleet, sprites):
     data = sprites.leave_out(shape=1, posX=[0, 1])
     row = uw.evaluate(fleet[0], data, metrics="mig", progress=False).iloc[0]
     means, _ = fleet[0].encode(sprites)
@@ -192,14 +193,14 @@ def test_without_factors_metrics_that_need_them_are_left_out(fleet, sprites, cap
     table = uw.evaluate(fleet[0], plain, metrics=["mig", "active_units"], progress=False)
     assert "mig" not in table
     assert table["active_units"].notna().all()
-    assert capsys.readouterr().err == (
-        "unweave: the factors of plain are not known: without mig\n"
-    )
-    with pytest.raises(DataError, match="mig, sap need factors, but those of plain"):
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "plain" in line
+    assert "mig" in line
+    with pytest.raises(DataError, check=about("plain", ["mig", "sap"])):
         uw.evaluate(fleet[0], plain, metrics=["mig", "sap"], progress=False)
 
 
-def test_what_a_metric_cannot_score_is_nan_and_a_line(fleet, sprites, tmp_path, capsys):
+def test_scores_of_failed_metrics_are_nan_with_a_message(fleet, sprites, tmp_path, capsys):
     table = {"number": np.arange(len(sprites)), "shape": sprites.factors(sprites.support)[:, 0]}
     thin = uw.data.load(sprites[:], factors=table, name="thin")
     fleet.save(tmp_path)
@@ -208,7 +209,7 @@ def test_what_a_metric_cannot_score_is_nan_and_a_line(fleet, sprites, tmp_path, 
         assert scores["beta_vae"].isna().all()
         assert scores["mig"].notna().all()
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("unweave: no beta_vae of 4 models: pairs that share a factor are")
+        assert "beta_vae for 4 models" in line
 
 
 def test_models_that_diverged_have_no_scores(fleet, sprites, tmp_path, capsys):
@@ -217,11 +218,12 @@ def test_models_that_diverged_have_no_scores(fleet, sprites, tmp_path, capsys):
     for models in (sick, [tmp_path / config.hash for config in fleet.configs]):
         table = uw.evaluate(models, sprites, metrics="mig", progress=False)
         assert table["mig"].isna().tolist() == [True, False, False, True]
-        assert capsys.readouterr().err == "unweave: 2 models diverged: no scores\n"
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "2 models" in line
     assert not (tmp_path / fleet.configs[0].hash / SCORES).exists()
 
 
-def test_images_that_are_random_are_those_of_the_seed(tmp_path):
+def test_random_images_depend_on_the_seed(tmp_path):
     places = range(0, 32, 8)
     data = uw.data.load("color-dsprites").slice(
         scale=[5], orientation=[0], posX=places, posY=places
@@ -234,21 +236,21 @@ def test_images_that_are_random_are_those_of_the_seed(tmp_path):
     assert score == pytest.approx(expected["gaussian_wasserstein_correlation"], rel=1e-3)
 
 
-def test_mistakes_are_said_in_a_sentence(fleet, sprites, runs):
-    with pytest.raises(UnknownNameError, match="did you mean 'factor_vae'"):
+def test_errors_are_one_line(fleet, sprites, runs):
+    with pytest.raises(UnknownNameError, check=about("metric", "factorvae")):
         uw.evaluate(fleet, sprites, metrics=["mig", "factorvae"])
     small = uw.data.load(np.zeros((9, 32, 32), np.uint8), name="small")
     with pytest.raises(ShapeError):
         uw.evaluate(fleet, small, metrics="active_units")
     if not torch.cuda.is_available():
-        with pytest.raises(UnweaveError, match="no GPU"):
+        with pytest.raises(UnweaveError, match="GPU"):
             uw.evaluate(fleet, sprites, device="cuda")
 
 
-def test_own_images_have_to_be_named(sprites, tmp_path):
+def test_custom_images_must_be_named(sprites, tmp_path):
     mine = uw.data.load(sprites[:], name="mine")
     uw.train(uw.methods.VAE(), mine, steps=1, batch=4, out=tmp_path, progress=False)
-    with pytest.raises(DataError, match=r"name them as data \(--data\): .*your own images 'mine'"):
+    with pytest.raises(DataError, match=r"--data.*mine"):
         uw.evaluate(tmp_path, metrics="active_units", progress=False)
     named = uw.evaluate(tmp_path, mine, metrics="active_units", progress=False)
     unnamed = uw.evaluate(tmp_path, metrics="active_units", progress=False)

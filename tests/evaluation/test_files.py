@@ -1,4 +1,4 @@
-"""Codes and factors from files."""
+"""Reading codes and factors from files."""
 
 import io
 import os
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.raising import about
 from unweave.errors import DataError
 from unweave.evaluation.files import check_out, in_order, read_columns, write_table
 
@@ -36,16 +37,16 @@ def test_one_column_is_a_table(tmp_path):
     assert read_columns(tmp_path / "x.npy", "factors").values.shape == (4, 1)
 
 
-def test_words_are_classes_of_factors_and_no_codes(tmp_path):
+def test_text_is_accepted_as_factors_but_not_as_codes(tmp_path):
     (tmp_path / "x.csv").write_text("shape,size\nheart,1\nsquare,2\nheart,3\n")
     values, names, _ = read_columns(tmp_path / "x.csv", "factors")
     assert values.tolist() == [[0, 1], [1, 2], [0, 3]]
     assert names == ("shape", "size")
-    with pytest.raises(DataError, match=r"codes must be numbers, but column 'shape'"):
+    with pytest.raises(DataError, check=about("shape")):
         read_columns(tmp_path / "x.csv", "codes")
 
 
-def test_files_say_which_rows_belong_together_and_are_no_factor(tmp_path):
+def test_rows_are_matched_by_file_names(tmp_path):
     (tmp_path / "z.csv").write_text("file,z0,logvar0\na/1.png,0.1,-1\na/2.png,0.2,-2\n")
     (tmp_path / "v.csv").write_text("size,Path\n7,2.png\n5,a/1.png\n")
     codes = read_columns(tmp_path / "z.csv", "codes")
@@ -55,40 +56,43 @@ def test_files_say_which_rows_belong_together_and_are_no_factor(tmp_path):
     assert in_order(factors, codes).tolist() == [[5], [7]]
     assert in_order(factors, codes._replace(files=None)).tolist() == [[7], [5]]
     (tmp_path / "few.csv").write_text("size,file\n7,2.png\n")
-    with pytest.raises(DataError, match=r"no row for 1 of the images, the first 'a/1\.png'"):
+    with pytest.raises(DataError, match=r"a/1\.png"):
         in_order(read_columns(tmp_path / "few.csv", "factors"), codes)
     (tmp_path / "none.csv").write_text("file\na/1.png\n")
-    with pytest.raises(DataError, match=r"none\.csv has no column of codes"):
+    with pytest.raises(DataError, check=about("codes")):
         read_columns(tmp_path / "none.csv", "codes")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("x.txt", b"1,2", r"\.npy, \.npz, \.csv or \.parquet"),
-        ("x.csv", b"", "cannot read"),
-        ("x.csv", b"a,b\n1,2\n3,\n", "has none in row 1 of column 'b'"),
-        ("x.npy", b"no array", "cannot read"),
-        ("x.npz", b"no array", "cannot read"),
-        ("x.parquet", b"no table", "cannot read"),
-    ],
+    ("name", "content"),
+    [("x.csv", b""), ("x.npy", b"no array"), ("x.npz", b"no array"), ("x.parquet", b"no table")],
 )
-def test_files_that_cannot_be_used(name, content, message, tmp_path):
+def test_files_that_cannot_be_read(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=str(tmp_path / name)):
         read_columns(tmp_path / name, "codes")
 
 
-def test_arrays_that_are_not_named_and_files_that_are_not_there(tmp_path):
+def test_other_formats_and_missing_values_are_rejected(tmp_path):
+    text, table = tmp_path / "x.txt", tmp_path / "x.csv"
+    text.write_text("1,2")
+    with pytest.raises(DataError, check=about("codes", text)):
+        read_columns(text, "codes")
+    table.write_text("a,b\n1,2\n3,\n")
+    with pytest.raises(DataError, check=about("b", 1)):
+        read_columns(table, "codes")
+
+
+def test_unnamed_arrays_and_missing_files(tmp_path):
     np.savez(tmp_path / "x.npz", z=VALUES, v=VALUES)
-    with pytest.raises(DataError, match=r"2 arrays \(z, v\), none of which is called 'codes'"):
+    with pytest.raises(DataError, check=about("codes", ["z", "v"])):
         read_columns(tmp_path / "x.npz", "codes")
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match=r"y\.npy"):
         read_columns(tmp_path / "y.npy", "codes")
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
-def test_what_is_no_file_does_not_hang(tmp_path, ending):
+def test_special_files_do_not_hang(tmp_path, ending):
     os.mkfifo(tmp_path / f"pipe{ending}")
     (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
     (tmp_path / f"folder{ending}").mkdir()
@@ -128,16 +132,16 @@ def test_odd_tables(tmp_path):
         read_columns(tmp_path / "lists.parquet", "factors")
 
 
-def test_tables_are_written_where_they_may_be(tmp_path):
+def test_check_out_and_write_table(tmp_path):
     frame = pd.DataFrame({"mig": [0.25, np.nan]})
     for name, read in (("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)):
         check_out(tmp_path / name, (".csv", ".parquet"), False)
         write_table(frame, tmp_path / name)
         pd.testing.assert_frame_equal(read(tmp_path / name), frame)
-        with pytest.raises(DataError, match="already there"):
+        with pytest.raises(DataError, match=name):
             check_out(tmp_path / name, (".csv", ".parquet"), False)
         check_out(tmp_path / name, (".csv", ".parquet"), True)
-    with pytest.raises(DataError, match=r"ends in \.csv or \.parquet"):
+    with pytest.raises(DataError, match=r"t\.xlsx"):
         check_out(tmp_path / "t.xlsx", (".csv", ".parquet"), False)
-    with pytest.raises(DataError, match="there is no folder"):
+    with pytest.raises(DataError, match=rf"{tmp_path}/no\b"):
         check_out(tmp_path / "no" / "t.csv", (".csv", ".parquet"), False)

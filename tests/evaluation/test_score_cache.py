@@ -1,4 +1,4 @@
-"""Scores survive in a file beside the run."""
+"""The cache of scores in a run folder."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from unweave.evaluation.score_cache import PROTOCOL, SCORES, Key, Outcome, keep,
 KEY = Key("mig", "mean", 0, origin_text((["load", "dsprites", {}],)))
 
 
-def test_what_is_kept_comes_back(tmp_path):
+def test_cached_outcomes_are_read_back(tmp_path):
     outcomes = {
         KEY: Outcome({"mig": 0.1 + 0.2, "more": math.nan}),
         replace(KEY, metric="sap"): Outcome({}, "too few rows"),
@@ -48,7 +48,7 @@ def test_scores_are_added_to_those_that_another_process_wrote(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [SCORES]
 
 
-def test_a_file_that_cannot_be_read_counts_as_none_and_is_replaced(tmp_path):
+def test_an_unreadable_file_is_ignored_and_replaced(tmp_path):
     for text in ("{", "3", '[{"metric": 1}]', '["mig"]'):
         (tmp_path / SCORES).write_text(text)
         assert kept(tmp_path) == {}

@@ -1,4 +1,4 @@
-"""A few small models whose latents matter, one of which says nothing, and their explorer."""
+"""A few small models, one latent of which is inactive, and their explorer."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import unweave as uw
 from tests.explorer.explorer_tools import IDLE, PORT, TOKEN, Client
 from unweave.explorer.app import make_app
 from unweave.explorer.model_index import entries_of
-from unweave.explorer.opened_models import Shelf
+from unweave.explorer.opened_models import OpenedModels
 from unweave.explorer.serving import running
 
 PLANTED = (
@@ -18,7 +18,7 @@ PLANTED = (
 
 
 def plant(fleet):
-    """Make codes and pictures vary as those of trained models do, all but one latent."""
+    """Make codes and images vary like those of trained models, except for one latent."""
     for name, network, factor in PLANTED:
         parts = dict(fleet._networks[name].named(fleet.parameters[name]))
         parts[network].mul_(factor)
@@ -31,27 +31,27 @@ def plant(fleet):
 
 @pytest.fixture(scope="session")
 def sprites():
-    """192 sprites: three shapes at 8 × 8 places."""
+    """Return 192 sprites: three shapes at 8 × 8 positions."""
     places = range(0, 32, 4)
     return uw.data.load("dsprites").slice(scale=5, orientation=0, posX=places, posY=places)
 
 
 @pytest.fixture(scope="session")
 def fleet(sprites):
-    """A β-VAE of 1 and one of 4."""
+    """Train β-VAEs with β = 1 and β = 4."""
     quick = {"steps": 2, "batch": 4, "latents": 5, "progress": False}
     return plant(uw.train(uw.methods.BetaVAE(beta=[1, 4]), sprites, **quick))
 
 
 @pytest.fixture(scope="session")
 def raw(sprites):
-    """A model that took no step."""
+    """Return an untrained model."""
     return uw.train(uw.methods.VAE(), sprites, steps=0, latents=5, progress=False)[0]
 
 
 @pytest.fixture(scope="session")
 def colours():
-    """Two coloured models of 32 × 32 images of one's own: a VAE, and an autoencoder."""
+    """Train a VAE and an autoencoder on custom 32 × 32 colour images."""
     images = np.random.default_rng(0).integers(0, 256, (12, 32, 32, 3), dtype=np.uint8)
     data = uw.data.load(images, name="noise")
     quick = {"steps": 1, "batch": 4, "latents": 3, "progress": False}
@@ -63,30 +63,30 @@ def colours():
 
 @pytest.fixture(scope="session")
 def runs(fleet, raw, tmp_path_factory, resettled):
-    """A folder of four runs: two good ones, one that was never trained, one that is cut short."""
+    """Save four runs: two good ones, an untrained one and a truncated one."""
     folder = tmp_path_factory.mktemp("runs")
     fleet.save(folder)
     raw.save(folder / raw.config.hash)
     short = raw.save(folder / "short")
-    cut_short(short / "weights.safetensors")
-    # Another run than the one that was saved.
+    truncate(short / "weights.safetensors")
+    # Give it another hash than the saved run.
     resettled(short, (short / "config.json").read_text().replace('"seed": 0', '"seed": 7'))
     return folder
 
 
-def cut_short(file):
+def truncate(file):
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
 
 
 @pytest.fixture(scope="session")
 def client(runs):
-    """The explorer of these runs, asked as its page asks."""
-    return Client(make_app(Shelf(entries_of(runs)), PORT, TOKEN))
+    """Return a client of the explorer of these runs, without a network."""
+    return Client(make_app(OpenedModels(entries_of(runs)), PORT, TOKEN))
 
 
 @pytest.fixture(scope="session")
 def address(runs):
-    """Where the explorer of these runs is really served."""
+    """Serve the explorer of these runs and return its address."""
     with running(runs) as address:
         yield address

@@ -1,4 +1,4 @@
-"""Asking the explorer without a network, as its own page would."""
+"""Clients of the explorer, with and without a network."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +11,11 @@ TOKEN = "token-of-these-tests"
 COOKIE = {"Cookie": f"unweave-explorer-{PORT}={TOKEN}"}
 OWN = f"http://127.0.0.1:{PORT}"
 IDLE = 2
-"""The latent of the small models that says nothing."""
+"""The inactive latent of the small models."""
 
 
 class Client:
-    """Sends single requests to an app that believes to be served at `PORT`."""
+    """Sends single requests to an app as if it were served at `PORT`."""
 
     def __init__(self, app, cookie=COOKIE):
         self.app = app
@@ -28,7 +28,7 @@ class Client:
             async with httpx.AsyncClient(transport=transport, base_url=OWN, headers=own) as client:
                 return await client.request(method, path, headers=headers, **options)
 
-        # In this thread a browser's event loop may be running, for as long as it is open.
+        # This thread may be running the event loop of an open browser.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(lambda: asyncio.run(answer())).result()
 
@@ -41,8 +41,8 @@ class Client:
 
 @contextmanager
 def opened(address):
-    """A client that has opened the address once, as a browser does, and keeps the cookie."""
-    # A busy machine is waited for.
+    """Open the address once, as a browser does, and yield a client with the cookie."""
+    # Long timeout for busy machines.
     with httpx.Client(base_url=address.split("?")[0], timeout=60) as client:
         client.get(address).raise_for_status()
         yield client

@@ -1,4 +1,4 @@
-"""Nobody but the page itself, on this machine, is answered, and no path reaches the disk."""
+"""Only the explorer's own page is answered, and no request path reaches the disk."""
 
 import asyncio
 
@@ -8,13 +8,13 @@ from tests.explorer.explorer_tools import PORT, TOKEN, Client
 from unweave.explorer.app import PAGE, make_app
 from unweave.explorer.guard import HEADERS
 from unweave.explorer.model_index import entries_of
-from unweave.explorer.opened_models import Shelf
+from unweave.explorer.opened_models import OpenedModels
 
 CODE = '{"codes": [[0, 0, 0, 0, 0]]}'
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])
-def test_this_machine_is_answered(client, host):
+def test_local_hosts_are_accepted(client, host):
     assert client.get("/", headers={"Host": f"{host}:{PORT}"}).status_code == 200
 
 
@@ -31,7 +31,7 @@ def test_this_machine_is_answered(client, host):
         "",
     ],
 )
-def test_other_names_of_this_server_are_refused(client, host):
+def test_other_hosts_are_rejected(client, host):
     for path in ("/", "/models"):
         answer = client.get(path, headers={"Host": host})
         assert answer.status_code == 421
@@ -49,7 +49,7 @@ def test_other_names_of_this_server_are_refused(client, host):
         "file://",
     ],
 )
-def test_posts_of_other_pages_are_refused(client, origin):
+def test_posts_from_other_origins_are_rejected(client, origin):
     for path in ("decode", "encode", "picture"):
         answer = client.post(f"/models/0/{path}", content=CODE, headers={"Origin": origin})
         assert answer.status_code == 403
@@ -73,7 +73,7 @@ def test_nothing_is_answered_without_the_token(client):
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "%ff", "é", "%00"])
-def test_another_token_is_refused(client, token):
+def test_a_wrong_token_is_rejected(client, token):
     answer = Client(client.app, {}).get(f"/?token={token}")
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
@@ -100,7 +100,7 @@ def test_the_token_is_exchanged_for_a_cookie_at_the_address_only(client):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_requests_from_other_sites_are_refused_but_a_link_to_the_page_is_not(client, site):
+def test_other_sites_can_only_link_to_the_page(client, site):
     there = {"Sec-Fetch-Site": site}
     assert client.get("/models", headers=there).status_code == 403
     assert client.get("/explorer.js", headers=there).status_code == 403
@@ -109,7 +109,7 @@ def test_requests_from_other_sites_are_refused_but_a_link_to_the_page_is_not(cli
     assert client.get("/models", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
 
 
-def test_every_answer_has_the_headers_and_none_opens_it_to_others(client):
+def test_every_response_has_the_security_headers(client):
     wish = {"Access-Control-Request-Method": "POST"}
     answers = [
         client.get("/"),
@@ -149,13 +149,13 @@ def test_every_answer_has_the_headers_and_none_opens_it_to_others(client):
         "openapi.json",
     ],
 )
-def test_paths_lead_nowhere_else(client, path):
+def test_other_paths_are_not_found(client, path):
     answer = client.get(f"/{path}")
     assert answer.status_code == 404
-    assert answer.json() == {"error": "there is nothing here"}
+    assert answer.json() == {"error": "not found"}
 
 
-def test_the_page_is_a_fixed_set_of_files_that_name_no_other_host(client):
+def test_the_page_refers_to_no_other_host(client):
     for path, (_, kind) in PAGE.items():
         answer = client.get(path)
         assert answer.headers["content-type"] == kind
@@ -164,20 +164,20 @@ def test_the_page_is_a_fixed_set_of_files_that_name_no_other_host(client):
         assert "https://" not in text
 
 
-def test_bugs_are_told_to_the_terminal_only(runs):
-    shelf = Shelf(entries_of(runs))
+def test_internal_errors_are_not_sent_to_the_page(runs):
+    models = OpenedModels(entries_of(runs))
 
     def fail(*_):
         raise ZeroDivisionError("secret/path")
 
-    shelf.decode = fail
-    answer = Client(make_app(shelf, PORT, TOKEN)).post("/models/0/decode", content=CODE)
+    models.decode = fail
+    answer = Client(make_app(models, PORT, TOKEN)).post("/models/0/decode", content=CODE)
     assert answer.status_code == 500
-    assert answer.json() == {"error": "something went wrong; the terminal says what"}
+    assert "secret" not in answer.text
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_there_are_no_web_sockets(client):
+def test_web_sockets_are_rejected(client):
     sent = []
 
     async def send(message):
@@ -188,7 +188,7 @@ def test_there_are_no_web_sockets(client):
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-def test_two_hosts_are_refused(client):
+def test_two_host_headers_are_rejected(client):
     scope = {"type": "http", "method": "GET", "path": "/"}
     once = [(b"host", f"127.0.0.1:{PORT}".encode())]
     assert client.app._refusal({**scope, "headers": once}) is None

@@ -1,4 +1,4 @@
-"""The page in a real browser: what hands do, and what the model then really shows."""
+"""The explorer page in a real browser."""
 
 import csv
 import io
@@ -13,6 +13,7 @@ from PIL import Image
 
 import unweave as uw
 from tests.explorer.explorer_tools import IDLE
+from unweave.explorer import opened_models
 from unweave.explorer.serving import _open_browser, running
 
 PIXELS = """id => {
@@ -33,7 +34,7 @@ def rounded(images):
 
 
 def grey(page, canvas="#picture"):
-    """The pixels of a canvas of a grey model, `[64, 64]`."""
+    """Return the pixels of a canvas of a greyscale model, `[64, 64]`."""
     pixels = np.array(page.evaluate(PIXELS, canvas), dtype=np.uint8).reshape(64, 64, 4)
     assert (pixels[..., 3] == 255).all()
     assert (pixels[..., :1] == pixels[..., 1:3]).all()
@@ -41,12 +42,12 @@ def grey(page, canvas="#picture"):
 
 
 def shown(page):
-    """The code of the picture that is drawn now."""
+    """Return the code of the image that is currently shown."""
     return json.loads(page.get_attribute("#picture", "data-code"))
 
 
 def wait_for(page, code):
-    """Until the picture of this code is drawn."""
+    """Wait until the image of this code is shown."""
     page.wait_for_function(
         """code => {
           const drawn = JSON.parse(document.querySelector("#picture").dataset.code);
@@ -57,7 +58,7 @@ def wait_for(page, code):
 
 
 def changed(page, act):
-    """Act, and wait until another code is drawn."""
+    """Act, and wait until another code is shown."""
     before = page.get_attribute("#picture", "data-code")
     act()
     page.wait_for_function(
@@ -71,7 +72,7 @@ def decoded(model, code):
 
 
 def codes_of(page):
-    """The codes of A and B and the shown one, as the page saves them."""
+    """Return the codes of A, B and the shown image, as saved by the page."""
     with page.expect_download() as download:
         page.click("#save-json")
     return json.loads(download.value.path().read_text())["codes"]
@@ -83,12 +84,12 @@ def row(page, latent):
 
 @pytest.fixture
 def explorer(page, address):
-    """The page, opened at its first model."""
+    """Open the page at its first model."""
     page.hosts = set()
     page.on("request", lambda request: page.hosts.add(request.url.split("/")[2]))
     page.goto(address)
     page.wait_for_selector("#picture[data-code]")
-    page.wait_for_selector("#walk[data-latent]")
+    page.wait_for_selector("#traversal[data-latent]")
     return page
 
 
@@ -97,7 +98,7 @@ def start(sprites):
     return int(sprites.index([1, 0, 0, 4, 4]))
 
 
-def test_it_opens_with_an_image_of_the_data_and_asks_no_other_host(
+def test_it_opens_with_an_image_of_the_data_and_contacts_no_other_host(
     explorer, address, fleet, sprites, start
 ):
     mean, _ = fleet[0].encode(sprites.images([start]))
@@ -105,31 +106,31 @@ def test_it_opens_with_an_image_of_the_data_and_asks_no_other_host(
     np.testing.assert_array_equal(grey(explorer), rounded(fleet[0].decode(mean))[0, ..., 0])
     np.testing.assert_array_equal(grey(explorer, "#slot-a canvas"), sprites[start][..., 0])
     assert explorer.hosts == {address.split("/")[2]}
-    assert "beta-vae · beta 1 · seed 0" in explorer.inner_text("#choose-model")
+    assert "β-VAE · beta 1 · seed 0" in explorer.inner_text("#choose-model")
     assert "ellipse" in explorer.inner_text("#slot-a")
 
 
 def test_the_file_that_opens_the_browser_leads_to_the_page(page, address, monkeypatch):
-    told = queue.Queue()
-    monkeypatch.setattr(webbrowser, "open", told.put)
+    opened = queue.Queue()
+    monkeypatch.setattr(webbrowser, "open", opened.put)
     with ExitStack() as stack:
         _open_browser(address, stack)
-        page.goto(told.get(timeout=60))
+        page.goto(opened.get(timeout=60))
         page.wait_for_selector("#picture[data-code]")
     assert page.url == address.split("?")[0]
 
 
-def test_the_token_leaves_the_address_and_is_needed_once(chromium, address):
+def test_the_token_is_removed_from_the_address(chromium, address):
     home, token = address.split("?token=")
     browser = chromium.new_context()
     page = browser.new_page()
-    asked = []
-    page.on("request", lambda request: asked.append(request.headers.get("referer", "")))
+    referers = []
+    page.on("request", lambda request: referers.append(request.headers.get("referer", "")))
     page.goto(address)
     page.wait_for_selector("#picture[data-code]")
     assert page.url == home
     assert page.evaluate("document.cookie") == ""
-    assert not [one for one in asked if token in one]
+    assert not [one for one in referers if token in one]
     page.reload()
     page.wait_for_selector("#picture[data-code]")
     tab = browser.new_page()
@@ -140,14 +141,14 @@ def test_the_token_leaves_the_address_and_is_needed_once(chromium, address):
     browser.close()
 
 
-def test_without_the_token_the_page_says_what_to_do(chromium, address):
+def test_without_the_token_the_page_explains_how_to_get_it(chromium, address):
     browser = chromium.new_context()
     page = browser.new_page()
     assert page.goto(address.split("?")[0]).status == 403
-    assert "printed in the terminal" in page.inner_text("body")
+    assert "terminal" in page.inner_text("body")
     page.goto(address)
     page.wait_for_selector("#picture[data-code]")
-    browser.clear_cookies()  # as after another start at the same port
+    browser.clear_cookies()  # as after restarting the explorer at the same port
     page.click("#next-model")
     page.wait_for_selector("#trouble:not([hidden])")
     assert "token" in page.inner_text("#trouble p")
@@ -170,6 +171,32 @@ def test_latents_are_sorted_by_activity_and_labelled(explorer, address):
     assert explorer.get_by_role("slider", name=f"Latent {IDLE}, inactive").count() == 1
 
 
+def test_bars_are_updated_with_all_images(page, runs, monkeypatch):
+    monkeypatch.setattr(opened_models, "FIRST_IMAGES", 2)
+    with running(runs) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        activities = [
+            page.evaluate(f"fetch('/models/0{path}').then(a => a.json())")["activity"]
+            for path in ("", "/activity")
+        ]
+        first, whole = (
+            [f"{v:.2f}" if v > 0.01 else "inactive" for v in one] for one in activities
+        )
+        assert first != whole
+        order = sorted(range(5), key=lambda latent: -activities[1][latent])
+        page.wait_for_function(
+            """wanted => {
+              const items = [...document.querySelectorAll("#latents li")];
+              const amounts = items.map((item) => item.querySelector(".amount").textContent);
+              const latents = items.map((item) => Number(item.dataset.latent));
+              return JSON.stringify([latents, amounts]) === JSON.stringify(wanted);
+            }""",
+            arg=[order, [whole[latent] for latent in order]],
+        )
+        page.goto("about:blank")  # no more requests before the server stops
+
+
 def test_arrow_keys_move_a_latent_and_the_picture_follows(explorer, fleet):
     before, pixels = shown(explorer), grey(explorer)
     slider = row(explorer, 3).get_by_role("slider")
@@ -184,9 +211,9 @@ def test_arrow_keys_move_a_latent_and_the_picture_follows(explorer, fleet):
     np.testing.assert_array_equal(grey(explorer), decoded(fleet[0], shown(explorer)))
 
 
-def test_only_the_newest_of_many_moves_is_waited_for(explorer):
-    asked = []
-    explorer.on("request", lambda request: asked.append(request.url))
+def test_intermediate_slider_positions_are_skipped(explorer):
+    requests = []
+    explorer.on("request", lambda request: requests.append(request.url))
     explorer.evaluate(
         """() => {
           const slider = document.querySelector("#latents input[type=range]");
@@ -200,7 +227,7 @@ def test_only_the_newest_of_many_moves_is_waited_for(explorer):
     explorer.wait_for_function(
         "k => JSON.parse(document.querySelector('#picture').dataset.code)[k] === 2", arg=last
     )
-    assert len([url for url in asked if url.endswith("/decode")]) <= 4
+    assert len([url for url in requests if url.endswith("/decode")]) <= 4
 
 
 def test_a_dropped_image_is_encoded_and_shown(explorer, fleet, tmp_path):
@@ -226,28 +253,28 @@ def test_a_dropped_image_is_encoded_and_shown(explorer, fleet, tmp_path):
     np.testing.assert_array_equal(grey(explorer, "#slot-b canvas"), before)
 
 
-def test_a_file_that_is_no_image_gets_one_sentence(chromium, address):
-    # Not on `page`: the browser notes the answer 422 on its console, which here is meant.
+def test_a_file_that_is_not_an_image_shows_an_error(chromium, address):
+    # Not on `page`, which fails on console errors: the browser logs the expected status 422.
     page = chromium.new_page()
     page.goto(address)
     page.wait_for_selector("#picture[data-code]")
     before = shown(page)
     page.evaluate(DROP, [list(b"no image"), "notes.txt", "body"])
     page.wait_for_selector("#trouble:not([hidden])")
-    sentence = page.inner_text("#trouble p")
-    assert sentence.startswith("This file is no image that can be read (.png, .jpg")
-    assert sentence.endswith(".tiff).")
+    error = page.inner_text("#trouble p")
+    assert "(.png, .jpg" in error
+    assert error.endswith(".tiff).")
     assert shown(page) == before
     page.click("#dismiss")
     assert not page.is_visible("#trouble")
     page.close()
 
 
-def test_the_server_refuses_what_is_too_large_with_a_sentence(chromium, address):
+def test_large_files_are_rejected_by_the_server(chromium, address):
     page = chromium.new_page()
     page.goto(address)
     page.wait_for_selector("#picture[data-code]")
-    # Past the page's own limit, which would not have sent it.
+    # Bypass the page's own limit, which would not send it.
     send = """async () => {
       const server = await import("/server.js");
       const file = new Blob([new Uint8Array(2 ** 26)]);
@@ -258,18 +285,18 @@ def test_the_server_refuses_what_is_too_large_with_a_sentence(chromium, address)
     Image.new("1", (7100, 7100)).save(file, "PNG")
     page.evaluate(DROP, [list(file.getvalue()), "bomb.png", "body"])
     page.wait_for_selector("#trouble:not([hidden])")
-    assert page.inner_text("#trouble p") == "This image has more than 50 million pixels."
+    assert "50 million pixels" in page.inner_text("#trouble p")
     page.close()
 
 
-def test_a_file_that_is_too_large_is_not_even_sent(explorer):
-    asked = []
-    explorer.on("request", lambda request: asked.append(request.url))
+def test_large_files_are_not_sent(explorer):
+    requests = []
+    explorer.on("request", lambda request: requests.append(request.url))
     large = DROP.replace("new Uint8Array(bytes)", "new Uint8Array(2 ** 25 + 1)")
     explorer.evaluate(large, [[], "large.png", "body"])
     explorer.wait_for_selector("#trouble:not([hidden])")
     assert "at most 32 MB" in explorer.inner_text("#trouble p")
-    assert not asked
+    assert not requests
 
 
 def test_a_swapped_latent_is_the_only_one_that_changes(explorer, fleet):
@@ -337,7 +364,7 @@ def test_another_model_can_be_chosen_and_shows_the_same_image(explorer, fleet, s
     assert explorer.inner_text("#models tr:last-child").endswith("damaged")
     explorer.fill("#models-filter", "beta 4")
     assert explorer.locator("#models tr").count() == 1
-    changed(explorer, lambda: explorer.get_by_role("button", name="beta-vae · beta 4").click())
+    changed(explorer, lambda: explorer.get_by_role("button", name="β-VAE · beta 4").click())
     assert "beta 4" in explorer.inner_text("#choose-model")
     mean, _ = fleet[1].encode(sprites.images([start]))
     np.testing.assert_array_equal(grey(explorer), rounded(fleet[1].decode(mean))[0, ..., 0])
@@ -348,7 +375,7 @@ def test_another_model_can_be_chosen_and_shows_the_same_image(explorer, fleet, s
     assert "beta 1" in explorer.inner_text("#choose-model")
 
 
-def test_images_can_be_walked_through(explorer, fleet, sprites, start):
+def test_next_and_previous_image(explorer, fleet, sprites, start):
     changed(explorer, lambda: explorer.keyboard.press("n"))
     np.testing.assert_array_equal(grey(explorer, "#slot-a canvas"), sprites[start + 1][..., 0])
     changed(explorer, lambda: explorer.keyboard.press("p"))
@@ -389,25 +416,25 @@ def test_the_saved_codes_are_those_of_the_model(explorer, fleet, sprites, start)
     assert list(rows) == ["shown", "A", "B"]
 
 
-def test_the_walk_shows_the_latent_in_focus(explorer, fleet):
+def test_the_traversal_shows_the_focused_latent(explorer, fleet):
     row(explorer, 1).get_by_role("slider").focus()
-    explorer.wait_for_selector("#walk[data-latent='1']")
-    assert "z1" in explorer.inner_text("#walk-title")
+    explorer.wait_for_selector("#traversal[data-latent='1']")
+    assert "z1" in explorer.inner_text("#traversal-title")
     codes = np.repeat([shown(explorer)], 9, axis=0)
     codes[:, 1] = np.linspace(-3, 3, 9)
     expected = rounded(fleet[0].decode(codes))[..., 0]
     for k in (0, 4, 8):
-        canvas = f"#walk button:nth-child({k + 1}) canvas"
+        canvas = f"#traversal button:nth-child({k + 1}) canvas"
         np.testing.assert_array_equal(grey(explorer, canvas), expected[k])
     button = explorer.get_by_role("button", name="Set latent 1 to −3.00")
     assert changed(explorer, button.click)[1] == -3
 
 
-def test_help_lists_the_shortcuts_and_can_turn_them_off(explorer):
+def test_help_lists_shortcuts_and_can_disable_them(explorer):
     explorer.keyboard.press("?")
-    dialog = explorer.get_by_role("dialog", name="What can be done here")
+    dialog = explorer.get_by_role("dialog", name="Help and shortcuts")
     assert dialog.is_visible()
-    assert "play the morph" in dialog.inner_text()
+    assert "play or stop the morph" in dialog.inner_text()
     dialog.get_by_label("Single-key shortcuts").uncheck()
     explorer.keyboard.press("Escape")
     assert not dialog.is_visible()
@@ -422,13 +449,20 @@ def test_help_lists_the_shortcuts_and_can_turn_them_off(explorer):
 def test_nothing_is_wider_than_the_window(explorer, width):
     explorer.set_viewport_size({"width": width, "height": 844})
     assert explorer.evaluate("document.documentElement.scrollWidth") <= width
-    for selector in ("#picture", "#choose-model", "#help", "#latents li", "#save-json", "#walk"):
+    for selector in (
+        "#picture",
+        "#choose-model",
+        "#help",
+        "#latents li",
+        "#save-json",
+        "#traversal",
+    ):
         box = explorer.locator(selector).first.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
 
 
-def test_everything_that_can_be_touched_has_a_name(explorer):
+def test_all_controls_have_accessible_names(explorer):
     for role in ("button", "slider", "checkbox", "searchbox"):
         for part in explorer.get_by_role(role).all():
             name = part.evaluate(
@@ -441,16 +475,16 @@ def test_everything_that_can_be_touched_has_a_name(explorer):
 
 
 @pytest.fixture(scope="module")
-def lost(raw):
-    """A model whose numbers are all lost."""
+def broken_model(raw):
+    """Return a model whose weights are all NaN."""
     gone = {name: buffer * np.nan for name, buffer in raw.parameters.items()}
     return uw.Model(raw.configs, raw.shape, gone, raw.curve, raw.diverged_at)
 
 
-def test_a_model_that_shows_nothing_is_passed_by(chromium, fleet, lost):
-    # Not on `page`: the browser notes the answer 409 on its console, which here is meant.
+def test_a_broken_model_shows_an_error_and_is_skipped(chromium, fleet, broken_model):
+    # Not on `page`, which fails on console errors: the browser logs the expected status 409.
     page = chromium.new_page()
-    with running([fleet[0], lost, fleet[1]]) as address:
+    with running([fleet[0], broken_model, fleet[1]]) as address:
         page.goto(address)
         page.wait_for_selector("#picture[data-code]")
         page.click("#next-model")
@@ -465,11 +499,11 @@ def test_a_model_that_shows_nothing_is_passed_by(chromium, fleet, lost):
     page.close()
 
 
-def test_where_no_model_can_be_shown_nothing_can_be_touched(chromium, lost):
+def test_without_a_working_model_the_controls_are_disabled(chromium, broken_model):
     page = chromium.new_page()
     broken = []
     page.on("pageerror", lambda error: broken.append(str(error)))
-    with running(lost) as address:
+    with running(broken_model) as address:
         page.goto(address)
         page.wait_for_selector("#trouble:not([hidden])")
         for button in ("#randomise", "#reset", "#play", "#save-csv", "#slot-a .random"):
@@ -487,29 +521,30 @@ def test_without_data_it_starts_from_the_prior_and_says_so(page, colours):
         page.wait_for_selector("#picture[data-code]")
         assert shown(page) == [0, 0, 0]
         note = page.inner_text("#activity-note")
-        assert "estimated on pictures that the model draws from the prior" in note
-        assert "your own images 'noise'; say where they are with --data" in note
-        assert page.get_by_role("button", name="Picture A: next image").is_disabled()
+        assert "prior" in note
+        assert "'noise'" in note
+        assert "--data" in note
+        assert page.get_by_role("button", name="Image A: next image").is_disabled()
         pixels = np.array(page.evaluate(PIXELS, "#picture"), dtype=np.uint8).reshape(32, 32, 4)
         np.testing.assert_array_equal(pixels[..., :3], rounded(models[0].decode([[0, 0, 0]]))[0])
         drawn = changed(page, lambda: page.get_by_role("button", name="A: random code").click())
         assert np.abs(drawn).min() > 0
-        page.goto("about:blank")  # so that it asks for nothing more when the server ends
+        page.goto("about:blank")  # no more requests before the server stops
 
 
 @pytest.fixture(scope="module")
 def staged(fleet, sprites):
-    """A model of two stages over the first."""
+    """Train a second stage on top of the first model."""
     quick = {"steps": 2, "batch": 4, "latents": 3, "progress": False}
     method = uw.methods.MSVAE()
     return uw.train(method, sprites, first=fleet[0], architecture="small_dcgan", **quick)[0]
 
 
-def test_a_stage_is_taken_from_the_other_picture_as_a_whole(page, staged):
+def test_stage_buttons_swap_all_latents_of_a_stage(page, staged):
     with running([staged]) as address:
         page.goto(address)
         page.wait_for_selector("#picture[data-code]")
-        page.wait_for_selector("#walk[data-latent]")
+        page.wait_for_selector("#traversal[data-latent]")
         names = {row.text_content() for row in page.locator("#latents .name").all()}
         assert names == {*(f"C{k}" for k in range(5)), *(f"Z{k}" for k in range(3))}
         a, b = codes_of(page)["A"], codes_of(page)["B"]
@@ -521,7 +556,7 @@ def test_a_stage_is_taken_from_the_other_picture_as_a_whole(page, staged):
         of_c = page.get_by_role("button", name="C from B")
         assert changed(page, of_c.click) == b
         assert changed(page, of_z.click) == [*b[:5], *a[5:]]
-        page.goto("about:blank")  # so that it asks for nothing more when the server ends
+        page.goto("about:blank")  # no more requests before the server stops
 
 
 def test_models_of_one_stage_have_no_buttons_for_stages(explorer):

@@ -1,4 +1,4 @@
-"""The explorer as it is really served: a port, a browser, a command, a clean end."""
+"""The explorer served on a real port: connections, browser, command and shutdown."""
 
 import io
 import json
@@ -24,6 +24,7 @@ from PIL import Image
 
 import unweave as uw
 from tests.explorer.explorer_tools import opened
+from tests.raising import about
 from unweave.cli import main
 from unweave.errors import UnweaveError
 from unweave.explorer.connections import MOST_CONNECTIONS, PIECE
@@ -32,7 +33,7 @@ from unweave.explorer.serving import running
 
 
 def parts_of(address):
-    """The port and the token."""
+    """Return the port and the token."""
     port, token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43})", address).groups()
     return int(port), token
 
@@ -42,19 +43,19 @@ def connected(address):
 
 
 def written(address, text):
-    """The bytes of a request, with the cookie."""
+    """Return the bytes of a request, with the cookie."""
     port, token = parts_of(address)
     text = text.replace("\r\n", f"\r\nCookie: unweave-explorer-{port}={token}\r\n", 1)
     return text.replace("PORT", str(port)).encode()
 
 
 def rest_of(connection):
-    """What the server says until it closes the connection."""
+    """Read the response until the server closes the connection."""
     return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
 
 
 def raw_request(address, text):
-    """What the server says to these very bytes."""
+    """Send exactly these bytes and return the response."""
     with connected(address) as connection:
         text = text.replace("\r\n", "\r\nConnection: close\r\n", 1)
         connection.sendall(written(address, text))
@@ -72,13 +73,13 @@ def test_it_is_served_on_this_machine_only(address):
 @pytest.mark.parametrize(
     "path", ["../../../secrets.txt", "..%2f..%2fsecrets.txt", "style.css/../../app.py", "/x"]
 )
-def test_paths_as_they_come_over_the_wire_lead_nowhere(address, path):
+def test_raw_paths_are_not_found(address, path):
     said = raw_request(address, f"GET /{path} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n")
     assert said.startswith("HTTP/1.1 404")
-    assert "nothing here" in said
+    assert "not found" in said
 
 
-def test_foreign_hosts_are_refused_over_the_wire(address):
+def test_raw_requests_with_other_hosts_are_rejected(address):
     said = raw_request(address, "GET /models HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n")
     assert said.startswith("HTTP/1.1 421")
     assert "server:" not in said.lower().split("\r\n\r\n")[0]
@@ -86,7 +87,7 @@ def test_foreign_hosts_are_refused_over_the_wire(address):
     assert re.match(r"HTTP/1\.1 4", raw_request(address, twice))
 
 
-def test_a_long_upload_is_refused_before_it_is_sent(address):
+def test_a_large_upload_is_rejected_before_it_is_sent(address):
     said = raw_request(
         address,
         "POST /models/0/encode HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n"
@@ -98,10 +99,10 @@ def test_a_long_upload_is_refused_before_it_is_sent(address):
 @pytest.mark.parametrize(
     ("path", "status"), [("models/0/encode", 413), ("models/0/decode", 413), ("nowhere", 404)]
 )
-def test_who_sends_too_much_gets_the_answer_and_no_reset(address, path, status):
+def test_large_uploads_get_a_response_and_no_reset(address, path, status):
     port, token = parts_of(address)
     cookie = {"Cookie": f"unweave-explorer-{port}={token}"}
-    # It asks for the connection to be closed, and sends everything before it reads anything.
+    # The client requests that the connection be closed, and sends everything before reading.
     upload = Request(f"http://127.0.0.1:{port}/{path}", bytes(IMAGE_BYTES + 1), cookie)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urlopen(upload, timeout=60)
@@ -129,16 +130,16 @@ HALF_OPEN = {
 
 @pytest.fixture(scope="module")
 def hasty(runs):
-    """An explorer that waits for a request for 0.4 seconds."""
+    """Serve an explorer with a timeout of 0.4 seconds."""
     with running(runs, patience=0.4) as address:
         yield address
 
 
 @pytest.mark.parametrize("sent", HALF_OPEN.values(), ids=HALF_OPEN.keys())
-def test_half_a_request_is_given_up(hasty, sent, capfd):
+def test_incomplete_requests_time_out(hasty, sent, capfd):
     with connected(hasty) as connection:
         begun = time.monotonic()
-        connection.settimeout(4)  # below what uvicorn itself keeps an idle connection for
+        connection.settimeout(4)  # less than uvicorn's own timeout for idle connections
         connection.sendall(written(hasty, sent))
         with suppress(ConnectionResetError):
             rest_of(connection)
@@ -149,7 +150,7 @@ def test_half_a_request_is_given_up(hasty, sent, capfd):
 @pytest.mark.parametrize(
     "start", ["GET / HTTP/1.1\r\nX-Slow: ", f"{POST}Content-Length: 999\r\n\r\n"]
 )
-def test_a_byte_now_and_then_does_not_keep_a_request_alive(hasty, start):
+def test_single_bytes_do_not_extend_the_timeout(hasty, start):
     def keep_sending():
         for _ in range(100):
             connection.sendall(b"a")
@@ -161,7 +162,7 @@ def test_a_byte_now_and_then_does_not_keep_a_request_alive(hasty, start):
             keep_sending()
 
 
-def test_a_large_upload_may_take_longer_than_the_patience(runs):
+def test_a_large_upload_may_take_longer_than_the_timeout(runs):
     pieces = 12
     head = POST.replace("decode", "encode") + f"Content-Length: {pieces * PIECE}\r\n\r\n"
     with running(runs, patience=1) as address, connected(address) as connection:
@@ -172,7 +173,7 @@ def test_a_large_upload_may_take_longer_than_the_patience(runs):
         assert connection.recv(65_536).startswith(b"HTTP/1.1 422")
 
 
-def test_idle_connections_make_room_for_others(address, capfd):
+def test_idle_connections_are_closed_for_new_ones(address, capfd):
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(address)) for _ in range(MOST_CONNECTIONS + 20)]
         for connection in idle[::2]:
@@ -231,12 +232,12 @@ def test_a_flood_of_idle_connections_does_not_cut_off_a_browser(address):
         f"{POST}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nZZ\r\n",
     ],
 )
-def test_odd_requests_are_refused_without_a_word_in_the_terminal(address, text, capfd):
+def test_malformed_requests_are_rejected_silently(address, text, capfd):
     assert re.match(r"HTTP/1\.1 4\d\d ", raw_request(address, text))
     assert capfd.readouterr().err == ""
 
 
-def test_clients_that_go_away_are_no_errors(address, capfd):
+def test_disconnecting_clients_are_not_errors(address, capfd):
     wrong = "POST /models/0/encode HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nExpect: 100-continue\r\n"
     for text in (
         f"{POST}Content-Length: 30\r\n\r\n{{",
@@ -244,7 +245,7 @@ def test_clients_that_go_away_are_no_errors(address, capfd):
     ):
         with connected(address) as connection:
             connection.sendall(written(address, text))
-    # An answer that is there before the body turns out to be malformed.
+    # The response is sent before the body turns out to be malformed.
     wrong += "Transfer-Encoding: chunked\r\n\r\n"
     with connected(address) as connection, suppress(OSError):
         connection.sendall(written(address, wrong.replace("encode", "x")))
@@ -256,7 +257,7 @@ def test_clients_that_go_away_are_no_errors(address, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_end_amid_an_upload_is_silent(runs, capfd):
+def test_stopping_during_an_upload_is_silent(runs, capfd):
     with ExitStack() as stack, running(runs) as address:
         connection = stack.enter_context(connected(address))
         connection.sendall(written(address, f"{POST}Content-Length: 30\r\n\r\n{{"))
@@ -265,7 +266,7 @@ def test_an_end_amid_an_upload_is_silent(runs, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_images_that_arrive_together_take_the_memory_of_one(address):
+def test_simultaneous_images_use_the_memory_of_one(address):
     file = io.BytesIO()
     Image.new("RGBA", (2500, 2500), (9, 9, 9, 9)).save(file, "PNG", compress_level=1)
 
@@ -283,7 +284,7 @@ def test_images_that_arrive_together_take_the_memory_of_one(address):
 
 
 def test_a_round_trip_is_quick(address):
-    """The best of 40, which other work on the machine does not change: 2 to 3 ms."""
+    """The best of 40, which is independent of other load on the machine: 2 to 3 ms."""
     spent = []
     with opened(address) as client:
         client.get("/models/0")
@@ -294,12 +295,12 @@ def test_a_round_trip_is_quick(address):
     assert min(spent) < 0.03
 
 
-def test_a_taken_port_is_a_sentence(runs):
+def test_a_port_in_use_is_an_error(runs):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UnweaveError, match=f"port {port} is taken"), running(runs, port=port):
+        with pytest.raises(UnweaveError, check=about("port", port)), running(runs, port=port):
             pass
     with running(runs, port=port) as address:
         assert parts_of(address)[0] == port
@@ -309,7 +310,7 @@ def test_a_taken_port_is_a_sentence(runs):
         pass
 
 
-def test_each_start_has_another_token(runs, address):
+def test_each_start_has_a_new_token(runs, address):
     port, _ = parts_of(address)
     with running(runs) as another:
         assert parts_of(another)[1] != parts_of(address)[1]
@@ -318,27 +319,27 @@ def test_each_start_has_another_token(runs, address):
             pass
 
 
-def test_an_impossible_port_is_a_sentence(runs):
-    with pytest.raises(UnweaveError, match="1 to 65535"), running(runs, port=70_000):
+def test_an_invalid_port_is_an_error(runs):
+    with pytest.raises(UnweaveError, check=about("port", 70_000)), running(runs, port=70_000):
         pass
 
 
-def test_models_in_memory_are_explored_with_the_data_given(colours):
+def test_models_in_memory_use_the_given_data(colours):
     data, models = colours
     with running(models, data) as address, opened(address) as client:
-        said = client.get("models/1").json()
-        assert (said["images"], said["shape"]) == (12, [32, 32, 3])
+        about_model = client.get("models/1").json()
+        assert (about_model["images"], about_model["shape"]) == (12, [32, 32, 3])
         answer = client.post("models/1/decode", json={"codes": [[0, 1, -1]]})
     expected = np.rint(models[1].decode([[0, 1, -1]]) * 255).astype(np.uint8)
     assert answer.content == expected.tobytes()
     assert callable(uw.show.explore)
 
 
-def test_the_command_says_where_opens_the_browser_and_ends_with_a_line(runs, tmp_path):
+def test_the_command_prints_the_address_and_opens_the_browser(runs, tmp_path):
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened.new\n')
     browser.chmod(0o755)
-    told = tmp_path / "opened.new"
+    argument = tmp_path / "opened.new"
     command = [sys.executable, "-m", "unweave", "explore", str(runs)]
     process = subprocess.Popen(
         command,
@@ -353,48 +354,46 @@ def test_the_command_says_where_opens_the_browser_and_ends_with_a_line(runs, tmp
         with opened(address) as client:
             assert client.get("models").json()["title"] == runs.name
         deadline = time.monotonic() + 60
-        while not (told.exists() and told.read_text()) and time.monotonic() < deadline:
+        while not (argument.exists() and argument.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        # Other users can read the browser's arguments, so that it gets a file of its owner's.
-        file = Path(url2pathname(told.read_text().removeprefix("file://")))
+        # Other users can see the browser's arguments, so it gets a file that they cannot read.
+        file = Path(url2pathname(argument.read_text().removeprefix("file://")))
         assert address in file.read_text()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     finally:
         process.send_signal(signal.SIGINT)
         out, rest = process.communicate(timeout=60)
-    assert rest == "unweave: the explorer has ended\n"
+    assert rest == "unweave: explorer stopped\n"
     assert (out, process.returncode) == ("", 0)
     assert not file.parent.exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("args", "expected"),
     [
-        (["nowhere"], "there is no folder nowhere"),
-        (["."], "holds no model"),
-        (["RUNS", "--size", "64"], "--size says how to load --data"),
-        (["RUNS", "--port", "0"], "a port is a number from 1 to 65535"),
-        (["RUNS", "--data", "dsprits"], "did you mean 'dsprites'"),
+        (["nowhere"], "nowhere"),
+        (["."], "."),
+        (["RUNS", "--size", "64"], "--data"),
+        (["RUNS", "--port", "0"], "from 1 to 65535"),
+        (["RUNS", "--data", "dsprits"], "'dsprites'"),
     ],
 )
-def test_mistakes_are_one_sentence_and_exit_code_2(
-    words, sentence, runs, tmp_path, monkeypatch, capsys
-):
+def test_errors_are_one_line_with_exit_code_2(args, expected, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
-        main(["explore", "--no-open", *(str(runs) if word == "RUNS" else word for word in words)])
-    said = capsys.readouterr().err
+        main(["explore", "--no-open", *(str(runs) if arg == "RUNS" else arg for arg in args)])
+    error = capsys.readouterr().err
     assert end.value.code == 2
-    assert sentence in said
-    assert said.startswith("unweave: ")
-    assert said.count("\n") == 1
+    assert expected in error
+    assert error.startswith("unweave: ")
+    assert error.count("\n") == 1
 
 
 def test_the_command_has_help_with_an_example(capsys):
     with pytest.raises(SystemExit) as end:
         main(["explore", "--help"])
-    said = capsys.readouterr().out
+    text = capsys.readouterr().out
     assert end.value.code == 0
-    assert "Example: unweave explore runs" in said
-    assert "--no-open" in said
+    assert "unweave explore runs" in text
+    assert "--no-open" in text

@@ -1,12 +1,13 @@
-"""Fleets that fit: how runs are shared out, what is measured, and that it changes no model."""
+"""Fleets that fit into memory: splitting, measurement, and no effect on models."""
 
 import pytest
 import torch
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.fleet import capacity as size
-from unweave.fleet.capacity import fits, room, shares
+from unweave.fleet.capacity import fits, max_models, shares
 from unweave.fleet.train import train_runs
 from unweave.methods import VAE
 from unweave.models.config import Config
@@ -36,50 +37,50 @@ def out_of_memory(count):
 
 
 def test_a_few_runs_need_no_measuring():
-    assert room(size.MORE, 1, out_of_memory) == size.MORE
+    assert max_models(size.MORE, 1, out_of_memory) == size.MORE
 
 
 @pytest.mark.parametrize(
     ("free", "expected"), [(1000, 80), (500, 35), (150, 3), (50, 1), (10**6, 90)]
 )
-def test_the_size_follows_from_free_memory_and_what_two_fleets_took(free, expected):
-    assert room(90, free, lambda count: 100 + 10 * count) == expected
+def test_the_size_follows_from_free_memory_and_two_measurements(free, expected):
+    assert max_models(90, free, lambda count: 100 + 10 * count) == expected
 
 
 def in_pieces(count, piece=200):
-    """10 bytes a model, of memory that is taken in pieces: by small fleets, too many."""
+    """10 bytes per model, allocated in blocks, so that small fleets use more per model."""
     return 100 + 10 * count + (piece if count == size.MORE else 0)
 
 
-def test_a_larger_fleet_is_measured_where_small_ones_say_that_not_all_fit():
+def test_a_larger_fleet_is_measured_if_not_all_models_fit():
     asked = []
 
     def measure(count):
         asked.append(count)
         return in_pieces(count)
 
-    # The small ones say 60 bytes a model, hence 150; there is room for 890.
-    assert room(2000, 10_000, measure) == 890
+    # Small fleets suggest 60 bytes per model, hence 150 models, but 890 fit.
+    assert max_models(2000, 10_000, measure) == 890
     assert asked == [size.FEW, size.MORE, 75]
 
 
 def test_a_larger_fleet_that_does_not_fit_is_not_the_answer():
-    fits_less = room(
+    fits_less = max_models(
         2000, 10_000, lambda count: in_pieces(count) if count < 70 else out_of_memory(count)
     )
     assert fits_less == 37
 
 
-def test_a_device_too_small_for_one_model_says_so():
-    with pytest.raises(UnweaveError, match=r"not even one model fits into the 2\.0 GB"):
-        room(8, 2 * 10**9, out_of_memory)
+def test_a_device_too_small_for_one_model_raises_an_error():
+    with pytest.raises(UnweaveError, check=about("device", 2 * 10**9)):
+        max_models(8, 2 * 10**9, out_of_memory)
 
 
 def test_a_device_with_room_for_one_model_trains_them_one_by_one():
-    assert room(8, 10**9, lambda count: 10**9 if count == 1 else out_of_memory(count)) == 1
+    assert max_models(8, 10**9, lambda count: 10**9 if count == 1 else out_of_memory(count)) == 1
 
 
-def test_a_fleet_that_is_measured_fits_where_there_is_memory(data):
+def test_measured_fleets_fit_into_memory(data):
     assert fits(runs(8), data, CPU) == 8
 
 
@@ -94,8 +95,8 @@ print(*(taken_by(runs[:count], data, torch.device("cpu")) for count in (1, 9)))
 """
 
 
-def test_more_models_are_seen_to_take_more_memory(start):
-    # In a process of its own: memory that is used again does not show.
+def test_more_models_take_more_memory(start):
+    # In a separate process, since reused memory would not be measured.
     measuring = start(code=MEASURE)
     assert measuring.wait() == 0, measuring.stderr
     few, more = map(int, measuring.stdout.split())
@@ -112,5 +113,5 @@ def test_the_size_of_a_fleet_changes_no_model(data, tmp_path):
 
 
 def test_a_fleet_without_models_is_refused(data):
-    with pytest.raises(UnweaveError, match="at least one model"):
+    with pytest.raises(UnweaveError, check=about("fleet_size", 0)):
         train_runs(runs(2), data, fleet_size=0, progress=False)

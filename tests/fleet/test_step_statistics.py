@@ -1,4 +1,4 @@
-"""Step statistics: who is stopped, when it was, and what counts."""
+"""Step statistics: detection of diverged models, and sums of reported values."""
 
 import math
 

@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 import unweave as uw
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from tests.raising import about
+from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet import train as training
 from unweave.fleet.checkpoint import checkpoints
@@ -24,7 +25,7 @@ from unweave.io.checksums import write_sums
 from unweave.methods import AnnealedVAE, BetaVAE, FactorVAE
 from unweave.models.config import Config
 from unweave.models.files import FILES
-from unweave.models.shapes import ShapeError
+from unweave.models.images import ShapeError
 
 
 def test_a_vae_and_a_beta_vae_learn(sprites):
@@ -50,7 +51,7 @@ def test_a_vae_and_a_beta_vae_learn(sprites):
 
 def test_the_kl_of_every_latent_is_followed_now_and_then(sprites, monkeypatch):
     monkeypatch.setattr(loop, "WINDOW", 2)
-    monkeypatch.setattr(loop, "MOST_DIAGNOSES", 3)
+    monkeypatch.setattr(loop, "MAX_DIAGNOSES", 3)
     fleet = uw.train(BetaVAE(beta=[1, 4]), sprites, steps=11, batch=8, progress=False)
     latents = [f"kl_{latent}" for latent in range(10)]
     curve = fleet.curve[fleet.curve["run"] == fleet.configs[1].hash]
@@ -85,9 +86,7 @@ def weights(fleet):
     return torch.cat([fleet.parameters[name] for name in sorted(fleet.parameters)], 1)
 
 
-def test_what_is_done_is_not_done_again_and_new_values_train_only_what_is_missing(
-    sprites, tmp_path
-):
+def test_finished_runs_are_skipped_and_new_values_are_added(sprites, tmp_path):
     settings = {"seeds": 1, "steps": 5, "batch": 4, "out": tmp_path, "progress": False}
     first = uw.train(BetaVAE(beta=[1, 2]), sprites, **settings)
     stamps = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -113,7 +112,7 @@ def test_a_saved_model_is_the_model(sprites, tmp_path):
         assert again.named_parameters()["discriminator/0.weight"].shape == (10, 1000)
     config = json.loads((tmp_path / fleet.configs[0].hash / "config.json").read_text())
     assert config["method"] == {"name": "factor_vae", "gamma": 10.0}
-    with pytest.raises(UnweaveError, match="already there"):
+    with pytest.raises(UnweaveError, match=fleet.configs[0].hash):
         fleet[0].save(tmp_path / fleet.configs[0].hash)
 
 
@@ -123,22 +122,22 @@ def test_damaged_and_missing_models_are_one_sentence(sprites, tmp_path):
     other = shutil.copytree(folder, tmp_path / "other") / "config.json"
     other.write_text(other.read_text().replace('"latents": 10', '"latents": 9'))
     write_sums(other.parent, FILES)
-    with pytest.raises(UnweaveError, match=r"is damaged .* \[256, 20\], but its settings want"):
+    with pytest.raises(UnweaveError, match=r"\[256, 20\]"):
         uw.load(other.parent)
     for name in ("curve.parquet", "weights.safetensors", "config.json"):
         (other.parent / name).unlink()
-        with pytest.raises(UnweaveError, match=rf"holds no model: {re.escape(name)} is missing"):
+        with pytest.raises(UnweaveError, match=re.escape(name)):
             uw.load(other.parent)
     other.write_text("[]")
     shutil.copy(folder / "weights.safetensors", other.parent)
     shutil.copy(folder / "curve.parquet", other.parent)
     write_sums(other.parent, FILES)
-    with pytest.raises(UnweaveError, match="does not hold the settings of a run"):
+    with pytest.raises(UnweaveError, match=r"config\.json"):
         uw.load(other.parent)
     os.truncate(folder / "weights.safetensors", 1000)
-    with pytest.raises(UnweaveError, match="is damaged"):
+    with pytest.raises(UnweaveError, match=str(folder)):
         uw.load(folder)
-    with pytest.raises(UnweaveError, match=r"holds no model: config\.json is missing"):
+    with pytest.raises(UnweaveError, match="nothing"):
         uw.load(tmp_path / "nothing")
 
 
@@ -146,7 +145,7 @@ def test_images_of_another_shape_are_refused(sprites):
     (model,) = uw.train(BetaVAE(), sprites, steps=1, batch=4, progress=False)
     with pytest.raises(ShapeError):
         model.encode(np.zeros((2, 64, 64, 1), dtype=np.uint8))
-    with pytest.raises(UnweaveError, match="10 latents"):
+    with pytest.raises(UnweaveError, match="10"):
         model.decode(np.zeros((2, 9)))
 
 
@@ -221,9 +220,7 @@ def test_killed_while_saving_the_rest_is_not_trained_again(sprites, tmp_path, mo
     )
 
 
-def test_what_trains_sooner_than_checkpoints_come_is_saved_without_one(
-    sprites, tmp_path, monkeypatch
-):
+def test_short_runs_are_saved_without_a_checkpoint(sprites, tmp_path, monkeypatch):
     settings = {"steps": 4, "batch": 4, "out": tmp_path, "progress": False}
     monkeypatch.setattr(checkpoint, "save", None)  # no checkpoint may be written
     uw.train(BetaVAE(), sprites, **settings, checkpoint_every=1_000.0)
@@ -249,28 +246,28 @@ def test_an_interrupted_fleet_serves_a_part_of_its_runs(sprites, tmp_path):
     assert (tmp_path / ".fleet-earlier.safetensors").exists()  # two of its runs still need it
 
 
-def test_asked_meanwhile_to_stop_it_keeps_where_it_was(sprites, tmp_path):
+def test_the_callback_can_stop_training(sprites, tmp_path):
     configs = [Config(method=BetaVAE(), seed=1, steps=6, batch=4)]
     whole = training.train_runs(configs, sprites, progress=False)
     heard = []
 
     def stop_at_the_third(doing):
         heard.append(doing)
-        return doing == "1 models at step 3 of 6"
+        return doing == "1 model at step 3 of 6"
 
-    with pytest.raises(InterruptedTrainingError, match="stopped at step 3 of 6"):
+    with pytest.raises(InterruptedTrainingError, check=about("step", 3)):
         training.train_runs(
-            configs, sprites, out=tmp_path, progress=False, meanwhile=stop_at_the_third
+            configs, sprites, out=tmp_path, progress=False, on_progress=stop_at_the_third
         )
     heard.clear()
     rest = training.train_runs(
-        configs, sprites, out=tmp_path, progress=False, meanwhile=heard.append
+        configs, sprites, out=tmp_path, progress=False, on_progress=heard.append
     )
-    assert heard[0] == "1 models at step 4 of 6"
+    assert heard[0] == "1 model at step 4 of 6"
     assert torch.equal(weights(rest), weights(whole))
 
 
-def test_settings_that_cannot_share_a_fleet_train_in_turn(sprites):
+def test_settings_that_cannot_share_a_fleet_train_one_after_another(sprites):
     method = uw.methods.BetaTCVAE(beta=[2, 4], estimator=["minibatch", "weighted"])
     fleet = uw.train(method, sprites, steps=1, batch=4, progress=False)
     assert [c.method.estimator for c in fleet.configs] == ["minibatch", "weighted"] * 2
@@ -288,7 +285,7 @@ class Mine(uw.methods.VAE):
         return self.strength * elbo.kl
 
 
-def test_a_method_of_ones_own_is_saved_loaded_and_not_trained_again(sprites, tmp_path):
+def test_a_custom_method_is_saved_loaded_and_skipped(sprites, tmp_path):
     settings = {"steps": 2, "batch": 4, "out": tmp_path, "progress": False}
     first = uw.train(Mine(strength=[1, 3]), sprites, **settings)
     again = uw.train(Mine(strength=[1, 3]), sprites, **settings)
@@ -302,15 +299,8 @@ def test_a_method_of_ones_own_is_saved_loaded_and_not_trained_again(sprites, tmp
 def test_a_folder_that_cannot_be_written_is_found_before_training(sprites, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setattr(Engine, "advance", None)
-    with pytest.raises(UnweaveError, match=r"taken is a file, not a folder"):
+    with pytest.raises(UnweaveError, match="taken"):
         uw.train(BetaVAE(), sprites, steps=1, out=tmp_path / "taken", progress=False)
-
-
-def test_large_fleets_encode_in_small_batches(sprites, monkeypatch):
-    fleet = uw.train(BetaVAE(), sprites, seeds=3, steps=1, batch=4, progress=False)
-    whole = fleet.encode(sprites)[0]
-    monkeypatch.setattr("unweave.models.batches.IMAGES_AT_ONCE", 30)
-    np.testing.assert_allclose(fleet.encode(sprites)[0], whole, atol=1e-6)
 
 
 def test_curves_train_with_dense_layers_towards_the_right_loss():
@@ -357,18 +347,18 @@ def wait_for_checkpoint(folder):
         time.sleep(0.02)
 
 
-def test_ctrl_c_finishes_the_step_keeps_what_was_done_and_says_how_to_go_on(tmp_path, start):
+def test_ctrl_c_finishes_the_step_and_saves_a_checkpoint(tmp_path, start):
     process = start(tmp_path, 100_000, code=SCRIPT)
     wait_for_checkpoint(tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
-    assert "run the same command again to resume" in process.stdout
+    assert "of 100,000" in process.stdout
     assert len(checkpoints(tmp_path)) == 1
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
     assert len(list(tmp_path.iterdir())) <= 2
 
 
-def test_killed_outright_it_goes_on_to_the_same_weights(tmp_path, start):
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path, start):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     assert start(undisturbed, 80, code=SCRIPT).wait() == 0
     for _ in range(2):
@@ -393,27 +383,25 @@ def test_how_many_seeds_may_be_numpys_number(sprites):
 
 
 def test_nonsense_is_refused(sprites):
-    with pytest.raises(UnweaveError, match="seeds must be"):
+    with pytest.raises(UnweaveError, match="seeds"):
         uw.train(BetaVAE(), sprites, seeds=0, steps=1)
-    with pytest.raises(UnweaveError, match="are the same"):
+    with pytest.raises(UnweaveError, check=about("runs")):
         uw.train(BetaVAE(beta=[1, 1.0]), sprites, steps=1)
-    with pytest.raises(
-        UnweaveError, match="no architecture is called 'convv'; did you mean 'conv'"
-    ):
+    with pytest.raises(UnknownNameError, check=about("architecture", "convv")):
         uw.train(BetaVAE(), sprites, steps=1, architecture="convv")
-    with pytest.raises(UnweaveError, match="no setting of training is called 'latent'; did you"):
+    with pytest.raises(UnknownNameError, check=about("training setting", "latent")):
         uw.train(BetaVAE(), sprites, steps=1, latent=5)
-    with pytest.raises(UnweaveError, match="lr of Adam must be at least 0"):
+    with pytest.raises(UnweaveError, match="lr"):
         uw.Adam(lr=-1)
-    with pytest.raises(UnweaveError, match="threshold must be positive"):
+    with pytest.raises(UnweaveError, match="threshold"):
         AnnealedVAE(threshold=0)
-    with pytest.raises(UnweaveError, match="batch must be between 1"):
+    with pytest.raises(UnweaveError, match="batch"):
         uw.train(BetaVAE(), sprites, steps=1, batch=0)
 
 
 def test_pairs_without_a_grid_are_a_clear_error():
     data = uw.data.load(np.zeros((4, 32, 32), dtype=np.uint8))
-    with pytest.raises(UnweaveError, match="no grid of factors"):
+    with pytest.raises(UnweaveError, match="grid"):
         uw.train(uw.methods.AdaGVAE(), data, steps=1, progress=False)
 
 
@@ -424,7 +412,7 @@ def test_a_checkpoint_with_another_curve_is_refused(tmp_path, sprites):
     # As it was before the KL divergence of every latent was in curves.
     before = torch.empty(0, len(engine.terms) + 1, 1)
     checkpoint.save(engine, before, tmp_path / ".fleet-earlier.safetensors")
-    with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
+    with pytest.raises(UnweaveError, check=about(tmp_path / ".fleet-earlier.safetensors")):
         training.train_runs(configs, sprites, out=tmp_path, progress=False)
 
 
@@ -434,11 +422,11 @@ def test_a_checkpoint_with_other_losses_is_refused(tmp_path, sprites):
     engine.terms, engine.sums = engine.terms[:-1], engine.sums[:-1]
     rows = torch.empty(0, len(curve_columns(engine)), 1)
     checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
-    with pytest.raises(UnweaveError, match=r"is of another version of unweave; remove it"):
+    with pytest.raises(UnweaveError, check=about(tmp_path / ".fleet-earlier.safetensors")):
         training.train_runs(configs, sprites, out=tmp_path, progress=False)
 
 
-def test_what_is_multiplied_with_is_restored_too(tmp_path, sprites):
+def test_the_working_copy_is_restored(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=s, batch=4, precision="bf16") for s in (0, 1)]
     going, other = (Engine(configs, sprites, "cpu") for _ in range(2))
     going.advance(3)
@@ -469,7 +457,7 @@ def test_a_method_may_be_named_and_data_may_be_an_array_or_a_folder(method, spri
 
 
 @pytest.mark.parametrize("method", ["betavae", 3, None, int])
-def test_what_is_no_method_is_refused(method, sprites):
+def test_non_methods_raise_an_error(method, sprites):
     with pytest.raises(UnweaveError):
         uw.train(method, sprites, **ONE)
 

@@ -1,4 +1,4 @@
-"""Checksums beside files."""
+"""Checksums of files."""
 
 import hashlib
 import subprocess
@@ -16,7 +16,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_they_are_what_sha256sum_reads_and_writes(folder):
+def test_the_format_is_that_of_sha256sum(folder):
     check = ["sha256sum", "--check", "--strict", "--quiet", SUMS]
     assert subprocess.run(check, cwd=folder, check=False).returncode == 0
     for flags in ([], ["--binary"]):
@@ -27,23 +27,23 @@ def test_they_are_what_sha256sum_reads_and_writes(folder):
         verify(folder, ["a", "b c"])
 
 
-def test_what_differs_is_missing_or_not_listed_is_an_error(folder):
+def test_changed_missing_and_unlisted_files_are_errors(folder):
     verify(folder, ["a"])
     (folder / "a").write_bytes(b"other")
     verify(folder, ["b c"])
-    with pytest.raises(ValueError, match="a does not match"):
+    with pytest.raises(ValueError, match=r"^a "):
         verify(folder, ["b c", "a"])
-    with pytest.raises(ValueError, match="does not list x"):
+    with pytest.raises(ValueError, match=r"x$"):
         verify(folder, ["x"])
     (folder / "b c").unlink()
     with pytest.raises(FileNotFoundError):
         verify(folder, ["b c"])
 
 
-def test_what_need_not_be_listed_is_verified_where_it_is(folder):
+def test_optional_files_are_verified_if_listed(folder):
     verify_listed(folder, ["a", "x"])
     (folder / "a").write_bytes(b"other")
-    with pytest.raises(ValueError, match="a does not match"):
+    with pytest.raises(ValueError, match=r"^a "):
         verify_listed(folder, ["a", "x"])
     text = (folder / SUMS).read_text()
     (folder / SUMS).write_text(text.replace("  a", "  A"))
@@ -51,8 +51,8 @@ def test_what_need_not_be_listed_is_verified_where_it_is(folder):
         verify_listed(folder, ["a", "x"])
 
 
-def test_a_file_that_has_just_changed_is_read_again(folder):
-    """Within the grain of the file system's clock its size and times may be the same."""
+def test_a_recently_changed_file_is_read_again(folder):
+    """Within the resolution of file times, its size and times may be the same."""
     for content in (b"one", b"two", b"six", b"ten"):
         (folder / "a").write_bytes(content)
         assert sha256_of(folder / "a") == hashlib.sha256(content).hexdigest()
@@ -60,5 +60,5 @@ def test_a_file_that_has_just_changed_is_read_again(folder):
 
 def test_files_that_are_too_large_are_not_read(folder):
     assert sha256_of(folder / "a", most=5) == hashlib.sha256(b"first").hexdigest()
-    with pytest.raises(ValueError, match="5 bytes, more than 4"):
+    with pytest.raises(ValueError, match=r"5 .* 4$"):
         sha256_of(folder / "a", most=4)

@@ -1,4 +1,4 @@
-"""What files may hold, and where errors in them are."""
+"""Schemas of files and the locations of errors."""
 
 import pytest
 
@@ -27,7 +27,7 @@ SCHEMA = Schema(
 )
 
 
-def test_what_fits_is_handed_on():
+def test_valid_data_are_returned():
     plain = {"beta": 1, "copy": 2, "model_size": 3, "_x": "y", "class": True}
     assert SCHEMA.check(plain) == {**plain, "model_size": [3]}
     assert SCHEMA.check({"beta": 1, "model_size": (1, 2.5)})["model_size"] == [1, 2.5]
@@ -52,7 +52,7 @@ def test_what_fits_is_handed_on():
         ({"beta": 1, "class": 1}, "at.class"),
     ],
 )
-def test_what_does_not_is_located(plain, location):
+def test_errors_have_a_location(plain, location):
     with pytest.raises(SchemaError) as caught:
         SCHEMA.check(plain, ["at"])
     assert caught.value.location == location
@@ -67,7 +67,7 @@ def test_unknown_keys_are_named(name):
     assert len(str(caught.value)) < 300
 
 
-def test_the_kind_of_error_is_the_schemas():
+def test_the_schema_chooses_the_class_of_errors():
     class OtherError(SchemaError):
         pass
 

@@ -1,4 +1,4 @@
-"""Killed processes leave nothing for good, and living ones lose nothing."""
+"""Temporary files of killed processes are removed, those of running processes are not."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ with {writer} as temporary:
 
 
 def start(folder, writer="file"):
-    """A process in the middle of writing into a folder."""
+    """A process that is writing into a folder."""
     program = PROGRAM.format(writer=WRITERS[writer])
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True
@@ -55,7 +55,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_a_killed_process_leaves_is_removed_by_the_next_write(tmp_path, writer):
+def test_files_of_a_killed_process_are_removed_by_the_next_write(tmp_path, writer):
     kill(start(tmp_path, writer))
     assert len(names(tmp_path)) == 1
     with whole_file(tmp_path / "other.txt") as temporary:
@@ -63,7 +63,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next_write(tmp_path, wri
     assert names(tmp_path) == ["other.txt"]
 
 
-def test_what_a_living_process_writes_stays(tmp_path):
+def test_files_of_a_running_process_are_not_removed(tmp_path):
     process = start(tmp_path)
     (left,) = names(tmp_path)
     try:
@@ -74,7 +74,7 @@ def test_what_a_living_process_writes_stays(tmp_path):
         kill(process)
 
 
-def test_a_killed_process_that_its_parent_has_not_noticed_is_gone(tmp_path):
+def test_files_of_a_zombie_process_are_removed(tmp_path):
     process = start(tmp_path)
     process.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie from here on
@@ -84,7 +84,7 @@ def test_a_killed_process_that_its_parent_has_not_noticed_is_gone(tmp_path):
     process.stdout.close()
 
 
-def test_another_process_with_the_same_number_is_not_the_owner(tmp_path):
+def test_another_process_with_the_same_pid_is_not_the_owner(tmp_path):
     name = temporary_name("a.bin")
     host, pid, _, random = name.split(".")[3].split("-")
     assert int(pid) == os.getpid()
@@ -131,9 +131,7 @@ def test_a_folder_of_another_host_in_use_is_not_old(tmp_path):
         (".fleet-0123456789abcdef.safetensors", False),
     ],
 )
-def test_names_without_an_owner_are_removed_after_a_day_where_nobody_else_has_such(
-    tmp_path, name, removed
-):
+def test_names_without_an_owner_are_removed_after_a_day(tmp_path, name, removed):
     path = tmp_path / name
     if name.endswith("/"):
         path.mkdir()
@@ -149,7 +147,7 @@ def test_names_without_an_owner_are_removed_after_a_day_where_nobody_else_has_su
     assert (again / name).exists() != removed
 
 
-def test_a_link_that_looks_like_a_leftover_is_removed_and_not_what_it_leads_to(tmp_path):
+def test_a_link_that_looks_like_a_leftover_is_removed_but_not_its_target(tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").touch()
@@ -170,14 +168,14 @@ def test_a_name_of_full_length_can_be_written(tmp_path, name):
     assert names(tmp_path) == [name]
 
 
-def test_an_aside_folder_is_gone_after_use(tmp_path):
+def test_a_temporary_folder_is_removed_after_use(tmp_path):
     with temporary_folder(tmp_path / "best") as aside:
         (aside / "file").touch()
         assert aside.parent == tmp_path
     assert names(tmp_path) == []
 
 
-def test_training_clears_the_folder_of_runs_before_its_first_write(tmp_path):
+def test_training_removes_leftovers_before_its_first_write(tmp_path):
     kill(start(tmp_path, "folder"))
     data = uw.data.load(np.zeros((9, 32, 32, 1), np.uint8))
     seen = []

@@ -1,4 +1,4 @@
-"""Tensors and facts in one file."""
+"""Tensors and metadata in one file."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ TENSORS = {
 }
 
 
-def test_what_is_read_is_what_was_written(tmp_path):
+def test_reading_returns_what_was_written(tmp_path):
     facts = {"runs": ["a", "b"], "ε": 0.1, "none": None}
     write_tensors(tmp_path / "x", TENSORS, facts)
     with open_tensors(tmp_path / "x") as file:
@@ -27,13 +27,13 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert digest_of(tensors) == digest_of(TENSORS)
 
 
-def test_the_order_of_facts_and_tensors_does_not_reach_the_file(tmp_path):
+def test_the_file_does_not_depend_on_the_order_of_entries(tmp_path):
     write_tensors(tmp_path / "x", TENSORS, {"a": 1, "b": 2})
     write_tensors(tmp_path / "y", dict(reversed(TENSORS.items())), {"b": 2, "a": 1})
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 
-def test_facts_of_earlier_versions_are_read(tmp_path):
+def test_metadata_of_earlier_versions_are_read(tmp_path):
     save_file({"x": torch.zeros(1)}, tmp_path / "x", metadata={"shape": "[3, 4]", "step": "-1"})
     with open_tensors(tmp_path / "x") as file:
         assert (file.facts, file.checked) == ({"shape": [3, 4], "step": -1}, False)

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.data.cached_files import open_array, whole_array
 from unweave.errors import DataError
 from unweave.io.writing import cache_folder, whole_file
@@ -61,22 +62,21 @@ def test_a_mapped_array_never_writes_to_its_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cache", "advice"),
-    [(".", r"another folder with UNWEAVE_CACHE$"), ("elsewhere", r"another folder$")],
+    ("cache", "advised"),
+    [(".", True), ("elsewhere", False)],
 )
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, cache, advice):
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, cache, advised):
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / cache))
     (tmp_path / "file").write_text("not a folder")
-    with (
-        pytest.raises(DataError, match=f"cannot write .*{advice}"),
-        whole_file(tmp_path / "file" / "x"),
-    ):
+    place = tmp_path / "file" / "x"
+    with pytest.raises(DataError, check=about(place)) as raised, whole_file(place):
         pass
+    assert ("UNWEAVE_CACHE" in str(raised.value)) is advised
 
 
 def test_a_disk_that_fills_under_the_hands_of_who_writes_is_one_sentence(tmp_path):
     with (
-        pytest.raises(DataError, match=r"cannot write .*x: No space left on device"),
+        pytest.raises(DataError, check=about(tmp_path / "x", errno.ENOSPC)),
         whole_file(tmp_path / "x"),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -98,7 +98,7 @@ try:
     with whole_array(pathlib.Path({str(tmp_path)!r}) / "big.npy", (1 << 24,)) as array:
         array[:] = 1
 except (DataError, OSError) as error:
-    print(type(error).__name__, error)
+    print(type(error).__name__, error.subject)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -107,7 +107,7 @@ except (DataError, OSError) as error:
         preexec_fn=small_files_only,
         check=False,
     )
-    assert done.stdout.startswith("DataError cannot write")
+    assert done.stdout.split() == ["DataError", str(tmp_path / "big.npy")]
     assert list(tmp_path.iterdir()) == []
 
 

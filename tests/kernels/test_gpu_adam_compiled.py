@@ -1,4 +1,4 @@
-"""Adam's kernel as it is compiled for a GPU, which needs none: how wide its reads are."""
+"""Vectorised loads of the Adam kernel, compiled for a GPU without needing one."""
 
 import json
 import os
@@ -50,14 +50,14 @@ def reads():
     return [line.strip() for line in lines if "ld.global" in line]
 
 
-def test_whole_blocks_of_aligned_parts_are_read_in_wide_words(reads):
+def test_aligned_blocks_use_vectorised_loads(reads):
     # Eight numbers per thread: of the gradient, the parameter and both moments.
     wide = [line for line in reads if line.startswith("ld.global.v4.b32")]
     assert len(wide) == 4 * 2
 
 
 def test_other_parts_are_read_number_by_number(reads):
-    # What holds for parameters, which begin at a multiple of 4, must not be believed of gradients.
+    # Parameters start at a multiple of 4; the compiler must not assume this of gradients.
     masked = [line for line in reads if line.startswith("@")]
     assert sum("ld.global.b32" in line for line in masked) == 8
     assert sum("ld.global.v4.b32" in line for line in masked) == 3 * 2

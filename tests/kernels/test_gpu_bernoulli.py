@@ -93,7 +93,7 @@ def test_gradients_are_weighted_by_image(draw, shape, kind, dtype):
 
 
 @KINDS
-def test_arrays_may_be_shared_or_turned(draw, kind):
+def test_arrays_may_be_expanded_or_transposed(draw, kind):
     logits, images, weights = draw((3, 2, 6, 6, 3), kind)
     images = images[:1].expand(images.shape)
     turned = logits.permute(4, 3, 2, 1, 0).contiguous().permute(4, 3, 2, 1, 0)

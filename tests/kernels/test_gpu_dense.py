@@ -46,7 +46,7 @@ def double(tensors):
 
 
 def distance(ours, exact):
-    """Relative, of whole tensors."""
+    """Return the relative error of whole tensors."""
     exact = exact.detach()
     return float((ours.detach().cpu().double() - exact).norm() / exact.norm().clamp(min=1e-30))
 
@@ -93,10 +93,10 @@ def test_bytes_stand_for_the_unit_interval(drawn, device):
     torch.testing.assert_close(ours, kernels.linear(images / 255, weight, bias, "relu"))
 
 
-def test_what_is_not_a_number_stays_so(drawn):
+def test_nan_is_propagated(drawn):
     x, weight, bias = drawn((2, 3, 4, 5))
     x = x.clone()
     x[1, 2, 0] = torch.nan
-    lost = kernels.linear(x, weight, bias, "leaky_relu").isnan()
-    assert lost[1, 2].all()
-    assert lost.sum() == 5
+    missing = kernels.linear(x, weight, bias, "leaky_relu").isnan()
+    assert missing[1, 2].all()
+    assert missing.sum() == 5

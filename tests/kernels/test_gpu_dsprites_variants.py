@@ -143,7 +143,7 @@ def test_images_of_other_channels_are_refused(device):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_data_set_shows_what_it_shows_on_the_host(device, variant, monkeypatch):
+def test_a_data_set_gives_the_same_images_as_on_the_host(device, variant, monkeypatch):
     monkeypatch.setattr("unweave.data.dsprites_variants.fused", lambda _: True)
     drawn = sprites(7, 9, 8, 1).numpy()
     appearance = {"color": Colored(), "noisy": Noisy(), "scream": OnPainting(picture(20, 30))}

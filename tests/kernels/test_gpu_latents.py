@@ -86,7 +86,7 @@ def test_gradients_are_those_of_the_formula(device, shape):
 
 
 @SHAPES
-def test_gradients_are_the_slopes_of_what_is_computed(device, shape):
+def test_gradients_match_finite_differences(device, shape):
     case, step = Case(device, shape), 1e-2
     case.logvar = case.logvar.clamp(-2, 2)
     ways = [random(*shape, seed=seed).to(device) for seed in (4, 5)]
@@ -122,7 +122,7 @@ def test_small_and_large_variances_keep_their_digits(device, logvar):
     close((slope,), (torch.full((3, 5, 10), excess / 2, dtype=torch.float64),), atol=0)
 
 
-def test_the_prior_itself_has_no_divergence_and_no_slope(device):
+def test_the_prior_has_zero_divergence_and_gradient(device):
     prior = torch.zeros(2, 3, 5, device=device)
     z, kl = gpu_latents.sample_and_kl(prior, prior, prior + 1)
     assert (z == 1).all()
@@ -134,7 +134,7 @@ def test_the_prior_itself_has_no_divergence_and_no_slope(device):
 @NUMPY_WARNS
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 100.0, 200.0, 1e38])
 @pytest.mark.parametrize("part", ["mu", "logvar", "noise"])
-def test_what_is_not_finite_shows_where_the_plain_version_shows_it(device, value, part):
+def test_non_finite_values_match_the_reference(device, value, part):
     case, sound = Case(device), Case(device)
     getattr(case, part)[1, 2, 3] = value
     posterior = Posterior(case.mu, case.logvar)
@@ -221,7 +221,7 @@ def test_derivatives_are_those_of_the_plain_version(device, create_graph, noise_
         return posterior.sample(noise), posterior.kl()
 
     plain = derivatives(exact(case.inputs), exact(case.weights), apart)
-    monkeypatch.setattr("unweave.methods.posterior.fused", lambda x: True)
+    monkeypatch.setattr("unweave.methods.batch.fused", lambda x: True)
     ours = derivatives(case.inputs, case.weights, Posterior.sample_and_kl)
     for one, other in zip(ours, plain, strict=True):
         assert (one.cpu().double() - other).norm() <= 1e-5 * other.norm()
@@ -246,11 +246,11 @@ def test_posteriors_sample_by_the_kernel_on_a_gpu(device, monkeypatch):
         return kernel(*arguments)
 
     monkeypatch.setattr(gpu_latents, "sample_and_kl", noted)
-    monkeypatch.setattr("unweave.methods.posterior.fused", lambda x: True)
+    monkeypatch.setattr("unweave.methods.batch.fused", lambda x: True)
     plain = formula(*exact(case.inputs))
     close(posterior.sample_and_kl(case.noise), plain)
     assert len(calls) == 1
-    # Noise of another shape is not the kernel's business.
+    # The kernel does not support noise of another shape.
     one = case.noise[:, :1]
     close(posterior.sample_and_kl(one), formula(*exact((case.mu, case.logvar, one))))
     assert len(calls) == 1

@@ -137,7 +137,7 @@ def test_a_model_does_not_depend_on_its_fleet(device):
 
 @NUMPY_WARNS
 @pytest.mark.parametrize("part", ["z", "mu", "logvar"])
-def test_what_is_not_a_number_shows_and_keeps_to_its_model(device, part):
+def test_nan_stays_within_its_model(device, part):
     case, sound = Case(device), Case(device)
     setattr(case, part, getattr(case, part).clone())
     getattr(case, part)[1, 2, 1] = math.nan
@@ -164,7 +164,7 @@ def test_one_of_the_two_may_be_unused(device, used):
     close(found, slopes(exact(case.inputs), exact(case.weights), formula)[2:])
 
 
-def test_a_graph_may_be_kept_for_another_gradient(device):
+def test_a_graph_may_be_retained_for_another_gradient(device):
     case = Case(device)
     inputs = [tensor.detach().requires_grad_() for tensor in case.inputs]
     results = gpu_mixtures.log_mixtures(*inputs)

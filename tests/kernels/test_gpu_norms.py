@@ -93,7 +93,7 @@ def test_images_need_not_lie_in_order(device):
     torch.testing.assert_close(ours([turned], "relu"), ours([x], "relu").transpose(2, 3))
 
 
-def test_the_layers_take_it_where_there_is_a_gpu(device, monkeypatch):
+def test_layers_use_the_kernel_on_a_gpu(device, monkeypatch):
     asked, fast = [], gpu_norms.instance_norm
 
     def noted(*given):

@@ -1,4 +1,4 @@
-"""Philox for a GPU gives the plain one's numbers; without a GPU, in Triton's interpreter."""
+"""Philox for a GPU against the reference; without a GPU, in Triton's interpreter."""
 
 import math
 import zlib
@@ -45,7 +45,7 @@ def test_purposes_and_seeds_of_any_size(device, purpose):
     check(device, SEEDS, purpose, 3, 5, 6)
 
 
-def test_purposes_are_words_of_either_sign():
+def test_purposes_may_exceed_int32():
     signs = {zlib.crc32(purpose.encode()) >= 2**31 for purpose in PURPOSES}
     assert signs == {True, False}
 

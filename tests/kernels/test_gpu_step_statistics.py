@@ -1,4 +1,4 @@
-"""The books for a GPU against the plain ones; without a GPU, in Triton's interpreter."""
+"""Step statistics for a GPU against the reference; without a GPU, in Triton's interpreter."""
 
 import math
 
@@ -14,7 +14,7 @@ NOT_FINITE = (math.nan, math.inf, -math.inf)
 
 
 class Books:
-    """The state of some models, and what some steps bring them."""
+    """State of some models, and the values of some steps."""
 
     def __init__(self, device, models, terms=3):
         self.device, self.models, self.terms = device, models, terms
@@ -24,7 +24,7 @@ class Books:
         self.count = torch.zeros((), device=device)
 
     def values(self, step):
-        """What is reported: the first and the last are losses, not finite for some models."""
+        """Reported values; the first and the last are losses, not finite for some models."""
         generator = torch.Generator().manual_seed(step)
         values = torch.randn(self.terms, self.models, generator=generator)
         for term, place in ((0, 7), (-1, 11), (1, 13)):
@@ -32,7 +32,7 @@ class Books:
         return list(values.to(self.device))
 
     def take(self, version, step, values=None):
-        """A step, in which the gradients of some models are not finite; who was let move."""
+        """Run a step with some non-finite gradients; return which models were updated."""
         values = self.values(step) if values is None else values
         finite = version.stop_diverged(self.alive, [values[0], values[-1]])
         moved = self.alive.clone()
@@ -78,7 +78,7 @@ def test_a_loss_of_another_length_is_an_error(device):
 
 
 @pytest.mark.parametrize("name", step_statistics.__all__)
-def test_a_gpu_has_its_own_version(device, name, monkeypatch):
+def test_gpus_use_their_own_version(device, name, monkeypatch):
     called = []
     monkeypatch.setattr(step_statistics, "fused", lambda x: True)
     monkeypatch.setattr(on_gpu, name, lambda *arguments: called.append(arguments))

@@ -126,7 +126,7 @@ def test_the_two_versions_agree(models, batch, height, width, large, small, kern
 
 @VERSIONS
 @pytest.mark.parametrize("kernel", [2, 4])
-def test_conv_is_the_sum_over_taps_that_its_docstring_says(version, kernel):
+def test_conv_matches_the_sum_in_its_docstring(version, kernel):
     x, _, w, _, _ = (a.numpy() for a in arrays(2, 2, 6, 8, 2, 3, kernel))
     expected = np.zeros((2, 2, 3, 4, 3))
     margin = (kernel - 2) // 2
@@ -210,7 +210,7 @@ def test_gradients_through_the_relu_are_torchs(models, batch, height, width, lar
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2])
-def test_a_gradient_asked_for_alone_is_the_same(wanted):
+def test_single_gradients_match_joint_gradients(wanted):
     x, _, w, _, c = arrays(2, 3, 8, 8, 3, 4, 4)
     everything = [tensor.clone().requires_grad_() for tensor in (x, w, c)]
     expected = torch.autograd.grad(kernels.conv(*everything).square().sum(), everything)
@@ -316,7 +316,7 @@ def test_images_may_be_permuted_or_expanded(version, large):
 @VERSIONS
 @pytest.mark.parametrize("large", [1, 3, 8])
 @DTYPES
-def test_arrays_may_start_anywhere_in_memory(version, large, dtype):
+def test_arrays_may_be_unaligned(version, large, dtype):
     x, y, w, b, c = arrays(3, 2, 8, 8, large, 4, 4, dtype)
     far = [
         torch.cat([tensor.new_zeros(1), tensor.flatten()])[1:].view(tensor.shape)

@@ -35,7 +35,7 @@ def test_as_many_tasks_run_at_once_as_there_are_threads(threads):
     run_all([lambda: together.wait(20)] * threads)
 
 
-def test_a_task_may_have_tasks_of_its_own(threads):
+def test_tasks_may_be_nested(threads):
     def outer(place):
         return run_all([lambda inner=inner: 10 * place + inner for inner in range(5)])
 
@@ -69,7 +69,7 @@ def test_a_new_thread_finds_the_number_of_threads_as_it_was(threads):
     assert found == [threads]
 
 
-def test_a_fork_has_threads_of_its_own(threads):
+def test_a_forked_process_starts_new_threads(threads):
     run_all([lambda: None] * 4)
     child = os.fork()
     if child == 0:

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from tests.methods.small_fleet import SmallFleet
-from tests.papers.ms_vae.experiments.conftest import first, sprites
+from tests.papers.ms_vae.conftest import first, sprites
 
 __all__ = ["first", "sprites"]
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Tensors this small gain nothing from threads, which wait long for busy cores."""
+    """Use one thread, since tiny tensors do not benefit from more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -20,7 +20,7 @@ def one_thread():
 
 @pytest.fixture
 def double(monkeypatch):
-    """Let what asks for float32 compute in float64, so that equations hold to many digits."""
+    """Compute in float64 instead of float32, so that equations hold to many digits."""
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
 
 

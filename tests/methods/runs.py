@@ -6,9 +6,9 @@ from unweave.models.config import Config
 SMALLER = {"vae_ensemble": {"members": 2}, "infogan": {"codes": 2}}
 
 
-def run_of(kind, data, seed=0, strength=None, **settings):
+def run_of(kind, data, seed=0, strength=None, of_method=(), **settings):
     """A run with a batch of four; the method's first strength, if any, is the one given."""
-    values = dict(SMALLER.get(kind.name, {}))
+    values = {**SMALLER.get(kind.name, {}), **dict(of_method)}
     shared = {"batch": 4, "latents": 5}
     if strength is not None and kind.strengths():
         values[kind.strengths()[0]] = strength

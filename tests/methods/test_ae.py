@@ -4,17 +4,15 @@ from dataclasses import replace
 
 import torch
 
-from tests.methods.small_fleet import LATENTS, MODELS, NETWORKS, equal, mean, same
+from tests.methods.small_fleet import LATENTS, MODELS, NETWORKS, equal, mean
 from unweave.methods import AE
 
 
-def test_losses_are_those_of_the_textbook(fleet):
-    expected = []
-    for m in range(MODELS):
-        images = zip(fleet.posteriors(m), fleet.images[m], strict=True)
-        reconstruction = mean(fleet.cross_entropy(m, mu, x) for (mu, _), x in images)
-        expected.append({"model": reconstruction, "reconstruction": reconstruction})
-    same(fleet.losses(*[AE()] * MODELS), expected)
+def textbook(fleet, m, method):
+    del method
+    images = zip(fleet.posteriors(m), fleet.images[m], strict=True)
+    reconstruction = mean(fleet.cross_entropy(m, mu, x) for (mu, _), x in images)
+    return {"model": reconstruction, "reconstruction": reconstruction}
 
 
 def bias_of_heads(encoder):

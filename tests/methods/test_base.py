@@ -8,6 +8,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from tests.methods.small_fleet import IMAGES, LATENTS, MODELS, random
+from tests.raising import about
 from unweave.data.pairs import LaplaceTransitions, WeakPairs
 from unweave.errors import UnweaveError
 from unweave.methods import (
@@ -31,7 +32,7 @@ from unweave.methods import (
     SlowVAE,
     VAEEnsemble,
 )
-from unweave.methods.members import for_members, member_seeds
+from unweave.methods.batch import for_members, member_seeds
 from unweave.nets.likelihoods import bernoulli, gaussian
 
 
@@ -100,7 +101,7 @@ def test_reconstruction_is_summed_over_pixels_and_averaged_over_the_batch(likeli
     np.testing.assert_allclose(found, [4 * 3 * 2 * of_a_pixel] * 2, rtol=1e-6)
 
 
-def test_noise_is_each_models_own():
+def test_noise_differs_between_models():
     like = torch.zeros(2, 6, 3)
     both = batch(seeds=(4, 9)).noise("posterior", like)
     alone = batch(seeds=(9,)).noise("posterior", like[:1])
@@ -121,7 +122,7 @@ def test_noise_has_the_precision_of_the_codes():
     assert batch().noise("posterior", torch.zeros(2, 1, 3).double()).dtype == torch.float64
 
 
-def test_seeds_of_members_are_the_models_own_and_others_that_depend_on_it_alone():
+def test_member_seeds_depend_only_on_the_model_seed():
     seeds = member_seeds(torch.tensor([4, 9, 2**62 + 5]), 16).view(3, 16)
     assert seeds[:, 0].tolist() == [4, 9, 2**62 + 5]
     assert len(seeds.unique()) == 3 * 16
@@ -129,7 +130,7 @@ def test_seeds_of_members_are_the_models_own_and_others_that_depend_on_it_alone(
     assert torch.equal(member_seeds(torch.tensor([9]), 3), seeds[1, :3])
 
 
-def test_members_share_images_and_have_noise_of_their_own():
+def test_members_share_images_but_not_noise():
     seeds = torch.tensor([4, 9])
     images = torch.arange(2)[:, None].expand(2, 6)
     whole = Batch(images, seeds, torch.tensor(7), 100, member_seeds=member_seeds(seeds, 2))
@@ -141,7 +142,7 @@ def test_members_share_images_and_have_noise_of_their_own():
     assert batch().of_members().seeds.tolist() == [4, 9]
 
 
-def test_what_is_a_models_is_repeated_for_its_members():
+def test_per_model_values_are_repeated_for_members():
     assert for_members(torch.tensor([1, 2]), 3).tolist() == [1, 1, 1, 2, 2, 2]
     assert for_members(torch.zeros(2, 5, 4), 3).shape == (6, 5, 4)
 
@@ -176,7 +177,7 @@ def test_the_grid_of_single_values_is_the_method_itself(method):
 
 
 def test_a_grid_checks_every_value():
-    with pytest.raises(UnweaveError, match="but got 'best'"):
+    with pytest.raises(UnweaveError, check=about("estimator", "best")):
         BetaTCVAE(estimator=["minibatch", "best"]).grid()
 
 
@@ -207,12 +208,12 @@ def test_a_stack_holds_the_values_of_all_models_in_order():
         ((AdaGVAE(), AdaGVAE(), AdaGVAE(changed=2)), "changed"),
     ],
 )
-def test_what_is_shared_must_be_the_same_in_a_stack(methods, field):
-    with pytest.raises(UnweaveError, match=f"must share {methods[0].name}'s {field}"):
+def test_shared_fields_must_be_equal_in_a_stack(methods, field):
+    with pytest.raises(UnweaveError, check=about(field)):
         type(methods[0]).stack(methods)
 
 
-def test_a_stack_keeps_what_is_shared():
+def test_a_stack_keeps_shared_fields():
     methods = [BetaTCVAE(beta=b, estimator="stratified") for b in (1, 2)]
     assert BetaTCVAE.stack(methods).estimator == "stratified"
     assert AdaGVAE.stack([AdaGVAE(changed=2)]).pair_rule() == WeakPairs(changed=2)

@@ -9,11 +9,10 @@ import torch
 from scipy import stats
 
 from tests.methods.small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, equal, mean, random, same
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, BetaTCVAE, Posterior
 from unweave.methods.beta_tc_vae import ESTIMATORS, decompose, log_weights
-
-SETTINGS = ((6.0, 1.0, 1.0), (2.0, 0.5, 4.0), (10.0, 3.0, 0.25))  # beta, alpha, gamma
 
 
 def log_normal(z, mu, logvar):
@@ -56,25 +55,17 @@ def three_terms(codes, posteriors, estimator):
     return mean(information), mean(correlation), mean(dimension_wise)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_losses_are_those_of_the_textbook(fleet, estimator):
-    expected = []
-    for m, (beta, alpha, gamma) in enumerate(SETTINGS):
-        reconstruction, kl, codes, posteriors = fleet.textbook_elbo(m)
-        information, correlation, dimension_wise = three_terms(codes, posteriors, estimator)
-        loss = (
-            reconstruction
-            + kl
-            + (alpha - 1) * information
-            + (beta - 1) * correlation
-            + (gamma - 1) * dimension_wise
-        )
-        expected.append({"model": loss, "reconstruction": reconstruction, "kl": kl})
-    methods = [
-        BetaTCVAE(beta=beta, alpha=alpha, gamma=gamma, estimator=estimator)
-        for beta, alpha, gamma in SETTINGS
-    ]
-    same(fleet.losses(*methods), expected)
+def textbook(fleet, m, method):
+    reconstruction, kl, codes, posteriors = fleet.textbook_elbo(m)
+    information, correlation, dimension_wise = three_terms(codes, posteriors, method.estimator)
+    loss = (
+        reconstruction
+        + kl
+        + (method.alpha - 1) * information
+        + (method.beta - 1) * correlation
+        + (method.gamma - 1) * dimension_wise
+    )
+    return {"model": loss, "reconstruction": reconstruction, "kl": kl}
 
 
 def test_the_published_setting_is_the_librarys_equation(fleet):
@@ -163,12 +154,12 @@ def test_the_stratified_estimate_of_the_density_is_unbiased(size):
 
 @pytest.mark.parametrize(("size", "data_size"), [(1, 10), (11, 10)])
 def test_stratified_sampling_needs_a_batch_within_the_data_set(size, data_size):
-    with pytest.raises(UnweaveError, match="at least 2 and at most the data set"):
+    with pytest.raises(UnweaveError, check=about("batch")):
         log_weights(size, "stratified", data_size, torch.zeros(()))
 
 
 def test_an_unknown_estimator_is_named_with_the_known_ones():
-    with pytest.raises(UnweaveError, match="minibatch, weighted, stratified, but got 'exact'"):
+    with pytest.raises(UnweaveError, check=about("estimator", "exact")):
         BetaTCVAE(estimator="exact")
 
 

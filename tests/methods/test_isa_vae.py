@@ -9,13 +9,14 @@ import torch
 
 import unweave as uw
 from tests.methods.small_fleet import LATENTS, MODELS, NETWORKS, SmallFleet, mean, same
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.fleet.engine import Engine
 from unweave.methods import ISATCVAE, ISAVAE, Batch, BetaVAE, Nets, Posterior
 from unweave.models.config import Config
 from unweave.models.networks import networks_of
+from unweave.priors.layouts import tree_of
 from unweave.priors.lp_nested import unit_scale, variance
-from unweave.priors.trees import tree_of
 
 BETAS, ROOTS, EXPONENTS = (0.5, 1.0, 4.0), (2.125, 1.5, 3.0), (2.25, 1.875, 4.0)
 OFFSETS = torch.tensor([[0.1, -0.2, 9.0], [0.0, 0.3, 9.0], [-0.4, 0.2, 9.0]], dtype=torch.float64)
@@ -72,7 +73,11 @@ def total_correlation(codes, posteriors, data_size):
     return total / len(codes)
 
 
-def textbook(fleet, m, method, sizes, s):
+def textbook(fleet, m, method, sizes=(LATENTS,), s=None):
+    if s is None:
+        known = {"reference": 1.0, "standard": 2.0}
+        exponents = torch.tensor([method.p0, method.p], dtype=torch.float64)
+        s = known.get(method.scale) or unit_scale(exponents, str(LATENTS)).item()
     reconstruction, _, codes, posteriors = fleet.textbook_elbo(m)
     inside = [method.p] * LATENTS
     if method.learned:
@@ -111,7 +116,7 @@ def test_losses_are_those_of_the_textbook(fleet, kind, layout, sizes, learned, e
 
 
 @pytest.mark.parametrize(("scale", "value"), [("standard", 2.0), ("unit", 2.0931)])
-def test_the_scale_is_the_one_asked_for(fleet, scale, value):
+def test_scales_follow_the_setting(fleet, scale, value):
     """At (2.1, 2.2) in subspaces of three; the specification's 2.0931 is that of four."""
     four = unit_scale(torch.tensor([2.1, 2.2], dtype=torch.float64), "4").item()
     assert scale == "standard" or four == pytest.approx(value, abs=5e-5)
@@ -125,7 +130,7 @@ def test_the_scale_is_the_one_asked_for(fleet, scale, value):
     )
 
 
-def test_models_of_one_fleet_may_have_layouts_of_their_own(fleet):
+def test_layouts_may_differ_within_a_fleet(fleet):
     layouts = ("1,2", "3", "2,1")
     chosen = [
         replace(one, layout=layout, learned=True)
@@ -180,7 +185,7 @@ def test_exponents_follow_finite_differences(fleet):
     assert (gradient[:, 1:] == 0).all()  # the layout has one subspace with an exponent
 
 
-def test_learned_exponents_are_kept_within_bounds_and_can_return(fleet):
+def test_learned_exponents_are_clamped_but_can_move_back(fleet):
     far = fleet.parameters["exponents"].clone()
     far[:, 0] = torch.tensor([-5.0, 50.0, 0.0])
     far.requires_grad_()
@@ -268,15 +273,15 @@ def test_a_fleet_learns_the_exponents_that_each_model_learns_alone(squares):
             )
 
 
-def test_exponents_are_float32_where_others_are_bf16(squares):
+def test_exponents_stay_float32_in_bf16_runs(squares):
     config = Config(method=ISAVAE(learned=True), latents=4, precision="bf16")
     engine = Engine([config], squares, "cpu")
     assert engine.groups["model"].working.dtype == torch.bfloat16
     assert engine.groups["prior"].working is engine.groups["prior"].parameters
 
 
-def test_samples_come_from_the_models_own_prior(trained):
-    from unweave.plots.traversal_range import draw_prior
+def test_samples_come_from_the_prior_of_the_model(trained):
+    from unweave.plots.traversals import draw_prior
 
     codes = draw_prior(trained[0], 20_000, seed=1)
     start = torch.tensor([2.1, 2.0, 2.0])
@@ -291,7 +296,7 @@ def test_samples_come_from_the_models_own_prior(trained):
 
 
 @both
-def test_it_has_a_network_for_exponents_only_where_they_are_learned(kind):
+def test_only_learned_exponents_have_a_network(kind):
     fixed = networks_of(Config(method=kind(), latents=20), (64, 64, 1))
     assert set(fixed) == {"model"}
     learned = networks_of(Config(method=kind(learned=True), latents=20), (64, 64, 1))
@@ -307,35 +312,40 @@ def test_layouts_that_are_not_given_are_the_published_ones():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "field", "value"),
     [
-        ({"p0": 0.1}, "p0 must be between 0.5 and 20, but got 0.1"),
-        ({"p": [2.0, 30.0]}, "p must be between 0.5 and 20, but got 30.0"),
-        ({"beta": -1}, "beta must be at least 0"),
-        ({"learned": True, "p": 1.0}, "p must be between 1.05 and 10 where it is learned"),
-        ({"layout": "5y4"}, "a layout is the sizes of subspaces"),
-        ({"layout": tree_of("5x4")}, "layout must be text, but got Tree"),
-        ({"layout": ["4,3,3", 10]}, "layout must be text, but got 10"),
-        ({"scale": "big"}, "scale must be one of unit, reference, standard, but got 'big'"),
-        ({"learned": 1}, "learned must be True or False, but got 1"),
+        ({"p0": 0.1}, "p0", 0.1),
+        ({"p": [2.0, 30.0]}, "p", 30.0),
+        ({"beta": -1}, "beta", -1),
+        ({"learned": True, "p": 1.0}, "p", 1.0),
+        ({"layout": tree_of("5x4")}, "layout", tree_of("5x4")),
+        ({"layout": ["4,3,3", 10]}, "layout", 10),
+        ({"scale": "big"}, "scale", "big"),
+        ({"learned": 1}, "learned", 1),
     ],
 )
-def test_nonsense_is_refused(settings, message):
-    with pytest.raises(UnweaveError, match=message):
+def test_nonsense_is_refused(settings, field, value):
+    with pytest.raises(UnweaveError, check=about(field, value)):
         ISAVAE(**settings)
 
 
+def test_a_layout_that_cannot_be_read_is_shown():
+    with pytest.raises(UnweaveError) as caught:
+        ISAVAE(layout="5y4")
+    assert "5y4" in str(caught.value)
+
+
 def test_a_layout_of_another_size_is_refused(squares):
-    with pytest.raises(UnweaveError, match="one of 20 latents, but models have 10"):
+    with pytest.raises(UnweaveError, check=about("layout")):
         uw.train(ISAVAE(layout="5x4"), squares, steps=1, **SMALL)
 
 
 def test_other_models_have_no_exponents(squares):
     (model,) = uw.train(BetaVAE(), squares, steps=1, **SMALL)
-    with pytest.raises(UnweaveError, match="beta_vae models have no exponents"):
+    with pytest.raises(UnweaveError, check=about("exponents")):
         model.exponents  # noqa: B018 (it raises)
 
 
 def test_a_layout_of_another_size_is_refused_before_anything_is_planned():
-    with pytest.raises(UnweaveError, match="one of 4 latents, but models have 10"):
+    with pytest.raises(UnweaveError, check=about("layout")):
         Config(method=ISAVAE(layout="2x2"))

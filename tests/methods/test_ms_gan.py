@@ -1,38 +1,36 @@
 """MS-GAN against the formula, its networks, and what its images keep of C."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 import unweave as uw
-from tests.methods.adversaries import NETWORKS, drawn_codes, judged
-from tests.methods.second_stages import SmallStages, blobs, first_stage
-from tests.methods.small_fleet import MODELS, random, same
+from tests.methods.second_stages import blobs, first_stage
+from tests.methods.small_fleet import SmallFleet, judged, random
 from unweave.methods import MSGAN
 from unweave.methods.base import NetworkSpec
 from unweave.nets.adam import Adam
 
 
-def test_losses_are_those_of_the_formula(double):
-    stages, expected = SmallStages.make(NETWORKS[MSGAN]), []
-    for m in range(MODELS):
-        one = stages.alone(m)
-        nets, real, fake = one.nets(), [], []
-        for image, c, noise in drawn_codes(one, int(stages.seeds[m]), int(stages.step)):
-            blurry = nets.first.decode(torch.tensor([[c]], dtype=torch.float64)).sigmoid()
-            drawn = nets.apply["decoder"](blurry, noise[None, None].double()).sigmoid()
-            for images, logits in ((image, real), (drawn, fake)):
-                seen = torch.cat([images, blurry], -1)
-                logits.append(nets.apply["discriminator"](seen).item())
-        expected.append(judged(real, fake))
-    same(stages.losses(*[MSGAN()] * MODELS), expected, rtol=1e-6)
+def textbook(fleet, m, method):
+    del method
+    nets, real, fake = fleet.alone(m).nets(), [], []
+    for (image, c), noise in zip(fleet.drawn_codes(m), fleet.generator_noise(m), strict=True):
+        blurry = nets.first.decode(torch.tensor([[c]], dtype=torch.float64)).sigmoid()
+        drawn = nets.apply["decoder"](blurry, noise[None, None].double()).sigmoid()
+        for images, logits in ((image, real), (drawn, fake)):
+            seen = torch.cat([images, blurry], -1)
+            logits.append(nets.apply["discriminator"](seen).item())
+    return judged(real, fake)
 
 
 def test_an_image_has_one_blurry_image_for_good_and_noise_that_is_new(double):
-    stages = SmallStages.make(NETWORKS[MSGAN])
+    stages = SmallFleet.of(MSGAN())
     seen = []
 
     def watched(step):
-        moved = SmallStages(**{**vars(stages), "step": torch.tensor(step)})
+        moved = replace(stages, step=torch.tensor(step))
         nets = moved.nets()
         generate = nets.apply["decoder"]
 

@@ -8,12 +8,10 @@ from tests.methods.small_fleet import MODELS, mean, same
 from unweave.methods import VAE
 
 
-def test_losses_are_those_of_the_textbook(fleet):
-    expected = []
-    for m in range(MODELS):
-        reconstruction, kl, *_ = fleet.textbook_elbo(m)
-        expected.append({"model": reconstruction + kl, "reconstruction": reconstruction, "kl": kl})
-    same(fleet.losses(*[VAE()] * MODELS), expected)
+def textbook(fleet, m, method):
+    del method
+    reconstruction, kl, *_ = fleet.textbook_elbo(m)
+    return {"model": reconstruction + kl, "reconstruction": reconstruction, "kl": kl}
 
 
 def test_squared_errors_are_summed_without_a_half(fleet):

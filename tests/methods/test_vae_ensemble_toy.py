@@ -17,7 +17,7 @@ from torch import Tensor
 from tests.methods.small_fleet import random
 from unweave.analysis.maps import distance_to_orthogonality
 from unweave.methods import VAE, Batch, Nets, VAEEnsemble
-from unweave.methods.members import member_seeds
+from unweave.methods.batch import member_seeds
 from unweave.nets.layers import Linear, Maps, Reshape
 from unweave.nets.likelihoods import bernoulli, gaussian
 from unweave.nets.network import Network

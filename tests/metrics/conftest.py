@@ -17,7 +17,7 @@ NAMES = ("aligned", "rotated_pair", "nonlinear")
 
 @dataclass(frozen=True)
 class Golden:
-    """Codes on the full factor grid, the rows of the fixed scores, and the reference's scores."""
+    """Codes on the full factor grid, rows of the fixed scores, and scores of the reference."""
 
     codes: np.ndarray
     factors: np.ndarray
@@ -54,5 +54,5 @@ def read_golden(name):
 
 @pytest.fixture(scope="session", params=NAMES)
 def golden(request):
-    """One of the golden code tables; a test that asks for it runs on each."""
+    """One of the golden code tables; tests with this fixture run on each."""
     return read_golden(request.param)

@@ -1,4 +1,4 @@
-"""What a perfect code of dSprites scores, and one that lacks a factor."""
+"""Scores of a perfect code of dSprites, and of one without a factor."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import unweave as uw
 from unweave.metrics import accuracy_matrix, information_matrix
-from unweave.metrics.discretise import entropy
+from unweave.metrics.tools.discretise import entropy
 
 SIZES = (3, 6, 40, 32, 32)
 
@@ -36,7 +36,7 @@ def test_perfect_code(name, expected, tolerance, codes, factors):
 
 
 def test_perfect_code_by_dci(codes, factors):
-    """On 2,000 rows: ten thousand take long and show no more."""
+    """Uses 2,000 rows; ten thousand take longer and add nothing."""
     rows = np.random.default_rng(0).integers(len(codes), size=2000)
     scores = uw.metrics.dci(codes[rows], factors[rows])
     assert scores["disentanglement"] > 0.8
@@ -44,7 +44,7 @@ def test_perfect_code_by_dci(codes, factors):
     assert mixed["disentanglement"] < 0.3
 
 
-def test_bins_cap_the_factors_of_many_values(codes, factors):
+def test_bins_limit_factors_with_many_values(codes, factors):
     gaps = np.diag(information_matrix(codes, factors)) / entropy(factors[::7])
     assert_allclose(gaps, [1, 1, 0.81, 0.86, 0.86], atol=0.03)
 
@@ -61,7 +61,7 @@ def test_a_code_that_lacks_a_factor(missing, codes, factors):
     assert_allclose(uw.metrics.factor_vae(lacking, factors)["factor_vae"], 0.8, atol=0.02)
 
 
-def test_a_rotation_lowers_what_looks_at_single_codes(codes, factors):
+def test_rotation_lowers_scores_of_single_codes(codes, factors):
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0].astype(np.float32)
     assert uw.metrics.mig(codes @ turn, factors)["mig"] < 0.4
     assert uw.metrics.factor_vae(codes @ turn, factors)["factor_vae"] < 0.9

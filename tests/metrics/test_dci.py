@@ -6,17 +6,19 @@ from numpy.testing import assert_allclose
 from scipy.stats import entropy
 from sklearn.ensemble import GradientBoostingClassifier
 
-from unweave.metrics import MetricError, dci, importance_matrix
+from tests.raising import about
+from unweave.errors import UnknownNameError
+from unweave.metrics import dci, importance_matrix
 from unweave.metrics.dci import completeness, disentanglement
 
 
 def test_fast_engine_agrees_with_scikit_learn(golden):
     test_codes, test_factors = golden.test
     found = dci(*golden.train, test_codes=test_codes, test_factors=test_factors)
-    # Half of what is promised: the engines differ by ties and rounding alone.
+    # Half the documented tolerance: the engines differ only by ties and rounding.
     for key, value in golden.dci_sklearn.items():
         assert abs(found[key] - value) < 0.005, key
-    # Other rows of the same codes, so not as near.
+    # Other rows of the same codes, so the tolerance is larger.
     for key, value in golden.sampled[0]["dci"].items():
         assert abs(found[key] - value) < 0.01, key
 
@@ -57,7 +59,7 @@ def test_engines_agree():
         assert abs(fast[key] - published[key]) < 0.01
 
 
-def test_importances_belong_to_the_score():
+def test_importances_give_the_score():
     codes, factors = small()
     importances = importance_matrix(codes, factors, seed=2)
     assert importances.shape == (3, 2)
@@ -88,7 +90,7 @@ def test_single_factor_and_single_code():
     assert_allclose(completeness(np.array([[0.4, 0.6]])), 1)
 
 
-def test_one_value_to_learn_from():
+def test_single_value_in_training_rows():
     for engine in ("fast", "sklearn"):
         found = dci(
             [0.0, 1, 2], [5, 5, 5], test_codes=[0.0, 1], test_factors=[5, 6], engine=engine
@@ -98,5 +100,5 @@ def test_one_value_to_learn_from():
 
 
 def test_unknown_engine():
-    with pytest.raises(MetricError, match="fast or sklearn, but got 'xgboost'"):
+    with pytest.raises(UnknownNameError, check=about("engine", "xgboost")):
         dci(*small(), engine="xgboost")

@@ -1,10 +1,12 @@
-"""DCI-ES's explicitness: the area by hand, the forest cut at a depth, the order of codes."""
+"""Explicitness of DCI-ES: area by hand, truncated forests, order of codes."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
+from tests.raising import about
 from unweave.metrics import MetricError, dci_es
+from unweave.metrics.base import table
 from unweave.metrics.dci_es import explicitness, loss_curve
 
 
@@ -26,10 +28,11 @@ def test_area_by_hand():
     assert explicitness(np.array([1, 2, 3, 3.001]), late, 0.8) == pytest.approx(-1, abs=0.001)
 
 
-def test_a_cut_forest_predicts_as_its_trees_do_at_that_depth(factors):
+def test_truncated_forest_equals_trees_at_that_depth(factors):
     """At full depth it is the forest; at depth 1 its trees are stumps."""
     codes, classes = noisy(factors.astype(float), 0.3), factors[:, 0]
-    losses = loss_curve(codes[:600], classes[:600], codes[600:], classes[600:], (1, 30), 20, 7)
+    rows = table(codes, factors)
+    losses = loss_curve(rows.rows(slice(600)), rows.rows(slice(600, None)), 0, (1, 30), 20, 7)
     full = RandomForestClassifier(20, max_depth=30, random_state=7).fit(codes[:600], classes[:600])
     assert losses[1] == pytest.approx(1 - full.score(codes[600:], classes[600:]))
     votes = 0
@@ -50,7 +53,7 @@ def test_mixed_codes_take_more_capacity(factors):
     assert plain["size"] == 1
 
 
-def test_explicitness_does_not_see_that_nothing_is_known(factors):
+def test_explicitness_ignores_missing_information(factors):
     """The known failure: without information no probe gains anything."""
     scores = dci_es(np.ones((900, 4)), factors)
     assert scores["dci_es"] == 1
@@ -58,7 +61,7 @@ def test_explicitness_does_not_see_that_nothing_is_known(factors):
     assert scores["size"] == 0.5
 
 
-def test_capacities_must_grow(factors):
+def test_capacities_must_increase(factors):
     for capacities in ((3,), (3, 2), (0, 1)):
-        with pytest.raises(MetricError, match="growing depths"):
+        with pytest.raises(MetricError, check=about("capacities", capacities)):
             dci_es(factors, factors, capacities=capacities)

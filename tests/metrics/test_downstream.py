@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.metrics import MetricError, downstream
-from unweave.metrics.predictors import fit
+from unweave.metrics.tools.predictors import fit
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +20,8 @@ def scores(sample):
     return downstream(*sample)
 
 
-def test_numbers_are_those_of_predictors_on_the_first_rows(sample, scores):
-    """1,500 rows are cut in order, 1,000 to learn from and 500 to test on."""
+def test_accuracies_are_those_of_predictors_on_first_rows(sample, scores):
+    """1,500 rows are split in order: 1,000 for training and 500 for testing."""
     codes, factors = sample
     for size in (10, 100, 1000):
         for kind in ("logistic", "trees"):
@@ -40,14 +41,14 @@ def test_the_headline_and_the_efficiency(scores):
         assert scores[f"{kind}_efficiency"] == ratio
 
 
-def test_protocol_s_sizes_where_there_are_rows(golden):
+def test_protocol_sizes_with_enough_rows(golden):
     scores = downstream(golden.codes, golden.factors, predictors=["trees"], sizes=(10, 100))
     assert scores["downstream"] == scores["trees_accuracy_100"]
     assert 0.1 < scores["trees_accuracy_10"] < scores["trees_accuracy_100"] < 1
     assert scores["trees_efficiency"] == 1
 
 
-def test_rows_to_test_on_can_be_given(sample):
+def test_test_rows_can_be_given(sample):
     codes, factors = sample
     options = {"predictors": ["logistic"], "sizes": [10_000]}
     apart = downstream(
@@ -60,12 +61,12 @@ def test_rows_to_test_on_can_be_given(sample):
     assert apart == downstream(codes, factors, **options)
 
 
-def test_noise_is_guessed(sample):
+def test_noise_scores_at_chance_level(sample):
     noise = np.random.default_rng(1).normal(size=(1500, 2))
     scores = downstream(noise, sample[1], predictors=["logistic"])
     assert scores["downstream"] == pytest.approx((1 / 2 + 1 / 5) / 2, abs=0.05)
 
 
-def test_nothing_to_do_is_an_error(sample):
-    with pytest.raises(MetricError, match="at least one predictor"):
+def test_empty_arguments_are_rejected(sample):
+    with pytest.raises(MetricError, check=about("predictors", [])):
         downstream(*sample, predictors=[])

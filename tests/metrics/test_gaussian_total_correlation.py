@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.metrics import MetricError, gaussian_total_correlation
 
 
@@ -51,11 +52,11 @@ def test_degenerate_codes():
     assert score(codes[:, [0, 1, 0]]) == math.inf
     assert score(codes[:, 0]) == 0
     assert score(np.full((100, 3), 0.1)) == 0
-    with pytest.raises(MetricError, match="two rows"):
+    with pytest.raises(MetricError, check=about("codes", 1)):
         score(codes[:1])
 
 
-def test_more_rows_than_the_protocol_are_drawn():
+def test_more_rows_than_in_the_protocol_are_sampled():
     codes = np.random.default_rng(0).normal(size=(10_001, 2))
     assert score(codes, seed=1) != score(codes, seed=2)
     assert score(codes[:-1], seed=1) == score(codes[:-1], seed=2)

@@ -35,7 +35,7 @@ def published(codes, factors, discrete):
 
 
 def blind_loss(factor):
-    """The log-loss of the published null model, which is fitted to zeros."""
+    """Log-loss of the published null model, which is fitted to zeros."""
     zeros = np.zeros((len(factor), 1))
     model = LogisticRegression(C=np.inf, class_weight="balanced").fit(zeros, factor)
     return log_loss(factor, model.predict_proba(zeros))
@@ -54,7 +54,7 @@ def test_continuous_codes_equal_the_published_definition(golden):
     codes = codes.astype(float)
     scores = infomec(codes, factors)
     modularity, compactness = published(codes, factors, discrete=False)
-    # Noise of 1e-10 that breaks ties is drawn in another order.
+    # The tie-breaking noise of 1e-10 is sampled in another order.
     assert scores["infomec"] == scores["modularity"] == pytest.approx(modularity, abs=2e-3)
     assert scores["compactness"] == pytest.approx(compactness, abs=2e-3)
     expected = np.mean([1 - linear_loss(codes, v) / blind_loss(v) for v in factors.T])
@@ -71,8 +71,8 @@ def test_discrete_codes_are_counted():
     assert scores["compactness"] == pytest.approx(compactness, abs=1e-9)
 
 
-def test_one_hot_codes_are_read_where_a_line_through_codes_fails():
-    """Whether a code is odd: no line tells, one weight per value does."""
+def test_one_hot_codes_are_decoded_where_linear_codes_fail():
+    """Parity of a code: not linear in the code, but linear in its one-hot encoding."""
     codes = np.column_stack([np.arange(1000) % 4, np.arange(1000) % 7])
     factor = codes[:, 0] % 2
     assert infomec(codes, factor)["explicitness"] < 0.5

@@ -1,4 +1,4 @@
-"""IRS against the reference's numbers and against the definition, read line by line."""
+"""IRS compared with the reference and with a direct implementation of the definition."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from unweave.metrics import irs
 
 
 def textbook(codes, factors, quantile):
-    """The paper's definition with loops, for factors of at most 20 values."""
+    """Definition in the paper, with loops, for factors with at most 20 values."""
     scores, reaches = [], []
     for code in codes.T:
         reach = np.abs(code - code.mean()).max()
@@ -28,8 +28,8 @@ def test_equals_the_reference(golden):
     assert score == pytest.approx(golden.fixed["irs"], abs=1e-6)
 
 
-def test_full_grid_is_drawn_from_as_the_protocol_does(golden):
-    """11,520 rows are more than 10,000: a draw, near the reference's draws."""
+def test_full_grid_is_sampled_as_in_the_protocol(golden):
+    """11,520 rows exceed 10,000, so rows are sampled; the score is close to the reference."""
     reference = [run["irs"] for run in golden.sampled]
     assert irs(golden.codes, golden.factors)["irs"] == pytest.approx(np.mean(reference), abs=0.02)
     assert irs(golden.codes, golden.factors, seed=1) != irs(golden.codes, golden.factors, seed=2)
@@ -44,13 +44,13 @@ def test_equals_the_definition(quantile):
     assert score == pytest.approx(textbook(codes, factors, quantile), abs=1e-12)
 
 
-def test_factors_of_many_values_are_cut_into_twenty():
+def test_factors_with_many_values_use_twenty_bins():
     """200 values in 20 bins: a code that follows the factor exactly moves within each bin."""
     factor = np.repeat(np.arange(200), 5)
     assert irs(factor, factor)["irs"] == pytest.approx(1 - 4.5 / 99.5, abs=1e-12)
 
 
-def test_constant_codes_do_not_count():
+def test_constant_codes_are_ignored():
     rng = np.random.default_rng(0)
     factors = rng.integers(0, 5, (300, 2))
     codes = factors + rng.normal(size=(300, 2))

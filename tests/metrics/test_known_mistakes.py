@@ -1,4 +1,4 @@
-"""Mistakes that other implementations are known for."""
+"""Known mistakes of other implementations."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ def test_factor_vae_prunes_inactive_codes():
 
 
 def test_factor_vae_counts_the_active_codes():
-    """And not all codes."""
+    """The count excludes inactive codes."""
     factors = factors_of(5, 5)
     codes = np.concatenate([factors, 0.02 * factors, np.zeros((2000, 3))], 1)
     assert factor_vae(codes, factors)["active"] == 2
 
 
-def test_mig_tables_are_transposed_and_not_viewed():
+def test_mig_tables_are_transposed_not_reshaped():
     """Reading a table [K, d] as [d, K] mixes up codes and factors."""
     factors = factors_of(3, 4, 5)
     codes = np.concatenate([factors[:, [1]], np.zeros((2000, 3)), factors[:, [2, 0]]], 1)
@@ -41,7 +41,7 @@ def test_mig_tables_are_transposed_and_not_viewed():
 
 @pytest.mark.parametrize("engine", ["fast", "sklearn"])
 def test_trees_are_seeded(engine):
-    """Equal codes are chosen between at random, which an open random state makes visible."""
+    """Ties between equal codes are random, which shows if the random state is not fixed."""
     factors = factors_of(2, 2, rows=300)
     noisy = factors + np.random.default_rng(1).normal(0, 0.8, factors.shape)
     codes = noisy[:, [0, 0, 1, 1]]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from unweave.metrics import MetricError, mcc
+from tests.raising import about
+from unweave.errors import UnknownNameError
+from unweave.metrics import mcc
 
 
 def best_matching(strength):
@@ -59,12 +61,12 @@ def test_values_of_factors_count_and_not_only_their_ranks():
     assert mcc(np.log1p(values), values)["pearson"] < 0.95
 
 
-def test_factors_without_a_code_count_nothing(square):
+def test_unmatched_factors_score_zero(square):
     factors = square[1]
     assert mcc(factors[:, :1], factors)["mcc"] == pytest.approx(1 / 4)
     assert mcc(np.ones((500, 4)), factors)["mcc"] == 0
 
 
-def test_an_unknown_correlation_is_named(square):
-    with pytest.raises(MetricError, match="kendall"):
+def test_unknown_correlation_is_rejected(square):
+    with pytest.raises(UnknownNameError, check=about("correlation", "kendall")):
         mcc(*square, correlation="kendall")

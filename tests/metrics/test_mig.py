@@ -30,7 +30,7 @@ def test_textbook():
 
 
 def test_by_hand():
-    # The second code knows one bit of the two bits of the only factor.
+    # The second code contains one of the two bits of the only factor.
     factor = np.array([0, 1, 2, 3])
     codes = np.stack([factor, factor // 2], 1).astype(float)
     assert_allclose(mig(codes, factor)["mig"], 0.5)

@@ -1,10 +1,11 @@
-"""MIG of densities against loops over plain numbers, and against what is known of it."""
+"""MIG from densities compared with plain loops and known values."""
 
 import math
 
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.metrics import MetricError, mig_density
 from unweave.metrics.mig_density import mixture_entropy
 
@@ -16,7 +17,7 @@ def grid():
     ]
 
 
-def test_the_entropy_is_that_of_the_textbook():
+def test_entropy_equals_textbook():
     rng = np.random.default_rng(0)
     means, logvars = rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) - 1
     codes = rng.normal(size=(40, 2))
@@ -51,7 +52,7 @@ def test_a_perfect_code_has_1_and_an_unrelated_one_0():
         assert mig_density(unrelated, factors, logvars=logvars)["mig_density"] < 0.03
 
 
-def test_noise_and_second_codes_take_from_it():
+def test_noise_and_copies_lower_the_score():
     """Posteriors as wide as the steps between values, and a copy of the first factor's code."""
     factors = grid()
     means = factors[:, [0, 1, 0]].astype(float)
@@ -82,8 +83,8 @@ def test_it_does_not_depend_on_order_scale_or_sign_of_codes():
     )
 
 
-def test_without_log_variances_it_says_what_to_do():
-    with pytest.raises(MetricError, match="needs posterior log-variances"):
+def test_missing_log_variances_are_named():
+    with pytest.raises(MetricError, check=about("logvars", None)):
         mig_density(np.zeros((4, 2)), np.arange(4))
-    with pytest.raises(MetricError, match=r"but got \[4, 2\] and \[3, 2\]"):
+    with pytest.raises(MetricError, check=about("logvars", [3, 2])):
         mig_density(np.zeros((4, 2)), np.arange(4), logvars=np.zeros((3, 2)))

@@ -42,7 +42,7 @@ def test_it_supplements_mig(factors):
     assert mig_sup(mixing, factors)["mig_sup"] < 0.7
 
 
-def test_passive_latents_lower_the_paper_s_mean_but_not_the_code_s(factors):
+def test_passive_latents_lower_only_the_mean_over_all_codes(factors):
     passive = np.column_stack([factors, 1e-3 * np.random.default_rng(1).normal(size=(2000, 3))])
     scores = mig_sup(passive, factors)
     plain = mig_sup(factors, factors)["mig_sup"]

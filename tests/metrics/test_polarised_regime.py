@@ -1,8 +1,9 @@
-"""The polarised regime by hand, and its trap: noise that is small where nothing is said."""
+"""Polarised regime by hand, and its pitfall: unused latents with low noise."""
 
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.metrics import MetricError, polarised_regime
 
 
@@ -27,7 +28,7 @@ def test_published_examples():
     )
 
 
-def test_delta_is_the_share_that_the_approximation_leaves_out():
+def test_delta_is_the_share_omitted_by_the_approximation():
     rng = np.random.default_rng(0)
     means, logvars = rng.normal(size=(50, 3)), rng.normal(size=(50, 3))
     exact = 0.5 * (means**2 + np.exp(logvars) - logvars - 1)
@@ -52,7 +53,7 @@ def test_a_latent_equal_to_the_prior_is_finite():
     ).all()
 
 
-def test_rows_are_drawn_together():
+def test_means_and_log_variances_use_the_same_rows():
     rows = 10_001
     means = np.arange(rows, dtype=float)
     logvars = -means / rows
@@ -62,8 +63,8 @@ def test_rows_are_drawn_together():
     assert first == polarised_regime(means[drawn], logvars=logvars[drawn])
 
 
-def test_log_variances_are_needed_in_shape():
-    with pytest.raises(MetricError, match="logvars"):
+def test_log_variances_are_required_in_shape():
+    with pytest.raises(MetricError, check=about("logvars", None)):
         polarised_regime(np.zeros((4, 2)))
-    with pytest.raises(MetricError, match=r"\[4, 2\] and \[4, 3\]"):
+    with pytest.raises(MetricError, check=about("logvars", [4, 3])):
         polarised_regime(np.zeros((4, 2)), logvars=np.zeros((4, 3)))

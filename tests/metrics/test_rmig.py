@@ -1,4 +1,4 @@
-"""RMIG's own numbers; what it shares with JEMMIG is tested there."""
+"""RMIG; the parts shared with JEMMIG are tested there."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,9 @@
-"""Z-max variance: perfect, rotated and noisy codes, and samples too thin for it."""
+"""Z-max variance: perfect, rotated and noisy codes, and samples that are too sparse."""
 
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.metrics import MetricError, z_max_var
 
 
@@ -24,28 +25,28 @@ def test_a_missing_factor_is_guessed(grid):
 
 
 def test_votes_follow_the_definition(grid):
-    """Local variance over the batch by the global one: here code 1 moves by more of its own."""
+    """Votes use batch variance relative to global variance; here code 1 varies more."""
     codes = np.column_stack([grid[:, 0] + grid[:, 1], 100 * grid[:, 2] + 0.1 * grid[:, 0]])
     scores = z_max_var(codes, grid)
     # Codes 0 and 1 are the votes of factors 0, 1 and of factor 2: one of the first two is lost.
     assert scores["z_max_var"] == pytest.approx(2 / 3, abs=0.02)
 
 
-def test_noise_outvotes_everything(grid):
+def test_noise_dominates_votes(grid):
     noise = np.random.default_rng(0).normal(size=(60, 7))
     assert z_max_var(np.hstack([grid, noise]), grid)["z_max_var"] < 0.7
 
 
-def test_inactive_codes_have_no_vote(grid):
+def test_inactive_codes_do_not_vote(grid):
     noise = 0.01 * np.random.default_rng(0).normal(size=(60, 1))
     scores = z_max_var(np.hstack([grid, noise]), grid)
     assert scores == {"z_max_var": 1.0, "train_accuracy": 1.0, "active": 3.0}
     assert z_max_var(np.ones((60, 2)), grid)["z_max_var"] == 0
 
 
-def test_seeds_decide_and_thin_samples_are_refused(golden):
+def test_seed_changes_score_and_sparse_samples_are_rejected(golden):
     codes, factors = golden.codes, golden.factors
     assert z_max_var(codes, factors, seed=1) == z_max_var(codes, factors, seed=1)
     chosen = np.random.default_rng(0).integers(len(codes), size=1000)
-    with pytest.raises(MetricError, match="give a full grid"):
+    with pytest.raises(MetricError, check=about("factor 0")):
         z_max_var(codes[chosen], factors[chosen])

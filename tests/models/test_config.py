@@ -1,9 +1,11 @@
 """Configs: equal runs have equal names, and nothing unknown gets in."""
 
 import json
+from unittest.mock import ANY
 
 import pytest
 
+from tests.raising import about
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.schema import SchemaError
 from unweave.methods import METHODS, BetaTCVAE, BetaVAE
@@ -43,7 +45,7 @@ def test_runs_that_differ_in_seed_and_strength_can_share_a_fleet():
     assert base.fleet != Config(method=BetaTCVAE(beta=1), latents=5).fleet
 
 
-def test_runs_and_what_belongs_to_them_are_grouped_in_order():
+def test_runs_and_items_are_grouped_in_order():
     runs = [
         Config(method=BetaVAE(), latents=5, seed=1),
         Config(method=BetaTCVAE()),
@@ -56,17 +58,15 @@ def test_runs_and_what_belongs_to_them_are_grouped_in_order():
     assert group_into_fleets([]) == []
 
 
-def test_what_is_unknown_is_named():
+def test_errors_name_unknown_settings():
     plain = Config(method=BetaVAE()).to_dict()
-    with pytest.raises(
-        UnknownNameError, match="setting of Config is called 'bacth'; did you mean 'batch'"
-    ):
+    with pytest.raises(UnknownNameError, check=about("setting of Config", "bacth")):
         Config.from_dict({**plain, "bacth": 3})
-    with pytest.raises(UnknownNameError, match="did you mean 'beta_vae'"):
+    with pytest.raises(UnknownNameError, check=about("method", "betavae")):
         Config.from_dict({**plain, "method": {"name": "betavae"}})
-    with pytest.raises(UnknownNameError, match="setting of BetaVAE"):
+    with pytest.raises(UnknownNameError, check=about("setting of BetaVAE", "gamma")):
         Config.from_dict({**plain, "method": {"name": "beta_vae", "gamma": 3}})
-    with pytest.raises(UnweaveError, match="precision is called 'fp8'"):
+    with pytest.raises(UnweaveError, check=about("precision", "fp8")):
         Config(method=BetaVAE(), precision="fp8")
 
 
@@ -109,7 +109,7 @@ def changed(**changes):
         ({**changed(), 7: 3}, "7"),
     ],
 )
-def test_errors_in_a_config_say_where(plain, location):
+def test_errors_in_a_config_state_the_position(plain, location):
     with pytest.raises(SchemaError) as caught:
         Config.from_dict(plain)
     assert caught.value.location == location
@@ -117,27 +117,27 @@ def test_errors_in_a_config_say_where(plain, location):
 
 
 @pytest.mark.parametrize(
-    ("plain", "sentence"),
+    ("plain", "subject"),
     [
-        (changed(method={"name": ["beta_vae"]}), "no method is called"),
-        (changed(method={"name": "vae_ensemble", "members": 10**12}), "from 1 to 16"),
-        (changed(method={"name": "isa_vae", "layout": "(" * 60}), "a layout is the sizes"),
-        (changed(method={"name": "isa_vae", "layout": "1," * 10**6}), "a layout is the sizes"),
-        (changed(data=[[]]), "data must be a list of steps"),
-        (changed(data=[[7, 8]]), "data must be a list of steps"),
-        (changed(seed=-1), "seed must be between 0"),
-        (changed(seed=2**63), "seed must be between 0"),
-        (changed(steps=-1), "steps must be between 0"),
-        (changed(steps=10**12), "steps must be between 0"),
-        (changed(batch=10**12), "batch must be between 1"),
-        (changed(latents=10**12), "latents must be between 1"),
-        (changed(latents=0), "latents must be between 1"),
-        (changed(optimiser={"beta1": 1.0}), "beta1 of Adam must be at least 0 and below 1"),
-        (changed(first=changed()), "builds on no other models"),
+        (changed(method={"name": ["beta_vae"]}), "method"),
+        (changed(method={"name": "vae_ensemble", "members": 10**12}), "members"),
+        (changed(method={"name": "isa_vae", "layout": "(" * 60}), ANY),
+        (changed(method={"name": "isa_vae", "layout": "1," * 10**6}), ANY),
+        (changed(data=[[]]), "data"),
+        (changed(data=[[7, 8]]), "data"),
+        (changed(seed=-1), "seed"),
+        (changed(seed=2**63), "seed"),
+        (changed(steps=-1), "steps"),
+        (changed(steps=10**12), "steps"),
+        (changed(batch=10**12), "batch"),
+        (changed(latents=10**12), "latents"),
+        (changed(latents=0), "latents"),
+        (changed(optimiser={"beta1": 1.0}), "beta1"),
+        (changed(first=changed()), "first"),
     ],
 )
-def test_values_out_of_bounds_are_refused(plain, sentence):
-    with pytest.raises(UnweaveError, match=sentence) as caught:
+def test_values_out_of_bounds_are_refused(plain, subject):
+    with pytest.raises(UnweaveError, check=about(subject)) as caught:
         Config.from_dict(plain)
     assert len(str(caught.value)) < 1_000
 
@@ -148,9 +148,9 @@ def test_stages_end_somewhere():
     for _ in range(7):
         chain = {**second, "first": chain}
     assert len(Config.from_dict(chain).stages) == 8
-    with pytest.raises(UnweaveError, match="at most 8 stages"):
+    with pytest.raises(UnweaveError, check=about("stages")):
         Config.from_dict({**second, "first": chain})
     endless = {**second}
     endless["first"] = endless
-    with pytest.raises(UnweaveError, match="at most 8 stages"):
+    with pytest.raises(UnweaveError, check=about("stages")):
         Config.from_dict(endless)

@@ -137,7 +137,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", [*FILES, SUMS])
-def test_random_flips_are_found_or_change_nothing(runs, name):
+def test_random_bit_flips_are_detected_or_harmless(runs, name):
     model, path = uw.load(runs[0]), runs[0] / name
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -182,8 +182,9 @@ def test_a_run_under_the_name_of_another_is_found(runs, tmp_path):
 
 def test_training_does_not_take_a_damaged_run_for_a_finished_one(runs, sprites):
     flip(runs[0] / "weights.safetensors", -1)
-    with pytest.raises(UnweaveError, match=r"does not match its checksum.*train it again"):
+    with pytest.raises(UnweaveError) as caught:
         uw.train(uw.methods.VAE(), sprites, seeds=2, out=runs[0].parent, **SMALL)
+    assert "SHA256SUMS" in str(caught.value)
 
 
 FACTS = {"shape": "[32, 32, 1]", "diverged_at": "-1"}
@@ -206,7 +207,7 @@ def test_weights_of_an_earlier_version_open(runs):
     forge(runs[0], {**FACTS, "diverged_at": "1"})
     assert model_files.diverged_at(runs[0]) == 1
     flip(runs[0] / "weights.safetensors", -1)
-    with pytest.raises(ValueError, match="checksum"):
+    with pytest.raises(ValueError, match="SHA256SUMS"):
         model_files.diverged_at(runs[0])
 
 
@@ -242,22 +243,22 @@ def test_impossible_metadata_are_one_sentence(runs, facts):
     refused(runs[0])
 
 
-def test_weights_of_other_kinds_or_not_finite_are_one_sentence(runs):
+def test_invalid_weights_raise_errors(runs):
     name = "encoder/1.weight"
     weights = load_file(runs[0] / "weights.safetensors")
     shape = weights[name].shape
     nan = weights[name].clone()
     nan[0, 0] = torch.nan
     for changed, word in (
-        ({name: weights[name].double()}, "not float32"),
-        ({name: weights[name].to(torch.bfloat16)}, "not float32"),
-        ({name: weights[name].to(torch.float8_e4m3fn)}, "not float32"),
-        ({name: weights[name][None].repeat(2, 1, 1)}, "2 members in place of 1"),
-        ({name: weights[name].flatten()}, "settings want"),
-        ({name: weights[name][None, None]}, "settings want"),
+        ({name: weights[name].double()}, "float32"),
+        ({name: weights[name].to(torch.bfloat16)}, "float32"),
+        ({name: weights[name].to(torch.float8_e4m3fn)}, "float32"),
+        ({name: weights[name][None].repeat(2, 1, 1)}, "got 2"),
+        ({name: weights[name].flatten()}, "shape"),
+        ({name: weights[name][None, None]}, "shape"),
         ({name: nan}, "not finite"),
         ({name: torch.full(shape, torch.inf)}, "not finite"),
-        ({"another": torch.zeros(3)}, "parameters in place of"),
+        ({"another": torch.zeros(3)}, "parameters"),
     ):
         forge(runs[0], **changed)
         refused(runs[0], word)
@@ -293,7 +294,7 @@ def test_hostile_headers_are_one_sentence(runs, content):
 
 
 @pytest.mark.parametrize("name", [*FILES, SUMS])
-def test_what_is_no_file_or_too_large_is_not_read(runs, name):
+def test_non_files_and_huge_files_are_not_read(runs, name):
     path = runs[0] / name
     path.unlink()
     os.mkfifo(path)
@@ -389,7 +390,7 @@ def pictures(sprites, tmp_path_factory):
     ],
     ids=lambda words: words[0],
 )
-def test_commands_say_so_in_one_line(runs, pictures, words, tmp_path, capsys):
+def test_commands_report_damage_in_one_line(runs, pictures, words, tmp_path, capsys):
     flip(runs[0] / "weights.safetensors", -1)
     places = {"RUN": str(runs[0]), "IMAGES": str(pictures), "OUT": str(tmp_path)}
     given = [re.sub("RUN|IMAGES|OUT", lambda found: places[found[0]], word) for word in words]
@@ -410,5 +411,6 @@ def test_a_report_lists_damaged_runs(runs):
     assert (run, state) == (runs[0].name, "damaged")
     assert "curve.parquet" in error
     flip(runs[1] / "config.json", 30)
-    with pytest.raises(UnweaveError, match="none of the 2 runs"):
+    with pytest.raises(UnweaveError) as caught:
         opened(runs[0].parent)
+    assert "2 runs" in str(caught.value)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.errors import UnweaveError
-from unweave.models.onnx import FILES, largest_difference
-from unweave.models.onnx_graphs import decoder_graph, encoder_graph
+from tests.raising import about
+from unweave.errors import DataError, UnweaveError
+from unweave.models.onnx import FILES, decoder_graph, encoder_graph, largest_difference
 from unweave.nets.architectures import ARCHITECTURES
 
 
@@ -49,7 +49,7 @@ def run(file, **inputs):
         ("small_mlp", 128, 3, "narrow_gaussian"),
     ],
 )
-def test_files_compute_what_the_model_does(architecture, size, channels, likelihood, tmp_path):
+def test_exported_files_match_the_model(architecture, size, channels, likelihood, tmp_path):
     model = model_of(architecture, size, channels, likelihood)
     assert uw.export_onnx(model, tmp_path) < 1e-5
     rng = np.random.default_rng(1)
@@ -67,12 +67,12 @@ def test_files_compute_what_the_model_does(architecture, size, channels, likelih
 
 
 def test_every_architecture_is_covered():
-    cases = test_files_compute_what_the_model_does.pytestmark[0].args[1]
+    cases = test_exported_files_match_the_model.pytestmark[0].args[1]
     # The big one is the small one with wider layers.
     assert {case[0] for case in cases} == set(ARCHITECTURES) - {"big_conv"}
 
 
-def test_the_paper_beside_the_files_is_true(tmp_path):
+def test_model_json_describes_the_files(tmp_path):
     model = model_of()
     difference = uw.export_onnx(model, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
@@ -95,36 +95,38 @@ def test_files_that_differ_are_noticed():
     assert largest_difference(one, encoder_graph(one), decoder_graph(other)) > 1e-3
 
 
-def test_nothing_is_written_where_results_are_not_those_of_the_model(tmp_path):
+def test_nothing_is_written_if_results_differ(tmp_path):
     model = model_of()
     broken = {**model.parameters, "decoder": torch.full_like(model.parameters["decoder"], np.nan)}
-    with pytest.raises(UnweaveError, match="differ from the model by nan"):
+    with pytest.raises(UnweaveError, check=about("difference")):
         uw.export_onnx(dataclasses.replace(model, parameters=broken), tmp_path / "onnx")
     lost = dataclasses.replace(model, diverged_at=np.array([5]))
-    with pytest.raises(UnweaveError, match="diverged at step 5"):
+    with pytest.raises(UnweaveError, check=about("diverged_at")):
         uw.export_onnx(lost, tmp_path / "onnx")
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_overwritten_unasked(tmp_path):
+def test_existing_files_are_not_overwritten_by_default(tmp_path):
     one, other = model_of(), model_of(seed=1)
     uw.export_onnx(one, tmp_path)
     before = (tmp_path / "encoder.onnx").read_bytes()
-    with pytest.raises(UnweaveError, match=r"encoder.onnx is already there.*--overwrite"):
+    with pytest.raises(DataError) as caught:
         uw.export_onnx(other, tmp_path)
+    assert "encoder.onnx" in str(caught.value)
+    assert "--overwrite" in str(caught.value)
     assert (tmp_path / "encoder.onnx").read_bytes() == before
     uw.export_onnx(other, tmp_path, overwrite=True)
     assert (tmp_path / "encoder.onnx").read_bytes() == encoder_graph(other) != before
-    with pytest.raises(UnweaveError, match="is a file, not a folder"):
+    with pytest.raises(DataError, match=r"encoder\.onnx"):
         uw.export_onnx(one, tmp_path / "encoder.onnx")
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
-def test_what_is_missing_is_named_with_the_command(package, monkeypatch, tmp_path):
+def test_missing_packages_are_named_with_the_pip_command(package, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
-    message = rf"needs {package}, which is not installed; pip install 'unweave\[onnx\]'"
-    with pytest.raises(UnweaveError, match=message):
+    with pytest.raises(UnweaveError, check=about(package)) as caught:
         uw.export_onnx(model_of(), tmp_path)
+    assert "unweave[onnx]" in str(caught.value)
 
 
 def test_features_come_with_their_scale(tmp_path):

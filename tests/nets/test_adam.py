@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.nets.adam import Adam, Moments, update
 
@@ -100,7 +101,7 @@ def test_the_tensorflow_variant_is_tensorflows(scale):
 
 
 @pytest.mark.parametrize(("scale", "same"), [(1e4, True), (1e-9, False)])
-def test_the_variants_differ_only_where_gradients_are_tiny(scale, same):
+def test_the_variants_differ_only_for_tiny_gradients(scale, same):
     start = torch.zeros(MODELS, SIZE, dtype=torch.float64)
     ends = [
         descend(lambda _: torch.full((MODELS, SIZE), scale).double(), 5, variant, start=start)[0]
@@ -108,7 +109,7 @@ def test_the_variants_differ_only_where_gradients_are_tiny(scale, same):
     ]
     assert torch.allclose(*ends, rtol=1e-4, atol=0) == same
     if not same:
-        # While v is far below eps, the correction of its bias is what parts them.
+        # While v is far below eps, the variants differ by the bias correction.
         assert (ends[0][0] / ends[1][0] > 10).all()
 
 
@@ -200,17 +201,17 @@ def test_stacking_keeps_every_rate_exactly():
 
 
 def test_models_of_one_fleet_share_the_variant():
-    with pytest.raises(UnweaveError, match="must share the variant of Adam"):
+    with pytest.raises(UnweaveError, check=about("variant", None)):
         Adam.stack([Adam(), Adam(variant="tensorflow")])
 
 
 def test_an_unknown_variant_is_refused():
-    with pytest.raises(UnweaveError, match="one of torch, tensorflow, not 'jax'"):
+    with pytest.raises(UnweaveError, check=about("variant", "jax")):
         Adam(variant="jax")
 
 
 @pytest.mark.parametrize("size", [1e19, 1e30])
-def test_a_gradient_whose_square_overflows_stops_its_model_before_any_weight_is_lost(size):
+def test_gradients_with_overflowing_squares_stop_a_model_in_time(size):
     adam, alive = Adam.stack(optimisers()), torch.ones(MODELS, dtype=torch.bool)
     parameters, gradient = torch.ones(MODELS, SIZE), torch.ones(MODELS, SIZE)
     moments = Moments.zeros_like(parameters)

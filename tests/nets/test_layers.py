@@ -48,7 +48,7 @@ def test_linear_is_torchs_with_every_activation(activation, theirs):
         torch.testing.assert_close(output[m], theirs(linear(x[m])))
 
 
-def test_linear_has_a_relu_unless_told_otherwise_and_no_other_activations():
+def test_linear_has_a_relu_by_default():
     assert Linear(7, 4).activation == "relu"
     assert set(ACTIVATIONS) == {"none", "relu", "tanh", "leaky_relu"}
 
@@ -85,7 +85,7 @@ def test_conv_transpose_is_torchs_with_stride_two_and_same_padding(kernel, chann
         torch.testing.assert_close(output[m], expected.relu() if relu else expected)
 
 
-def test_convolutions_have_a_relu_unless_told_otherwise():
+def test_convolutions_have_a_relu_by_default():
     assert Conv(3, 4, 4).relu
     assert ConvTranspose(4, 3, 4).relu
 
@@ -185,7 +185,7 @@ def test_the_transpose_of_five_taps_is_their_adjoint(channels):
     torch.testing.assert_close((one * weight).sum(), (there * small).sum())
 
 
-def test_adaptive_norm_gives_each_channel_the_mean_and_deviation_that_the_code_says():
+def test_adaptive_norm_sets_mean_and_deviation_from_the_code():
     layer = AdaptiveNorm(6, 4, "none")
     own, code = parameters(layer), draw(MODELS, BATCH, 4, seed=9)
     image = 3 * draw(MODELS, BATCH, 8, 8, 6, seed=8) + 2

@@ -1,4 +1,4 @@
-"""Networks: one flat buffer, its views and gradients, and where its first numbers come from."""
+"""Networks: the flat buffer, its views and gradients, and initialisation."""
 
 import math
 
@@ -41,7 +41,7 @@ def draw(*shape, seed=0, dtype=torch.float64):
 
 
 def initial(layer, init="glorot", seeds=8):
-    """The first numbers of a layer, all models together."""
+    """Return the initial parameters of a layer for all models."""
     network = Network((layer,))
     named = network.named(network.initial(torch.arange(seeds), "test", init))
     return {name.removeprefix("0."): part for name, part in named}
@@ -55,7 +55,7 @@ def assert_uniform(values, bound):
     assert stats.kstest(values.numpy(), "uniform", (-bound, 2 * bound)).pvalue > 1e-3
 
 
-def test_the_buffer_holds_weight_then_bias_of_each_layer_in_turn():
+def test_the_buffer_contains_weight_then_bias_of_each_layer():
     assert dict(SMALL.shapes) == {
         "0.weight": (4, 4, 3, 4),
         "0.bias": (4,),
@@ -107,7 +107,7 @@ def test_a_buffer_of_the_wrong_width_is_refused():
         dict(SMALL.named(torch.zeros(3, SMALL.width + 1)))
 
 
-def test_a_network_is_its_layers_in_turn_and_its_gradient_theirs_side_by_side():
+def test_a_network_and_its_gradient_match_its_layers():
     buffer, x = draw(3, SMALL.width).requires_grad_(), draw(3, 2, 8, 8, 3, seed=1)
     output = SMALL(buffer, x)
     (together,) = torch.autograd.grad(output.square().sum(), buffer)
@@ -121,7 +121,7 @@ def test_a_network_is_its_layers_in_turn_and_its_gradient_theirs_side_by_side():
     torch.testing.assert_close(together, SMALL.packed(dict(zip(leaves, apart, strict=True))))
 
 
-def test_a_model_in_a_fleet_computes_what_it_does_alone():
+def test_a_model_in_a_fleet_matches_a_single_model():
     buffer, x = draw(3, SMALL.width).requires_grad_(), draw(3, 2, 8, 8, 3, seed=1)
     output = SMALL(buffer, x)
     (gradient,) = torch.autograd.grad(output.square().sum(), buffer)
@@ -142,7 +142,7 @@ def test_glorot_weights_are_uniform_within_their_bound_and_biases_zero(layer, fa
 
 @pytest.mark.parametrize("architecture", ["conv", "conv4x4"])
 @pytest.mark.parametrize("latents", [3, 10])
-def test_each_head_is_initialised_by_its_own_fan(architecture, latents):
+def test_each_head_is_initialised_with_its_fan(architecture, latents):
     encoder, _ = build(architecture, (32, 32, 1), latents)
     heads = encoder.layers[-1]
     weight = initial(heads)["weight"]
@@ -153,7 +153,7 @@ def test_each_head_is_initialised_by_its_own_fan(architecture, latents):
     assert_uniform(initial(heads, "torch")["weight"], 1 / 16)
 
 
-def test_mlp_heads_are_initialised_by_their_own_fan():
+def test_mlp_heads_are_initialised_with_their_fan():
     encoder, _ = build("mlp", (8, 8, 1), 10)
     assert_uniform(initial(encoder.layers[-1])["weight"], math.sqrt(6 / (1200 + 10)))
 
@@ -198,7 +198,7 @@ def test_torch_initialisation_is_that_of_torchs_modules(layer, make):
 
 
 def overlap(first, second):
-    """How many numbers two draws share, in place."""
+    """Count equal numbers at the same positions of two samples."""
     return float((first == second).double().mean())
 
 
@@ -249,7 +249,7 @@ def test_convolutions_in_a_row_have_the_gradients_of_the_single_ones(relu):
 
 
 @pytest.mark.parametrize("architecture", ["conv", "mlp"])
-def test_what_is_only_computed_depends_neither_on_threads_nor_on_other_models(architecture):
+def test_inference_depends_neither_on_threads_nor_on_other_models(architecture):
     encoder, decoder = build(architecture, (32, 32, 3), 10)
     images, seeds = draw(3, 149, 32, 32, 3, dtype=torch.float32), torch.arange(3)
     weights = encoder.initial(seeds, "encoder"), decoder.initial(seeds, "decoder")

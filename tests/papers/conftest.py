@@ -1,4 +1,4 @@
-"""Study tables whose answers are known."""
+"""Study tables with known answers."""
 
 from itertools import product
 
@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unweave.papers import find
 from unweave.papers.common_assumptions.results import METRICS
-from unweave.papers.common_assumptions.studies import STUDIES
 
-STRENGTHS = {name: next(iter(grid.values())) for name, grid in STUDIES["paper"]["methods"].items()}
-"""The six methods and the six strengths of each."""
+METHODS = find("common-assumptions/transfer").studies["paper"]["methods"]
+STRENGTHS = {name: next(iter(grid.values())) for name, grid in METHODS.items()}
+"""Six strengths of each of the six methods."""
 ACCURACIES = [
     f"downstream.{predictor}_accuracy_{rows}"
     for predictor in ("logistic", "trees")
@@ -30,7 +31,7 @@ OTHERS = (
 
 
 def make_table(data, seeds=4):
-    """The paper's grid on some data sets, every score noise, and `level`, the strength's rank."""
+    """A table of the paper's grid with random scores and `level`, the rank of the strength."""
     rows = [
         (name, method, float(strength), seed, level)
         for name, (method, strengths) in product(data, STRENGTHS.items())

@@ -1,4 +1,4 @@
-"""Claims that are judged as data says: filters, statistics, criteria, counts."""
+"""Evaluation of claims: filters, statistics, criteria, counts."""
 
 import numpy as np
 import pandas as pd
@@ -8,8 +8,8 @@ from unweave.papers.claims import (
     STATISTICS,
     Comparison,
     Finding,
+    claim_counts,
     compared,
-    held_claims,
     holds,
     matching,
 )
@@ -51,16 +51,16 @@ def test_criteria(criterion, expected):
     assert holds(criterion, values) == expected
 
 
-def test_a_criterion_is_asked_of_every_row():
+def test_a_criterion_applies_to_every_row():
     assert holds("gamma > 1 and score < 0.9", TABLE).tolist() == [False] * 4 + [True] + [False] * 3
 
 
-def test_rows_are_chosen_by_values_lists_and_what_they_are_not():
+def test_rows_match_values_lists_and_negations():
     assert matching(TABLE, {"kind": "part", "gamma": [1, 5]})["score"].tolist() == [0.6, 0.95, 0.2]
     assert matching(TABLE, {"data": "b", "not": {"kind": "whole"}})["score"].tolist() == [0.2]
 
 
-def test_a_comparison_for_every_group_that_has_both_sides():
+def test_one_comparison_per_group_with_both_sides():
     sides = {"measured": {"kind": "part"}, "against": {"kind": "whole"}}
     found = rows(each=["data", "gamma"], holds="measured < against", **sides)
     assert numbers(found) == [
@@ -93,9 +93,10 @@ def test_neighbours_and_ends_along_a_column():
     assert [row["obtained"] for row in steps] == ["holds", "does not hold"]
     assert numbers(rows(ends="gamma", **whole)) == [(0.7, 0.8, "does not hold")]
     assert rows(TABLE[:1], ends="gamma", **whole) == []
+    assert rows(TABLE.assign(score=np.nan), ends="gamma", **whole) == []
 
 
-def test_what_the_paper_has_no_comparison_of_is_a_control():
+def test_comparisons_that_the_paper_lacks_are_controls():
     found = rows(
         each=["data"],
         measured={"kind": "whole", "statistic": "max"},
@@ -106,18 +107,18 @@ def test_what_the_paper_has_no_comparison_of_is_a_control():
     assert [row["published"] for row in found] == ["holds", None]
     published = pd.DataFrame({"claim": ["first", "text"], "published": "holds"})
     frame = compared(published, found)
-    assert held_claims(frame) == [
-        "first: there is nothing to compare.",
-        "text: holds in 1 of 1 comparisons, by controls of our own in 0 of 1 comparisons.",
+    assert [(c.text, c.held, c.total, c.controls) for c in claim_counts(frame)] == [
+        ("first", 0, 0, (0, 0)),
+        ("text", 1, 1, (0, 1)),
     ]
 
 
-def test_a_column_that_a_table_lacks_is_not_compared():
+def test_missing_columns_are_not_compared():
     one = Comparison(value="fid", holds="measured > against", against={"value": "score"})
     assert list(one.rows(TABLE, "text", STATISTICS)) == []
 
 
-def test_an_unknown_key_of_a_comparison_is_refused():
+def test_unknown_keys_of_a_comparison_are_rejected():
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         Comparison(claim="c", hold="measured > against")
 
@@ -141,10 +142,10 @@ def test_findings_count_rows_pairs_and_comparisons():
         *Finding(text="Mean", numbers=["mean obtained"]).counts(FRAME),
         *Finding(text="None", where={"metric": "dci"}, test="obtained > 0").counts(FRAME),
     ]
-    assert list(map(str, found)) == [
-        "Above: holds for 1 of 3 cells.",
-        "Above: holds for 1 of 2 rows.",
-        "Order, mig: holds for 2 of 3 rows.",
-        "Mean: mean obtained 0.5.",
-        "None: there is nothing to compare.",
+    assert [(one.text, one.held, one.total, one.unit, one.numbers) for one in found] == [
+        ("Above", 1, 3, "cells", {}),
+        ("Above", 1, 2, "rows", {}),
+        ("Order, mig", 2, 3, "rows", {}),
+        ("Mean", 0, 0, "rows", {"mean obtained": pytest.approx(0.5)}),
+        ("None", 0, 0, "rows", {}),
     ]

@@ -1,4 +1,4 @@
-"""The pages of docs/results say what the tables say, and nothing of their own."""
+"""The pages of docs/results agree with the tables of results."""
 
 import json
 import re
@@ -9,22 +9,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.raising import about
 from tools.results import __main__ as command
 from tools.results import key_results, published, study_page
 from tools.results.agreement import agreement
-from tools.results.kept import RESULTS, Kept, ResultsError, every, take
 from tools.results.projection import benchmark, project
+from tools.results.study_results import RESULTS, ResultsError, StudyResults, add_run, all_studies
 from unweave.papers import RECIPES, find
-from unweave.papers.common_assumptions.studies import STUDIES as LARGE
-from unweave.papers.vae_ensemble.studies import SINGLE, STUDIES
-from unweave.study.study_file import read
+from unweave.papers.vae_ensemble.scores import SINGLE
+from unweave.study.study import read
 
 ROOT = Path(__file__).parents[2]
 
 FLEETS = [
     {"data": data, "channels": channels, "method": method, "models": 12, "us_per_model_step": us}
     for data, channels, us in (("dsprites", 1, 80.0), ("color_dsprites", 3, 100.0))
-    for method in LARGE["paper"]["methods"]
+    for method in find("common-assumptions/transfer").studies["paper"]["methods"]
 ]
 RUN = {
     "name": "common_assumptions_hour",
@@ -45,18 +45,18 @@ RUN = {
 
 @pytest.fixture(scope="module")
 def results(made, tmp_path_factory):
-    """What is kept of a run of the hour's grid, with scores that are noise."""
+    """Results of a run at the scale `hour`, with random scores."""
     out, folder = (tmp_path_factory.mktemp(name) for name in ("out", "results"))
     table = made(("dsprites", "color_dsprites"), seeds=2).drop(columns="level")
     table.assign(steps=50_000, state="scored").to_parquet(out / "study.parquet")
     (out / "run.json").write_text(json.dumps(RUN))
-    take(out, folder)
+    add_run(out, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def study(results):
-    (found,) = every(results)
+    (found,) = all_studies(results)
     return found
 
 
@@ -66,7 +66,7 @@ def scores():
 
 
 def cells_of(text, start):
-    """The cells of the one row that begins so."""
+    """The cells of the only row that starts with a text."""
     (row,) = [line for line in text.splitlines() if line.startswith(start)]
     return [cell.strip() for cell in row.strip("|").split("|")]
 
@@ -78,34 +78,35 @@ def test_scores_are_those_of_the_file(study):
     assert len(pair) == 2
     half, middle = abs(pair[0] - pair[1]) / 2, sum(pair) / 2
     text = study_page.page(study).partition("### color_dsprites")[2]
-    heads = cells_of(text, "| method | strength |")
+    heads = cells_of(text, "| Method | Strength |")
     row = cells_of(text, "| `dip_vae_ii` | 20 |")
     assert row[heads.index("`dci`")] == f"{middle:.3f} ± {half:.3f}"
-    assert row[heads.index("models")] == "2"
+    assert row[heads.index("Models")] == "2"
 
 
-def test_a_page_says_what_was_run(study):
+def test_the_study_page_describes_the_run(study):
     text = study_page.page(study)
-    assert cells_of(text, "| models |")[1] == "144 (143 scored, 1 diverged)"
-    assert cells_of(text, "| methods × strengths |")[1] == "6 × 6"
-    assert cells_of(text, "| took |")[1] == "18.0 minutes, training and scores"
-    assert cells_of(text, "| device |")[1] == "NVIDIA H200, 16 cores, torch 2.11.0"
-    assert "50,000 steps in place of 300,000 (17%)" in text
+    assert cells_of(text, "| Models |")[1] == "144 (143 scored, 1 diverged)"
+    assert cells_of(text, "| Methods × strengths |")[1] == "6 × 6"
+    assert cells_of(text, "| Time |")[1].startswith("18.0 minutes")
+    assert cells_of(text, "| Device |")[1] == "NVIDIA H200, 16 cores, torch 2.11.0"
+    assert "50,000 steps instead of 300,000 (17%)" in text
     # 36 cells and 72 models on each data set: 35 / 71.
-    assert "2 seeds in place of 50" in text
-    assert "explain 49% by chance alone (there: 2%)" in text
-    assert "- Products are in bf16." in text
+    assert "2 seeds instead of 50" in text
+    assert "explain 49% of the variance" in text
+    assert "(in the paper: 2%)" in text
+    assert "bf16" in text
     # 300,000 steps of 3,600 models at 80 µs and of 9,000 at 100; 12,600 models of 50 s.
-    assert cells_of(text, "| fleets of 12, as met here |")[1:] == ["80.0", "100.0", "99"]
-    assert "Scores took 50 s of one core per model, so 175 core-hours for all" in text
+    assert cells_of(text, "| fleets of 12, as measured |")[1:] == ["80.0", "100.0", "99"]
+    assert "50 core-seconds per model, which is 175 core-hours for all" in text
     assert "5 of 7 data sets are missing: `noisy_dsprites`, `scream_dsprites`, `smallnorb`" in text
-    assert "stopped before its end" not in text
+    assert "interrupted**" not in text
 
 
-def test_a_run_that_was_stopped_says_so(study, tmp_path):
+def test_an_interrupted_run_is_reported(study, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN | {"complete": False}))
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    assert "**It was stopped before its end**" in study_page.page(Kept(tmp_path))
+    assert "interrupted**" in study_page.page(StudyResults(tmp_path))
 
 
 def test_the_projection_is_arithmetic():
@@ -135,7 +136,7 @@ def test_a_study_as_fast_as_the_benchmark_projects_the_published_hours():
     assert fewer.hours == pytest.approx(found.hours)
 
 
-def test_what_is_more_than_the_benchmark_grows_with_steps_or_not():
+def test_overhead_is_proportional_to_steps_or_constant():
     """20 µs more at each of 50,000 steps are a second per model: 3.5 hours for 12,600."""
     fleets = [
         row | {"us_per_model_step": benchmark(row["method"], row["channels"], 12) + 20}
@@ -148,7 +149,7 @@ def test_what_is_more_than_the_benchmark_grows_with_steps_or_not():
     assert found.large_hours > found.start_hours + 5
 
 
-def test_fleets_beside_other_work_say_nothing_of_speed(study, tmp_path):
+def test_fleets_that_shared_the_device_are_not_used_for_speed(study, tmp_path):
     disturbed = [FLEETS[0] | {"alone": False, "us_per_model_step": 500.0}, *FLEETS[1:]]
     found, without = (project(RUN | {"fleets": f}, 50_000) for f in (disturbed, FLEETS[1:]))
     assert found == without
@@ -156,34 +157,34 @@ def test_fleets_beside_other_work_say_nothing_of_speed(study, tmp_path):
     noted = RUN | {"fleets": disturbed, "note": "One fleet was not alone."}
     (tmp_path / "run.json").write_text(json.dumps(noted))
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    text = study_page.page(Kept(tmp_path))
+    text = study_page.page(StudyResults(tmp_path))
     assert "One fleet was not alone." in text
-    assert "1 of 12 kinds of fleets, interrupted, not trained, or trained beside other" in text
+    assert "For 1 of 12 kinds of fleets" in text
 
 
-def test_without_a_fleet_alone_nothing_is_said_of_larger_ones(study, tmp_path):
+def test_larger_fleets_are_not_projected_without_a_usable_measurement(study, tmp_path):
     beside = [row | {"alone": False} for row in FLEETS]
     (tmp_path / "run.json").write_text(json.dumps(RUN | {"fleets": beside}))
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    text = study_page.page(Kept(tmp_path))
+    text = study_page.page(StudyResults(tmp_path))
     assert "fleets of 256" not in text
-    assert "12 of 12 kinds of fleets" in text
+    assert "For 12 of 12 kinds of fleets" in text
 
 
-def test_marks_by_hand_stay_when_the_same_run_is_kept_again(study, tmp_path):
+def test_manual_edits_are_preserved_when_the_same_run_is_added_again(study, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     study.table.to_parquet(out / "study.parquet")
     (out / "run.json").write_text(json.dumps(RUN))
-    kept = take(out, tmp_path / "results")
-    (kept.folder / "run.json").write_text(json.dumps(RUN | {"note": "Marked."}))
-    assert take(out, tmp_path / "results").run["note"] == "Marked."
+    study = add_run(out, tmp_path / "results")
+    (study.folder / "run.json").write_text(json.dumps(RUN | {"note": "Marked."}))
+    assert add_run(out, tmp_path / "results").run["note"] == "Marked."
     (out / "run.json").write_text(json.dumps(RUN | {"calls": RUN["calls"][:1]}))
-    assert "note" not in take(out, tmp_path / "results").run
+    assert "note" not in add_run(out, tmp_path / "results").run
 
 
 def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
-    """By hand from the recipes' files."""
+    """Computed independently from the files of the recipes."""
     overlap = pd.read_csv(study.folder / "method-overlap.csv")
     agreeing = sum(a == b for a, b in zip(overlap["published"], overlap["obtained"], strict=True))
     assert str(agreement(overlap)) == f"{agreeing} of {len(overlap)} rows"
@@ -199,13 +200,13 @@ def test_words_are_counted_by_rows_and_numbers_by_pairs(study):
     assert str(agreement(explained)) == f"{alike} of {len(pairs)} pairs"
 
 
-def test_pictures_are_no_claims():
+def test_pictures_are_not_counted_as_claims():
     frame = pd.DataFrame({"published": ["shown", "holds"], "obtained": ["a.png", "holds"]})
     assert str(agreement(frame)) == "1 of 1 rows"
     assert agreement(frame[:1]).verdict == "nothing to compare"
 
 
-def test_variance_explained_counts_without_what_chance_explains():
+def test_variance_explained_uses_adjusted_r2():
     frame = pd.DataFrame({"published": [0.1, 0.9], "obtained": [0.5, 0.6]})
     assert agreement(frame).verdict == "the order holds"
     assert agreement(frame.assign(adjusted_r2=[0.3, 0.2])).verdict == "the order does not hold"
@@ -233,7 +234,7 @@ def test_every_recipe_of_the_paper_has_its_claim_and_picture(study):
         assert recipe.plot is not None
     drawn = re.findall(r"\(images/([^)]+)\.svg\)", text)
     assert len(drawn) == len(recipes)
-    # Three of them are the same scores, which are drawn once.
+    # Three of them share a plot, which is drawn once.
     assert drawn.count("method-overlap") == 3
     assert len(set(drawn)) == len({recipe.plot for recipe in recipes}) == len(recipes) - 2
 
@@ -249,23 +250,23 @@ def test_pictures_are_drawn_of_every_model(study, tmp_path):
 
 
 def test_obtained_numbers_of_a_result_are_those_of_its_file(study):
-    kept = pd.read_csv(study.folder / "transfer.csv").set_index("kind")
+    saved = pd.read_csv(study.folder / "transfer.csv").set_index("kind")
     text = key_results.page(study)
-    for kind, row in kept.iterrows():
+    for kind, row in saved.iterrows():
         cells = cells_of(text, f"| {kind} |")
         assert cells[1] == f"{row['published']:.3f}"
         assert float(cells[2]) == round(row["obtained"], 3)
 
 
-def test_published_scores_stand_beside_models_of_that_setting(scores):
-    """The FactorVAE of γ = 40 that was trained longest, by hand from its file."""
+def test_published_scores_are_followed_by_models_of_that_setting(scores):
+    """FactorVAE with γ = 40 and the longest training, computed from its file."""
     table = pd.read_csv(RESULTS / "vae_ensemble_30000_steps" / "study.csv")
     models = table[table["method"].eq("factor_vae") & table["gamma"].eq(40)]
     text = scores.partition("**factor_vae (γ=40)**")[2].partition("**dip_vae_i ")[0]
     rows = [line for line in text.splitlines() if "vae_ensemble_30000_steps" in line]
     columns = models["factor_vae"], models["dci"]
-    said = [f"{s.mean():.3f} ± {s.std(ddof=0):.3f}" for s in columns]
-    assert rows[0].split(" | ")[1:3] == said
+    expected = [f"{s.mean():.3f} ± {s.std(ddof=0):.3f}" for s in columns]
+    assert rows[0].split(" | ")[1:3] == expected
     assert rows[0].split(" | ")[5:7] == ["30,000", "3"]
     assert text.splitlines()[0].split(" | ")[1:3] == ["0.764 ± 0.075", "0.253 ± 0.072"]
 
@@ -278,8 +279,8 @@ def test_the_vae_is_the_beta_vae_at_one_and_its_longest_training_comes_last(scor
     assert f"{migs.mean():.3f} ± {migs.std(ddof=0):.3f} | – | 113,000 | 6" in last
 
 
-def test_controls_are_no_ensembles_of_the_paper(scores):
-    """Of three members with γ = 1 two were trained as published, and two with fixed targets."""
+def test_controls_are_not_counted_as_published_ensembles(scores):
+    """Four ensembles have three members and γ = 1; two of them have fixed targets."""
     (row,) = [
         line
         for line in scores.partition("**ensemble of 3, γ = 1**")[2].splitlines()[1:4]
@@ -288,19 +289,19 @@ def test_controls_are_no_ensembles_of_the_paper(scores):
     assert row.split(" | ")[6] == "2"
 
 
-def test_new_results_come_into_the_page_of_published_scores(results):
+def test_new_results_appear_on_the_page_of_published_scores(results):
     text = published.page(results).partition("**factor_vae (γ=40)**")[2]
     row = text.partition("**dip_vae_i ")[0].splitlines()[1]
     assert "common_assumptions_hour/study.csv" in row
     assert row.split(" | ")[5:8] == ["50,000", "2", "`conv`, 10 latents"]
 
 
-def test_a_study_of_no_paper_comes_in_with_the_settings_that_were_noted(made, tmp_path):
+def test_a_study_without_a_paper_uses_its_recorded_settings(made, tmp_path):
     noted = RUN | {"name": "published_settings", "settings": {"architecture": "conv4x4"}}
     table = made(("dsprites",), seeds=3).assign(steps=60_000)
     table.to_parquet(tmp_path / "study.parquet")
     (tmp_path / "run.json").write_text(json.dumps(noted))
-    take(tmp_path, tmp_path / "results")
+    add_run(tmp_path, tmp_path / "results")
     text = published.page(tmp_path / "results").partition("**beta_tc_vae (β=4)**")[2]
     row = text.splitlines()[1]
     assert row.split(" | ")[5:8] == ["60,000", "3", "`conv4x4`, 10 latents"]
@@ -310,45 +311,45 @@ def test_a_study_of_no_paper_comes_in_with_the_settings_that_were_noted(made, tm
 def test_the_study_of_published_settings_is_that_of_the_recipe():
     study = read(ROOT / "benchmarks" / "published_settings.yaml")
     assert dict(study.methods) == SINGLE
-    assert study.settings == STUDIES["paper"]["settings"]
+    assert study.settings == find("vae-ensemble/table-1").studies["paper"]["settings"]
 
 
-def test_the_pages_are_those_of_the_results():
+def test_the_pages_are_up_to_date():
     assert command.stale() == []
 
 
-def test_pages_come_into_the_navigation_when_there_are_results(results):
+def test_pages_with_results_are_in_the_navigation(results):
     before = command.NAVIGATION.read_text()
     names = command.pages(results)
     assert list(names) == ["index.md", "key-results.md", "published.md"]
     nav = tomllib.loads(command.navigation(before, names))["project"]["nav"]
     (listed,) = [entry["Results"] for entry in nav if "Results" in entry]
     assert listed == [f"results/{name}" for name in names]
-    with pytest.raises(ResultsError, match="no place for the pages"):
+    with pytest.raises(ResultsError, check=about("zensical.toml")):
         command.navigation("nav = []", names)
 
 
-def test_what_is_missing_is_said(study, tmp_path):
-    with pytest.raises(ResultsError, match=r"there is no study\.parquet in .*large_study\.py"):
-        take(tmp_path, tmp_path)
-    with pytest.raises(ResultsError, match=r"there is no study\.csv in"):
-        _ = Kept(tmp_path).table
+def test_missing_files_are_reported(study, tmp_path):
+    with pytest.raises(ResultsError, check=about("study.parquet", tmp_path)):
+        add_run(tmp_path, tmp_path)
+    with pytest.raises(ResultsError, check=about("study.csv", tmp_path)):
+        _ = StudyResults(tmp_path).table
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    with pytest.raises(ResultsError, match=r"there is no run\.json in"):
-        study_page.page(Kept(tmp_path))
-    with pytest.raises(ResultsError, match=r"the comparison total-correlation\.csv is missing"):
-        key_results.page(Kept(tmp_path))
-    with pytest.raises(ResultsError, match="there are no results"):
-        published.page(Path(tmp_path / "none"))
+    with pytest.raises(ResultsError, check=about("run.json", tmp_path)):
+        study_page.page(StudyResults(tmp_path))
+    with pytest.raises(ResultsError, check=about("total-correlation.csv")):
+        key_results.page(StudyResults(tmp_path))
+    with pytest.raises(ResultsError, check=about(tmp_path / "none")):
+        published.page(tmp_path / "none")
 
 
-def test_claims_say_the_steps_of_their_own_study():
-    lines = [line for line in published.claims(every()).splitlines() if "_hour/" in line]
+def test_claims_show_the_steps_of_their_study():
+    lines = [line for line in published.claims(all_studies()).splitlines() if "_hour/" in line]
     steps = {line.split("]")[0].strip("| ["): line.split(" | ")[2] for line in lines}
     assert steps["isa-vae/figure-5a"] == "7,200"
     assert steps["isa-vae/figure-5c"] == "1,200"
     assert steps["vae-ensemble/figure-7"] == "8,000"
     assert steps["ms-vae/figure-4"] == "12,000, then 3,000"
     assert steps["ms-vae/figures-37-40"] == "12,000, then 3,000 to 15,000"
-    assert steps["ms-vae/figures-18-20"] == "–"  # a flow, which is no study's
-    assert "isa-vae/figure-7" not in steps  # sorted exponents are in order anyway
+    assert steps["ms-vae/figures-18-20"] == "–"  # a flow, which has no study
+    assert "isa-vae/figure-7" not in steps  # sorted exponents always have the published order

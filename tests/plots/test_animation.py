@@ -5,6 +5,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import DataError, UnweaveError
 from unweave.plots.animation import GAP, MARGIN, SIDE
 
@@ -35,14 +36,14 @@ def test_frames_show_all_active_latents_at_once(animation, model, sprites, shown
             np.testing.assert_array_equal(tile[::2, ::2], shown(model.decode(code))[0])
 
 
-def test_they_go_there_and_back(animation):
+def test_frames_go_forwards_and_backwards(animation):
     for frame, other in zip(animation.frames[1:4], animation.frames[:4:-1], strict=True):
         np.testing.assert_array_equal(np.asarray(frame), np.asarray(other))
     assert (np.asarray(animation.frames[0]) != np.asarray(animation.frames[4])).any()
 
 
 @pytest.mark.parametrize(("ending", "close"), [("gif", 24), ("png", 0), ("webp", 60)])
-def test_files_have_all_frames_and_play_for_ever(animation, tmp_path, ending, close):
+def test_files_contain_all_frames_and_loop(animation, tmp_path, ending, close):
     path = tmp_path / f"latents.{ending}"
     animation.save(path)
     frames = frames_of(path)
@@ -58,7 +59,7 @@ def test_files_have_all_frames_and_play_for_ever(animation, tmp_path, ending, cl
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_gif_goes_back_and_forth_on_white_paper(animation, tmp_path):
+def test_gif_has_a_white_background(animation, tmp_path):
     animation.save(tmp_path / "latents.gif")
     frames = frames_of(tmp_path / "latents.gif")
     for step in (1, 2, 3):
@@ -67,7 +68,7 @@ def test_a_gif_goes_back_and_forth_on_white_paper(animation, tmp_path):
     assert (frames[0][:MARGIN] == 255).all()
 
 
-def test_inactive_latents_can_be_there_in_grey(model, sprites):
+def test_inactive_latents_can_be_shown_in_grey(model, sprites):
     grey = uw.show.animate(model, sprites, steps=2, inactive="grey")
     left = MARGIN + 3 * (SIDE + GAP)
     tile = np.asarray(grey.frames[0])[MARGIN : MARGIN + SIDE, left : left + SIDE]
@@ -75,14 +76,14 @@ def test_inactive_latents_can_be_there_in_grey(model, sprites):
     assert len(grey.frames) == 2
 
 
-def test_notebooks_play_them(animation):
+def test_notebook_display(animation):
     assert animation._repr_mimebundle_()["image/gif"].startswith(b"GIF89a")
 
 
-def test_mistakes_are_said(animation, model, lost, sprites, tmp_path):
-    with pytest.raises(DataError, match=r"\.gif, \.webp or \.png file, but got 'latents.mp4'"):
+def test_invalid_arguments_are_rejected(animation, model, lost, sprites, tmp_path):
+    with pytest.raises(DataError, match=r"latents\.mp4"):
         animation.save(tmp_path / "latents.mp4")
-    with pytest.raises(UnweaveError, match="diverged"):
+    with pytest.raises(UnweaveError, check=about("model", 2)):
         uw.show.animate(lost, sprites)
-    with pytest.raises(UnweaveError, match="from 2 to 1,000"):
+    with pytest.raises(UnweaveError, match="1,000"):
         uw.show.animate(model, sprites, steps=1)

@@ -46,7 +46,7 @@ def test_colour_and_seed_reach_the_sheet():
     )
 
 
-def test_without_factors_the_sheet_shows_a_draw():
+def test_without_factors_the_sheet_shows_random_images():
     images = np.random.default_rng(0).integers(0, 256, (30, 32, 32, 3), dtype=np.uint8)
     data = Dataset("mine", Bytes(images))
     sheet = contact_sheet(data, columns=6, seed=3)

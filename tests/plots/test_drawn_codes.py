@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import unweave as uw
-from unweave.plots.drawn_codes import Seen, followed_factors, look
-from unweave.plots.traversal_range import label_of
+from unweave.plots.drawn_codes import DrawnCodes, draw_codes, followed_factors
+from unweave.plots.traversals import label_of
 
 NAMES = ["shape", "scale", "angle", "posX", "posY"]
 SIZES = (3, 6, 10, 8, 8)
@@ -46,52 +46,54 @@ def test_few_images_do_not_make_noise_follow_factors():
     assert (information / np.log(3)).max() > 0.4
 
 
-def test_constant_factors_are_followed_by_none(factors):
+def test_constant_factors_are_ignored(factors):
     constant = factors.copy()
     constant[:, 1] = 4
     codes = constant[:, [3, 4]] * 1.0
     assert followed_factors(codes, constant, NAMES) == [("posX",), ("posY",)]
-    seen = Seen(codes, np.full(codes.shape, -4.0), np.zeros((len(codes), 2)), ["a", "b"])
-    assert seen.follows == [(), ()]
+    drawn = DrawnCodes(codes, np.full(codes.shape, -4.0), np.zeros((len(codes), 2)), ["a", "b"])
+    assert drawn.follows == [(), ()]
 
 
-def test_a_latent_follows_no_factor_of_which_it_can_tell_too_little(factors):
+def test_kl_bounds_the_information_about_a_factor(factors):
     """Means may give a factor away exactly where the posterior's noise drowns it."""
     codes = factors[:, [3, 3]] / 8 - 0.5
     logvars = np.tile([-4.0, -0.2], (len(codes), 1))
-    seen = Seen(codes, logvars, factors, NAMES)
-    shares = seen.amounts / np.log(len(np.unique(factors[:, 3])))
-    assert seen.active.all()
+    drawn = DrawnCodes(codes, logvars, factors, NAMES)
+    shares = drawn.amounts / np.log(len(np.unique(factors[:, 3])))
+    assert drawn.active.all()
     assert shares[0] > 0.2 > shares[1]
-    assert seen.follows == [("posX",), ()]
+    assert drawn.follows == [("posX",), ()]
     assert followed_factors(codes, factors, NAMES) == [("posX",), ("posX",)]
 
 
-def test_latents_that_say_nothing_follow_nothing(factors):
+def test_inactive_latents_follow_nothing(factors):
     codes = factors[:, [3, 4]] / 8
     logvars = np.tile([-4.0, 0.0], (len(codes), 1))
     codes[:, 1] = 1e-3 * (codes[:, 1] - 0.5)
-    seen = Seen(codes, logvars, factors, NAMES)
-    assert seen.active.tolist() == [True, False]
-    assert seen.follows == [("posX",), ()]
-    assert label_of(seen, 0) == ("latent 0", "→ posX")
-    assert label_of(seen, 1) == ("latent 1", "")
+    drawn = DrawnCodes(codes, logvars, factors, NAMES)
+    assert drawn.active.tolist() == [True, False]
+    assert drawn.follows == [("posX",), ()]
+    assert label_of(drawn, 0) == ("latent 0", "→ posX")
+    assert label_of(drawn, 1) == ("latent 1", "")
 
 
-def test_long_labels_are_cut(factors):
-    seen = Seen(factors[:, [3]] * 1.0, np.full((3000, 1), -4.0), factors[:, [3]], ["x" * 40])
-    name, note = label_of(seen, 0)
+def test_long_labels_are_truncated(factors):
+    drawn = DrawnCodes(
+        factors[:, [3]] * 1.0, np.full((3000, 1), -4.0), factors[:, [3]], ["x" * 40]
+    )
+    name, note = label_of(drawn, 0)
     assert name == "latent 0"
     assert note == "→ " + "x" * 15 + "…"
 
 
-def test_a_model_is_looked_at_with_images_that_can_be_drawn(model, sprites):
+def test_only_images_with_positive_weight_are_encoded(model, sprites):
     few = sprites.only(shape=0)
-    seen = look(model, few)
-    assert len(seen.means) == 128
-    assert set(seen.factors[:, 0]) == {0}
+    drawn = draw_codes(model, few)
+    assert len(drawn.means) == 128
+    assert set(drawn.factors[:, 0]) == {0}
     np.testing.assert_allclose(
-        np.sort(seen.means, 0), np.sort(model.encode(few.images(few.support))[0], 0), atol=1e-5
+        np.sort(drawn.means, 0), np.sort(model.encode(few.images(few.support))[0], 0), atol=1e-5
     )
-    assert len(look(model, sprites, rows=50).means) == 50
-    assert look(model, sprites).active.tolist() == [True, True, False, True]
+    assert len(draw_codes(model, sprites, rows=50).means) == 50
+    assert draw_codes(model, sprites).active.tolist() == [True, True, False, True]

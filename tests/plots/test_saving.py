@@ -24,7 +24,7 @@ def sheet():
 
 
 @pytest.mark.parametrize(("ending", "exact"), [("png", True), ("webp", True), ("JPG", False)])
-def test_sheets_are_written_by_their_ending(sheet, tmp_path, ending, exact):
+def test_sheets_are_saved_by_file_extension(sheet, tmp_path, ending, exact):
     path = tmp_path / f"sheet.{ending}"
     sheet.save(path)
     sheet.save(str(path))
@@ -34,25 +34,25 @@ def test_sheets_are_written_by_their_ending(sheet, tmp_path, ending, exact):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_sheets_are_pictures_of_pil(sheet):
+def test_sheets_are_pil_images(sheet):
     file = io.BytesIO()
     sheet.save(file, "PNG")
     assert np.array_equal(np.asarray(Image.open(file)), np.asarray(sheet))
     assert sheet.convert("L").size == sheet.size
 
 
-def test_other_endings_are_refused_and_nothing_is_left(sheet, tmp_path):
-    with pytest.raises(DataError, match=r"a \.png, \.jpg, \.jpeg or \.webp file, but got 'a.svg'"):
+def test_other_endings_are_rejected_and_nothing_is_left(sheet, tmp_path):
+    with pytest.raises(DataError, match=r"a\.svg"):
         sheet.save(tmp_path / "a.svg")
-    with pytest.raises(DataError, match=r"a plot is a \.png or \.svg file, but got 'a.pdf'"):
+    with pytest.raises(DataError, match=r"a\.pdf"):
         uw.show.heat_map([[1.0]], "votes").save(tmp_path / "a.pdf")
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write"):
+    with pytest.raises(DataError, match=r"a\.png"):
         sheet.save(tmp_path / "file" / "a.png")
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-def test_figures_save_themselves_and_always_alike(tmp_path):
+def test_saving_a_figure_is_deterministic(tmp_path):
     for name in ("a.svg", "b.svg"):
         uw.show.heat_map([[0.25, 0.75]], "importance").save(tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
@@ -61,7 +61,7 @@ def test_figures_save_themselves_and_always_alike(tmp_path):
         assert file.format == "PNG"
 
 
-def test_letters_are_7_points_in_a_column(sheet):
+def test_text_is_at_least_7_points(sheet):
     """At 3.25 inches of width, what is written is at least 7 points high."""
     left = sheet.boxes[0][0][0]
     points = 3.25 * 72 / sheet.width
@@ -95,7 +95,7 @@ def test_faint_text_has_contrast():
     assert colours.palette(9)[8] == colours.PALETTE[0]
 
 
-def test_the_room_opens_without_matplotlib_and_reaches_everything():
+def test_the_package_imports_without_matplotlib():
     code = (
         "import sys, unweave as uw; uw.show.traversals; "
         "assert 'matplotlib' not in sys.modules; "
@@ -109,7 +109,7 @@ def test_the_room_opens_without_matplotlib_and_reaches_everything():
     assert done.returncode == 0, done.stderr
 
 
-def test_notebooks_show_sheets_and_figures(sheet):
+def test_notebook_display(sheet):
     from unweave.plots.plot import panels
 
     figure, axes = panels(1, 1, (2, 1))
@@ -119,7 +119,7 @@ def test_notebooks_show_sheets_and_figures(sheet):
     assert np.asarray(shown[1].convert("L")).min() < 50
 
 
-def test_a_caption_that_is_wider_than_its_sheet_goes_on_below():
+def test_wide_captions_are_wrapped():
     rows = [Row([Image.new("RGB", (64, 64), "navy")] * 3, "name")]
     caption = "C of the image above, Z of the image that the row names"
     sheet = lay_out(rows, caption)

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.models.shapes import ShapeError
+from unweave.models.images import ShapeError
 from unweave.plots import colours
-from unweave.plots.drawn_codes import Seen, look
+from unweave.plots.drawn_codes import DrawnCodes, draw_codes
 from unweave.plots.subspaces import Subspace, shares_known, subspaces_of
 
 ACTIVE = [0, 1, 3]
@@ -42,7 +43,7 @@ def known(model, data):
     return np.maximum(information - chance, 0) / np.log(sizes)
 
 
-def test_cells_are_the_shares_that_active_latents_know(isa, sprites):
+def test_cells_are_the_shares_that_active_latents_explain(isa, sprites):
     cells, _ = uw.show.subspaces(isa, sprites).axes
     expected = known(isa, sprites)
     drawn = np.concatenate([image.get_array() for image in cells.images])
@@ -53,7 +54,7 @@ def test_cells_are_the_shares_that_active_latents_know(isa, sprites):
     assert [label.get_text() for label in cells.get_xticklabels()] == NAMES
 
 
-def test_subspaces_are_apart_and_have_their_exponents(isa, sprites):
+def test_subspaces_are_separated_and_show_their_exponents(isa, sprites):
     cells, bars = uw.show.subspaces(isa, sprites).axes
     tops = [image.get_extent()[3] for image in cells.images]
     assert tops == [0, 1.5, 3.5]
@@ -63,36 +64,36 @@ def test_subspaces_are_apart_and_have_their_exponents(isa, sprites):
     assert cells.get_ylim() == (4.5, 0)
 
 
-def test_latents_that_say_nothing_are_grey(isa, asleep, sprites):
+def test_inactive_latents_are_grey(isa, asleep, sprites):
     cells, bars = uw.show.subspaces(isa, sprites).axes
     inks = [label.get_color() for label in cells.get_yticklabels()]
     assert [ink == colours.GREY for ink in inks] == [False, False, True, False]
     filled = [bar.get_facecolor() for bar in bars.patches]
     assert filled[0] == filled[1] == filled[3] != filled[2]
-    seen = look(isa, sprites)
-    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], seen.amounts)
-    assert bars.get_xlim()[1] > seen.amounts.max()
+    drawn = draw_codes(isa, sprites)
+    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], drawn.amounts)
+    assert bars.get_xlim()[1] > drawn.amounts.max()
     cells, bars = uw.show.subspaces(with_prior(asleep, layout="2x2"), sprites).axes
     assert not cells.images
     assert bars.get_xlim() == (0, 0.1)
     assert {text.get_color() for text in cells.texts} == {colours.FAINT}
 
 
-def test_without_factors_there_are_bars_only(isa, sprites):
+def test_without_factors_only_bars_are_plotted(isa, sprites):
     pictures = uw.data.load(sprites[:], name="pictures")
     (bars,) = uw.show.subspaces(isa, pictures).axes
     np.testing.assert_allclose(
-        [bar.get_width() for bar in bars.patches], look(isa, sprites).amounts, rtol=1e-5
+        [bar.get_width() for bar in bars.patches], draw_codes(isa, sprites).amounts, rtol=1e-5
     )
     said = [text.get_text() for text in bars.texts]
     assert said == ["$p_{0}$ = 2.10", "$p_{1}$ = 2.50"]
 
 
-def test_factors_that_do_not_vary_are_not_drawn(isa, sprites):
+def test_constant_factors_are_not_plotted(isa, sprites):
     cells, _ = uw.show.subspaces(isa, sprites.slice(scale=0)).axes
     assert [label.get_text() for label in cells.get_xticklabels()] == ["shape", "posX", "posY"]
     codes = np.random.default_rng(0).random((5, 4))
-    nothing = Seen(codes, codes, np.zeros((5, 2)), ["a", "b"])
+    nothing = DrawnCodes(codes, codes, np.zeros((5, 2)), ["a", "b"])
     assert shares_known(nothing)[1] == []
 
 
@@ -110,10 +111,10 @@ def test_the_exponents_of_a_subspace_are_those_of_its_nodes(grey):
     ]
 
 
-def test_mistakes_are_said(model, isa, lost, grey, sprites):
-    with pytest.raises(UnweaveError, match="beta_vae models have no subspaces; train isa_vae"):
+def test_invalid_arguments_are_rejected(model, isa, lost, grey, sprites):
+    with pytest.raises(UnweaveError, check=about("model", "beta_vae")):
         uw.show.subspaces(model, sprites)
-    with pytest.raises(UnweaveError, match="this model diverged"):
+    with pytest.raises(UnweaveError, check=about("model", 2)):
         uw.show.subspaces(lost, sprites)
     with pytest.raises(ShapeError):
         uw.show.subspaces(isa, grey)

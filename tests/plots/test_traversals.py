@@ -1,13 +1,16 @@
 """Traversal pictures show what the model decodes."""
 
+from unittest.mock import ANY
+
 import numpy as np
 import pytest
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.models.shapes import ShapeError
+from unweave.models.images import ShapeError
 from unweave.plots.colours import PAPER
-from unweave.plots.drawn_codes import look
+from unweave.plots.drawn_codes import draw_codes
 from unweave.plots.sheet import FADE
 from unweave.plots.traversals import traversals
 
@@ -19,7 +22,7 @@ def test_rows_are_latents_by_kl_and_columns_their_values(model, sprites, shown):
     mean, _ = model.encode(sprites.images([5]))
     np.testing.assert_array_equal(sheet.part(0, 0), shown(sprites.images([5]))[0])
     np.testing.assert_array_equal(sheet.part(0, 1), shown(model.decode(mean))[0])
-    assert np.argsort(-look(model, sprites).amounts).tolist() == ORDER
+    assert np.argsort(-draw_codes(model, sprites).amounts).tolist() == ORDER
     for row, latent in enumerate(ORDER[:3], start=1):
         codes = np.repeat(mean, 5, axis=0)
         codes[:, latent] = [-2, -1, 0, 1, 2]
@@ -48,22 +51,22 @@ def test_inactive_latents_are_greyed_or_hidden(model, sprites, shown):
 def test_kl_is_that_of_the_posterior(model, sprites):
     mean, logvar = (x.astype(np.float64) for x in model.encode(sprites))
     expected = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
-    np.testing.assert_allclose(look(model, sprites).amounts, expected, rtol=1e-6)
+    np.testing.assert_allclose(draw_codes(model, sprites).amounts, expected, rtol=1e-6)
     assert expected[2] == pytest.approx(0, abs=1e-9)
 
 
-def test_walks_go_from_quantile_to_quantile_of_the_codes(model, sprites, shown):
+def test_quantiles_set_the_range(model, sprites, shown):
     sheet = traversals(model, sprites, index=7, columns=3, quantiles=(0.1, 0.8))
     codes = model.encode(sprites)[0]
     low, high = np.quantile(codes.astype(np.float64), [0.1, 0.8], axis=0)
     start = model.encode(sprites.images([7]))[0]
-    walk = np.repeat(start, 3, axis=0)
-    walk[:, 1] = [low[1], (low[1] + high[1]) / 2, high[1]]
-    for column, expected in enumerate(shown(model.decode(walk))):
+    codes_shown = np.repeat(start, 3, axis=0)
+    codes_shown[:, 1] = [low[1], (low[1] + high[1]) / 2, high[1]]
+    for column, expected in enumerate(shown(model.decode(codes_shown))):
         np.testing.assert_array_equal(sheet.part(1, column), expected)
 
 
-def test_starts_from_an_image_of_ones_own(model, sprites):
+def test_start_from_a_custom_image(model, sprites):
     by_index = traversals(model, sprites, index=9, columns=3)
     image = sprites[9]
     for own in (image, image[..., 0], image.astype(np.float64) / 255):
@@ -71,7 +74,7 @@ def test_starts_from_an_image_of_ones_own(model, sprites):
         np.testing.assert_array_equal(np.asarray(sheet), np.asarray(by_index))
 
 
-def test_starts_from_the_prior(model, sprites, shown):
+def test_start_from_the_prior(model, sprites, shown):
     sheet = traversals(model, sprites, prior="mean", columns=3, reach=1.5)
     codes = np.zeros((3, 4), dtype=np.float32)
     np.testing.assert_array_equal(sheet.part(0, 0), shown(model.decode(codes))[0])
@@ -83,7 +86,7 @@ def test_starts_from_the_prior(model, sprites, shown):
     assert (first != other).any()
 
 
-def test_without_a_start_the_middle_of_the_grid_is_taken(model, sprites):
+def test_default_start_is_the_middle_of_the_grid(model, sprites):
     middle = sprites.index(np.array(sprites.grid.sizes) // 2)
     default = traversals(model, sprites, columns=3)
     np.testing.assert_array_equal(
@@ -96,10 +99,10 @@ def test_without_a_start_the_middle_of_the_grid_is_taken(model, sprites):
 
 
 def test_labels_name_the_followed_factor(model, sprites):
-    seen = look(model, sprites)
-    names = {name for followed in seen.follows for name in followed}
+    drawn = draw_codes(model, sprites)
+    names = {name for followed in drawn.follows for name in followed}
     assert names <= set(sprites.grid.names)
-    assert seen.follows[2] == ()
+    assert drawn.follows[2] == ()
 
 
 def test_small_images_are_enlarged_pixel_by_pixel(grey):
@@ -111,51 +114,56 @@ def test_small_images_are_enlarged_pixel_by_pixel(grey):
     np.testing.assert_array_equal(part[1::2, 1::2, 0], grey[3][..., 0])
 
 
-def test_an_autoencoder_goes_by_quantiles_and_variance(grey, shown):
+def test_autoencoders_use_quantiles_and_spread(grey, shown):
     (model,) = uw.train(uw.methods.AE(), grey, steps=2, batch=4, latents=3, progress=False)
     codes = model.encode(grey)[0]
-    seen = look(model, grey)
-    np.testing.assert_allclose(seen.amounts, codes.std(0), rtol=1e-5)
+    drawn = draw_codes(model, grey)
+    np.testing.assert_allclose(drawn.amounts, codes.std(0), rtol=1e-5)
     sheet = traversals(model, grey, index=0, columns=2)
     first = int(np.argmax(codes.var(0)))
-    walk = np.repeat(codes[:1], 2, axis=0)
-    walk[:, first] = np.quantile(codes[:, first].astype(np.float64), [0.01, 0.99])
-    np.testing.assert_array_equal(sheet.part(1, 1)[::2, ::2], shown(model.decode(walk))[1])
-    with pytest.raises(UnweaveError, match="has no prior"):
+    codes_shown = np.repeat(codes[:1], 2, axis=0)
+    codes_shown[:, first] = np.quantile(codes[:, first].astype(np.float64), [0.01, 0.99])
+    np.testing.assert_array_equal(sheet.part(1, 1)[::2, ::2], shown(model.decode(codes_shown))[1])
+    with pytest.raises(UnweaveError, check=about("prior", "ae")):
         traversals(model, grey, prior="mean")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "subject", "value"),
     [
-        ({"index": 384}, r"images 0 … 383, but got index 384"),
-        ({"index": -1}, r"images 0 … 383"),
-        ({"columns": 1}, "from 2 to 1,000, got 1"),
-        ({"reach": 0}, "reach must be .* got 0"),
-        ({"reach": float("nan")}, "reach must be .* got nan"),
-        ({"quantiles": (0.9, 0.1)}, "the lower first, but got 0.9 and 0.1"),
-        ({"quantiles": (0.1, 1.1)}, "from 0 to 1"),
-        ({"prior": "median"}, "'mean' or a 'draw', but got 'median'"),
-        ({"inactive": "gone"}, "but got 'gone'"),
-        ({"index": 1, "prior": "mean"}, "one start"),
-        ({"image": np.zeros((32, 32, 1), np.uint8)}, "but these models take 64 × 64 × 1"),
-        ({"image": np.full((64, 64), 7.0)}, "floats from 0 to 1"),
-        ({"image": np.zeros((64, 64), np.int64)}, "but got int64"),
+        ({"index": 384}, "index", 384),
+        ({"index": -1}, "index", -1),
+        ({"reach": 0}, "reach", 0),
+        ({"reach": float("nan")}, "reach", ANY),
+        ({"quantiles": (0.9, 0.1)}, "quantiles", (0.9, 0.1)),
+        ({"quantiles": (0.1, 1.1)}, "quantiles", (0.1, 1.1)),
+        ({"prior": "median"}, "prior", "median"),
+        ({"inactive": "gone"}, "inactive", "gone"),
+        ({"index": 1, "prior": "mean"}, "start", 2),
+        ({"image": np.full((64, 64), 7.0)}, "image", np.float64),
+        ({"image": np.zeros((64, 64), np.int64)}, "image", np.int64),
     ],
 )
-def test_mistakes_are_said(model, sprites, options, message):
-    with pytest.raises(UnweaveError, match=message):
+def test_invalid_arguments_are_rejected(model, sprites, options, subject, value):
+    with pytest.raises(UnweaveError, check=about(subject, value)):
         traversals(model, sprites, **options)
 
 
-def test_what_cannot_be_drawn_is_said(model, sprites, lost, grey, asleep):
-    with pytest.raises(UnweaveError, match="diverged at step 2"):
+def test_column_limits_and_image_shapes_are_checked(model, sprites):
+    with pytest.raises(UnweaveError, match="1,000"):
+        traversals(model, sprites, columns=1)
+    with pytest.raises(ShapeError):
+        traversals(model, sprites, image=np.zeros((32, 32, 1), np.uint8))
+
+
+def test_models_that_cannot_be_plotted_are_rejected(model, sprites, lost, grey, asleep):
+    with pytest.raises(UnweaveError, check=about("model", 2)):
         traversals(lost, sprites)
     with pytest.raises(ShapeError):
         traversals(model, grey)
     method = uw.methods.BetaVAE(beta=[1, 2])
     fleet = uw.train(method, grey, steps=1, batch=4, progress=False)
-    with pytest.raises(UnweaveError, match=r"a fleet of 2; take fleet\[0\]"):
+    with pytest.raises(UnweaveError, check=about("model", "Fleet")):
         traversals(fleet, grey)
-    with pytest.raises(UnweaveError, match="no latent of this model is active"):
+    with pytest.raises(UnweaveError, check=about("inactive", "hide")):
         traversals(asleep, sprites, inactive="hide")

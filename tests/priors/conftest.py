@@ -1,4 +1,4 @@
-"""Random numbers of torch's global generator, the same in every test."""
+"""Fixed seed of torch's global generator in every test."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Logarithms of gamma variables have their distribution, also where the variables underflow."""
+"""Logarithms of gamma variables, also where the variables underflow."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def test_distribution(draw):
         assert stats.kstest(logs, stats.loggamma(shape).cdf).pvalue > 0.01
 
 
-def test_numbers_of_a_stream_depend_on_nothing_else():
+def test_stream_samples_depend_only_on_the_stream():
     shapes = torch.tensor([[0.3, 2.0], [0.7, 5.0]])
     both = log_gammas_of_stream(Stream(torch.tensor([5, 6]), "draws"), 10, shapes)
     alone = log_gammas_of_stream(Stream(6, "draws"), 4, shapes[1])

@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 from torch.distributions import Normal
 
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.priors import lp_nested
 from unweave.priors.generalised_normal import GeneralisedNormal, log_density, unit_scale
@@ -21,7 +22,7 @@ def of_scipy():
     return [stats.gennorm(p, scale=s ** (1 / p)) for p, s in pairs]
 
 
-def test_numbers_are_those_of_scipy():
+def test_methods_equal_scipy():
     prior = GeneralisedNormal(EXPONENTS, SCALES)
     z = torch.linspace(-1.6, 1.7, 9, dtype=torch.float64)
     logs, below = prior.log_prob(z[:, None]), prior.cdf(z[:, None])
@@ -48,7 +49,7 @@ def test_equal_exponents_are_a_tree_without_subspaces():
     torch.testing.assert_close(log_density(z, p, scale[:, None]), expected)
 
 
-def test_a_fleet_gives_what_each_model_gives_alone():
+def test_fleet_equals_single_models():
     z = torch.randn(3, 4, 5, dtype=torch.float64)
     p = 0.5 + 2 * torch.rand(3, 5, dtype=torch.float64)
     found = log_density(z, p, unit_scale(p))
@@ -64,7 +65,7 @@ def test_scales():
     torch.testing.assert_close(log_density(z, two), expected, rtol=0, atol=1e-10)
     variances = GeneralisedNormal(EXPONENTS, unit_scale(EXPONENTS)).variance
     torch.testing.assert_close(variances, torch.ones_like(EXPONENTS))
-    with pytest.raises(UnweaveError, match="must be above 0, but got 0"):
+    with pytest.raises(UnweaveError, check=about("scale", 0)):
         log_density(z, two, 0)
 
 
@@ -101,7 +102,7 @@ def test_which_orientation_of_a_square_a_prior_prefers(p, straight, turned):
     assert [cost.item() for cost in costs] == pytest.approx([straight, turned], abs=6e-4)
 
 
-def test_manners_of_torch():
+def test_torch_distribution_interface():
     prior = GeneralisedNormal(torch.full((4, 1), 1.5), torch.tensor([1.0, 2.0]))
     assert (prior.batch_shape, prior.event_shape) == ((4, 2), ())
     assert prior.sample((3,)).shape == (3, 4, 2)

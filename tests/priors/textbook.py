@@ -1,11 +1,11 @@
-"""Lp-nested densities one number at a time, from the equations, on nested lists."""
+"""Lp-nested densities from the equations, one number at a time, on nested lists."""
 
 import math
 
 NESTED = "2x(1,2),4"
 NESTED_LISTS = [[0, [1, 2]], [3, [4, 5]], [6, 7, 8, 9]]
 NESTED_EXPONENTS = [1.3, 0.6, 3.0, 2.1, 20.0, 4.0]
-"""A tree of ten latents, the same as lists, and exponents of its nodes as far apart as can be."""
+"""A tree of ten latents, the same as lists, and very different exponents of its nodes."""
 
 
 def latents_below(node):
@@ -13,7 +13,7 @@ def latents_below(node):
 
 
 def norm(node, z, exponents):
-    """v of a node; takes the exponents it needs from the front of a list."""
+    """Return v of a node; removes its exponents from the front of a list."""
     if isinstance(node, int):
         return abs(z[node])
     p = exponents.pop(0)

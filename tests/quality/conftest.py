@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.quality.inception_weights import load_inception, published_file
+from unweave.quality.features import load_inception, published_file
 
 DRAWN_BEFORE = 21_751_136 + 2_048 * 1_008 + 1_008
 """The initial weights of torchmetrics' own network, drawn from the same seed before the images."""
@@ -12,13 +12,13 @@ DRAWN_BEFORE = 21_751_136 + 2_048 * 1_008 + 1_008
 
 @pytest.fixture(scope="session")
 def published():
-    """A published file with the weights, from where the product finds it: content and SHA-256."""
+    """Content and SHA-256 of the published weights file that unweave finds."""
     return published_file()
 
 
 @pytest.fixture(scope="session")
 def weights(published, tmp_path_factory):
-    """The path of such a file."""
+    """Path of a published weights file."""
     path = tmp_path_factory.mktemp("weights") / "weights"
     path.write_bytes(published[0])
     return path

@@ -1,4 +1,4 @@
-"""With the real weights: the network, and what is documented of FID and KID."""
+"""Tests with the published weights: the network and documented values of FID and KID."""
 
 import io
 import warnings
@@ -11,14 +11,14 @@ import unweave as uw
 from unweave.quality.inception import WIDTHS
 
 
-def test_fid_at_64_features_is_the_documented_one(documented, network):
+def test_fid_at_64_features_is_the_documented_value(documented, network):
     (real, generated), _, _ = documented
     assert uw.quality.fid(real, generated, features=64, weights=network) == pytest.approx(
         12.6388, abs=5e-5
     )
 
 
-def test_kid_is_the_documented_one(documented, network):
+def test_kid_is_the_documented_value(documented, network):
     (real, generated), subsets, features = documented
     for images, kept in zip((real, generated), features, strict=True):
         for row in (3, 57):  # the features kept are those of the network
@@ -32,8 +32,8 @@ def test_kid_is_the_documented_one(documented, network):
     assert own.std == pytest.approx(0.0025, abs=4e-4)
 
 
-def test_all_stages_are_those_of_the_published_program(published, network):
-    """The package's file is a program, too; only this test runs it."""
+def test_all_stages_match_the_published_program(published, network):
+    """The file in the package is also a program; only this test runs it."""
     images = torch.randint(256, (1, 299, 299, 3), generator=torch.Generator().manual_seed(0))
     maps = ((images - 128) / 128).permute(0, 3, 1, 2)
     with warnings.catch_warnings():
@@ -50,7 +50,7 @@ def test_all_stages_are_those_of_the_published_program(published, network):
         torch.testing.assert_close(network(images, width), part, rtol=1e-4, atol=1e-4)
 
 
-def test_grey_images_and_floats_are_seen_as_bytes_in_colour(network):
+def test_grey_images_and_floats_are_converted_to_colour_bytes(network):
     grey = np.random.default_rng(0).integers(0, 256, (3, 20, 24, 1), dtype=np.uint8)
     colour = uw.quality.inception_features(np.repeat(grey, 3, 3), 64, weights=network)
     assert colour.shape == (3, 64)
@@ -61,7 +61,7 @@ def test_grey_images_and_floats_are_seen_as_bytes_in_colour(network):
     )
 
 
-def test_a_set_has_no_distance_to_itself_and_statistics_stand_for_images(network):
+def test_fid_of_a_set_with_itself_is_zero_and_accepts_statistics(network):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (2, 6, 16, 16, 3), dtype=np.uint8)
     known = uw.quality.statistics(images[0], features=64, weights=network)

@@ -16,7 +16,7 @@ NASTY = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="session")
 def sprites(tmp_path_factory):
-    """96 sprites of 32 × 32 pixels in a file, their factors in another, and where they are."""
+    """Save 96 sprites of 32 × 32 pixels and their factors; return the paths."""
     places = [0, 10, 20, 31]
     full = uw.data.load("dsprites").slice(scale=[2, 5], orientation=0, posX=places, posY=places)
     folder = tmp_path_factory.mktemp("sprites")
@@ -36,9 +36,9 @@ def data(sprites):
 
 @pytest.fixture(scope="session")
 def fleet(data):
-    """Six models: the three of β = 1 are nearly the same, one of the others diverged.
+    """Return six models: three with β = 1 are nearly identical, one of the others diverged.
 
-    Their weights are stretched, which makes latents active without long training.
+    Their weights are scaled up, which makes latents active without long training.
     """
     trained = uw.train(uw.methods.BetaVAE(beta=[1, 4]), data, seeds=3, **QUICK)
     noise = torch.Generator().manual_seed(0)
@@ -48,13 +48,13 @@ def fleet(data):
         mixed[1:3] = mixed[0]
         mixed[:3] *= 1 + 0.02 * torch.randn(mixed[:3].shape, generator=noise)
         stretched[name] = mixed
-    fate = np.array([-1, -1, -1, -1, 2, -1])
-    return dataclasses.replace(trained, parameters=stretched, diverged_at=fate)
+    diverged_at = np.array([-1, -1, -1, -1, 2, -1])
+    return dataclasses.replace(trained, parameters=stretched, diverged_at=diverged_at)
 
 
 @pytest.fixture(scope="session")
 def runs(fleet, tmp_path_factory):
-    """The folder of their runs."""
+    """Return the folder of their runs."""
     folder = tmp_path_factory.mktemp("trained") / "sprite runs"
     fleet.save(folder)
     return folder
@@ -62,7 +62,7 @@ def runs(fleet, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def study(sprites, tmp_path_factory):
-    """The folder of a study with an evil name, of two strengths on two data sets."""
+    """Run a study with a malicious name, two strengths and two data sets; return its folder."""
     images, factors = sprites
     source = {"load": str(images), "factors": str(factors)}
     made = uw.study.Study(

@@ -1,4 +1,4 @@
-"""The page in a browser: it works from the disk, without a network, by mouse and keyboard."""
+"""The report in a browser: it works offline, with mouse and keyboard."""
 
 import base64
 import io
@@ -14,12 +14,12 @@ from PIL import Image
 import unweave as uw
 
 SCORES = [0.5, -2.25, 10.0, None, -10.5, 9.0]
-"""As text they would sort otherwise."""
+"""Scores whose order differs when they are sorted as text."""
 
 
 @pytest.fixture(scope="module")
 def written(fleet, data, tmp_path_factory):
-    """The report of a fleet, with a score that is negative here and missing there."""
+    """Write the report of a fleet, with a score that is sometimes negative or missing."""
     runs = [config.hash for config in fleet.configs]
     scores = uw.evaluate(fleet, data, metrics=["mig"], progress=False)
     scores["my_score"] = [np.nan if value is None else value for value in SCORES]
@@ -31,11 +31,11 @@ def written(fleet, data, tmp_path_factory):
 
 @pytest.fixture
 def opened(page, written):
-    """The page, opened from disk, and every address that it asked for."""
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    """Open the report from disk and record every request."""
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(written[0].as_uri())
-    page.asked = asked
+    page.requests = requests
     return page
 
 
@@ -92,11 +92,11 @@ def heading(page, key):
     return page.locator(f"#board thead th[data-key='{key}']")
 
 
-def test_it_asks_for_nothing(opened, written):
+def test_it_makes_no_requests(opened, written):
     opened.locator("#agreement").scroll_into_view_if_needed()
     opened.locator("#score").select_option("my_score")
     opened.wait_for_timeout(200)
-    fetched = [url for url in opened.asked if not url.startswith("data:")]
+    fetched = [url for url in opened.requests if not url.startswith("data:")]
     assert fetched == [written[0].as_uri()]
     assert opened.title() == "Sprites: report"
 
@@ -119,21 +119,21 @@ def test_a_script_from_outside_is_not_run_and_nothing_is_fetched(chromium, writt
             }""",
             address,
         )
-        said = page.evaluate(
+        result = page.evaluate(
             """address => Promise.race([
                 fetch(address).then(() => "sent", () => "refused"),
                 new Promise((done) => setTimeout(() => done("waiting"), 2000)),
             ])""",
             address,
         )
-        assert said == "refused"
+        assert result == "refused"
         assert page.evaluate("window.broken") is None
         with pytest.raises(TimeoutError):
             server.accept()
         page.close()
 
 
-def test_numbers_sort_as_numbers_and_the_missing_come_last(opened):
+def test_numbers_sort_numerically_with_missing_values_last(opened):
     button = heading(opened, "my_score").locator("button")
     button.click()
     assert heading(opened, "my_score").get_attribute("aria-sort") == "descending"
@@ -146,16 +146,16 @@ def test_numbers_sort_as_numbers_and_the_missing_come_last(opened):
     assert column(opened, "seed") == ["2", "2", "1", "1", "0", "0"]
 
 
-def test_names_sort_as_words(opened):
+def test_names_sort_alphabetically(opened):
     names = opened.locator("#board thead th").first
     names.locator("button").click()
     assert names.get_attribute("aria-sort") == "ascending"
     shown = opened.locator("#board tbody .name").all_text_contents()
-    words = [name.replace("★ ", "") for name in shown]
-    assert words == sorted(words)
+    plain = [name.replace("★ ", "") for name in shown]
+    assert plain == sorted(plain)
 
 
-def test_the_filter_leaves_what_was_asked_for(opened):
+def test_the_filter_hides_other_models(opened):
     opened.locator("#filter").fill("β=4 seed 2")
     assert opened.locator("#board tbody tr:visible").count() == 1
     assert opened.locator("#count").text_content() == "1 of 6 models"
@@ -165,7 +165,7 @@ def test_the_filter_leaves_what_was_asked_for(opened):
     assert opened.locator("#board tbody tr:visible").count() == 6
 
 
-def test_further_columns_come_when_asked_for(opened):
+def test_hidden_columns_can_be_shown(opened):
     assert not heading(opened, "mig.part").is_visible()
     opened.locator("#more").check()
     assert heading(opened, "mig.part").is_visible()
@@ -180,7 +180,7 @@ def test_the_chosen_model_is_marked_and_the_diverged_one_named(opened):
     assert opened.locator("#facts .trouble").text_content().count("diverged") == 1
 
 
-def test_pointing_at_a_model_shows_its_name_and_pressing_its_traversals(opened):
+def test_hovering_shows_the_name_and_clicking_the_traversals(opened):
     strips = opened.evaluate("JSON.parse(document.getElementById('data').textContent).strips")
     names = opened.evaluate("JSON.parse(document.getElementById('data').textContent).names")
     assert opened.locator("#scatter .dot").count() == 5
@@ -218,7 +218,7 @@ def test_a_name_in_the_table_opens_its_model(opened):
     names = opened.evaluate("JSON.parse(document.getElementById('data').textContent).names")
     assert opened.locator("#panel h3").text_content() == names[2]
     opened.locator("#board tbody .name").nth(5).click()
-    assert "It diverged" in opened.locator("#panel").text_content()
+    assert "diverged" in opened.locator("#panel").text_content()
 
 
 def test_axes_and_scores_can_be_chosen(opened):
@@ -229,10 +229,10 @@ def test_axes_and_scores_can_be_chosen(opened):
     opened.locator("#score").select_option("my_score")
     assert opened.locator("#strip-chart .dot").count() == 4
     assert "my score of 4 models" in opened.locator("#strip-chart svg").get_attribute("aria-label")
-    assert "β-VAE β=4: median 9.00 of 1" in opened.locator("#strip-words").text_content()
+    assert "β-VAE β=4: median 9.00 of 1" in opened.locator("#strip-summary").text_content()
 
 
-def test_the_heat_map_tells_the_pair(opened, fleet, data):
+def test_the_heat_map_tooltip_shows_the_pair(opened, fleet, data):
     canvas = opened.locator(".heat .frame canvas")
     assert canvas.evaluate("c => [c.width, c.height]") == [5, 5]
     canvas.focus()
@@ -278,8 +278,8 @@ def test_it_prints_with_the_whole_leader_board(opened):
     text = pdf_text(opened.pdf(format="A4"))
     for name in opened.evaluate("JSON.parse(document.getElementById('data').textContent).names"):
         assert name in text
-    for words in ("Leader board", "my score", "−10.50", "Distributions", "Trade-off", "UDR"):
-        assert words in text
+    for expected in ("Leader board", "my score", "−10.50", "Distributions", "Trade-off", "UDR"):
+        assert expected in text
     opened.emulate_media(media="print")
     board = opened.locator(".scroll")
     assert board.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
@@ -292,7 +292,7 @@ def test_it_prints_with_the_whole_leader_board(opened):
     assert not opened.locator("nav").is_visible()
 
 
-def test_pictures_have_words_and_controls_have_labels(opened):
+def test_images_have_alt_texts_and_controls_have_labels(opened):
     assert opened.locator("img:not([alt]), img[alt='']").count() == 0
     for control in opened.locator("select, input").all():
         assert control.evaluate("node => node.labels.length") == 1
@@ -301,9 +301,9 @@ def test_pictures_have_words_and_controls_have_labels(opened):
     assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
-def test_what_comes_from_outside_stays_text(page, study, tmp_path):
-    said = []
-    page.on("dialog", lambda dialog: said.append(dialog.message))
+def test_names_are_escaped(page, study, tmp_path):
+    dialogs = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     out = uw.show.report(study, tmp_path / "report.html", progress=False)
     page.goto(out.as_uri())
     assert page.locator("h1").text_content() == "<script>alert(1)</script>"
@@ -316,11 +316,11 @@ def test_what_comes_from_outside_stays_text(page, study, tmp_path):
     page.locator("#part").select_option("0")
     page.locator("#scatter .dot").first.click(force=True)
     assert "(sprites & <b>co</b>)" in page.locator("#panel h3").text_content()
-    assert not said
+    assert not dialogs
 
 
 def test_a_picture_in_the_page_is_the_traversal_of_the_model(opened, fleet, data):
-    """The middle of each row is near what the model decodes."""
+    """The first row is close to the images that the model decodes."""
     source = opened.locator(".hero .film img").get_attribute("src")
     picture = Image.open(io.BytesIO(base64.b64decode(source.split(",")[1])))
     shown = np.asarray(picture.convert("L"), float)

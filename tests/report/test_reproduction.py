@@ -1,4 +1,4 @@
-"""The commands in a report train the same models, and open the chosen one."""
+"""The commands in a report train the same models and load the chosen one."""
 
 import shlex
 
@@ -21,8 +21,8 @@ def test_python_code_trains_the_same_runs(tmp_path, monkeypatch):
     data = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=[0, 9], posY=range(4))
     uw.train(uw.methods.BetaTCVAE(beta=[1, 4]), data, seeds=[1, 4], out="some runs", **FEW)
     uw.train(uw.methods.VAE(), data, out="some runs", optimiser=uw.Adam(lr=1e-3), **FEW)
-    ((words, code),) = train_code(opened("some runs"))
-    assert words == "In Python:"
+    ((step, code),) = train_code(opened("some runs"))
+    assert step == "In Python:"
     before = folders(tmp_path / "some runs")
     (tmp_path / "some runs").rename(tmp_path / "moved")
     exec(code.replace("steps=2", "steps=2, progress=False"))
@@ -35,8 +35,8 @@ def test_a_command_names_every_run(tmp_path, start):
     configs = uw.train(
         uw.methods.BetaVAE(beta=[1, 0.5]), data, seeds=[2, 3], **{**FEW, "steps": 0}
     )
-    ((words, command),) = train_code(opened(configs, data))
-    assert words == "On the command line:"
+    ((step, command),) = train_code(opened(configs, data))
+    assert step == "On the command line:"
     assert shlex.split(command)[:6] == [
         "unweave",
         "train",
@@ -50,8 +50,8 @@ def test_a_command_names_every_run(tmp_path, start):
     assert folders(tmp_path / "runs") == {config.hash for config in configs.configs}
 
 
-def test_runs_that_are_no_grid_are_trained_one_by_one(fleet, data):
-    from unweave.models.join import join
+def test_runs_that_do_not_form_a_grid_need_several_calls(fleet, data):
+    from unweave.models.model import join
 
     part = join([fleet[0], fleet[1], fleet[5]])
     ((_, code),) = train_code(opened(part, data))
@@ -67,18 +67,18 @@ def test_a_study_is_its_file_and_its_command(study):
     assert shlex.split(command) == ["unweave", "study", "run", "study.yaml", "--out", str(study)]
 
 
-def test_the_code_that_opens_a_model_opens_it(runs, data):
+def test_the_code_loads_the_model(runs, data):
     given = opened(runs, data)
     run = given.table["run"][1]
     scope = {"images": data[:3]}
     exec(load_code(given, run), scope)
     np.testing.assert_array_equal(scope["mean"], uw.load(runs / run).encode(data[:3])[0])
-    assert scope["images_again"].shape == (3, 32, 32, 1)
+    assert scope["reconstructions"].shape == (3, 32, 32, 1)
     with pytest.raises(KeyError):
         load_code(given, "nobody")
 
 
-def test_a_model_of_a_study_at_a_url_is_opened_where_it_was_brought_to(study, data):
+def test_a_model_of_a_remote_study_is_loaded_from_its_download(study, data):
     given = opened(f"file://{study}")
     run = given.table["run"][0]
     given.model(run)

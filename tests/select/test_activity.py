@@ -1,10 +1,13 @@
-"""How active latents are in each member of an ensemble, over all images and over groups."""
+"""Activity of latents in ensemble members, over all images and over groups."""
+
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.methods import AE, VAE, VAEEnsemble
 from unweave.metrics import polarised_regime
@@ -19,7 +22,7 @@ NUMBERS = ["noise", "signal", "log_delta"]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Sixty images, each second one dark, with a table that says so."""
+    """Sixty images, every second one dark, with a table of labels."""
     pixels = np.random.default_rng(0).integers(0, 128, (60, 8, 8, 1)).astype(np.uint8)
     pixels[1::2] += 128
     table = tmp_path_factory.mktemp("activity") / "factors.csv"
@@ -36,7 +39,7 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def planted():
-    """Two members and two groups of images; what is latent 0 of the first is 1 of the second.
+    """Two members and two groups of images; latent 0 of the first matches latent 1 of the second.
 
     Latent 0 is active for hearts only, latent 1 always, latent 2 has little noise and no signal.
     """
@@ -53,7 +56,7 @@ def planted():
     return MemberActivity(pd.concat(tables, ignore_index=True), "shape")
 
 
-def test_small_noise_is_not_enough_to_be_active(planted):
+def test_low_noise_is_not_enough_to_be_active(planted):
     every = planted.table.query("group == 'all' and member == 0").set_index("latent")
     assert every["noise"].round(3).tolist() == [0.51, 0.01, 0.048]
     hearts = planted.table.query("group == 'heart' and member == 1").set_index("latent")
@@ -74,24 +77,22 @@ def test_kinds_are_counted_by_group_and_member(planted):
     assert len(counts) == 6
 
 
-def test_what_depends_on_the_image_is_said_with_numbers(planted):
+def test_printed_summary_lists_latents_that_depend_on_the_group(planted):
     found = planted.depends
     assert found[["member", "latent", "own"]].values.tolist() == [[0, 0, 0], [1, 0, 1]]
     assert found["active_for"].tolist() == [["heart"]] * 2
     assert found["passive_for"].tolist() == [["ellipse"]] * 2
     np.testing.assert_allclose(found[["noise_active", "noise_passive"]], [[0.04, 0.98]] * 2)
     said = str(planted).splitlines()
-    assert said[3] == (
-        "member 1, latent 1: active for heart (σ² 0.04), passive for ellipse (σ² 0.98)"
-    )
+    data = re.findall(r"heart|ellipse|[\d.]+", said[3])
+    assert data == ["1", "1", "heart", "0.04", "ellipse", "0.98"]
     assert said[0].startswith("member 0: ")
-    assert said[0].endswith("1 with little noise but constant")
     alike = MemberActivity(planted.table[planted.table["latent"] > 0], "shape")
     assert alike.depends.empty
-    assert "active for one shape and passive for another" in str(alike)
+    assert "shape" in str(alike).splitlines()[-1]
 
 
-def test_numbers_are_those_of_the_members_posteriors(model, data):
+def test_table_equals_posteriors_of_members(model, data):
     found = member_activity(model, data).table
     assert len(found) == 9
     aligned = aligned_posteriors(model, data)
@@ -110,7 +111,7 @@ def test_numbers_are_those_of_the_members_posteriors(model, data):
             np.testing.assert_allclose(here[NUMBERS].astype(float), expected, rtol=1e-4)
 
 
-def test_groups_by_factor_by_label_and_by_look_are_the_same_images(model, data):
+def test_groups_by_factor_label_and_pixels_are_equal(model, data):
     dark = np.arange(60) % 2 == 0
     expected = {
         name: member_activity(model, uw.data.load(data[:][inside])).table
@@ -132,7 +133,7 @@ def test_groups_by_factor_by_label_and_by_look_are_the_same_images(model, data):
     assert np.abs(looks["1"] - looks["2"]).max() > 1e-5
 
 
-def test_a_single_model_is_its_only_member(data):
+def test_single_model_counts_as_one_member(data):
     (vae,) = uw.train(VAE(), data, steps=2, **SETTINGS)
     found = member_activity(vae, data)
     assert found.table["member"].tolist() == [0, 0, 0]
@@ -143,15 +144,15 @@ def test_a_single_model_is_its_only_member(data):
     assert len(str(found).splitlines()) == 1
 
 
-def test_mistakes_are_one_sentence(model, data):
-    with pytest.raises(UnweaveError, match="did you mean 'light'"):
+def test_invalid_arguments_are_rejected(model, data):
+    with pytest.raises(UnweaveError, check=about("factor", "lights")):
         member_activity(model, data, by="lights")
-    with pytest.raises(UnweaveError, match="factors of plain are not known"):
+    with pytest.raises(UnweaveError, check=about("by", "light")):
         member_activity(model, uw.data.load(data[:], name="plain"), by="light")
-    with pytest.raises(UnweaveError, match="2 to 60 groups, but got 1"):
+    with pytest.raises(UnweaveError, check=about("by", 1)):
         member_activity(model, data, by=1)
-    with pytest.raises(UnweaveError, match=r"each of 60 images, but got \[3\]"):
+    with pytest.raises(UnweaveError, check=about("by", [3])):
         member_activity(model, data, by=[1, 2, 3])
     (plain,) = uw.train(AE(), data, steps=1, **SETTINGS)
-    with pytest.raises(UnweaveError, match="has no noise"):
+    with pytest.raises(UnweaveError, check=about("model", None)):
         member_activity(plain, data)

@@ -1,4 +1,4 @@
-"""Codes of the members of an ensemble in one order, and what they agree on."""
+"""Aligned codes of ensemble members and their agreement."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def model(data):
     return uw.train(VAEEnsemble(members=3), data, **SETTINGS)[0]
 
 
-def test_latents_of_members_are_reordered_and_turned_or_mixed(model, data):
+def test_latents_of_members_are_permuted_flipped_or_mixed(model, data):
     by_permutation, by_map = (
         aligned_codes(model, data, by=way) for way in ("permutations", "maps")
     )
@@ -64,7 +64,7 @@ def test_agreement_is_the_mean_correlation_with_the_first_member():
     assert found[2] == pytest.approx(alone / 2)
 
 
-def test_members_are_brought_into_the_order_of_the_first(planted, data):
+def test_members_are_aligned_with_the_first(planted, data):
     quick = {**SETTINGS, "steps": 3, "latents": 4}
     trained = uw.train(VAEEnsemble(members=3), data, **quick)[0]
     ensemble, ways = planted(trained, data)
@@ -88,7 +88,7 @@ def test_members_are_brought_into_the_order_of_the_first(planted, data):
 
 
 def test_what_cannot_be_aligned_is_one_sentence(model, data):
-    with pytest.raises(UnweaveError, match="by one of permutations, maps, not 'lasso'"):
+    with pytest.raises(UnweaveError, match="lasso"):
         aligned_codes(model, data, by="lasso")
     ring = uw.train(VAEEnsemble(members=3, neighbours=1), data, **{**SETTINGS, "steps": 1})[0]
     with pytest.raises(UnweaveError, match="member 1 has no map to member 0"):
@@ -97,7 +97,7 @@ def test_what_cannot_be_aligned_is_one_sentence(model, data):
     with pytest.raises(UnweaveError, match="vae models have no maps"):
         aligned_codes(vae, data)
     alone = uw.train(VAEEnsemble(members=1), data, **{**SETTINGS, "steps": 1})[0]
-    with pytest.raises(UnweaveError, match="one member, which has nobody to agree with"):
+    with pytest.raises(UnweaveError, match="at least 2 members"):
         aligned_posteriors(alone, data)
-    with pytest.raises(UnweaveError, match="at least two members"):
+    with pytest.raises(UnweaveError, match="at least 2 members"):
         member_agreement(np.zeros((1, 5, 2)))

@@ -1,4 +1,4 @@
-"""Small studies that run."""
+"""Fixtures: small data sets and studies."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ def few(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small(few):
-    """Makes a small study, with changes."""
+    """Creates a small study with the given changes."""
 
     def made(**changes):
         said = {

@@ -1,4 +1,4 @@
-"""Checking a study: every way in which runs, ledger and table may disagree, found and repaired."""
+"""Checking a study: disagreements between runs, ledger and table are found and repaired."""
 
 import json
 import random
@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.raising import about
 from unweave.cli import main
 from unweave.errors import UnweaveError
 from unweave.study import load, run
 from unweave.study.checking import check
-from unweave.study.ledger import Ledger
+from unweave.study.ledger import Ledger, RunOutcome
 from unweave.study.running import prepare
 from unweave.study.store import Store
 from unweave.study.workers import Worker
@@ -29,7 +30,7 @@ def kept(small, tmp_path_factory):
 
 @pytest.fixture
 def done(kept, tmp_path):
-    """The folder of a small study that is done, a copy for every test."""
+    """A new copy of the folder of a small finished study."""
     return shutil.copytree(kept, tmp_path / "done")
 
 
@@ -78,22 +79,34 @@ def folder_for_ledger(folder):
     (folder / "ledger.sqlite").mkdir()
 
 
+def record(folder, run, outcome):
+    ledger(folder).record({run: outcome})
+
+
+def metrics_hash(folder):
+    return Store(folder).metrics_hash
+
+
 def other_results(folder):
     name = some_run(folder)
     numbers = ledger(folder).records()[name].results
-    ledger(folder).mark([name], "scored", None, [{**numbers, "mig": 0.123}], Store(folder).asked)
+    record(
+        folder, name, RunOutcome("scored", None, {**numbers, "mig": 0.123}, metrics_hash(folder))
+    )
 
 
 def lost_results(folder):
-    ledger(folder).mark([some_run(folder)], "scored", None, [{"loss": 1.0}], Store(folder).asked)
+    record(
+        folder, some_run(folder), RunOutcome("scored", None, {"loss": 1.0}, metrics_hash(folder))
+    )
 
 
 def other_error(folder):
-    ledger(folder).mark([some_run(folder)], "scored", "no mig", None, Store(folder).asked)
+    record(folder, some_run(folder), RunOutcome("scored", "no mig", None, metrics_hash(folder)))
 
 
 def stale_scores(folder):
-    ledger(folder).mark([some_run(folder)], "scored", None, None, "something else")
+    record(folder, some_run(folder), RunOutcome("scored", scored_for="something else"))
 
 
 def open_again(folder):
@@ -111,7 +124,7 @@ def other_config(folder):
         )
 
 
-def not_asked(folder):
+def missing_from_ledger(folder):
     known = ledger(folder).records()
     rest = {run: one for run, one in known.items() if run != some_run(folder)}
     ledger(folder).plan(
@@ -120,7 +133,7 @@ def not_asked(folder):
     )
 
 
-def asked_too_much(folder):
+def obsolete_run(folder):
     known = ledger(folder).records()
     one = known[some_run(folder)]
     ledger(folder).plan(
@@ -170,8 +183,8 @@ FIXED = {
     open_again: "states",
     diverged: "states",
     other_config: "numbers",
-    not_asked: "unplanned",
-    asked_too_much: "unasked",
+    missing_from_ledger: "unplanned",
+    obsolete_run: "obsolete",
     other_table: "table",
     damaged_table: "table",
     no_table: "table",
@@ -182,7 +195,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize("damage", FIXED, ids=lambda damage: damage.__name__)
-def test_what_is_wrong_is_found_and_repaired(done, untouched, damage, capsys):
+def test_problems_are_found_and_repaired(done, untouched, damage, capsys):
     assert check(Store(done)).good
     damage(done)
     found = check(Store(done))
@@ -198,7 +211,7 @@ def test_what_is_wrong_is_found_and_repaired(done, untouched, damage, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_damaged_ledger_is_kept_aside(done):
+def test_a_damaged_ledger_is_moved_away(done):
     garbage(done)
     content = (done / "ledger.sqlite").read_bytes()
     check(Store(done), repair=True)
@@ -210,7 +223,7 @@ def test_a_run_under_another_name_is_found_and_trained_again(done, small, untouc
     shutil.rmtree(one)
     shutil.copytree(other, one)
     found = check(Store(done), repair=True)
-    assert (found.misnamed, found.whole) == ([one.name], 3)
+    assert (found.misnamed, found.intact) == ([one.name], 3)
     assert (done / "damaged" / one.name).exists()
     run(small(steps=2, metrics=["mig"]), done, progress=False, scorers=0)
     assert check(Store(done)).good
@@ -219,25 +232,25 @@ def test_a_run_under_another_name_is_found_and_trained_again(done, small, untouc
     pd.testing.assert_frame_equal(numbers, expected, atol=1e-5)
 
 
-def test_what_a_check_left_alone_is_said(done):
+def test_unknown_folders_are_listed_and_ignored(done):
     (done / "runs" / "notes.txt").write_text("mine")
     found = check(Store(done))
     assert (found.unknown, found.good) == (["notes.txt"], True)
 
 
-def test_a_sound_study_is_not_rebuilt(done):
+def test_an_intact_study_is_not_rebuilt(done):
     before = (done / "ledger.sqlite").read_bytes()
     assert check(Store(done), repair=True).good
     assert (done / "ledger.sqlite").read_bytes() == before
 
 
-def test_a_check_of_a_study_without_a_ledger_makes_none(done):
+def test_checking_does_not_create_a_missing_ledger(done):
     no_ledger(done)
     assert not check(Store(done)).good
     assert not (done / "ledger.sqlite").exists()
 
 
-def test_what_living_workers_hold_is_not_compared(done):
+def test_runs_of_live_workers_are_not_compared(done):
     name = some_run(done)
     book, worker = ledger(done), Worker.here()
     book.mark([name], "planned")
@@ -271,7 +284,7 @@ def test_the_order_of_a_study_that_grew_survives_a_repair(done, small):
 
 
 def test_flipped_bits_of_the_ledger_never_change_the_table_silently(done, untouched):
-    """Bits and whole stretches of bytes, at random places: each is an error, or harmless."""
+    """Flipped bits and overwritten bytes at random positions are errors or harmless."""
     path = done / "ledger.sqlite"
     good = path.read_bytes()
     chance, silent, noticed = random.Random(0), [], 0
@@ -296,13 +309,13 @@ def test_flipped_bits_of_the_ledger_never_change_the_table_silently(done, untouc
     assert noticed > 20
 
 
-def test_study_json_that_was_changed_is_noticed_and_written_again(done, small, untouched, capsys):
+def test_a_changed_study_json_is_detected_and_rewritten(done, small, untouched, capsys):
     path = done / "study.json"
     path.write_text(path.read_text().replace('"name": "few"', '"name": "fex"'))
-    with pytest.raises(UnweaveError, match="checksum is wrong"):
+    with pytest.raises(UnweaveError, check=about(path)):
         _ = load(done).table
     run(small(steps=2, metrics=["mig"]), done, progress=False, scorers=0)
-    assert "was damaged" in capsys.readouterr().err
+    assert str(path) in capsys.readouterr().err
     assert (done / "damaged" / "study.json").exists()
     pd.testing.assert_frame_equal(load(done).table, untouched)
     assert check(Store(done)).good
@@ -312,13 +325,13 @@ def test_study_json_that_was_changed_is_noticed_and_written_again(done, small, u
     "text",
     ["", "[]", "{}", '{"study": 1, "sources": {}}', "[" * 100_000, '{"study": {}, "sources": []}'],
 )
-def test_study_json_that_is_none_is_one_sentence(done, text):
+def test_invalid_study_json_is_a_one_line_error(done, text):
     (done / "study.json").write_text(text)
-    with pytest.raises(UnweaveError, match="cannot be read"):
+    with pytest.raises(UnweaveError, check=about(done / "study.json")):
         load(done)
 
 
-def test_study_json_of_the_first_edition_has_no_checksum(done, untouched):
+def test_study_json_of_the_first_version_has_no_checksum(done, untouched):
     path = done / "study.json"
     said = json.loads(path.read_text())
     del said["checksum"]
@@ -334,7 +347,7 @@ def test_a_run_with_the_settings_of_another_is_not_trained(small, tmp_path):
     with store.ledger._change() as connection:
         config = json.dumps(other.to_dict())
         connection.execute("UPDATE runs SET config = ? WHERE run = ?", (config, one.hash))
-    with pytest.raises(UnweaveError, match=f"settings of another run for {one.hash}"):
+    with pytest.raises(UnweaveError, check=about(one.hash, other.hash)):
         run(study, tmp_path, progress=False, scorers=0)
     check(store, repair=True)
     assert run(study, tmp_path, progress=False, scorers=0).counts["scored"] == 2

@@ -1,4 +1,4 @@
-"""The file of a ledger: what is refused, and ledgers from before there were checksums."""
+"""The file of a ledger: rejected files, and ledgers without checksums."""
 
 import os
 import sqlite3
@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.study.ledger import Ledger
+from unweave.study.ledger import Ledger, RunOutcome
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.workers import Worker
 
@@ -38,11 +39,11 @@ def path(tmp_path):
     """A ledger with three runs, one of them scored."""
     path = tmp_path / "ledger.sqlite"
     names = ["a", "b", "c"]
-    book = Ledger(path)
-    book.plan({n: {"seed": k} for k, n in enumerate(names)}, dict.fromkeys(names, "kind"))
-    book.mark(["a"], "scored", None, [{"mig": 0.25}])
-    book.note_speed("kind", "device", 0.5)
-    book.beat(Worker.here())
+    ledger = Ledger(path)
+    ledger.plan({n: {"seed": k} for k, n in enumerate(names)}, dict.fromkeys(names, "kind"))
+    ledger.record({"a": RunOutcome("scored", None, {"mig": 0.25})})
+    ledger.record_speed("kind", "device", 0.5)
+    ledger.heartbeat(Worker.here())
     return path
 
 
@@ -53,7 +54,7 @@ def change(path, *statements):
 
 
 def forge(path, column, value):
-    """Change a run as somebody would who knows how checksums are made."""
+    """Change a run and update its checksum."""
     with Ledger(path)._change() as connection:
         connection.execute(f"UPDATE runs SET {column} = ? WHERE run = 'a'", (value,))
 
@@ -88,9 +89,9 @@ def forge(path, column, value):
         "PRAGMA journal_mode = WAL",
     ],
 )
-def test_what_another_program_changed_is_refused(path, statement):
+def test_changes_by_another_program_are_rejected(path, statement):
     change(path, statement)
-    with pytest.raises(DamagedLedgerError, match=f"study check {path.parent} --repair"):
+    with pytest.raises(DamagedLedgerError, check=about(path)):
         Ledger(path)
 
 
@@ -145,7 +146,7 @@ NO_LEDGERS = (
 
 
 @pytest.mark.parametrize("damage", NO_LEDGERS)
-def test_what_is_no_ledger_is_refused(path, damage):
+def test_files_that_are_not_ledgers_are_rejected(path, damage):
     damage(path)
     with pytest.raises(DamagedLedgerError):
         Ledger(path, create=False)
@@ -163,12 +164,12 @@ def test_another_programs_database_is_not_touched(tmp_path):
 
 def test_a_ledger_that_lists_no_runs_is_not_a_study(tmp_path):
     Ledger(tmp_path / "ledger.sqlite")
-    with pytest.raises(DamagedLedgerError, match="lists no runs"):
+    with pytest.raises(DamagedLedgerError, check=about(tmp_path / "ledger.sqlite")):
         Ledger(tmp_path / "ledger.sqlite", create=False)
 
 
-def test_a_journal_cannot_have_another_file_deleted(path, tmp_path):
-    """SQLite deletes the file that a journal names as the one it was part of."""
+def test_a_journal_cannot_delete_another_file(path, tmp_path):
+    """SQLite deletes the super-journal that a journal names."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"important")
     magic, name = bytes.fromhex("d9d505f920a163d7"), str(victim).encode()
@@ -181,7 +182,7 @@ def test_a_journal_cannot_have_another_file_deleted(path, tmp_path):
     assert victim.exists()
 
 
-def test_what_a_killed_process_was_writing_to_a_lost_ledger_goes(path):
+def test_the_journal_of_a_deleted_ledger_is_removed(path):
     journal = path.with_name("ledger.sqlite-journal")
     path.unlink()
     journal.write_bytes(b"left")
@@ -201,7 +202,7 @@ def test_what_a_killed_process_was_writing_to_a_lost_ledger_goes(path):
         ("results", '{"mig": [1]}'),
     ],
 )
-def test_contents_that_were_never_written_are_refused_when_they_are_read(path, column, value):
+def test_invalid_contents_are_rejected_on_reading(path, column, value):
     forge(path, column, value)
     with pytest.raises(DamagedLedgerError):
         Ledger(path).rows()
@@ -209,44 +210,44 @@ def test_contents_that_were_never_written_are_refused_when_they_are_read(path, c
         Ledger(path).records()
 
 
-def test_errors_with_undecodable_file_names_are_kept(path):
+def test_errors_with_undecodable_file_names_are_recorded(path):
     Ledger(path).mark(["b"], "failed", "cannot read caf\udce9.png")
     assert Ledger(path).reasons() == [("failed", "cannot read caf\\udce9.png", 1, "b")]
 
 
 @pytest.fixture
 def old(tmp_path):
-    """A ledger as the first edition wrote it."""
+    """A ledger as written by the first version."""
     path = tmp_path / "old.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(FIRST_EDITION)
     return path
 
 
-def test_a_ledger_of_the_first_edition_is_read_without_a_change(old):
+def test_a_ledger_of_the_first_version_is_read_unchanged(old):
     before = old.read_bytes()
-    book = Ledger(old, create=False)
-    assert book.states() == {"a": "scored", "b": "planned"}
-    assert book.rows() == [("a", "scored", {"seed": 0}, {"mig": 0.25})]
-    assert book.counts()["scored"] == 1
+    ledger = Ledger(old, create=False)
+    assert ledger.states() == {"a": "scored", "b": "planned"}
+    assert ledger.rows() == [("a", "scored", {"seed": 0}, {"mig": 0.25})]
+    assert ledger.counts()["scored"] == 1
     assert old.read_bytes() == before
 
 
-def test_a_ledger_of_the_first_edition_gets_checksums_with_its_first_change(old):
-    book = Ledger(old)
-    book.mark(["b"], "trained", None, [{"mig": 0.5}])
+def test_a_ledger_of_the_first_version_gets_checksums_on_its_first_change(old):
+    ledger = Ledger(old)
+    ledger.record({"b": RunOutcome("trained", None, {"mig": 0.5})})
     assert Ledger(old).rows() == [
         ("a", "scored", {"seed": 0}, {"mig": 0.25}),
         ("b", "trained", {"seed": 1}, {"mig": 0.5}),
     ]
-    assert book.plan({"c": {"seed": 2}}, {"c": "k"}) == 1
+    assert ledger.plan({"c": {"seed": 2}}, {"c": "k"}) == 1
     assert Ledger(old).counts()["planned"] == 1
     change(old, "UPDATE runs SET results = '{\"mig\": 0.75}' WHERE run = 'a'")
-    with pytest.raises(DamagedLedgerError, match="checksum of run a"):
+    with pytest.raises(DamagedLedgerError, match="run a"):
         Ledger(old)
 
 
-def test_a_change_that_fails_leaves_an_old_ledger_as_it_was(old):
+def test_a_failed_change_leaves_an_old_ledger_unchanged(old):
     before = Ledger(old).table()
     with pytest.raises(UnweaveError), Ledger(old)._change() as connection:
         connection.execute("UPDATE runs SET state = NULL")
@@ -255,15 +256,15 @@ def test_a_change_that_fails_leaves_an_old_ledger_as_it_was(old):
         assert connection.execute("PRAGMA user_version").fetchone() == (0,)
 
 
-def test_every_change_keeps_the_checksums(path):
-    book, worker = Ledger(path), Worker.here()
-    book.claim(worker, ["b", "c"])
-    book.mark(["b"], "trained", None, [{"mig": float("nan")}])
-    book.claim_trained(worker, 1)
-    book.release(worker)
-    book.reopen(["a"], "trained")
-    book.reopen_scored("other")
-    book.plan({"b": {}, "d": {"seed": 4}}, {"b": "kind", "d": "kind"})
+def test_every_change_updates_the_checksums(path):
+    ledger, worker = Ledger(path), Worker.here()
+    ledger.claim(worker, ["b", "c"])
+    ledger.record({"b": RunOutcome("trained", None, {"mig": float("nan")})})
+    ledger.claim_trained(worker, 1)
+    ledger.release(worker)
+    ledger.reopen(["a"], "trained")
+    ledger.reopen_scored("other")
+    ledger.plan({"b": {}, "d": {"seed": 4}}, {"b": "kind", "d": "kind"})
     assert Ledger(path).states() == {
         "a": "trained",
         "b": "trained",

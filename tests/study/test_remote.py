@@ -1,4 +1,4 @@
-"""A study at a URL: what is half there does not count, and what is there is not done again."""
+"""Studies at a URL: incomplete uploads are ignored, and finished runs are not repeated."""
 
 import json
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint
 from unweave.fleet.checkpoint import checkpoints
@@ -43,32 +44,32 @@ def two_processes(tmp_path, study):
     return stores
 
 
-def test_what_one_hands_in_another_brings(study, tmp_path):
+def test_uploads_can_be_downloaded_by_another_process(study, tmp_path):
     one, two = two_processes(tmp_path, study)
     configs = study.runs()
     runs = [config.hash for config in configs]
     fleet = train_runs(configs, study.sources[0].open(), out=one.runs, progress=False)
     assert not two.has(runs[0])
-    one.hand_in(runs[:1])
+    one.upload(runs[:1])
     assert (two.has(runs[0]), two.has(runs[1])) == (True, False)
-    two.bring(runs)
+    two.download(runs)
     assert not (two.runs / runs[1]).exists()
     brought = load(two.runs / runs[0]).parameters["encoder"][0]
     assert torch.equal(brought, fleet.parameters["encoder"][0])
 
 
-def test_a_run_without_its_checksums_is_not_there(study, tmp_path):
+def test_a_run_without_checksums_is_incomplete(study, tmp_path):
     one, two = two_processes(tmp_path, study)
     configs = study.runs()
     train_runs(configs, study.sources[0].open(), out=one.runs, progress=False)
-    one.hand_in([configs[0].hash])
+    one.upload([configs[0].hash])
     (tmp_path / "away" / "runs" / configs[0].hash / SUMS).unlink()
-    two.bring([configs[0].hash])
+    two.download([configs[0].hash])
     assert not two.has(configs[0].hash)
     assert not (two.runs / configs[0].hash).exists()
 
 
-def test_checkpoints_are_replaced_and_go_when_their_runs_are_there(study, tmp_path):
+def test_checkpoints_are_replaced_and_removed_after_upload(study, tmp_path):
     one, two = two_processes(tmp_path, study)
     configs = study.runs()
     runs = [config.hash for config in configs]
@@ -79,28 +80,26 @@ def test_checkpoints_are_replaced_and_go_when_their_runs_are_there(study, tmp_pa
     for _ in range(2):
         engine.advance(1)
         checkpoint.save(engine, rows, path)
-        one.hand_in_checkpoints()
-        one.hand_in_checkpoints()
+        one.upload_checkpoints()
+        one.upload_checkpoints()
     fleets = tmp_path / "away" / "fleets"
     kept = sorted(file.suffix for file in fleets.iterdir())
     assert kept == [".json", ".safetensors"]
     assert two.interrupted() == [runs]
-    two.bring_checkpoint(runs)
+    two.download_checkpoint(runs)
     assert list(checkpoints(two.runs).values()) == [runs]
     other = Engine(configs, data, "cpu")
     checkpoint.restore(other, two.runs / path.name)
     assert int(other.step) == 2
     train_runs(configs, data, out=two.runs, progress=False)
-    two.hand_in(runs[:1])
+    two.upload(runs[:1])
     assert two.interrupted() == [runs]
-    two.hand_in(runs[1:])
+    two.upload(runs[1:])
     assert two.interrupted() == []
     assert not list(fleets.iterdir())
 
 
-def test_one_process_works_at_a_url_and_another_machine_sees_the_results(
-    study, tmp_path, monkeypatch
-):
+def test_results_at_a_url_are_visible_to_another_machine(study, tmp_path, monkeypatch):
     url = f"file://{tmp_path / 'away'}"
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "here"))
     first = run(study, url, progress=False, scorers=0)
@@ -120,15 +119,15 @@ def test_one_process_works_at_a_url_and_another_machine_sees_the_results(
     assert json.loads((tmp_path / "away" / "study.json").read_text())["study"]["steps"] == 3
 
 
-def test_urls_that_lead_nowhere_are_one_sentence():
+def test_invalid_urls_are_a_one_line_error():
     assert is_url("s3://bucket/study")
     assert not is_url("some/study")
-    with pytest.raises(UnweaveError, match="moon://study cannot be reached"):
+    with pytest.raises(UnweaveError, check=about("moon://study")):
         open_store("moon://study")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "content",
     [
         {"runs": ["0" * 16], "file": "../../victim"},
         {"runs": ["0" * 16], "file": "../../victim.safetensors"},
@@ -143,43 +142,43 @@ def test_urls_that_lead_nowhere_are_one_sentence():
         None,
     ],
 )
-def test_checkpoints_with_names_that_lead_elsewhere_do_not_count(study, tmp_path, said):
+def test_checkpoints_with_unsafe_names_are_ignored(study, tmp_path, content):
     one, _ = two_processes(tmp_path, study)
     victims = [tmp_path / "victim", tmp_path / "victim.safetensors"]
     for victim in victims:
         victim.write_text("mine")
     fleets = tmp_path / "away" / "fleets"
     fleets.mkdir(parents=True)
-    (fleets / "mine.json").write_text(json.dumps(said))
+    (fleets / "mine.json").write_text(json.dumps(content))
     (fleets / "deep.json").write_text("[" * 100_000)
     assert one.interrupted() == []
-    one.bring_checkpoint(["0" * 16])
-    one.hand_in([])
+    one.download_checkpoint(["0" * 16])
+    one.upload([])
     assert all(victim.exists() for victim in victims)
 
 
-def test_a_run_whose_files_were_changed_is_not_brought(study, tmp_path):
+def test_a_changed_run_is_not_downloaded(study, tmp_path):
     one, two = two_processes(tmp_path, study)
     config = study.runs()[0]
     train_runs([config], study.sources[0].open(), out=one.runs, progress=False)
-    one.hand_in([config.hash])
+    one.upload([config.hash])
     file = tmp_path / "away" / "runs" / config.hash / "weights.safetensors"
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
     file.write_bytes(content)
-    with pytest.raises(UnweaveError, match=f"{config.hash} is damaged"):
-        two.bring([config.hash])
+    with pytest.raises(UnweaveError, check=about(config.hash)):
+        two.download([config.hash])
     assert not (two.runs / config.hash).exists()
 
 
-def test_files_that_are_far_too_large_are_not_brought(study, tmp_path):
+def test_files_that_are_too_large_are_not_downloaded(study, tmp_path):
     _, two = two_processes(tmp_path, study)
     (two.folder / "study.json").unlink()
     (tmp_path / "away").mkdir(exist_ok=True)
     with (tmp_path / "away" / "study.json").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(UnweaveError, match="more than the"):
-        two.bring_study()
+    with pytest.raises(UnweaveError, check=about(value=MOST_BYTES + 1)):
+        two.download_files("study.json")
     assert not (two.folder / "study.json").exists()
 
 
@@ -189,5 +188,5 @@ def test_a_damaged_ledger_at_a_url_says_what_to_delete(study, tmp_path, monkeypa
     run(study, url, progress=False, scorers=0)
     (tmp_path / "away" / "ledger.sqlite").write_bytes(b"junk")
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
-    with pytest.raises(UnweaveError, match=f"delete .* and {url}/ledger.sqlite"):
+    with pytest.raises(UnweaveError, check=about(f"{url}/ledger.sqlite")):
         load_study(url)

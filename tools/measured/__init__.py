@@ -1,4 +1,4 @@
-"""The numbers on pages, from benchmarks/results."""
+"""Measured numbers on documentation pages, from benchmarks/results."""
 
 from tools.measured.attacks import attacks
 from tools.measured.costs import cost_of_method

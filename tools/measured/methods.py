@@ -1,4 +1,4 @@
-"""What trained models of each method scored, from benchmarks/results."""
+"""Scores of trained models of each method, from benchmarks/results."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tools.markdown import mean, table
-from tools.measured.reading import MISSING, link, read, said
+from tools.measured.reading import MISSING, format_settings, link, read
 from unweave.methods import EVERY
 from unweave.metrics import CLASSIC
 
@@ -16,11 +16,11 @@ STAGES, GENERATORS = "ms_vae_hour/study.csv", "ms_vae_hour/figures-21-31.csv"
 PAIRS = "weak_pairs_cpu.json"
 IMAGES = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score", "sap": "SAP"}
 HEADS = [f"[`{metric}`](../metrics/{metric}.md)" for metric in CLASSIC]
-OVER_SEEDS = "mean ± standard deviation over seeds (by n)"
+OVER_SEEDS = "mean ± population standard deviation over seeds"
 
 
 def scores_of_method(name: str) -> str:
-    """What is known of a method's models, and where it comes from."""
+    """Return the scores of a method's models and their source."""
     return KNOWN[name](name) if name in KNOWN else MISSING
 
 
@@ -34,18 +34,22 @@ def _of_beta_vaes(name: str) -> str:
 
 
 def _by_strength(name: str, these: "pd.Series[bool] | bool" = True) -> str:
-    """The classic six by strength, on dSprites."""
+    """Return scores of the six classic metrics on dSprites, by strength."""
     models = read(STUDY)
     models = models[(models["method"] == name) & (models["data"] == "dsprites") & these]
     field = EVERY[name].strengths()[0]
     rows = [
-        [said([field], [strength]), str(len(part)), *(mean(part[metric]) for metric in CLASSIC)]
+        [
+            format_settings([field], [strength]),
+            str(len(part)),
+            *(mean(part[metric]) for metric in CLASSIC),
+        ]
         for strength, part in models.groupby("strength")
     ]
-    return table(["setting", "models", *HEADS], rows) + (
+    return table(["Setting", "Models", *HEADS], rows) + (
         f"\n\ndSprites, {models['steps'].max():,} steps, `conv`, 10 latents, bf16, one H200; "
         f"{OVER_SEEDS} ({link(STUDY)}, `python benchmarks/large_study.py --scale hour --out OUT`);"
-        " [all methods, and Color-dSprites](../results/index.md)."
+        " [all methods, also on Color-dSprites](../results/index.md)."
     )
 
 
@@ -58,7 +62,7 @@ def _of_many_seeds() -> str:
         ]
         for strength, models in read("udr_h200.csv").groupby("strength")
     ]
-    return table(["`beta`", "models", *HEADS], rows) + (
+    return table(["`beta`", "Models", *HEADS], rows) + (
         f"\n\ndSprites, 60,000 steps, bf16, one H200; means ({link('udr_h200.csv')}, "
         "`unweave reproduce udr/ranking --scale hour`)."
     )
@@ -69,13 +73,18 @@ def _of_ensembles(_: str) -> str:
     study = study[study["method"] == "vae_ensemble"]
     varied = ["members", "gamma", "stop_grad_target"]
     rows = [
-        [said(varied, values), str(len(models)), mean(models["factor_vae"]), mean(models["dci"])]
+        [
+            format_settings(varied, values),
+            str(len(models)),
+            mean(models["factor_vae"]),
+            mean(models["dci"]),
+        ]
         for values, models in study.groupby(varied, dropna=False)
     ]
-    return table(["setting", "models", "FactorVAE score", "DCI"], rows) + (
+    return table(["Setting", "Models", "FactorVAE score", "DCI"], rows) + (
         f"\n\ndSprites, {study['steps'].max():,} steps, `conv4x4`, bf16, one H200; {OVER_SEEDS} "
         f"({link(ENSEMBLES)}, `unweave reproduce vae-ensemble/table-1 --scale hour`); "
-        "[beside the published ones](../ensembles.md#what-came-of-it)."
+        "[comparison with published scores](../ensembles.md#results)."
     )
 
 
@@ -91,31 +100,31 @@ def _of_isa(name: str) -> str:
         ]
         for beta, models in study[study["method"] == name].groupby("beta")
     ]
-    heads = ["setting", "models", "MIG by densities", "MIG", "reconstruction error"]
+    heads = ["Setting", "Models", "MIG by densities", "MIG", "Reconstruction error"]
     return table(heads, rows) + (
-        f"\n\ndSprites, {study['steps'].max():,} steps of 2,048 images, `mlp`, 20 latents, bf16, "
+        f"\n\ndSprites, {study['steps'].max():,} steps, batch 2,048, `mlp`, 20 latents, bf16, "
         f"one H200; {OVER_SEEDS} ({link(ISA)}, `unweave reproduce isa-vae/figure-5b --scale hour`)"
-        "; [beside other methods](../isa-vae.md#what-came-of-it)."
+        "; [comparison with other methods](../isa-vae.md#results)."
     )
 
 
 def _on_rooms(name: str) -> str:
-    """Original images, modified ones and noisy ones, at the usual strength."""
+    """Return scores on original, modified and noisy images, at the usual strength."""
     study = read(BIASES)
     study = study[(study["method"] == name) & (study["factor"] == 1)]
     rows = [
         [str(images), str(len(models)), *(mean(models[metric]) for metric in IMAGES)]
         for images, models in study.groupby("images", sort=False)
     ]
-    return table(["images", "models", *IMAGES.values()], rows) + (
+    return table(["Images", "Models", *IMAGES.values()], rows) + (
         f"\n\n1,875 rooms, {study['steps'].max():,} steps, 4 latents, bf16, one H200; "
         f"{OVER_SEEDS} ({link(BIASES)}, `unweave reproduce inductive-biases/table-2 --scale hour`)"
-        "; [what is modified, and other methods](../inductive-biases.md#on-images)."
+        "; [modification and other methods](../inductive-biases.md#results-on-images)."
     )
 
 
 def _of_second_stages(name: str) -> str:
-    """Images of a second stage beside those of its first."""
+    """Return image quality of second stages and their first stages."""
     models = read(STAGES).set_index("run").to_dict("index")
     rows = []
     for model in models.values():
@@ -126,7 +135,7 @@ def _of_second_stages(name: str) -> str:
     return table(["", "FID", "L1", "SSIM", "MIG"], rows) + (
         "\n\nTextured dSprites, 12,000 steps of each first stage and 3,000 of each second, one "
         f"seed, bf16, one H200 ({link(STAGES)}, `unweave reproduce ms-vae/table-1 --scale hour`); "
-        "[what it is compared with](../stages.md#what-came-of-it)."
+        "[comparison with other models](../stages.md#results)."
     )
 
 
@@ -136,36 +145,36 @@ def _images(name: str, model: Mapping[str, Any]) -> list[str]:
 
 
 def _of_generators(name: str) -> str:
-    """The comparisons that a generator is part of."""
+    """Return the comparisons that involve a generator."""
     found = read(GENERATORS)
     rows = []
     for row in found[found["of"].str.contains(name)].itertuples():
         one, other = str(row.of).split(" against ")
         numbers = [f"{row.measured:.3f}", other, f"{row.against:.3f}", str(row.obtained)]
         rows.append([str(row.by), one, *numbers])
-    heads = ["measure", "model", "", "against", "", "what the paper says of it"]
+    heads = ["Measure", "Model", "", "Compared with", "", "Claim of the paper"]
     return table(heads, rows) + (
-        "\n\nTextured dSprites, 3,000 steps, MS-GAN and CGAN over six latents of a β-VAE (C), one "
+        "\n\nTextured dSprites, 3,000 steps, MS-GAN and CGAN on six latents of a β-VAE (C), one "
         f"seed, bf16, one H200 ({link(GENERATORS)}, "
         "`unweave reproduce ms-vae/figures-21-31 --scale hour`)."
     )
 
 
 def _of_pairs(_: str) -> str:
-    """Methods that learn from pairs beside a VAE, trained on a CPU."""
+    """Return scores of methods that learn from pairs and of a VAE, trained on a CPU."""
     found = read(PAIRS)
     models = pd.DataFrame(found["models"])
     rows = [
         [f"`{method}`", str(len(part)), *(mean(part[metric]) for metric in IMAGES)]
         for method, part in models.groupby("method", sort=False)
     ]
-    return table(["", "models", *IMAGES.values()], rows) + (
+    return table(["Method", "Models", *IMAGES.values()], rows) + (
         f"\n\n{found['about']}; {OVER_SEEDS} ({link(PAIRS)}, `python benchmarks/weak_pairs.py`)."
     )
 
 
 def _of_none(_: str) -> str:
-    return "None: such models do not encode, and have no codes to score."
+    return "None: these models have no encoder and therefore no codes to score."
 
 
 KNOWN: dict[str, Callable[[str], str]] = {
@@ -181,4 +190,4 @@ KNOWN: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("ada_gvae", "ada_ml_vae"), _of_pairs),
     "from_factors": _of_none,
 }
-"""Where the scores of each method come from."""
+"""Sources of scores by method."""

@@ -1,4 +1,4 @@
-"""What each metric says of known codes and of trained models, from benchmarks/results."""
+"""Scores of known codes and of trained models for each metric, from benchmarks/results."""
 
 import pandas as pd
 
@@ -6,28 +6,35 @@ from tools.markdown import table
 from tools.measured.reading import MISSING, link, read
 from unweave.metrics import CLASSIC, METRICS
 
-KINDS = ("perfect", "turned", "incomplete", "copied", "noise")
+KINDS = {
+    "perfect": ("perfect", "one latent per factor, five unused latents"),
+    "turned": ("rotated", "the five used latents, randomly rotated"),
+    "incomplete": ("incomplete", "perfect, but without the shape"),
+    "copied": ("copied", "every factor in two latents"),
+    "noise": ("noise", "ten latents of noise, without information"),
+}
+"""Label and description of each kind of codes in known_codes.json."""
 MANY, FEW = 50, 0.05
 EVERY, STAGES = "every_metric.json", "ms_vae_hour/study.csv"
 
 
 def known_codes(name: str) -> str:
-    """What a metric says of codes that are known."""
+    """Return the scores of a metric on known codes."""
     found = read("known_codes.json")
     if name not in found["metrics"]:
         of_images = METRICS[name].of_images
         return "Not measured: known codes have no images." if of_images else MISSING
-    scores, about = found["metrics"][name], found["about"]
+    scores = found["metrics"][name]
     shown = {kind: f"{scores[kind]:.3f}".replace("inf", "∞") for kind in KINDS}
-    rows = [[kind, about[kind], shown[kind]] for kind in KINDS]
-    return table(["codes", "", "score"], rows) + (
-        "\n\nOf all 737,280 combinations of the factors of dSprites, ten latents "
+    rows = [[*text, shown[kind]] for kind, text in KINDS.items()]
+    return table(["Codes", "Description", "Score"], rows) + (
+        "\n\nTen latents for all 737,280 combinations of the factors of dSprites "
         f"({link('known_codes.json')}, `python benchmarks/known_codes.py --metrics {name}`)."
     )
 
 
 def scores_by_metric(name: str) -> str:
-    """What a metric said of trained models."""
+    """Return the scores of a metric on trained models."""
     if name == "fid":
         return _of_stages()
     found = read(EVERY)["metrics"]
@@ -36,29 +43,29 @@ def scores_by_metric(name: str) -> str:
 
 
 def _by_strength(name: str) -> str:
-    """β-VAEs by strength, of the classic six."""
+    """Return the scores of β-VAEs by strength, for the six classic metrics."""
     rows = [
         [f"{strength:g}", str(len(models)), *_spread(models[name])]
         for strength, models in read("udr_h200.csv").groupby("strength")
     ]
-    return table(["β-VAE, β", "models", "lowest", "median", "highest"], rows) + (
+    return table(["β of the β-VAE", "Models", "Lowest", "Median", "Highest"], rows) + (
         f"\n\ndSprites, 60,000 steps, one H200 ({link('udr_h200.csv')}, "
-        "`unweave reproduce udr/ranking --scale hour`). One model took "
-        f"{read('metrics_cpu.json')['metrics'][name]['seconds']:.2g} s of two cores "
+        "`unweave reproduce udr/ranking --scale hour`). Scoring one model took "
+        f"{read('metrics_cpu.json')['metrics'][name]['seconds']:.2g} s on two cores "
         f"({link('metrics_cpu.json')}, `python benchmarks/metrics.py`)."
     )
 
 
 def _of_restarts(name: str) -> str:
-    """Ten models that differ in their seeds alone, and how the metric ranks them beside MIG."""
+    """Return the scores of ten models that differ only in their seed, compared with MIG."""
     found = read(EVERY)
     scores, about = pd.Series(found["metrics"][name]), found["about"]
     ranked = _ranked(scores, pd.Series(found["metrics"]["mig"]))
-    heads = ["β-VAE", "models", "lowest", "median", "highest", "rank correlation with MIG"]
+    heads = ["β-VAE", "Models", "Lowest", "Median", "Highest", "Rank correlation with MIG"]
     beta = f"`beta={about['method']['beta']:g}`"
     row = [beta, str(len(scores)), *_spread(scores), ranked]
     return table(heads, [row]) + (
-        f"\n\nRestarts on 1,875 rooms, {about['steps']:,} steps on one H200, from entangled to "
+        f"\n\nTen seeds on 1,875 rooms, {about['steps']:,} steps on one H200, from entangled to "
         f"disentangled ({link(EVERY)}, `unweave reproduce inductive-biases/figures-7-8 --scale "
         "hour`, then `python benchmarks/every_metric.py --metrics "
         f"{name} --runs reproduce/inductive-biases-hour/runs`)."
@@ -66,7 +73,7 @@ def _of_restarts(name: str) -> str:
 
 
 def _ranked(scores: "pd.Series[float]", others: "pd.Series[float]") -> str:
-    """How two metrics agree on an order; a dash where one gives all models the same."""
+    """Return the rank correlation of two metrics, or a dash if one is constant."""
     if scores.nunique() == 1:
         return "–"
     return f"{scores.corr(others, method='spearman'):.2f}"
@@ -78,14 +85,14 @@ def _of_stages() -> str:
         [f"`{method}`", str(len(part)), *_spread(part["fid"])]
         for method, part in models.groupby("method", sort=False)
     ]
-    return table(["", "models", "lowest", "median", "highest"], rows) + (
+    return table(["Method", "Models", "Lowest", "Median", "Highest"], rows) + (
         "\n\nReconstructions of textured dSprites, models of several sizes and strengths, one "
         f"H200 ({link(STAGES)}, `unweave reproduce ms-vae/table-1 --scale hour`)."
     )
 
 
 def _spread(scores: "pd.Series[float]") -> list[str]:
-    """Lowest, median and highest, with digits that tell them apart."""
+    """Return lowest, median and highest score with enough digits to distinguish them."""
     most = scores.abs().max()
     digits = ".1f" if most > MANY else ".2g" if most < FEW else ".3f"
     found = (scores.min(), scores.median(), scores.max())

@@ -1,4 +1,4 @@
-"""Files of benchmarks/results, and numbers in words."""
+"""Reading files of benchmarks/results, and formatting links and settings."""
 
 import json
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ MISSING = "Not measured yet."
 
 @cache
 def read(name: str) -> Any:
-    """A file of results: a dictionary, or a frame."""
+    """Read a file of results as a dictionary or a frame."""
     path = RESULTS / name
     return pd.read_csv(path) if path.suffix == ".csv" else json.loads(path.read_text())
 
 
 def link(name: str) -> str:
-    """A link from a page to a file of results."""
+    """Return a link from a page to a file of results."""
     return f"[{Path(name).name}]({LINKS}/{name})"
 
 
-def said(names: Sequence[str], values: Sequence[Any]) -> str:
-    """Settings as a user writes them.
+def format_settings(names: Sequence[str], values: Sequence[Any]) -> str:
+    """Format settings as Python arguments.
 
     Example:
-        >>> said(["beta", "fast"], [4.0, True]), said(["beta"], [float("nan")])
-        ('`beta=4`, `fast=True`', 'as it comes')
+        >>> format_settings(["beta", "fast"], [4.0, True])
+        '`beta=4`, `fast=True`'
     """
     known = [
         f"`{name}={value if isinstance(value, bool) else format(value, 'g')}`"
         for name, value in zip(names, values, strict=False)
         if not pd.isna(value) and value is not False
     ]
-    return ", ".join(known) or "as it comes"
+    return ", ".join(known) or "default"

@@ -1,1 +1,1 @@
-"""Pages of docs/results, made from benchmarks/results."""
+"""Generation of the pages in docs/results from benchmarks/results."""

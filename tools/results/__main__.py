@@ -1,11 +1,11 @@
-"""Make docs/results from benchmarks/results.
+"""Generate docs/results from benchmarks/results.
 
-    .venv/bin/python -m tools.results OUT      # keep what a run left in OUT, then make the pages
-    .venv/bin/python -m tools.results          # make the pages again from what is kept
-    .venv/bin/python -m tools.results --check  # only say which are out of date
+    .venv/bin/python -m tools.results OUT      # add the results of a run, then generate the pages
+    .venv/bin/python -m tools.results          # generate the pages from the saved results
+    .venv/bin/python -m tools.results --check  # only list the pages that are out of date
 
-OUT has the `study.parquet` and the `run.json` of `benchmarks/large_study.py`. Pages of the large
-study are made once its results are kept, and come into the site's navigation with that.
+OUT contains the `study.parquet` and `run.json` of `benchmarks/large_study.py`. The pages of the
+large study, and their navigation entries, are generated if its results have been added.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.results import key_results, published, study_page
-from tools.results.kept import RESULTS, Kept, ResultsError, take
+from tools.results.study_results import RESULTS, ResultsError, StudyResults, add_run
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"
@@ -25,8 +25,8 @@ STUDY = "common_assumptions_hour"
 
 
 def pages(results: Path = RESULTS) -> dict[str, str]:
-    """Every page that can be made, by its name."""
-    study, made = Kept(results / STUDY), {}
+    """Return the text of each page that can be generated, by file name."""
+    study, made = StudyResults(results / STUDY), {}
     if study.folder.exists():
         made["index.md"] = study_page.page(study)
         made["key-results.md"] = key_results.page(study)
@@ -35,26 +35,29 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
 
 
 def navigation(text: str, names: Mapping[str, str]) -> str:
-    """The site's settings with these pages in its navigation."""
+    """Return the settings of the site with these pages in its navigation."""
     lines = "".join(f'    "results/{name}",\n' for name in names)
     if not LISTED.search(text):
-        raise ResultsError("zensical.toml has no place for the pages of results; see LISTED")
+        raise ResultsError(
+            "zensical.toml has no section for the pages of results; see LISTED",
+            subject=NAVIGATION.name,
+        )
     return LISTED.sub(rf"\g<1>{lines}\g<2>", text)
 
 
 def write(results: Path = RESULTS) -> None:
-    """Write all pages and pictures, and list them."""
+    """Write all pages and pictures, and add the pages to the navigation."""
     made = pages(results)
     FOLDER.mkdir(exist_ok=True)
     for name, text in made.items():
         (FOLDER / name).write_text(text)
     if "key-results.md" in made:
-        key_results.pictures(Kept(results / STUDY), FOLDER / "images")
+        key_results.pictures(StudyResults(results / STUDY), FOLDER / "images")
     NAVIGATION.write_text(navigation(NAVIGATION.read_text(), made))
 
 
 def stale() -> list[str]:
-    """Pages that do not say what the results say."""
+    """Return the names of pages that are out of date."""
     made = pages()
     wrong = [
         name
@@ -76,9 +79,9 @@ def main() -> None:
             print("\n".join(f"{name}: out of date" for name in wrong) or "all up to date")
             sys.exit(bool(wrong))
         if args.out is not None:
-            print(f"kept in {take(args.out).folder.relative_to(ROOT)}")
+            print(f"Added {add_run(args.out).folder.relative_to(ROOT)}")
         write()
-        print(f"docs/results: {', '.join(pages())}")
+        print(f"Wrote to docs/results: {', '.join(pages())}")
     except ResultsError as error:
         raise SystemExit(str(error)) from error
 

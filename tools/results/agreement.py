@@ -1,4 +1,4 @@
-"""How far what was obtained is as published, counted."""
+"""Counts of how far obtained results agree with published ones."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ import pandas as pd
 from unweave import analysis
 
 LEVELS = {"strong": 2.0, "mild": 1.0, "less": 0.0}
-"""What papers call correlations, in order."""
+"""Order of the words that papers use for correlations."""
 MOSTLY = 0.75
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many comparisons are as published.
+    """Number of comparisons that agree with the published results.
 
     Args:
-        agreeing: So many.
-        total: Of so many.
-        of: What is compared: `rows`, word by word; `pairs`, by their order.
+        agreeing: Number of comparisons that agree.
+        total: Number of comparisons.
+        of: Kind of comparison: `rows` by equality of words, `pairs` by order of numbers.
     """
 
     agreeing: int
@@ -27,7 +27,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """Whether the claim holds, in a word or two.
+        """Short statement of whether the claim holds.
 
         Example:
             >>> [Agreement(n, 4, "rows").verdict for n in (4, 3, 2)]
@@ -48,12 +48,12 @@ class Agreement:
 
 
 def agreement(frame: pd.DataFrame) -> Agreement:
-    """Count the rows that say what was published, or the pairs which are ordered as published.
+    """Count rows that equal the published ones, or pairs that are ordered as published.
 
     Args:
-        frame: What a recipe obtains: `published` and `obtained`, words or numbers. Of variance
-            explained, `adjusted_r2` counts, since a study with few seeds has more by chance.
-            Pictures, which are only shown, do not count.
+        frame: Result of a recipe with the columns `published` and `obtained`, words or numbers.
+            For variance explained, `adjusted_r2` is used, because with few seeds chance explains
+            more. Pictures are not counted.
 
     Example:
         >>> frame = pd.DataFrame({"published": ["falls", "rises"], "obtained": ["falls", "falls"]})
@@ -67,16 +67,16 @@ def agreement(frame: pd.DataFrame) -> Agreement:
     rows = frame[frame["published"].ne("shown")].dropna(subset=["published", column])
     if not _numbers(rows[column]):
         return Agreement(int((rows["published"] == rows[column]).sum()), len(rows), "rows")
-    said = rows["published"] if _numbers(rows["published"]) else rows["published"].map(LEVELS)
-    rows = rows.assign(said=said)
+    level = rows["published"] if _numbers(rows["published"]) else rows["published"].map(LEVELS)
+    rows = rows.assign(level=level)
     groups = _compared_within(rows)
     parts = [part for _, part in rows.groupby(groups)] if groups else [rows]
-    found = [analysis.order(part["said"].tolist(), part[column].tolist()) for part in parts]
+    found = [analysis.order(part["level"].tolist(), part[column].tolist()) for part in parts]
     return Agreement(sum(o.agreeing for o in found), sum(o.pairs for o in found), "pairs")
 
 
 def _compared_within(rows: pd.DataFrame) -> list[str]:
-    """What numbers are not compared across."""
+    """Return the columns within whose groups numbers are compared."""
     if "other" in rows:  # pairs of metrics on each data set, or pairs of data sets
         return ["data"] if "metric" in rows else []
     return [name for name in ("grouping", "metric") if name in rows][:1]

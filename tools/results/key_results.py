@@ -1,4 +1,4 @@
-"""The page of the five results: claim, published, obtained, and whether it holds."""
+"""The page of the five key results: claims, published and obtained numbers, and verdicts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 
 from tools.markdown import table as markdown
 from tools.results.agreement import Agreement, agreement
-from tools.results.kept import Kept, ResultsError
+from tools.results.study_results import ResultsError, StudyResults
 from unweave.papers import Recipe, find
 
 PAPER = "common-assumptions"
@@ -20,57 +20,61 @@ RESULTS: dict[str, tuple[str, ...]] = {
         "seed-against-strength",
         "variance-explained",
     ),
-    "Can models be chosen without labels?": (
+    "Can good models be chosen without labels?": (
         "choice-rules",
         "unsupervised-selection",
         "data-agreement",
         "transfer",
     ),
-    "Does disentanglement help to learn?": ("downstream-agreement", "downstream-efficiency"),
+    "Does disentanglement help downstream tasks?": (
+        "downstream-agreement",
+        "downstream-efficiency",
+    ),
 }
-"""The five questions of the paper, and the recipes that answer them."""
+"""Questions behind the five key results of the paper, and the recipes that answer them."""
 SLUGS = tuple(slug for slugs in RESULTS.values() for slug in slugs)
 MOST_ROWS = 30
-"""Longer tables are only linked."""
+"""Largest number of rows of a table on the page; longer tables are linked."""
 
 
-def page(kept: Kept) -> str:
-    """The whole page."""
-    frames = {recipe.slug: frame for recipe, frame in kept.comparisons()}
+def page(study: StudyResults) -> str:
+    """Return the text of the page."""
+    frames = {recipe.slug: frame for recipe, frame in study.comparisons()}
     parts = [
-        "# The five results",
-        "What *Challenging Common Assumptions* (arXiv:1811.12359) found, and what came of [the "
-        "study that was run here](index.md), which is much smaller: read its differences first.",
+        "# The five key results",
+        "This page compares the key results of *Challenging Common Assumptions* "
+        "(arXiv:1811.12359) with those of [a much smaller study](index.md). Read [the differences]"
+        "(index.md#differences-from-the-published-study) first.",
         summary(frames),
-        "Rows are compared word by word, numbers by the order of every pair, of which half agree "
-        "by chance. *Mostly* is three quarters and more. That something is absent, as a rule or a "
-        "reliable gain, is easily borne out by few models; that something is there is not.",
+        "Words agree if they are equal, and pairs of numbers if they have the published order; "
+        "half of all pairs agree by chance. *Mostly* means at least three quarters. A few models "
+        "easily confirm that something is absent, such as a rule or a reliable gain, but not that "
+        "it exists.",
     ]
     for number, (question, slugs) in enumerate(RESULTS.items(), 1):
         parts += [f"## {number}. {question}"]
-        parts += [section(find(f"{PAPER}/{slug}"), _of(frames, slug), kept) for slug in slugs]
+        parts += [section(find(f"{PAPER}/{slug}"), _of(frames, slug), study) for slug in slugs]
     return "\n\n".join(parts)
 
 
 def summary(frames: dict[str, pd.DataFrame]) -> str:
-    """A line for each claim."""
+    """Return a table with a row for each claim."""
     rows = []
     for number, slugs in enumerate(RESULTS.values(), 1):
         for slug in slugs:
             recipe, found = find(f"{PAPER}/{slug}"), agreement(_of(frames, slug))
             rows.append([str(number), recipe.where, recipe.claim, str(found), found.verdict])
-    return markdown(["", "where", "published claim", "as published", ""], rows)
+    return markdown(["Result", "Source", "Published claim", "Agreement", "Verdict"], rows)
 
 
-def section(recipe: Recipe, frame: pd.DataFrame, kept: Kept) -> str:
-    """Claim, verdict, published beside obtained, picture."""
+def section(recipe: Recipe, frame: pd.DataFrame, study: StudyResults) -> str:
+    """Return the section of a recipe: claim, verdict, picture, and table of numbers."""
     found = agreement(frame)
-    file = f"../../benchmarks/results/{kept.folder.name}/{recipe.slug}.csv"
-    said = recipe.verdict(frame) if recipe.verdict is not None else []
+    file = f"../../benchmarks/results/{study.folder.name}/{recipe.slug}.csv"
     parts = [
         f"### {recipe.where}: {recipe.title}",
         f"**Published**: {recipe.claim}",
-        f"**Obtained**: {_judged(found)}" + "".join(f" {sentence}" for sentence in said),
+        " ".join([f"**Obtained**: {_judged(found)}", *recipe.verdict(frame)]),
         f"![{recipe.where}](images/{picture_of(recipe)})",
         rows(frame, file),
     ]
@@ -78,10 +82,10 @@ def section(recipe: Recipe, frame: pd.DataFrame, kept: Kept) -> str:
 
 
 def rows(frame: pd.DataFrame, file: str) -> str:
-    """What was obtained beside what was published, or where that is."""
+    """Return a table of published and obtained results, or only a link if it is too long."""
     known = frame.dropna(subset="obtained")
-    left = len(frame) - len(known)
-    note = f"[All rows]({file})" + (f"; {left} have nothing to set beside." if left else ".")
+    missing = len(frame) - len(known)
+    note = f"[All rows]({file})" + (f"; {missing} have no obtained value." if missing else ".")
     if not 0 < len(known) <= MOST_ROWS:
         return note
     cells = [[_cell(value) for value in row] for row in known.itertuples(index=False)]
@@ -89,13 +93,13 @@ def rows(frame: pd.DataFrame, file: str) -> str:
 
 
 def picture_of(recipe: Recipe) -> str:
-    """The file of a recipe's picture: that of the first recipe that draws the same."""
+    """Return the file name of a recipe's picture, which recipes with the same plot share."""
     same = [slug for slug in SLUGS if find(f"{PAPER}/{slug}").plot is recipe.plot]
     return f"{same[0]}.svg"
 
 
-def pictures(kept: Kept, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Path]:
-    """Draw recipes' pictures into a folder, each of them once."""
+def pictures(study: StudyResults, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Path]:
+    """Draw the pictures of recipes into a folder, each once."""
     from unweave.io.writing import whole_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,21 +107,22 @@ def pictures(kept: Kept, folder: Path, slugs: Iterable[str] = SLUGS) -> list[Pat
     plots = {picture_of(recipe): recipe.plot for recipe in recipes if recipe.plot is not None}
     for name, plot in plots.items():
         with whole_file(folder / name) as temporary:
-            plot(kept.table, temporary)
+            plot(study.table, temporary)
     return [folder / name for name in plots]
 
 
 def _judged(found: Agreement) -> str:
     if not found.total:
-        return "there is nothing to compare."
+        return "nothing to compare."
     return f"{found.verdict} ({found})."
 
 
 def _of(frames: dict[str, pd.DataFrame], slug: str) -> pd.DataFrame:
     if slug not in frames:
         raise ResultsError(
-            f"the comparison {slug}.csv is missing; `python -m tools.results OUT` makes it from "
-            "what a run has left"
+            f"the comparison {slug}.csv was not found; create it from the results of a run with "
+            "`python -m tools.results OUT`",
+            subject=f"{slug}.csv",
         )
     return frames[slug]
 
@@ -129,5 +134,5 @@ def _heading(name: Any) -> str:
 def _cell(value: Any) -> str:
     if pd.isna(value):
         return "–"
-    # Rounded first, so that what is 0 but for the last bit is 0.
+    # Rounding before formatting avoids "-0" and tiny exponents.
     return f"{round(value, 3) + 0.0:g}" if isinstance(value, float) else str(value)

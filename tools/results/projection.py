@@ -1,4 +1,4 @@
-"""What the whole study would take, from what a part of it took."""
+"""Projected cost of the full study, from the measured cost of a part of it."""
 
 import json
 from collections.abc import Mapping
@@ -7,34 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from tools.results.kept import RESULTS
+from tools.results.study_results import RESULTS
 from unweave.data import DATASETS
-from unweave.papers.common_assumptions.studies import STUDIES
+from unweave.papers import find
 
-PAPER = STUDIES["paper"]
+PAPER = find("common-assumptions/transfer").studies["paper"]
 BENCHMARKS = {1: "fleet_h200.json", 3: "fleet_h200_colour.json"}
 LARGE = 256
-"""Models at once in a study that has so many of each kind."""
+"""Fleet size of the full study, which has enough models of each kind."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Hours for all 12,600 models on one device like the one that was met.
+    """Projected hours for all 12,600 models on one device like the one used here.
 
     Args:
-        models: How many models.
-        steps: Of each.
-        microseconds: By channels of the images, the mean over methods per model and step.
-        hours: Of training at that speed.
-        slower: How many times as long a step took as in the benchmark of fleets of that size.
-        large_microseconds: By channels, in fleets of 256: the benchmark's, so many times.
-        large_hours: Of training at that speed.
-        start_seconds: What the fleets took longer than the benchmark, for each of their models.
-        start_hours: In fleets of 256 at the benchmark's speed, and so many seconds per model.
-        score_seconds: Of one core, for all that was measured of a model.
-        score_hours: Of one core, for all models.
-        met: How many fleets had the device to themselves.
-        estimated: Methods and data sets whose speed was not met so, and is the benchmark's.
+        models: Number of models.
+        steps: Training steps per model.
+        microseconds: Mean time per model-step over methods, by image channels.
+        hours: Training hours at that speed.
+        slower: Measured time per step relative to the benchmark with the same fleet size.
+        large_microseconds: Benchmark time in fleets of 256 times `slower`, by image channels.
+        large_hours: Training hours at that speed.
+        start_seconds: Measured extra time per model compared with the benchmark.
+        start_hours: Hours in fleets of 256 at benchmark speed, plus `start_seconds` per model.
+        score_seconds: Core-seconds for all scores of a model.
+        score_hours: Core-hours for the scores of all models.
+        measured: Number of fleets that had the device to themselves.
+        estimated: Number of fleet kinds without a usable measurement, taken from the benchmark.
     """
 
     models: int
@@ -48,12 +48,12 @@ class Projection:
     start_hours: float
     score_seconds: float
     score_hours: float
-    met: int
+    measured: int
     estimated: int
 
 
 def benchmark(method: str, channels: int, size: float) -> float:
-    """Microseconds per model-step on an H200, between the sizes of fleets that were measured.
+    """Interpolate the time per model-step on an H200 between measured fleet sizes, in µs.
 
     Example:
         >>> round(benchmark("beta_vae", 1, 8), 1), round(benchmark("beta_vae", 1, 256), 1)
@@ -67,16 +67,16 @@ def benchmark(method: str, channels: int, size: float) -> float:
 
 
 def project(run: Mapping[str, Any], steps: int) -> Projection:
-    """What the published study would take.
+    """Project the cost of the published study.
 
     Args:
-        run: What `benchmarks/large_study.py` has noted. Fleets that shared the device with other
-            work, of which it cannot know, are marked by hand with `"alone": false`; only what they
-            scored counts.
-        steps: Of every model that was trained.
+        run: Content of `run.json` of `benchmarks/large_study.py`. Fleets that shared the device
+            with other work must be marked by hand with `"alone": false`; only their scoring time
+            is used.
+        steps: Training steps per model.
     """
     alone = [row for row in run["fleets"] if row.get("alone", True)]
-    met = {(row["method"], row["channels"]): row for row in alone}
+    measured = {(row["method"], row["channels"]): row for row in alone}
     size = max((row["models"] for row in run["fleets"]), default=1)
     rates = np.array([row["us_per_model_step"] for row in alone])
     usual = np.array([benchmark(row["method"], row["channels"], row["models"]) for row in alone])
@@ -86,7 +86,7 @@ def project(run: Mapping[str, Any], steps: int) -> Projection:
     for channels in BENCHMARKS:
         of_methods = []
         for method in PAPER["methods"]:
-            known = met.get((method, channels))
+            known = measured.get((method, channels))
             missing += known is None
             of_methods.append(
                 slower * benchmark(method, channels, size)
@@ -113,13 +113,13 @@ def project(run: Mapping[str, Any], steps: int) -> Projection:
         start_hours=large_hours + start * sum(models.values()) / 3600,
         score_seconds=seconds,
         score_hours=seconds * sum(models.values()) / 3600,
-        met=len(alone),
+        measured=len(alone),
         estimated=missing,
     )
 
 
 def _models() -> dict[int, int]:
-    """By channels, how many models the paper has."""
+    """Return the number of models in the paper, by image channels."""
     strengths = sum(
         len(values)
         for grid in PAPER["methods"].values()

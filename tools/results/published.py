@@ -1,4 +1,4 @@
-"""The page of published scores: methods at their published settings, beside what was obtained."""
+"""The page of published and obtained scores of methods at their published settings."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,36 +11,36 @@ import pandas as pd
 from tools.markdown import mean
 from tools.markdown import table as markdown
 from tools.results.agreement import agreement
-from tools.results.kept import RESULTS, Kept, ResultsError, every
+from tools.results.study_results import RESULTS, ResultsError, StudyResults, all_studies
 from unweave.papers import find
 from unweave.papers.inductive_biases.studies import FIELDS, STRENGTHS
 from unweave.papers.recipe import Recipe
-from unweave.papers.vae_ensemble.models import ORIGINAL, kinds
-from unweave.papers.vae_ensemble.studies import SINGLE
+from unweave.papers.vae_ensemble.scores import ORIGINAL, SINGLE, kinds
 
 METRICS = {"factor_vae": "FactorVAE", "dci": "DCI", "mig": "MIG", "sap": "SAP"}
-ALONE = {
+STANDALONE = {
     "udr_h200.csv": {"data": "dsprites", "paper": "udr"},
     "literature_h200.json": {"data": "dsprites", "method": "beta_vae"},
 }
-"""Files with models outside a folder, and what is the same for all of these."""
+"""Files of models that are not in a study folder, and values shared by all their models."""
 SORTED = ("isa-vae/figure-7",)
-"""Recipes whose numbers have the published order in any case, since they are sorted."""
+"""Recipes whose numbers are sorted and therefore always have the published order."""
 USUAL = {"architecture": "conv", "latents": 10, "batch": 64}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A method as a paper trained it, and its published scores.
+    """A method with the settings of a paper, and its published scores.
 
     Args:
-        title: In words.
-        method: Its name.
-        data: The data set.
-        values: Its settings, by their columns.
-        scores: By metric, as printed.
-        trained: What the paper says of steps, seeds and networks.
-        where: The recipe that has the numbers.
+        title: Title of the table row.
+        method: Name of the method.
+        data: Name of the data set.
+        values: Settings of the method, by column.
+        scores: Scores as printed, by metric.
+        trained: Steps, seeds and networks as stated in the paper.
+        where: Recipe that contains the numbers.
+        aliases: Equivalent methods and their settings.
     """
 
     title: str
@@ -53,20 +53,20 @@ class Setting:
     aliases: tuple[tuple[str, Mapping[str, float]], ...] = field(default=())
 
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The models of a table that were trained so."""
+        """Return the models of a table that were trained with this setting."""
         wanted = ((self.method, self.values), *self.aliases)
-        chosen = [_trained_so(table, method, values) for method, values in wanted]
+        chosen = [_has_settings(table, method, values) for method, values in wanted]
         return table[pd.concat(chosen, axis=1).any(axis=1) & (table["data"] == self.data)]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Models that were trained here, all in one file.
+    """A file of models that were trained with unweave.
 
     Args:
-        name: The file, below benchmarks/results.
-        table: One row per model.
-        networks: How they were set up, in words.
+        name: Path of the file in benchmarks/results.
+        table: Table with one row per model.
+        networks: Description of the architecture, latents and batch size.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Source:
 
 
 def ensemble_settings() -> Iterator[Setting]:
-    """Table 1 of the VAE ensemble: single methods, then ensembles."""
+    """Yield the settings of Table 1 of the VAE ensemble: single methods, then ensembles."""
     frame = find("vae-ensemble/table-1").published()
-    trained = ("not said", "10", "`conv4x4`, 10 latents")
+    trained = ("not stated", "10", "`conv4x4`, 10 latents")
     fields = {name: _first(values) for name, values in SINGLE.items()}
     for name, rows in frame[frame["members"] == 1].groupby("method", sort=False):
         method = str(name).split(" ")[0]
@@ -96,7 +96,7 @@ def ensemble_settings() -> Iterator[Setting]:
 
 
 def inductive_settings() -> Iterator[Setting]:
-    """Tables 2 to 4 and main Table 1 of the inductive biases, on original images."""
+    """Yield the settings of the inductive biases: Tables 2 to 4 and main Table 1."""
     slugs = ("table-2", "table-3", "table-4", "main-table-1")
     frame = pd.concat([find(f"inductive-biases/{slug}").published() for slug in slugs])
     for data in frame["data"].unique():
@@ -112,52 +112,56 @@ def inductive_settings() -> Iterator[Setting]:
 
 
 def sources(results: Path = RESULTS) -> list[Source]:
-    """All models that are kept, file by file."""
+    """Return all files of trained models."""
     found = []
-    for kept in every(results):
-        table, settings = kept.table, {**USUAL, **kept.settings}
+    for study in all_studies(results):
+        table, settings = study.table, {**USUAL, **study.settings}
         if "vae_ensemble" in set(table["method"]):
             kind = kinds(table)
             table = table[kind.isna() | (kind == ORIGINAL)]
-        found.append(Source(f"{kept.folder.name}/study.csv", table, _networks(settings)))
-    for name, same in ALONE.items():
+        found.append(Source(f"{study.folder.name}/study.csv", table, _networks(settings)))
+    for name, same in STANDALONE.items():
         if (results / name).exists():
-            found.append(_alone(results / name, same))
+            found.append(_standalone(results / name, same))
     if not found:
-        raise ResultsError(f"there are no results in {results}; run a study and keep its table")
+        raise ResultsError(
+            f"no results were found in {results}; run a study and save its table", subject=results
+        )
     return found
 
 
 def page(results: Path = RESULTS) -> str:
-    """The whole page."""
-    here, kept = sources(results), every(results)
+    """Return the text of the page."""
+    here, studies = sources(results), all_studies(results)
     parts = [
-        "# Published and obtained",
-        "Every method at its published setting, on original images, beside models which were "
-        "trained here: means ± standard deviations over seeds. Made by `python -m tools.results` "
-        "from the files that are named. **Read the steps**: most of these models were trained for "
-        "a fraction of the usual 300,000, and of few seeds a mean says little.",
+        "# Published and obtained scores",
+        "This page compares published scores with those of models trained with unweave at the "
+        "same settings: means ± standard deviations over seeds, on original images. `python -m "
+        "tools.results` generates it from the files in the last column. **Check the steps**: most "
+        "of these models were trained for a fraction of the usual 300,000 steps, and means over "
+        "few seeds are unreliable.",
         "## Single methods and ensembles on dSprites",
         "Published: Table 1 of *VAE Ensemble* ([recipe](../recipes.md#vae-ensemble)), which "
-        "prints FactorVAE and DCI. A VAE is a β-VAE with β = 1, wherever it was trained.",
-        beside(ensemble_settings(), here),
+        "reports FactorVAE and DCI. β-VAEs with β = 1 count as VAEs.",
+        score_table(ensemble_settings(), here),
         "## Four methods on dSprites and Shapes3D",
-        "Published: Tables 2 to 4 and Table 1 of the main paper of *the inductive biases* "
-        "([recipe](../recipes.md#inductive-biases)), original images, as many latents as factors; "
-        "its MIG is second-hand. Models here with ten latents are another set-up.",
-        beside(inductive_settings(), here),
-        "## Claims, and numbers that are compared by their order",
-        "Recipes of which the comparisons are kept. Rows are compared word by word, numbers by "
-        "the order of every pair, of which half agree by chance; *mostly* is three quarters and "
-        "more. Where a paper prints no numbers (ISA-VAE prints none of MIG), its claims are all "
-        "there is.",
-        claims(kept),
+        "Published: Table 1 of the main paper and Tables 2 to 4 of the supplement of "
+        "*Demystifying Inductive Biases* ([recipe](../recipes.md#inductive-biases)), on original "
+        "images. Its MIG values are second-hand. The published models have as many latents as "
+        "factors, so models with ten latents are not directly comparable.",
+        score_table(inductive_settings(), here),
+        "## Claims and orderings",
+        "All recipes with saved comparisons. Words agree if they are equal, and pairs of numbers "
+        "if they have the published order; half of all pairs agree by chance. *Mostly* means at "
+        "least three quarters. Some papers print no numbers, such as ISA-VAE for MIG; then only "
+        "their claims can be compared.",
+        claims(studies),
     ]
     return "\n\n".join(parts)
 
 
-def beside(settings: Iterator[Setting], here: list[Source]) -> str:
-    """A row for what was published of each setting, then one for each file with such models."""
+def score_table(settings: Iterator[Setting], here: list[Source]) -> str:
+    """Return a table with a published row per setting, followed by a row per file of models."""
     rows = []
     for setting in settings:
         printed = [setting.scores.get(metric, "") for metric in METRICS]
@@ -170,14 +174,14 @@ def beside(settings: Iterator[Setting], here: list[Source]) -> str:
             for steps, models in setting.of(source.table).groupby("steps")
         ]
         rows += [row for _, row in sorted(found)]
-    heads = ["", *METRICS.values(), "steps", "models", "networks", "from"]
+    heads = ["Setting", *METRICS.values(), "Steps", "Models", "Networks", "Source"]
     return markdown(heads, rows)
 
 
-def claims(kept: list[Kept]) -> str:
-    """A line for each comparison that is kept."""
+def claims(studies: list[StudyResults]) -> str:
+    """Return a table with a row for each saved comparison."""
     rows = []
-    for one in kept:
+    for one in studies:
         for recipe, frame in one.comparisons():
             if recipe.name in SORTED:
                 continue
@@ -185,20 +189,20 @@ def claims(kept: list[Kept]) -> str:
             file = f"../../benchmarks/results/{one.folder.name}/{recipe.slug}.csv"
             name = f"[{recipe.name}]({file})"
             rows.append([name, recipe.claim, _steps(one, recipe), str(found), found.verdict])
-    return markdown(["recipe", "published claim", "steps", "as published", ""], rows)
+    return markdown(["Recipe", "Published claim", "Steps", "Agreement", "Verdict"], rows)
 
 
-def _steps(kept: Kept, recipe: Recipe) -> str:
-    """Of the recipe's study; of the shortest and the longest in the folder, where it differs."""
+def _steps(study: StudyResults, recipe: Recipe) -> str:
+    """Return the steps of the recipe's study, or the range of steps in the folder."""
     if not recipe.studies:
         return "–"
-    tables = [pd.read_csv(path)["steps"] for path in sorted(kept.folder.glob("study*.csv"))]
+    tables = [pd.read_csv(path)["steps"] for path in sorted(study.folder.glob("study*.csv"))]
     trained = {int(steps) for table in tables for steps in table}
-    study = recipe.studies.get("hour", {})
-    if study.get("steps") not in trained:
+    keys = recipe.studies.get("hour", {})
+    if keys.get("steps") not in trained:
         return _range(trained)
-    second = _of_second_stages(study)
-    return f"{study['steps']:,}" + (f", then {_range(second)}" if second else "")
+    second = _of_second_stages(keys)
+    return f"{keys['steps']:,}" + (f", then {_range(second)}" if second else "")
 
 
 def _of_second_stages(study: Mapping[str, Any]) -> set[int]:
@@ -211,8 +215,11 @@ def _range(steps: set[int]) -> str:
     return " to ".join(f"{end:,}" for end in sorted({min(steps), max(steps)}))
 
 
-def _trained_so(table: pd.DataFrame, method: str, values: Mapping[str, float]) -> "pd.Series":
-    """Which models are of a method with these settings; one without a column is the strength."""
+def _has_settings(table: pd.DataFrame, method: str, values: Mapping[str, float]) -> "pd.Series":
+    """Return whether each model has this method and these settings.
+
+    A setting without a column is looked up in the column `strength`.
+    """
     here = table["method"] == method
     for name, value in values.items():
         column = table.get(name, table.get("strength"))
@@ -227,13 +234,13 @@ def _obtained(models: pd.DataFrame, source: Source) -> list[str]:
     return ["obtained", *scores, steps, str(len(models)), source.networks, link]
 
 
-def _alone(path: Path, same: Mapping[str, str]) -> Source:
-    """Models from a file that is no study's."""
+def _standalone(path: Path, same: Mapping[str, str]) -> Source:
+    """Read models from a file that does not belong to a study."""
     settings: dict[str, Any] = dict(USUAL)
     if path.suffix == ".json":
-        said = json.loads(path.read_text())
-        table = pd.DataFrame(said["models"]).assign(steps=said["steps"])
-        settings["architecture"] = said["command"]["architecture"]
+        content = json.loads(path.read_text())
+        table = pd.DataFrame(content["models"]).assign(steps=content["steps"])
+        settings["architecture"] = content["command"]["architecture"]
     else:
         table = pd.read_csv(path)
         settings |= find(f"{same['paper']}/ranking").studies["hour"]["settings"]
@@ -251,7 +258,7 @@ def _first(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _printed(rows: pd.DataFrame) -> dict[str, str]:
-    """Scores with as many digits as are printed."""
+    """Format scores with as many digits as in the paper."""
     spreads = [*rows["published"], *rows["spread"]]
     digits = max(len(f"{number:g}".partition(".")[2]) for number in spreads)
     return {

@@ -1,15 +1,15 @@
-"""Which latents are active, by named criteria; every caller says which one it uses.
+"""Named criteria for active latents; every caller states which one it uses.
 
-    kl               mean KL divergence from N(0, 1) above 0.01 nats, where the mean varies
-    variance         variance of the posterior mean above 0.01
-    noise            mean posterior variance below 0.5
-    weak_noise       mean posterior variance below 0.8
-    relative_spread  standard deviation of the code above a tenth of the largest, for codes
-                     that no prior gives a scale
+    KL               mean KL divergence from N(0, 1) above 0.01 nats, and a mean that varies
+    VARIANCE         variance of the posterior mean above 0.01
+    NOISE            mean posterior variance below 0.5
+    WEAK_NOISE       mean posterior variance below 0.8
+    RELATIVE_SPREAD  standard deviation of the code above a tenth of the largest, for codes
+                     whose scale is not set by a prior
 
-Everything that shows a user which latents are active (report, explorer, pictures, tables,
-`Unweaver`) uses `shown_activity`: `kl`, or `relative_spread` for codes without a prior. Published
-definitions keep their own criteria. Shapes: n images, d latents, any axes before them.
+Everything that shows active latents to users (report, explorer, plots, tables, `Unweaver`) uses
+`shown_activity`: `KL`, or `RELATIVE_SPREAD` for codes without a prior. Published definitions keep
+their own criteria. Shapes: n images, d latents, any axes before them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 
 __all__ = [
-    "CRITERIA",
     "KL",
     "NOISE",
     "RELATIVE_SPREAD",
@@ -39,17 +38,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Criterion:
-    """A rule for calling a latent active: what is measured, and the threshold that decides.
+    """Rule that decides whether a latent is active.
 
     Args:
-        name: The key in `CRITERIA`.
-        measure: What is measured of each latent.
-        threshold: What the value of an active latent exceeds, or stays below.
-        below: Whether active latents stay below the threshold.
+        threshold: Value that active latents exceed or stay below.
+        below: Whether active latents are below the threshold (default False).
     """
 
-    name: str
-    measure: str
     threshold: float
     below: bool = False
 
@@ -58,27 +53,24 @@ class Criterion:
         return np.asarray(values < self.threshold if self.below else values > self.threshold)
 
 
-KL = Criterion("kl", "mean KL divergence from N(0, 1) in nats", 0.01)
-"""Of Duan et al., arXiv:1905.12614 (UDR), and its published code."""
-VARIANCE = Criterion("variance", "variance of the posterior mean", BURDA_VARIANCE)
-"""Of Burda et al., arXiv:1509.00519 (active units)."""
-NOISE = Criterion("noise", "mean posterior variance", 0.5, below=True)
-"""log Δ of a latent with μ² + σ² = 1 is then below -0.3."""
-WEAK_NOISE = Criterion("weak_noise", "mean posterior variance", 0.8, below=True)
-"""Of Zietlow et al., arXiv:2102.06822, who leave out over-pruned models by it."""
-RELATIVE_SPREAD = Criterion(
-    "relative_spread", "standard deviation of the code, relative to the largest", 0.1
-)
-CRITERIA = {each.name: each for each in (KL, VARIANCE, NOISE, WEAK_NOISE, RELATIVE_SPREAD)}
+KL = Criterion(0.01)
+"""Criterion of Duan et al., arXiv:1905.12614 (UDR), and its published code."""
+VARIANCE = Criterion(BURDA_VARIANCE)
+"""Criterion of Burda et al., arXiv:1509.00519 (active units)."""
+NOISE = Criterion(0.5, below=True)
+"""Low noise: log Δ is below -0.3 for a latent with μ² + σ² = 1."""
+WEAK_NOISE = Criterion(0.8, below=True)
+"""Criterion of Zietlow et al., arXiv:2102.06822, who exclude over-pruned models by it."""
+RELATIVE_SPREAD = Criterion(0.1)
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """How much each latent of one model says, and which latents are active.
+    """Amount of information in each latent of one model, and which latents are active.
 
     Args:
-        criterion: What decides.
-        amounts: Mean KL divergence in nats, or the standard deviation of the code, `[d]`.
+        criterion: Criterion for active latents.
+        amounts: Mean KL divergence in nats, or standard deviation of the code, `[d]`.
     """
 
     criterion: Criterion
@@ -86,7 +78,7 @@ class Activity:
 
     @property
     def threshold(self) -> float:
-        """What the amount of an active latent exceeds."""
+        """Amount that active latents exceed."""
         largest = float(self.amounts.max()) if self.criterion is RELATIVE_SPREAD else 1.0
         return self.criterion.threshold * largest
 
@@ -97,19 +89,19 @@ class Activity:
 
     @property
     def order(self) -> np.ndarray:
-        """Latents from the one that says most to the one that says least, `[d]`."""
+        """Latents sorted by amount, largest first, `[d]`."""
         return np.argsort(-self.amounts, kind="stable")
 
 
 def shown_activity(
     means: Any, logvars: Any, *, deterministic: bool = False, standard_noise: bool = True
 ) -> Activity:
-    """The activity of one model's latents, as everything that users see has it.
+    """Return the activity of one model's latents as shown to users.
 
     Args:
         means: Posterior means, `[n, d]`.
         logvars: Posterior log-variances, `[n, d]`.
-        deterministic: Whether codes have neither noise nor prior; see `Method.deterministic`.
+        deterministic: Whether codes have no noise and no prior; see `Method.deterministic`.
         standard_noise: Whether unused latents are N(0, 1); see `Method.standard_noise`.
 
     Example:
@@ -126,7 +118,7 @@ def shown_activity(
 
 
 def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """The mean KL divergence from N(0, 1) of each latent, `[…, d]`.
+    """Compute the mean KL divergence from N(0, 1) of each latent, `[…, d]`.
 
     Example:
         >>> kl_of_latents(np.array([[[0.0, 2.0]]]), np.zeros((1, 1, 2)))
@@ -137,16 +129,16 @@ def kl_of_latents(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
 
 
 def kl_in_use(means: np.ndarray, logvars: np.ndarray, standard_noise: Any = True) -> np.ndarray:
-    """The same, but at most 0.01 nats for latents whose mean does not vary: they say nothing.
+    """Compute the same, but at most 0.01 nats for latents without information.
 
-    A mean that is constant does not vary. In ensembles, ISA-VAEs and students of Jacobian
-    supervision one of variance at most 0.01 does not either: the alignment of an ensemble keeps
-    the noise of unused latents small, in an ISA-VAE they are like a prior that is not normal, and
-    students have no noise at all, so that their KL divergence is large.
+    These are latents with a constant mean. In ensembles, ISA-VAEs and students of Jacobian
+    supervision, they are also latents whose mean has a variance of at most 0.01, because their KL
+    divergence is large although they are unused: the alignment of an ensemble lowers their noise,
+    an ISA-VAE has a prior that is not normal, and students have no noise at all.
 
     Args:
-        means: `[…, n, d]`.
-        logvars: `[…, n, d]`.
+        means: Posterior means `[…, n, d]`.
+        logvars: Posterior log-variances `[…, n, d]`.
         standard_noise: Whether unused latents of each model are N(0, 1), `[…]`.
 
     Example:
@@ -158,13 +150,13 @@ def kl_in_use(means: np.ndarray, logvars: np.ndarray, standard_noise: Any = True
     kl = kl_of_latents(means, logvars)
     with np.errstate(over="ignore", invalid="ignore"):  # models that diverged
         constant = np.ptp(means, axis=-2) == 0
-        still = means.var(-2, dtype=np.float64) <= VARIANCE.threshold
-    unused = constant | (still & ~np.asarray(standard_noise, bool)[..., None])
+        nearly_constant = means.var(-2, dtype=np.float64) <= VARIANCE.threshold
+    unused = constant | (nearly_constant & ~np.asarray(standard_noise, bool)[..., None])
     return np.where(unused, np.minimum(kl, KL.threshold), kl)
 
 
 def mean_noise(logvars: Any) -> np.ndarray:
-    """The mean posterior variance E[σ²] of each latent, `[…, d]`.
+    """Compute the mean posterior variance E[σ²] of each latent, `[…, d]`.
 
     Example:
         >>> NOISE.holds(mean_noise(np.log([[0.1, 0.9], [0.3, 1.0]])))
@@ -174,7 +166,7 @@ def mean_noise(logvars: Any) -> np.ndarray:
 
 
 def noise_and_signal(means: Any, logvars: Any) -> dict[str, np.ndarray]:
-    """The noise, signal and log Δ of each latent, and whether it is active, `[d]` each.
+    """Compute noise, signal and log Δ of each latent, and whether it is active, `[d]` each.
 
     Args:
         means: Posterior means, `[n, d]`.
@@ -182,7 +174,7 @@ def noise_and_signal(means: Any, logvars: Any) -> dict[str, np.ndarray]:
 
     Returns:
         `noise`, `signal` (the variance of the mean), `log_delta`, `active_by_noise` (criterion
-        `noise`) and `active` (criteria `noise` and `variance`).
+        `NOISE`) and `active` (criteria `NOISE` and `VARIANCE`).
 
     Example:
         >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
@@ -194,11 +186,11 @@ def noise_and_signal(means: Any, logvars: Any) -> dict[str, np.ndarray]:
     """
     means, logvars = np.asarray(means, np.float64), np.asarray(logvars, np.float64)
     noise, signal = mean_noise(logvars), means.var(0)
-    little = NOISE.holds(noise)
+    low_noise = NOISE.holds(noise)
     return {
         "noise": noise,
         "signal": signal,
         "log_delta": log_noise_share(means, logvars),
-        "active_by_noise": little,
-        "active": little & VARIANCE.holds(signal),
+        "active_by_noise": low_noise,
+        "active": low_noise & VARIANCE.holds(signal),
     }

@@ -1,4 +1,4 @@
-"""The third result, first part: scores by method and strength, and how far they overlap."""
+"""Third result, part 1: scores by method and strength, and how much they overlap."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.columns import (
+from unweave.analysis.study_table import (
     DATA,
     METHOD,
     STRENGTH,
@@ -15,29 +15,30 @@ from unweave.analysis.columns import (
     metrics_of,
     numbers,
     parts,
+    with_note,
 )
 
 __all__ = ["method_wins", "score_distributions", "seed_against_strength", "win_rate"]
 
 SCORES_NOTE = (
-    "Strengths are comparable within a method only; read a difference between cells beside their "
+    "Strengths are comparable only within a method. Compare differences between cells with the "
     "spread over seeds."
 )
-WINS_NOTE = "0.5 is chance: where it is near, one method's models are as good as the other's."
-SEED_NOTE = "0 would mean that strength decides, 0.5 that it does not matter and the seed does."
+WINS_NOTE = "0.5 is chance level: models of both methods are then equally good."
+SEED_NOTE = "0 means that strength alone decides, 0.5 that only the seed matters."
 
 
 def score_distributions(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """Scores by data set, method and strength, over seeds.
+    """Summarise scores over seeds by data set, method and strength.
 
     Args:
         table: A study table.
-        metrics: Columns; by default every score of disentanglement that the table has.
+        metrics: Columns (default: all disentanglement scores in the table).
 
     Returns:
         One row per data set, method, strength and `metric`: `mean`, `std` (population), `min`,
-        `low` (quartile), `median`, `high` (quartile), `max`, `models`, and `left_out`, the models
-        without this score.
+        `low` (quartile), `median`, `high` (quartile), `max`, `models`, and `left_out`, the number
+        of models without this score.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -49,11 +50,11 @@ def score_distributions(table: pd.DataFrame, metrics: Sequence[str] | None = Non
         [[1.0, 2.0, 1.0, 2.0], [2.0, 5.0, 0.0, 1.0]]
     """
     found = summarise(table, metrics_of(table, metrics), (DATA, METHOD, STRENGTH))
-    return _with_note(found, SCORES_NOTE)
+    return with_note(found, SCORES_NOTE)
 
 
 def summarise(table: pd.DataFrame, columns: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
-    """Mean, spread and quartiles of columns in each cell, as in `score_distributions`."""
+    """Compute mean, spread and quartiles of columns in each cell, as in `score_distributions`."""
     index, combinations = cells(table, by)
     values = numbers(table, columns)
     found = []
@@ -77,18 +78,18 @@ def summarise(table: pd.DataFrame, columns: Sequence[str], by: Sequence[str]) ->
 
 
 def method_wins(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """How often a random model of one method scores better than one of another.
+    """Compute how often a random model of one method scores better than one of another.
 
-        P(s > s') + ½ P(s = s'),    s of the method, s' of the other
+        P(s > s') + ½ P(s = s'),    s from the method, s' from the other
 
     Args:
         table: A study table.
-        metrics: Columns; by default every score of disentanglement that the table has.
+        metrics: Columns (default: all disentanglement scores in the table).
 
     Returns:
         One row per data set, `metric`, `method` and `other`: `win_rate`, `models` of the method,
-        `other_models`, and `left_out`, models of the two without this score. A method dominates
-        where its rates are near 1.
+        `other_models`, and `left_out`, the number of models of both without this score. A win
+        rate near 1 means that the method dominates.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -115,25 +116,25 @@ def method_wins(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd
                 if a != b
             ]
     columns = [DATA, "metric", METHOD, "other", "win_rate", "models", "other_models", "left_out"]
-    return _with_note(pd.DataFrame(found, columns=columns), WINS_NOTE)
+    return with_note(pd.DataFrame(found, columns=columns), WINS_NOTE)
 
 
 def seed_against_strength(
     table: pd.DataFrame, metrics: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """How often a random seed at the worst strength beats one at the best.
+    """Compute how often a random seed at the worst strength beats one at the best.
 
         P(s_worst > s_best) + ½ P(s_worst = s_best)
 
     Args:
         table: A study table.
-        metrics: Columns; by default every score of disentanglement that the table has.
+        metrics: Columns (default: all disentanglement scores in the table).
 
     Returns:
         One row per data set, method and `metric`: `best` and `worst`, the strengths with the best
-        and the worst mean score, `win_rate` of the worst, `best_seed_at_worst` and
-        `worst_seed_at_best`, their scores, `models` at the two, and `left_out`, the method's
-        models without this score. A method of one strength has no row.
+        and the worst mean score; `win_rate` of the worst; `best_seed_at_worst` and
+        `worst_seed_at_best`, their scores; `models` at the two; and `left_out`, the number of
+        models of the method without this score. Methods with one strength have no row.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -165,11 +166,11 @@ def seed_against_strength(
             )
     columns = [DATA, METHOD, "metric", "best", "worst", "win_rate", "best_seed_at_worst"]
     columns += ["worst_seed_at_best", "models", "left_out"]
-    return _with_note(pd.DataFrame(found, columns=columns), SEED_NOTE)
+    return with_note(pd.DataFrame(found, columns=columns), SEED_NOTE)
 
 
 def win_rate(scores: np.ndarray, others: np.ndarray) -> float:
-    """P(s > s') + ½ P(s = s') for random members of two samples; NaN where one is empty.
+    """Compute P(s > s') + ½ P(s = s') for random members of two samples; NaN if one is empty.
 
     Example:
         >>> win_rate(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
@@ -184,8 +185,3 @@ def win_rate(scores: np.ndarray, others: np.ndarray) -> float:
 
 def _present(values: np.ndarray) -> np.ndarray:
     return values[~np.isnan(values)]
-
-
-def _with_note(frame: pd.DataFrame, note: str) -> pd.DataFrame:
-    frame.attrs["note"] = note
-    return frame

@@ -1,4 +1,4 @@
-"""Codes of several models for the same images, and how much each latent carries.
+"""Codes of several models for the same images, and the information in each latent.
 
 Shapes: M models, n rows (images), d latents.
 """
@@ -17,29 +17,29 @@ from unweave.io.arrays import on_host
 __all__ = ["LEAST_CORRELATION", "Latents", "SelectionError"]
 
 LEAST_CORRELATION = 0.7
-"""From which on two latents count as the same."""
+"""Smallest correlation at which two latents count as the same."""
 
 
 class SelectionError(UnweaveError):
-    """Codes or models that cannot be compared as they are."""
+    """Raised if codes or models cannot be compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """Mean codes of M models for the same n images, and how much each latent carries.
+    """Mean codes of M models for the same n images, and the information in each latent.
 
         KL_j = E_x ½ (μ_j² + σ_j² - log σ_j² - 1),    latent j is informative if KL_j > 0.01
 
     Args:
-        means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. A model whose codes are not
-            finite is kept, but compared with nobody.
-        logvars: Posterior log-variances log σ², `[M, n, d]`, from which `kl` is computed.
-        kl: Mean KL divergence of each latent, `[M, d]`. Without it and without log-variances
-            every latent that varies is informative.
-        runs: A name for each model; by default `"0"`, `"1"` and so on.
-        settings: What each model was trained with, all but its seed; equal texts are equal
+        means: Posterior means μ, `[M, n, d]`; NumPy, torch or lists. Models with non-finite codes
+            are kept but excluded from comparisons.
+        logvars: Posterior log-variances log σ², `[M, n, d]`, used to compute `kl`.
+        kl: Mean KL divergence of each latent, `[M, d]`. Without `kl` and `logvars`, every latent
+            that varies is informative.
+        runs: Name of each model (default: `"0"`, `"1"`, …).
+        settings: Settings of each model except its seed, as text; equal texts mean equal
             hyperparameters.
-        informative_kl: What the KL divergence of an informative latent exceeds.
+        informative_kl: KL divergence that informative latents exceed (default 0.01).
 
     References:
         Duan et al., Unsupervised Model Selection for Variational Disentangled Representation
@@ -62,7 +62,9 @@ class Latents:
         means = _array(self.means)
         if means.ndim != 3 or 0 in means.shape:
             raise SelectionError(
-                f"codes must be [models, rows, latents], but got {list(means.shape)}"
+                f"codes must have shape [models, rows, latents], got {list(means.shape)}",
+                subject="means",
+                value=list(means.shape),
             )
         kl, logvars = self.kl, self.logvars
         if kl is None and logvars is not None:
@@ -73,7 +75,9 @@ class Latents:
         for what, given in (("runs", names), ("settings", self.settings)):
             if given and len(given) != len(means):
                 raise SelectionError(
-                    f"{what} must name each of {len(means)} models, but got {len(given)}"
+                    f"{what} must have one entry per model ({len(means)}), got {len(given)}",
+                    subject=what,
+                    value=len(given),
                 )
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "kl", kl)
@@ -90,7 +94,7 @@ class Latents:
 
     @cached_property
     def informative(self) -> np.ndarray:
-        """Whether a latent varies and carries more than the threshold, `[M, d]`."""
+        """Whether a latent varies and its KL divergence exceeds the threshold, `[M, d]`."""
         with np.errstate(invalid="ignore"):  # models that diverged
             varies = np.ptp(self.means, axis=1) > 0
         carries = True if self.kl is None else np.nan_to_num(self.kl) > self.informative_kl
@@ -98,18 +102,18 @@ class Latents:
 
     @cached_property
     def centred(self) -> np.ndarray:
-        """Codes of mean 0, `[M, n, d]`; latents that are not informative are 0."""
-        kept = np.where(self.informative[:, None], self.means, 0.0)
-        return kept - kept.mean(1, keepdims=True)
+        """Codes with mean 0, `[M, n, d]`; uninformative latents are 0."""
+        informative = np.where(self.informative[:, None], self.means, 0.0)
+        return informative - informative.mean(1, keepdims=True)
 
     @cached_property
     def standardised(self) -> np.ndarray:
-        """Codes of mean 0 and variance 1, `[M, n, d]`; uninformative latents are 0."""
+        """Codes with mean 0 and variance 1, `[M, n, d]`; uninformative latents are 0."""
         return _scaled(self.centred)
 
     @cached_property
     def ranked(self) -> np.ndarray:
-        """The same of the ranks of codes, whose correlations are Spearman's, `[M, n, d]`."""
+        """Standardised ranks of codes, for Spearman's correlation, `[M, n, d]`."""
         from scipy.stats import rankdata
 
         return _scaled(rankdata(self.centred, axis=1) - (self.means.shape[1] + 1) / 2)
@@ -121,11 +125,15 @@ def _array(values: Any) -> np.ndarray:
 
 def _like(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
     if values.shape != shape:
-        raise SelectionError(f"{what} must be {list(shape)}, but got {list(values.shape)}")
+        raise SelectionError(
+            f"{what} must have shape {list(shape)}, got {list(values.shape)}",
+            subject=what,
+            value=list(values.shape),
+        )
     return values
 
 
 def _scaled(centred: np.ndarray) -> np.ndarray:
-    """Variance 1 along the rows; constant columns stay 0."""
+    """Scale to variance 1 over the rows; constant columns stay 0."""
     spread = centred.std(1, keepdims=True)
     return centred / np.where(spread > 0, spread, 1.0)

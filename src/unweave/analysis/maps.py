@@ -1,4 +1,4 @@
-"""Linear maps between the codes of models, and their distance to signed permutations."""
+"""Linear maps between the codes of models, and their distances to signed permutations."""
 
 from functools import lru_cache
 from typing import Any
@@ -26,16 +26,16 @@ DRAWS = 200
 
 
 def least_squares_maps(latents: Latents) -> np.ndarray:
-    """The maps between the codes of every two models as they are, `[M, M, d, d]`.
+    """Compute least-squares maps between the raw codes of all pairs of models, `[M, M, d, d]`.
 
         A_ij = argmin_A Σ_x ‖A z^i - z^j‖²,    A_ii = I
 
     Args:
-        latents: The models. Codes are neither centred nor scaled, and there is no constant: this
-            is what an ensemble's own maps can do.
+        latents: Codes of the models. They are neither centred nor scaled, and maps have no
+            intercept, like the maps that an ensemble learns.
 
     Notes:
-        Where latents hardly vary, coefficients are huge; `map_distances` can leave them out.
+        Coefficients are huge for latents that hardly vary; `map_distances` can ignore these.
 
     Example:
         >>> z = np.random.default_rng(0).normal(size=(100, 2))
@@ -53,23 +53,23 @@ def least_squares_maps(latents: Latents) -> np.ndarray:
 
 
 def map_distances(maps: Any, used: Any = None) -> pd.DataFrame:
-    """How far maps between models are from signed permutations, with controls.
+    """Measure how far maps between models are from signed permutations, with controls.
 
     Args:
-        maps: A `[M, M, d, d]`, from the codes of model i to those of model j.
-        used: Which latents are in use, `[M, d]`; adds distances of the part of each map that goes
-            from latents in use to latents in use, where there are equally many.
+        maps: Maps `[M, M, d, d]` from the codes of model i to those of model j.
+        used: Whether each latent is used, `[M, d]`. If given, distances between used latents only
+            are added, if both models have equally many.
 
     Returns:
-        A row per ordered pair of two models: `from`, `to`; `frobenius` and `mean_l1` as
-        `distance_to_orthogonality` defines them; `relative_…`: divided by the mean of random
-        orthogonal maps of that size, so that 1 is no alignment at all; with `used` the same as
-        `used_…`, and `latents`, how many these are (-1 where the two differ).
+        One row per ordered pair of models: `from`, `to`; `frobenius` and `mean_l1` as defined in
+        `distance_to_orthogonality`; `relative_…`, divided by the mean of random orthogonal maps of
+        that size, so that 1 means no alignment; with `used`, the same as `used_…`, and `latents`,
+        their number (-1 if the two models differ).
 
     Notes:
-        Both published distances reward what is no alignment: `mean_l1` falls with d by itself, and
-        a map of zeros has only 1/d. With k of d latents in use they cannot fall below (d - k) / d²
-        and √(d - k). Hence the controls.
+        Both published distances can be small without alignment: `mean_l1` falls with d, and is
+        only 1/d for a map of zeros. With k of d latents in use, they cannot fall below
+        (d - k) / d² and √(d - k). The controls account for this.
 
     References:
         Improving the Unsupervised Disentangled Representation Learning with VAE Ensemble, under
@@ -83,13 +83,19 @@ def map_distances(maps: Any, used: Any = None) -> pd.DataFrame:
     """
     maps = np.asarray(maps, np.float64)
     if maps.ndim != 4 or maps.shape[0] != maps.shape[1] or maps.shape[2] != maps.shape[3]:
-        raise SelectionError(f"maps are [M, M, d, d], but got {list(maps.shape)}")
+        raise SelectionError(
+            f"maps must have shape [M, M, d, d], got {list(maps.shape)}",
+            subject="maps",
+            value=list(maps.shape),
+        )
     if used is not None:
         used = np.asarray(used, bool)
         if used.shape != maps.shape[1:3]:
             raise SelectionError(
-                f"used says of {list(maps.shape[1:3])} latents whether they are, but got "
-                f"{list(used.shape)}"
+                f"used must have shape {list(maps.shape[1:3])}, one entry per latent, got "
+                f"{list(used.shape)}",
+                subject="used",
+                value=list(used.shape),
             )
     rows = []
     for i, j in zip(*np.nonzero(~np.eye(len(maps), dtype=bool)), strict=True):
@@ -102,19 +108,19 @@ def map_distances(maps: Any, used: Any = None) -> pd.DataFrame:
 
 @lru_cache
 def random_distances(d: int) -> dict[str, float]:
-    """The mean of both distances over random orthogonal maps of d latents.
+    """Compute the mean of both distances over random orthogonal maps of d latents.
 
     Example:
         >>> {norm: round(distance, 2) for norm, distance in random_distances(10).items()}
         {'frobenius': 2.85, 'mean_l1': 0.24}
     """
     rng = np.random.default_rng(0)
-    drawn = [distance_to_orthogonality(_orthogonal(rng, d)) for _ in range(DRAWS)]
-    return {norm: float(np.mean([each[norm] for each in drawn])) for norm in NORMS}
+    samples = [distance_to_orthogonality(_orthogonal(rng, d)) for _ in range(DRAWS)]
+    return {norm: float(np.mean([each[norm] for each in samples])) for norm in NORMS}
 
 
 def _orthogonal(rng: np.random.Generator, d: int) -> np.ndarray:
-    """Uniform over all orthogonal matrices."""
+    """Sample uniformly from all orthogonal matrices."""
     Q, R = np.linalg.qr(rng.normal(size=(d, d)))
     return Q * np.sign(np.diag(R))
 
@@ -123,21 +129,21 @@ def _distances(A: np.ndarray) -> dict[str, float]:
     if not np.isfinite(A).all():
         return dict.fromkeys([*NORMS, *(f"relative_{norm}" for norm in NORMS)], np.nan)
     found, usual = distance_to_orthogonality(A), random_distances(len(A))
-    # One latent has only itself to be mapped to, so that nothing is more or less aligned.
+    # A single latent can only be mapped to itself, so alignment is undefined.
     relative = {f"relative_{n}": found[n] / usual[n] if usual[n] else np.nan for n in NORMS}
     return {**found, **relative}
 
 
-def _used(A: np.ndarray, of_one: np.ndarray, of_other: np.ndarray) -> dict[str, float]:
-    """Of the part of a map between latents that are in use."""
-    alike = of_one.sum() == of_other.sum() > 0
-    part = A[np.ix_(of_other, of_one)] if alike else np.full((1, 1), np.nan)
+def _used(A: np.ndarray, used_from: np.ndarray, used_to: np.ndarray) -> dict[str, float]:
+    """Compute the distances for the part of a map between used latents."""
+    equal = used_from.sum() == used_to.sum() > 0
+    part = A[np.ix_(used_to, used_from)] if equal else np.full((1, 1), np.nan)
     found = {f"used_{name}": value for name, value in _distances(part).items()}
-    return {**found, "latents": int(of_one.sum()) if alike else -1}
+    return {**found, "latents": int(used_from.sum()) if equal else -1}
 
 
 def dto_pairs(latents: Latents) -> np.ndarray:
-    """The distance of the best linear map from each model i to each model j, `[M, M]`."""
+    """Compute the distance of the best linear map from each model i to each model j, `[M, M]`."""
     chosen = latents.informative
     num_models, n, d = latents.standardised.shape
     together = latents.standardised.transpose(1, 0, 2).reshape(n, num_models * d)
@@ -153,19 +159,19 @@ def dto_pairs(latents: Latents) -> np.ndarray:
 
 
 def distance_to_orthogonality(matrix: Any) -> dict[str, float]:
-    """Both published distances of a matrix to its nearest signed permutation.
+    """Compute both published distances of a matrix to its nearest signed permutation.
 
         frobenius = ‖A - P(A)‖_F,    mean_l1 = Σ |A - P(A)| / d²
 
     Args:
-        matrix: A `[d, d]`.
+        matrix: Matrix A `[d, d]`.
 
     Returns:
         `frobenius`, `mean_l1`.
 
     Notes:
-        The paper's text defines the first, its equation 10 the second. The second falls with d by
-        itself: random orthogonal matrices have 0.24 at d = 10 and 0.15 at d = 32.
+        The text of the paper defines the first, its equation 10 the second. The second falls with
+        d: random orthogonal matrices have 0.24 at d = 10 and 0.15 at d = 32.
 
     Example:
         >>> distance_to_orthogonality([[0.0, -1.0], [1.0, 0.5]])
@@ -180,17 +186,17 @@ def distance_to_orthogonality(matrix: Any) -> dict[str, float]:
 
 
 def nearest_signed_permutation(matrix: Any, solver: str = "assignment") -> np.ndarray:
-    """The signed permutation P(A) nearest to a matrix in the sum of absolute differences.
+    """Find the signed permutation P(A) nearest to a matrix in the sum of absolute differences.
 
-    With the permutation π fixed, entries off π cost |A_ab| whatever else is chosen, and an entry
-    on it costs ||A_ab| - 1| with the sign of A_ab, so that an assignment decides:
+    For a fixed permutation π, entries off π cost |A_ab|, and an entry on π costs ||A_ab| - 1| if
+    it gets the sign of A_ab. The best π is therefore an assignment:
 
         π = argmin Σ_a ||A_aπ(a)| - 1| - |A_aπ(a)|
 
     Args:
-        matrix: A `[d, d]`.
-        solver: `"assignment"`, as above; `"milp"`: the integer program of the paper (equation 9),
-            which gives the same distance and takes a thousand times as long.
+        matrix: Matrix A `[d, d]`.
+        solver: `"assignment"` (default), as above; `"milp"`: the integer program of the paper
+            (equation 9), which gives the same distance and takes a thousand times as long.
 
     Example:
         >>> nearest_signed_permutation([[0.1, -0.7], [0.9, 0.3]])
@@ -201,7 +207,11 @@ def nearest_signed_permutation(matrix: Any, solver: str = "assignment") -> np.nd
 
     A = np.asarray(matrix, np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise SelectionError(f"a signed permutation is square, but got {list(A.shape)}")
+        raise SelectionError(
+            f"matrix must be square, got {list(A.shape)}",
+            subject="matrix",
+            value=list(A.shape),
+        )
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
     if solver == "milp":
@@ -214,9 +224,9 @@ def nearest_signed_permutation(matrix: Any, solver: str = "assignment") -> np.nd
 
 
 def _by_integer_program(A: np.ndarray) -> np.ndarray:
-    """P = P⁺ - P⁻ that minimises Σ D, with ±(P - A) ≤ D and rows and columns of P⁺ + P⁻ of sum 1.
+    """Minimise Σ D over P = P⁺ - P⁻, with ±(P - A) ≤ D and rows and columns of P⁺ + P⁻ of sum 1.
 
-    Unknowns are P⁺, P⁻ (0 or 1) and D, one after the other, each row by row.
+    The unknowns are P⁺, P⁻ (0 or 1) and D, one after the other, each row by row.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import bmat, eye, kron
@@ -239,7 +249,7 @@ def _by_integer_program(A: np.ndarray) -> np.ndarray:
 
 
 def _square(A: np.ndarray) -> np.ndarray:
-    """Filled up with rows or columns of zeros."""
+    """Pad with rows or columns of zeros to a square matrix."""
     rows, columns = A.shape
     size = max(rows, columns)
     return np.pad(A, ((0, size - rows), (0, size - columns)))

@@ -1,8 +1,10 @@
-"""The first result: total correlation of mean against sampled codes, by strength."""
+"""First result: total correlation of mean and sampled codes, by strength."""
 
 import pandas as pd
 
-from unweave.analysis.columns import (
+from unweave.analysis.correlation import rank_correlations
+from unweave.analysis.distributions import summarise
+from unweave.analysis.study_table import (
     ACTIVE_TOTAL_CORRELATION,
     DATA,
     METHOD,
@@ -10,9 +12,8 @@ from unweave.analysis.columns import (
     STRENGTH,
     TOTAL_CORRELATION,
     require,
+    with_note,
 )
-from unweave.analysis.correlation import rank_correlations
-from unweave.analysis.distributions import summarise
 
 __all__ = ["total_correlation", "total_correlation_trend"]
 
@@ -22,63 +23,62 @@ KINDS = {
     SAMPLED + TOTAL_CORRELATION: ("sampled", "all"),
     SAMPLED + ACTIVE_TOTAL_CORRELATION: ("sampled", "active"),
 }
-"""Which codes and latents each column is about."""
+"""Codes and latents of each column."""
 
 PUBLISHED = {"mean": "rises", "sampled": "falls"}
 NOT_PUBLISHED = ("annealed_vae",)
-"""Its strength is a capacity: more of it regularises less, and the figure leaves it out."""
+"""Methods whose strength is a capacity: larger values regularise less. Not in the figure."""
 
 PASSIVE = (
-    "Gaussian total correlation does not see scale: a passive latent whose tiny mean copies an "
-    "active one counts in full for mean codes, yet for nothing once its noise is sampled, so "
-    "read mean codes over active latents."
+    "Gaussian total correlation is invariant to scale: a passive latent whose tiny mean copies an "
+    "active one counts in full for mean codes, but not for sampled codes. For mean codes, use the "
+    "score over active latents."
 )
 
 
 def total_correlation(table: pd.DataFrame) -> pd.DataFrame:
-    """Total correlation of mean and of sampled codes, by data set, method and strength.
+    """Summarise total correlation of mean and sampled codes by data set, method and strength.
 
         TC = ½ (Σ_j log Σ_jj - log det Σ)    with the covariance Σ of the codes
 
     Args:
         table: A study table with `gaussian_total_correlation` and
-            `sampled.gaussian_total_correlation`; where it also has these numbers over active
-            latents (`….active_total_correlation`), they are shown beside.
+            `sampled.gaussian_total_correlation`; scores over active latents
+            (`….active_total_correlation`) are included if present.
 
     Returns:
         One row per data set, method, strength, `codes` (mean or sampled) and `latents` (all or
         active): `mean`, `std`, `min`, `low` (quartile), `median`, `high` (quartile), `max`,
-        `models`, `left_out`. `.attrs["note"]` says what passive latents do to it.
+        `models`, `left_out`. `.attrs["note"]` explains the effect of passive latents.
 
     Notes:
-        The published figure shows all latents only. Of sampled codes all latents vary, so that
-        those that are active have to be chosen by the mean codes. Infinite values (codes that are
-        linear functions of others) are left out.
+        The published figure shows all latents only. All latents of sampled codes vary, so active
+        ones have to be determined from mean codes. Infinite values (codes that are linear
+        functions of others) are left out.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
     """
     columns = _columns(table)
     found = _named(summarise(table, columns, (DATA, METHOD, STRENGTH)), "metric")
-    found.attrs["note"] = _note(table, columns)
-    return found
+    return with_note(found, _note(table, columns))
 
 
 def total_correlation_trend(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether total correlation rises or falls with strength, by data set and method.
+    """Test whether total correlation rises or falls with strength, by data set and method.
 
     Args:
         table: As for `total_correlation`.
 
     Returns:
-        One row per data set, method, `codes` and `latents`: `spearman` of the total correlation
-        with the strength over models, `direction` (rises, falls or flat), `published` (what the
-        study says of all latents; empty where it says nothing), `agrees` (missing where there is
-        nothing to compare), `models`, `left_out`.
+        One row per data set, method, `codes` and `latents`: `spearman` of total correlation and
+        strength over models, `direction` (rises, falls or flat), `published` (direction in the
+        study for all latents; empty if not reported), `agrees` (missing if there is nothing to
+        compare), `models`, `left_out`.
 
     Notes:
-        The study finds minor exceptions. DIP-VAE-I penalises the covariance of the means itself,
-        so that its mean codes need not follow.
+        The study reports minor exceptions. DIP-VAE-I penalises the covariance of the means itself,
+        so its mean codes need not follow.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -91,13 +91,12 @@ def total_correlation_trend(table: pd.DataFrame) -> pd.DataFrame:
     found.insert(5, "direction", rises.map({True: "rises", False: "falls"}))
     found.loc[found["spearman"] == 0, "direction"] = "flat"
     found.loc[found["spearman"].isna(), "direction"] = ""
-    said = found["codes"].map(PUBLISHED)
-    found.insert(6, "published", said.mask(found[METHOD].isin(NOT_PUBLISHED), ""))
+    published = found["codes"].map(PUBLISHED)
+    found.insert(6, "published", published.mask(found[METHOD].isin(NOT_PUBLISHED), ""))
     agrees = (found["direction"] == found["published"]).astype("boolean")
-    silent = (found["published"] == "") | (found["direction"] == "")
-    found.insert(7, "agrees", agrees.mask(silent))
-    found.attrs["note"] = _note(table, columns)
-    return found
+    unknown = (found["published"] == "") | (found["direction"] == "")
+    found.insert(7, "agrees", agrees.mask(unknown))
+    return with_note(found, _note(table, columns))
 
 
 def _columns(table: pd.DataFrame) -> list[str]:
@@ -108,7 +107,7 @@ def _columns(table: pd.DataFrame) -> list[str]:
 
 
 def _named(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Replace a column's names by which codes and latents they are about."""
+    """Replace column names by the codes and latents that they describe."""
     position = frame.columns.get_loc(column)
     kinds = frame[column].map(KINDS)
     frame = frame.drop(columns=column)
@@ -119,8 +118,8 @@ def _named(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _note(table: pd.DataFrame, columns: list[str]) -> str:
     if ACTIVE_TOTAL_CORRELATION not in columns:
-        return f"{PASSIVE} This table lacks them ({ACTIVE_TOTAL_CORRELATION})."
+        return f"{PASSIVE} This table lacks it ({ACTIVE_TOTAL_CORRELATION})."
     every, active = (
         table[name].median() for name in (TOTAL_CORRELATION, ACTIVE_TOTAL_CORRELATION)
     )
-    return f"{PASSIVE} Here its median is {every:.3g} over all and {active:.3g} over active."
+    return f"{PASSIVE} Its median is {every:.3g} over all and {active:.3g} over active latents."

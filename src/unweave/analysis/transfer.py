@@ -1,13 +1,13 @@
-"""The fourth result, second part: are good hyperparameters good elsewhere?"""
+"""Fourth result, part 2: whether good hyperparameters transfer to other data and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.columns import (
+from unweave.analysis.correlation import spearman
+from unweave.analysis.study_table import (
     DATA,
     METHOD,
     SEED,
@@ -17,8 +17,8 @@ from unweave.analysis.columns import (
     higher_is_better,
     metrics_of,
     require,
+    with_note,
 )
-from unweave.analysis.correlation import spearman
 
 __all__ = ["OTHER", "SAME", "SAME_METRIC", "data_agreement", "transfer"]
 
@@ -26,18 +26,17 @@ SAME = "same metric, same data"
 SAME_METRIC = "same metric, other data"
 OTHER = "other metric, other data"
 PUBLISHED = {SAME: 0.807, SAME_METRIC: 0.593, OTHER: 0.549}
-"""Locatello et al., arXiv:1811.12359."""
+"""Rates published by Locatello et al., arXiv:1811.12359."""
 
 CHANCE = 0.5
 NOTE = (
-    "Chance is 50 %: two configurations drawn at random beat each other equally often, and a tie "
-    "counts one half. The standard error is that of the draws from these models, not of the "
-    "models."
+    "Chance level is 50 %: two random configurations beat each other equally often, and a tie "
+    "counts one half. The standard error describes the random draws, not the choice of models."
 )
 
 MEANS_NOTE = (
-    "Spearman's rank correlation over configurations of their mean scores; only near 1 "
-    "does a choice made on one data set carry over to the other."
+    "Spearman's rank correlation of mean scores over configurations. A choice made on one data "
+    "set transfers to the other only if it is near 1."
 )
 
 
@@ -47,106 +46,100 @@ def transfer(
     draws: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How often a configuration chosen in one place beats a random one in another.
+    """Compute how often a configuration chosen in one setting beats a random one in another.
 
-    A configuration is a method with a strength. Each draw takes a metric, a data set and a seed at
-    random and the configuration c that scores best there. On the target, c at another seed is
-    compared with a random configuration c' at another seed:
+    A configuration is a method with a strength. Each draw samples a metric, a data set and a seed,
+    and chooses the configuration c with the best score there. On the target, c with another seed
+    is compared with a random configuration c' with another seed:
 
         rate = P(s(c) > s(c')) + ½ P(s(c) = s(c'))
 
     Args:
         table: A study table with one model per data set, configuration and seed.
-        metrics: Columns; by default every score of disentanglement that the table has.
-        draws: How many.
-        seed: Of the draws.
+        metrics: Columns (default: all disentanglement scores in the table).
+        draws: Number of draws (default 10,000).
+        seed: Random seed of the draws.
 
     Returns:
         One row per `kind` (same metric and data set; same metric, other data set; both others):
-        `rate`, its `standard_error`, `chance`, `published`, `draws`, and `left_out`, the draws
-        that met a model without score and do not count. The rate is NaN where the table has too
-        few metrics or data sets for a kind.
+        `rate`, its `standard_error`, `chance`, `published`, `draws`, and `left_out`, the number of
+        draws that are ignored because a model has no score. The rate is NaN if the table has too
+        few metrics or data sets.
 
     Notes:
-        The two seeds on the target are drawn apart from each other, from all but the source's. Of
-        configurations that score equally best, one is drawn.
+        The two seeds on the target are sampled independently, excluding the seed of the source.
+        Ties between best configurations are broken at random.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
     """
     if draws < 1:
-        raise StudyTableError(f"transfer needs at least one draw, but got {draws=}")
+        raise StudyTableError(
+            f"draws must be at least 1, got {draws}", subject="draws", value=draws
+        )
     chosen = metrics_of(table, metrics)
     scores, missing = _grid(table, chosen)
     found = []
     for number, kind in enumerate(PUBLISHED):
         generator = np.random.default_rng([seed, number])
         outcomes = _outcomes(scores, kind, draws, generator)
-        found.append({"kind": kind, **_rate(outcomes), "left_out": draws - len(outcomes)})
-    result = pd.DataFrame(found)
-    result.insert(3, "chance", CHANCE)
-    result.insert(4, "published", result["kind"].map(PUBLISHED))
-    result.attrs["note"] = f"{NOTE} {missing:,} scores of {scores.size:,} are missing."
-    return result
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Drawn metrics and data sets, `[draws]` each, as numbers."""
-
-    metric: np.ndarray
-    data: np.ndarray
+        valid = len(outcomes)
+        found.append(
+            {
+                "kind": kind,
+                "rate": float(outcomes.mean()) if valid else float("nan"),
+                "standard_error": float(outcomes.std() / np.sqrt(valid))
+                if valid
+                else float("nan"),
+                "chance": CHANCE,
+                "published": PUBLISHED[kind],
+                "draws": valid,
+                "left_out": draws - valid,
+            }
+        )
+    note = f"{NOTE} {missing:,} scores of {scores.size:,} are missing."
+    return with_note(pd.DataFrame(found), note)
 
 
 def _outcomes(
     scores: np.ndarray, kind: str, draws: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """1, ½ or 0 for every draw that met scored models only; scores `[data, C, seeds, metrics]`."""
+    """Return 1, ½ or 0 for every draw with complete scores `[data, C, seeds, metrics]`."""
     num_data, num_configurations, num_seeds, num_metrics = scores.shape
     if (kind != SAME and num_data < 2) or (kind == OTHER and num_metrics < 2):
         return np.empty(0)
-    source = _Places(
-        generator.integers(num_metrics, size=draws), generator.integers(num_data, size=draws)
-    )
+    metric = generator.integers(num_metrics, size=draws)
+    data = generator.integers(num_data, size=draws)
     seeds = generator.integers(num_seeds, size=draws)
-    best = _best(scores[source.data, :, seeds, source.metric], generator)
-    target = _Places(
-        _another(source.metric, num_metrics, generator) if kind == OTHER else source.metric,
-        source.data if kind == SAME else _another(source.data, num_data, generator),
-    )
+    best = _best(scores[data, :, seeds, metric], generator)
+    if kind == OTHER:
+        metric = _another(metric, num_metrics, generator)
+    if kind != SAME:
+        data = _another(data, num_data, generator)
     random = generator.integers(num_configurations, size=draws)
     selected, baseline = (
-        scores[target.data, configuration, _another(seeds, num_seeds, generator), target.metric]
+        scores[data, configuration, _another(seeds, num_seeds, generator), metric]
         for configuration in (best, random)
     )
-    # Where nothing was scored at the source there was nothing to select.
-    met = (best >= 0) & ~np.isnan(selected) & ~np.isnan(baseline)
-    return ((selected > baseline) + 0.5 * (selected == baseline))[met]
+    # Without scores at the source, there is nothing to select.
+    valid = (best >= 0) & ~np.isnan(selected) & ~np.isnan(baseline)
+    return ((selected > baseline) + 0.5 * (selected == baseline))[valid]
 
 
 def _best(values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """The best configuration of every row `[draws, C]`, a random one of several; -1 for none."""
+    """Return the best configuration of every row `[draws, C]`, ties at random; -1 for none."""
     top = np.fmax.reduce(values, axis=1)
-    lots = np.where(values == top[:, None], generator.random(values.shape), -1.0)
-    return np.where(np.isnan(top), -1, lots.argmax(1))
+    tie_breaks = np.where(values == top[:, None], generator.random(values.shape), -1.0)
+    return np.where(np.isnan(top), -1, tie_breaks.argmax(1))
 
 
 def _another(taken: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Any but the taken one of `count` numbers, uniformly."""
+    """Sample uniformly from `count` numbers except the taken one."""
     return (taken + generator.integers(1, count, size=len(taken))) % count
 
 
-def _rate(outcomes: np.ndarray) -> dict[str, float]:
-    draws = len(outcomes)
-    return {
-        "rate": float(outcomes.mean()) if draws else float("nan"),
-        "standard_error": float(outcomes.std() / np.sqrt(draws)) if draws else float("nan"),
-        "draws": draws,
-    }
-
-
 def _grid(table: pd.DataFrame, metrics: Sequence[str]) -> tuple[np.ndarray, int]:
-    """Scores `[data, configurations, seeds, metrics]`, NaN where missing, and how many are."""
+    """Return scores `[data, configurations, seeds, metrics]`, NaN if missing, and their count."""
     require(table, (DATA, METHOD, STRENGTH, SEED))
     index, counts = [], []
     for keys in ((DATA,), (METHOD, STRENGTH), (SEED,)):
@@ -154,36 +147,40 @@ def _grid(table: pd.DataFrame, metrics: Sequence[str]) -> tuple[np.ndarray, int]
         index.append(numbers)
         counts.append(len(combinations))
     if counts[2] < 2:
-        raise StudyTableError("transfer needs models of at least two seeds, but got one seed")
-    _refuse_twins(table, np.ravel_multi_index(index, counts))
+        raise StudyTableError(
+            "transfer needs models with at least two seeds, got one", subject=SEED, value=1
+        )
+    _check_duplicates(table, np.ravel_multi_index(index, counts))
     grid = np.full((*counts, len(metrics)), np.nan)
     grid[tuple(index)] = higher_is_better(table, metrics)
     return grid, int(np.isnan(grid).sum())
 
 
-def _refuse_twins(table: pd.DataFrame, place: np.ndarray) -> None:
-    twins = np.flatnonzero(pd.Series(place).duplicated())
-    if len(twins):
-        row: dict[str, Any] = table.iloc[twins[0]][[DATA, METHOD, STRENGTH, SEED]].to_dict()
+def _check_duplicates(table: pd.DataFrame, place: np.ndarray) -> None:
+    duplicates = np.flatnonzero(pd.Series(place).duplicated())
+    if len(duplicates):
+        row: dict[str, Any] = table.iloc[duplicates[0]][[DATA, METHOD, STRENGTH, SEED]].to_dict()
         named = ", ".join(f"{key} {value}" for key, value in row.items())
         raise StudyTableError(
-            f"several models share {named}; keep one of each, for example those of one number of "
-            "steps"
+            f"several models have {named}; keep one of them, for example by filtering on the "
+            "number of steps",
+            subject="table",
+            value=row,
         )
 
 
 def data_agreement(table: pd.DataFrame, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """How far data sets rank configurations alike, metric by metric.
+    """Measure how similarly data sets rank configurations, for each metric.
 
         ρ = corr(rank(mean score on data), rank(mean score on other))    over configurations
 
     Args:
         table: A study table.
-        metrics: Columns; by default every score of disentanglement that the table has.
+        metrics: Columns (default: all disentanglement scores in the table).
 
     Returns:
-        One row per `metric` and ordered pair of data sets `data`, `other`: `spearman` of the means
-        over seeds, `configurations` that both have, and `left_out`, those that only one has.
+        One row per `metric` and ordered pair of data sets `data`, `other`: `spearman` of means
+        over seeds, `configurations` in both, and `left_out`, the number in only one.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359: only
@@ -211,6 +208,4 @@ def data_agreement(table: pd.DataFrame, metrics: Sequence[str] | None = None) ->
                 }
             )
         )
-    result = pd.concat(frames, ignore_index=True)
-    result.attrs["note"] = MEANS_NOTE
-    return result
+    return with_note(pd.concat(frames, ignore_index=True), MEANS_NOTE)

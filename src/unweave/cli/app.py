@@ -1,73 +1,106 @@
-"""The command `unweave`: its subcommands, each a dataclass of options with a method `run`."""
+"""The command `unweave` and its subcommands, each a dataclass of options with a `run` method."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
+import tyro
 from tyro.conf import arg
 from tyro.extras import SubcommandApp
 
-__all__ = ["App", "Command", "app", "data_app", "quiet", "study_app", "theory_app", "unsaid"]
+__all__ = [
+    "App",
+    "Command",
+    "app",
+    "data_app",
+    "hide_default",
+    "hide_none_defaults",
+    "study_app",
+    "theory_app",
+]
 
 
 class Command(Protocol):
-    """The options of a command, as tyro read them from the command line."""
+    """The options of a command, as parsed by tyro."""
 
     def run(self) -> None:
-        """Do what the options say."""
+        """Run the command with these options."""
 
 
 Options = TypeVar("Options", bound=type)
 
 
 class App(SubcommandApp):
-    """Subcommands whose help does not mention that the default of an option is None."""
+    """Subcommands whose help leaves out defaults of None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commands: dict[str, type] = {}
+        self.groups: dict[str, tuple[App, str]] = {}
 
     def add(self, name: str) -> Callable[[Options], Options]:
         """Decorate a dataclass to make it a subcommand."""
 
-        def added(options: Options) -> Options:
-            return self.command(name=name)(quiet(options))
+        def register(options: Options) -> Options:
+            self.commands[name] = hide_none_defaults(options)
+            return self.command(name=name)(options)
 
-        return added
+        return register
 
-    def run(self, words: list[str], prog: str, description: str) -> None:
-        """Read a command line and run it."""
-        command: Command = self.cli(args=words, prog=prog, description=description)
+    def add_group(self, name: str, group: "App", description: str) -> None:
+        """Add a group of subcommands, such as `unweave data …`."""
+        self.groups[name] = (group, description)
+        self.command(group, name=name, help=description)
+
+    def run(self, args: Sequence[str], prog: str, description: str) -> None:
+        """Parse a command line and run the command.
+
+        Each command has its own parser, so that errors refer to `unweave fit --help`.
+        """
+        name, rest = (args[0], args[1:]) if args else ("", [])
+        if name in self.groups:
+            group, description = self.groups[name]
+            group.run(rest, f"{prog} {name}", description)
+            return
+        command: Command = (
+            tyro.cli(self.commands[name], prog=f"{prog} {name}", args=rest)
+            if name in self.commands
+            else self.cli(args=args, prog=prog, description=description)
+        )
         command.run()
 
 
-def quiet(options: Options) -> Options:
-    """A dataclass of options whose help leaves out defaults of None."""
+def hide_none_defaults(options: Options) -> Options:
+    """Return the dataclass of options, changed so that its help leaves out defaults of None."""
     own = vars(options).get("__annotations__", {})
     for field in dataclasses.fields(options):
         if field.default is None and field.name in own:
-            own[field.name] = unsaid(own[field.name])
+            own[field.name] = hide_default(own[field.name])
     return options
 
 
-def unsaid(kind: Any) -> Any:
-    """The type of an option that is None if it is not given: its help says only what it takes.
+def hide_default(kind: Any) -> Any:
+    """Return the type of an optional flag whose help shows the expected value but no default.
 
     Example:
         >>> for kind in (int | None, Literal[1, 3] | None, tuple[float, ...] | None):
-        ...     print(get_args(unsaid(kind))[1].metavar)
+        ...     print(get_args(hide_default(kind))[1].metavar)
         INT
         {1,3}
         FLOAT…
     """
-    plain, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    described = [note for note in notes if hasattr(note, "help_behavior_hint")]
-    note: Any = described[0] if described else arg()
-    silent = dataclasses.replace(
-        note, help_behavior_hint="", metavar=note.metavar or _metavar(plain)
+    plain, *metadata = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    found = [item for item in metadata if hasattr(item, "help_behavior_hint")]
+    config: Any = found[0] if found else arg()
+    hidden = dataclasses.replace(
+        config, help_behavior_hint="", metavar=config.metavar or _metavar(plain)
     )
-    return Annotated[(plain, *(other for other in notes if other is not note), silent)]
+    return Annotated[(plain, *(item for item in metadata if item is not config), hidden)]
 
 
 def _metavar(kind: Any) -> str:
-    """The placeholder for a value in the help: for `int | None`, `INT`."""
+    """Return the placeholder for a value in the help: `INT` for `int | None`."""
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return "{" + ",".join(map(str, parts)) + "}"

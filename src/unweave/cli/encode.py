@@ -1,78 +1,110 @@
-"""The commands `unweave encode` and `unweave export`: what they read, write and print."""
+"""The commands `unweave encode` and `unweave export`: codes of images and ONNX files."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-import pandas as pd
+from tyro.conf import arg
 
-from unweave.cli.commands.models import Encode, Export
-from unweave.cli.options import given
-from unweave.evaluation.files import write_table
-from unweave.io.arguments import check_seed
+from unweave.cli.app import app
+from unweave.cli.options import Device, PublishedFile, SavedModel, Source, given
 from unweave.io.paths import check_out
-from unweave.io.writing import whole_file
-from unweave.models.encoding import MEAN, check_member, encode, images_for
-from unweave.models.finding import one_model
 from unweave.progress import say, tell
 from unweave.text import counted
 
-__all__ = ["encode_images", "export_model"]
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLES = (".csv", ".parquet", ".npy")
 AGREEMENT = ".agreement.csv"
-"""How the file ends that says where members agree, beside the codes."""
-NAMED = 3
-"""So many broken files the loader names itself."""
+"""Suffix of the file with the agreement of ensemble members, next to the codes."""
+NAMED_BY_LOADER = 3
+"""Number of unreadable images that the loader already reports."""
 
 
-def encode_images(asked: Encode) -> None:
-    """Write the codes of images to a file, and name images that were left out."""
-    check_seed(asked.seed)
-    check_out(asked.out, TABLES, asked.overwrite)
-    beside = asked.out.with_suffix(AGREEMENT)
-    if asked.member == MEAN:
-        check_out(beside, TABLES, asked.overwrite)
-    model = one_model(asked.model)
-    check_member(model, asked.member)
-    data = images_for(model, asked.source, **given(asked.images))
-    for line in data.skipped[NAMED:]:
-        say(f"also left out: {line}")
-    table = encode(
-        model,
-        data,
-        member=asked.member,
-        logvar=asked.logvar,
-        spread=asked.spread,
-        seed=asked.seed,
-        device=asked.device,
-    )
-    _write(table, asked.out)
-    lost = f", {len(data.skipped):,} left out" if data.skipped else ""
-    images = counted(len(table), "image")
-    tell(f"{images} encoded{lost}, {model.config.code_size} latents each: {asked.out}")
-    count = model.config.method.num_members
-    if table.attrs:
-        write_table(_agreement(table), beside)
-        tell(f"{_in_words(table.attrs, count)}: {beside}")
-    elif count > 1 and asked.member != MEAN:
-        tell(f"By member {asked.member} of {count}; --member mean takes all of them.")
+@app.add("encode")
+@dataclass(frozen=True, kw_only=True)
+class Encode:
+    """Encode images with a trained model: one row per image, with its file name and code.
+
+    Custom images are resized and converted to grey or colour to match the model.
+
+    Example: unweave encode fit/best ./images -o codes.csv
+    """
+
+    model: SavedModel
+    source: Source
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FILE", help="Output file: .csv, .parquet or .npy.")
+    ] = Path("codes.csv")
+    member: Annotated[
+        int | Literal["mean"],
+        arg(
+            metavar="N|mean",
+            help="For an ensemble: the member that encodes, or mean for the mean over all members "
+            "aligned with the first. Their agreement is then printed and saved next to the codes.",
+        ),
+    ] = 0
+    logvar: bool = False
+    """Add the log-variances of the codes."""
+    spread: bool = False
+    """Add the standard deviation of the codes over members (requires --member mean)."""
+    seed: int = 0
+    """Random seed for data sets with random images."""
+    device: Device = None
+    overwrite: bool = False
+    """Replace an existing file."""
+    images: Annotated[PublishedFile, arg(name="")] = field(default_factory=PublishedFile)
+
+    def run(self) -> None:
+        from unweave.evaluation.files import write_table
+        from unweave.io.arguments import check_seed
+        from unweave.models.encoding import MEAN, check_member, encode, images_for
+        from unweave.models.finding import one_model
+
+        check_seed(self.seed)
+        check_out(self.out, TABLES, self.overwrite)
+        agreement_file = self.out.with_suffix(AGREEMENT)
+        if self.member == MEAN:
+            check_out(agreement_file, TABLES, self.overwrite)
+        model = one_model(self.model)
+        check_member(model, self.member)
+        data = images_for(model, self.source, **given(self.images))
+        for line in data.skipped[NAMED_BY_LOADER:]:
+            say(f"also skipped: {line}")
+        table = encode(
+            model,
+            data,
+            member=self.member,
+            logvar=self.logvar,
+            spread=self.spread,
+            seed=self.seed,
+            device=self.device,
+        )
+        _write(table, self.out)
+        skipped = f", skipped {len(data.skipped):,}" if data.skipped else ""
+        images, latents = counted(len(table), "image"), counted(model.config.code_size, "latent")
+        tell(f"Encoded {images} with {latents} each{skipped}: {self.out}")
+        count = model.config.method.num_members
+        if table.attrs:
+            write_table(_agreement(table), agreement_file)
+            tell(f"{_agreement_text(table.attrs, count)}: {agreement_file}")
+        elif count > 1 and self.member != MEAN:
+            tell(f"Encoded with member {self.member} of {count}; use --member mean for all.")
 
 
-def _agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per latent: how far members agree on it, and that in a word."""
-    return pd.DataFrame(
-        {
-            "latent": list(table.attrs["agreement"]),
-            **{name: list(values.values()) for name, values in table.attrs.items()},
-        }
-    )
+def _agreement(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return one row per latent: how well the members agree on it, and the verdict."""
+    import pandas as pd
+
+    columns = {name: list(values.values()) for name, values in table.attrs.items()}
+    return pd.DataFrame({"latent": list(table.attrs["agreement"]), **columns})
 
 
-def _in_words(said: Mapping[str, Mapping[str, Any]], count: int) -> str:
-    """Where members agree, with numbers, and where they do not."""
-    agreement, verdicts = said["agreement"], said["members"]
+def _agreement_text(attributes: Mapping[str, Mapping[str, Any]], count: int) -> str:
+    """Return a sentence on which latents the members agree, with numbers."""
+    agreement, verdicts = attributes["agreement"], attributes["members"]
     listed = {
         verdict: [f"{name} {agreement[name]:.2f}" for name, v in verdicts.items() if v == verdict]
         for verdict in ("agree", "disagree")
@@ -83,7 +115,12 @@ def _in_words(said: Mapping[str, Mapping[str, Any]], count: int) -> str:
     return f"{count} members {'; '.join(parts)}"
 
 
-def _write(table: pd.DataFrame, out: Path) -> None:
+def _write(table: "pd.DataFrame", out: Path) -> None:
+    import numpy as np
+
+    from unweave.evaluation.files import write_table
+    from unweave.io.writing import whole_file
+
     if out.suffix.lower() != ".npy":
         write_table(table, out)
         return
@@ -92,9 +129,23 @@ def _write(table: pd.DataFrame, out: Path) -> None:
         np.save(file, numbers, allow_pickle=False)
 
 
-def export_model(asked: Export) -> None:
-    """Write ONNX files, and print how close they are to the model."""
-    from unweave.models.onnx import FILES, export_onnx
+@app.add("export")
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Export encoder and decoder to ONNX files, verified against the model.
 
-    difference = export_onnx(asked.model, asked.out, overwrite=asked.overwrite)
-    tell(f"{', '.join(FILES)} in {asked.out}: at most {difference:.1e} from torch")
+    Example: unweave export fit/best -o onnx
+    """
+
+    model: SavedModel
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder, created if missing.")
+    ] = Path("onnx")
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        from unweave.models.onnx import FILES, export_onnx
+
+        difference = export_onnx(self.model, self.out, overwrite=self.overwrite)
+        tell(f"Wrote {', '.join(FILES)} to {self.out} (largest difference {difference:.1e})")

@@ -1,168 +1,218 @@
-"""The command `unweave fit`: from a folder of pictures to an encoder, pictures and a report."""
+"""The command `unweave fit`: from a folder of images to an encoder, figures and a report."""
 
 import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unweave.cli.commands.models import Fit
-from unweave.cli.noted import SOURCE, is_named, write_source
-from unweave.cli.options import given
-from unweave.data.dataset import Dataset
+from tyro.conf import arg
+
+import unweave as uw
+from unweave.cli.app import app
+from unweave.cli.options import Device, EveryImage, FleetSize, Source, given
 from unweave.errors import UnknownNameError
-from unweave.evaluation.files import write_table
-from unweave.fitting import NOTE, FitError, fit
-from unweave.fitting import Fit as Fitted
 from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.methods import EVERY, METHODS, Method, Pairs, find_method, known_method
-from unweave.models.encoding import encode
-from unweave.models.files import BEST, intact
-from unweave.models.model import Model
-from unweave.models.model import load as load_model
-from unweave.plots import animate, reconstructions, samples, traversals
 from unweave.progress import say, tell, track
-from unweave.report import report
 from unweave.text import readable, spelled
 
-__all__ = ["fit_images"]
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+    from unweave.fitting import Fit as Fitted
+    from unweave.methods import Method
+    from unweave.models.model import Model
 
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
 SETTINGS = (
     *("seeds", "steps", "minutes", "latents", "batch", "likelihood", "device", "fleet_size"),
     "learning_rate",
 )
-"""Options that `uw.fit` takes as they are."""
+"""Options passed unchanged to `uw.fit`."""
 MOST_CODES = 100_000
-"""Images whose codes are written without being asked for: seconds of work, and 10 MB."""
+"""Largest number of images for which codes.csv is written (seconds of work, 10 MB)."""
 PICTURES: Mapping[str, Callable[..., Any]] = {
-    "what-the-latents-do.png": traversals,
-    "what-the-latents-do.gif": partial(animate, inactive="grey"),
-    "reconstructions.png": reconstructions,
-    "samples.png": lambda model, data: samples(model),  # noqa: ARG005 - as the others are called
+    "what-the-latents-do.png": lambda *args: uw.show.traversals(*args),  # noqa: PLW0108
+    "what-the-latents-do.gif": lambda *args: uw.show.animate(*args, inactive="grey"),
+    "reconstructions.png": lambda *args: uw.show.reconstructions(*args),  # noqa: PLW0108
+    "samples.png": lambda model, _: uw.show.samples(model),
 }
+"""Functions of the chosen model and the data; lambdas because `uw.show` imports torch."""
 
 
-def fit_images(asked: Fit) -> None:
-    """Fit models to images, and leave all results in one folder."""
-    start = time.monotonic()
-    method = _method(asked.method, asked.strengths)
-    if asked.out is not None:
-        _check_folder(asked.out, asked.source)
-    data = asked.images.load(asked.source)
-    tell(data)
-    out = asked.out or Path(f"{data.name}-fit")
-    _check_folder(out, asked.source)
-    check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
-    settings = {name: value for name, value in given(asked).items() if name in SETTINGS}
-    found = fit(data, method, out=out, **settings)
-    if not is_named(asked.source):
-        write_source(out, asked.source, given(asked.images))
-    deliver(found, data, out, _command(asked, out, found.best.config.steps), asked.device)
-    minutes = (time.monotonic() - start) / 60
-    where = _where(out, asked.source)
-    tell(f"\n{found}\n\n{where}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+@app.add("fit")
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Train a fleet on your images, choose a model without labels, and show what its latents do.
 
+    Safe to interrupt: run the same command again to resume.
 
-def deliver(found: Fitted, data: Dataset, out: Path, command: str, device: str | None) -> None:
-    """Write the chosen model, its pictures and codes, the ranking and the report into a folder.
-
-    What an earlier call of the same fit left there is replaced.
+    Example: unweave fit ./images
     """
-    _keep_best(found.best, out / BEST)
-    write_table(found.ranking, out / RANKING)
-    for name, picture in track(PICTURES.items(), "drawing", len(PICTURES)):
-        with whole_file(out / name) as temporary:
-            picture(found.best, data).save(temporary)
-    if len(data) <= MOST_CODES:
-        write_table(encode(found.best, data, device=device), out / CODES)
-    say("writing the report")
-    report(
-        out,
-        out / REPORT,
-        data,
-        title=data.name,
-        overwrite=True,
-        device=device,
-        command=command,
-    )
+
+    source: Source
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
+    ] = None
+    method: str = "beta-vae"
+    """Method with a regularisation strength: beta-vae, beta-tc-vae, factor-vae, …."""
+    strengths: Annotated[
+        tuple[float, ...] | None,
+        arg(
+            metavar="X…",
+            help="Regularisation strengths to try (default for beta-vae: 1 and 4 on CPU, 1 to 16 "
+            "on GPU; otherwise the default of the method).",
+        ),
+    ] = None
+    seeds: int | None = None
+    """Number of random seeds per strength (default: 4 on CPU, 10 on GPU)."""
+    steps: int | None = None
+    """Number of training steps (default: as many as fit into --minutes)."""
+    minutes: float | None = None
+    """Time budget for training, in minutes (default: 8)."""
+    latents: int | None = None
+    """Number of latent dimensions (default: 10)."""
+    batch: int | None = None
+    """Batch size (default: 64)."""
+    likelihood: Literal["bernoulli", "gaussian"] | None = None
+    """Reconstruction likelihood (default: bernoulli)."""
+    learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
+    """Learning rate of Adam (default: 0.001)."""
+    device: Device = None
+    fleet_size: FleetSize = None
+    images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
+
+    def run(self) -> None:
+        from unweave.cli.image_source import SOURCE, is_named, record_source
+
+        start = time.monotonic()
+        method = _method(self.method, self.strengths)
+        if self.out is not None:
+            _check_folder(self.out, self.source)
+        data = self.images.load(self.source)
+        tell(data)
+        out = self.out or Path(f"{data.name}-fit")
+        _check_folder(out, self.source)
+        check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
+        settings = {name: value for name, value in given(self).items() if name in SETTINGS}
+        found = uw.fit(data, method, out=out, **settings)
+        if not is_named(self.source):
+            record_source(out, self.source, given(self.images))
+        self._write_results(found, data, out)
+        minutes = (time.monotonic() - start) / 60
+        results = _overview(out, self.source)
+        tell(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+
+    def _write_results(self, found: "Fitted", data: "Dataset", out: Path) -> None:
+        """Write the chosen model, its figures and codes, the ranking and the report.
+
+        Results of an earlier call of the same fit are replaced.
+        """
+        from unweave.evaluation.files import write_table
+        from unweave.models.files import BEST
+
+        _save_best(found.best, out / BEST)
+        write_table(found.ranking, out / RANKING)
+        for name, picture in track(PICTURES.items(), "drawing figures", len(PICTURES)):
+            with whole_file(out / name) as temporary:
+                picture(found.best, data).save(temporary)
+        if len(data) <= MOST_CODES:
+            write_table(uw.encode(found.best, data, device=self.device), out / CODES)
+        say("writing the report")
+        uw.show.report(
+            out,
+            out / REPORT,
+            data,
+            title=data.name,
+            overwrite=True,
+            device=self.device,
+            command=self._command(out, found.best.config.steps),
+        )
+
+    def _command(self, out: Path, steps: int) -> str:
+        """Return the command that repeats this fit: all options given, and the number of steps."""
+        args = ["unweave", "fit", self.source, "--steps", str(steps)]
+        options = {**given(self.images), **given(self)}
+        options["method"] = options.pop("method")  # last
+        for name, value in options.items():
+            if name not in ("source", "out", "images", "steps", "minutes"):
+                values = value if isinstance(value, tuple) else (value,)
+                args += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
+        return readable(shlex.join([*args, "--out", str(out)]))
+
+
+def _method(name: str, strengths: Sequence[float] | None) -> "Method | None":
+    """Return the method with the given strengths; None for the default of `uw.fit`."""
+    from unweave.methods import EVERY, METHODS, Pairs, find_method, known_method
+
+    key = spelled(name)
+    valid = {
+        n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
+    }
+    kind = find_method(key) if is_reference(key) or known_method(key) else None
+    plain = kind is not None and (key in valid or key not in EVERY)
+    if kind is None or not plain or not kind.strengths() or issubclass(kind, Pairs):
+        raise UnknownNameError("method with a regularisation strength", name, valid)
+    if strengths is None and key == "beta_vae":
+        return None
+    first = kind.strengths()[0]
+    return kind() if strengths is None else kind(**{first: list(strengths)})
 
 
 def _check_folder(out: Path, source: str) -> None:
-    """Whether nothing of anybody else's lies where all goes, and none of it among the images."""
+    """Refuse an output folder that holds other files, or that is inside the image folder."""
+    from unweave.cli.image_source import is_named
+    from unweave.fitting import MANIFEST, FitError
+
     check_folder(out)
     with path_errors(Path(source), "read"):
         images = Path(source).expanduser().resolve()
-        among = images.is_dir() and out.resolve().is_relative_to(images)
-    if among and not is_named(source):
+        inside = images.is_dir() and out.resolve().is_relative_to(images)
+    if inside and not is_named(source):
         raise FitError(
-            f"{out} is among the images of {source}, which pictures of models must not join; "
-            "choose another folder with --out"
+            f"the output folder {out} must not be inside the image folder {source}; choose "
+            "another one with --out"
         )
     others = [path.name for path in out.glob("[!.]*")] if out.is_dir() else []
-    if others and not os.path.lexists(out / NOTE):
+    if others and not os.path.lexists(out / MANIFEST):
         raise FitError(
-            f"{out} holds other things than a fit, such as {min(others)}; choose another folder "
-            "with --out"
+            f"{out} is not empty and is not the folder of a fit (it contains {min(others)}); "
+            "choose another folder with --out"
         )
 
 
-def _keep_best(model: Model, best: Path) -> None:
-    """Save the chosen model, in place of one that is damaged or that an earlier call chose."""
+def _save_best(model: "Model", best: Path) -> None:
+    """Save the chosen model, replacing a damaged one or the choice of an earlier call."""
+    from unweave.models.files import intact
+
     damaged = best.exists() and not intact(best)
     if damaged:
-        say(f"{best} was damaged and is replaced")
-    if best.exists() and (damaged or load_model(best).config.hash != model.config.hash):
-        with temporary_folder(best) as aside:
-            best.rename(aside / BEST)
+        say(f"{best} was damaged and will be replaced")
+    if best.exists() and (damaged or uw.load(best).config.hash != model.config.hash):
+        with temporary_folder(best) as trash:
+            best.rename(trash / best.name)
     if not best.exists():
         model.save(best)
 
 
-def _method(name: str, strengths: Sequence[float] | None) -> Method | None:
-    """The method with the strengths asked for; None where nothing was asked for."""
-    key = spelled(name)
-    weighed = {
-        n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
-    }
-    kind = find_method(key) if is_reference(key) or known_method(key) else None
-    plain = kind is not None and (key in weighed or key not in EVERY)
-    if kind is None or not plain or not kind.strengths() or issubclass(kind, Pairs):
-        raise UnknownNameError("method with a strength", name, weighed)
-    if strengths is None and key == "beta_vae":
-        return None
-    field = kind.strengths()[0]
-    return kind() if strengths is None else kind(**{field: list(strengths)})
+def _overview(out: Path, source: str) -> str:
+    """Return a list of the results and of commands to try next."""
+    from unweave.models.files import BEST
 
-
-def _command(asked: Fit, out: Path, steps: int) -> str:
-    """The command that fits the same again: all options given, and the number of steps."""
-    words = ["unweave", "fit", asked.source, "--steps", str(steps)]
-    settings = given(asked)
-    method = settings.pop("method")
-    options = {**given(asked.images), **settings, "method": method}
-    for name, value in options.items():
-        if name not in ("source", "out", "images", "steps", "minutes"):
-            values = value if isinstance(value, tuple) else (value,)
-            words += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
-    return readable(shlex.join([*words, "--out", str(out)]))
-
-
-def _where(out: Path, source: str) -> str:
     codes: Any = out / CODES
     if not codes.exists():
         codes = shlex.join(["unweave", "encode", str(out / BEST), source, "-o", CODES])
     return "\n".join(
-        f"{what:<28}{where}"
-        for what, where in (
-            ("The encoder:", f'uw.load("{out / BEST}")'),
-            ("Its codes of your images:", codes),
-            ("What its latents do:", out / "what-the-latents-do.png"),
-            ("Play with it:", f"unweave explore {out}"),
+        f"{label:<28}{value}"
+        for label, value in (
+            ("Load the encoder:", f'uw.load("{out / BEST}")'),
+            ("Codes of your images:", codes),
+            ("What the latents do:", out / "what-the-latents-do.png"),
+            ("Explore interactively:", f"unweave explore {out}"),
             ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),
         )
     )

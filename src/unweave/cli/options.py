@@ -1,4 +1,4 @@
-"""Options that several commands share: single ones, and groups of them."""
+"""Options and groups of options shared by several commands."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,37 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from tyro.conf import Positional, arg
 
-from unweave.cli.app import quiet
+from unweave.cli.app import hide_none_defaults
 from unweave.errors import DataError
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
-__all__ = [
-    "CustomImages",
-    "DataFiles",
-    "Device",
-    "EveryImage",
-    "FleetSize",
-    "Loading",
-    "MetricsOption",
-    "OutOption",
-    "PublishedFile",
-    "SavedImages",
-    "SavedModel",
-    "ScoresOption",
-    "Source",
-    "StudyFile",
-    "StudyFolder",
-    "StudyOut",
-    "given",
-]
-
 Source = Annotated[
     Positional[str],
     arg(
         metavar="SOURCE",
-        help="A name from `unweave data list`, a folder of images, or a .npy, .npz or .h5 file.",
+        help="Name from `unweave data list`, folder of images, or .npy, .npz or .h5 file.",
     ),
 ]
 
@@ -50,27 +30,29 @@ MetricsOption = Annotated[
     tuple[str, ...],
     arg(
         metavar="NAME…",
-        help="classic, all (but fid), names such as mig, or package.module:NAME.",
+        help="Metrics: classic, all (except fid), names such as mig, or package.module:NAME.",
     ),
 ]
 
 ScoresOption = Annotated[
     Path | None,
-    arg(aliases=["-o"], metavar="FILE", help="Write all numbers to a .csv or .parquet file."),
+    arg(aliases=["-o"], metavar="FILE", help="Output file for the table (.csv or .parquet)."),
 ]
 
 FleetSize = Annotated[
     int | None,
-    arg(metavar="N", help="Number of models to train at once (default: as many as fit)."),
+    arg(
+        metavar="N", help="Number of models to train at once (default: as many as fit in memory)."
+    ),
 ]
 
 SavedModel = Annotated[
     Positional[Path],
-    arg(metavar="MODEL", help="Folder of a saved model, or a folder with best/ in it."),
+    arg(metavar="MODEL", help="Folder of a saved model, or a folder that contains best/."),
 ]
 
 StudyFile = Annotated[
-    Positional[Path], arg(metavar="FILE", help="A study: a .yaml, .json or .py file.")
+    Positional[Path], arg(metavar="FILE", help="Study file (.yaml, .json or .py).")
 ]
 
 StudyFolder = Annotated[Positional[str], arg(metavar="FOLDER", help="Folder of a study.")]
@@ -80,85 +62,82 @@ StudyOut = Annotated[
     arg(
         aliases=["-o"],
         metavar="FOLDER",
-        help="Folder or URL of the study (default: a folder with its name).",
+        help="Folder or URL of the study (default: a folder named after the study).",
     ),
 ]
 
 Device: TypeAlias = Annotated[
     Literal["cpu", "cuda"] | None,
-    arg(metavar="{cpu,cuda}", help="Device (default: a GPU if there is one)."),
+    arg(metavar="{cpu,cuda}", help="Device (default: a GPU if available)."),
 ]
 
 
 def given(options: Any) -> dict[str, Any]:
-    """The options of a group that the user gave, by name."""
+    """Return the options that the user passed, by name."""
     named = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return {name: value for name, value in named.items() if value is not None}
 
 
-@quiet
+@hide_none_defaults
 @dataclass(frozen=True, kw_only=True)
-class Loading:
-    """How images are loaded: nothing to choose."""
+class PublishedFile:
+    """Options for loading published data sets."""
+
+    path: Annotated[
+        Path | None,
+        arg(metavar="FILE", help="Local copy of the published data set (file or folder)."),
+    ] = None
 
     def load(self, source: str) -> "Dataset":
-        """The images of a source."""
+        """Load the images of a source."""
         from unweave.data import load
 
         return load(source, **given(self))
 
-    def named(self, source: str | None) -> "Dataset | None":
-        """The images of `--data`; None where it is not given."""
+    def load_optional(self, source: str | None) -> "Dataset | None":
+        """Load the images of `--data`; return None if it is not given."""
         if source is not None:
             return self.load(source)
         if given(self):
             option = next(iter(given(self)))
-            raise DataError(f"--{option} says how to load --data, but that is not given")
+            raise DataError(f"--{option} requires --data; add --data or leave out --{option}")
         return None
 
 
-@quiet
-@dataclass(frozen=True, kw_only=True)
-class PublishedFile(Loading):
-    """Files of published data sets."""
-
-    path: Annotated[
-        Path | None,
-        arg(metavar="FILE", help="Local copy of the published file or folder."),
-    ] = None
-
-
-@quiet
+@hide_none_defaults
 @dataclass(frozen=True, kw_only=True)
 class CustomImages(PublishedFile):
-    """How custom images are loaded."""
+    """Options for loading custom images."""
 
     size: int | None = None
-    """For custom images: side length to resize to, 32, 64 or 128."""
+    """For custom images: side length in pixels to resize to (32, 64 or 128)."""
     channels: int | None = None
     """For custom images: 1 converts to grey, 3 to colour."""
     factors: Path | None = None
     """For custom images: CSV of known factors, used to label the latents."""
 
 
-@quiet
+@hide_none_defaults
 @dataclass(frozen=True, kw_only=True)
 class DataFiles(PublishedFile):
-    """Files of data sets that are made here or published."""
+    """Options for loading rendered and published data sets."""
 
     picture: Annotated[
         Path | None,
-        arg(metavar="FILE", help="For scream-dsprites: picture to use in place of the painting."),
+        arg(
+            metavar="FILE",
+            help="For scream-dsprites: background image to use instead of the painting.",
+        ),
     ] = None
 
 
-@quiet
+@hide_none_defaults
 @dataclass(frozen=True, kw_only=True)
 class EveryImage(DataFiles, CustomImages):
-    """How any images are loaded."""
+    """Options for loading images of any kind."""
 
 
 SavedImages: TypeAlias = Annotated[
     str | None,
-    arg(metavar="SOURCE", help="Images (default: those each model was trained on)."),
+    arg(metavar="SOURCE", help="Images (default: the training data of each model)."),
 ]

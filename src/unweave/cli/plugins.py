@@ -1,4 +1,4 @@
-"""`--plugin PACKAGE` on every command, and `package.module:Name` typed on the command line."""
+"""The flag `--plugin PACKAGE` and references `package.module:Name` on the command line."""
 
 import sys
 from collections.abc import Sequence
@@ -7,32 +7,32 @@ from pathlib import Path
 from unweave.errors import UnweaveError
 from unweave.io.extensions import allow, import_plugin, is_reference, module_of
 
-__all__ = ["typed_references", "use_plugins"]
+__all__ = ["import_plugins", "typed_references"]
 
 FLAG = "--plugin"
 
 
-def use_plugins(words: Sequence[str]) -> list[str]:
-    """Import the plugins that are named, and allow modules of typed references.
+def import_plugins(args: Sequence[str]) -> list[str]:
+    """Import the plugins given with `--plugin`, and allow the modules of references.
 
     Returns:
-        The words without `--plugin PACKAGE`.
+        The arguments without `--plugin PACKAGE`.
     """
     rest: list[str] = []
     plugins: list[str] = []
-    left = iter(words)
-    for word in left:
-        flag, equals, value = word.partition("=")
+    remaining = iter(args)
+    for one in remaining:
+        flag, equals, value = one.partition("=")
         if flag != FLAG:
-            rest.append(word)
+            rest.append(one)
             continue
-        plugin = value if equals else next(left, "")
+        plugin = value if equals else next(remaining, "")
         if not plugin or plugin.startswith("-"):
-            raise UnweaveError("--plugin takes a package or module: --plugin my_models")
+            raise UnweaveError("--plugin requires a package or module, such as --plugin my_models")
         plugins.append(plugin)
     typed = typed_references(rest)
     if plugins or typed:
-        # Last, so that no file in this folder takes the place of an installed module.
+        # Appended at the end, so that no file in this folder shadows an installed module.
         sys.path.append(str(Path.cwd()))
     for plugin in plugins:
         import_plugin(plugin)
@@ -41,7 +41,7 @@ def use_plugins(words: Sequence[str]) -> list[str]:
     return rest
 
 
-def typed_references(words: Sequence[str]) -> list[str]:
-    """The words, or values after an equals sign, that have the form `package.module:Name`."""
-    parts = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+def typed_references(args: Sequence[str]) -> list[str]:
+    """Return arguments and values of `--flag=value` of the form `package.module:Name`."""
+    parts = [one.partition("=")[2] if one.startswith("--") else one for one in args]
     return [part for part in parts if is_reference(part)]

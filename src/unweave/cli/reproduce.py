@@ -1,24 +1,76 @@
-"""The command `unweave reproduce`: what it lists, trains, compares and prints."""
+"""The command `unweave reproduce`: published results next to obtained ones."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import pandas as pd
+from tyro.conf import Positional, arg
 
-from unweave.cli.commands.papers import Reproduce
+from unweave.cli.app import app
+from unweave.cli.printing import print_table
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.io.paths import check_folder
-from unweave.papers import PAPERS, RECIPES, SCALES, Recipe, RecipeError, find, ready
-from unweave.papers.running import compare, default_folder, kept_table, make, study_of, train
 from unweave.progress import tell
 
-__all__ = ["list_recipes", "print_table", "reproduce"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-PRINTED = ("published", "spread")
+    from unweave.papers import Recipe
+
+__all__ = ["Reproduce", "list_recipes"]
+
+Scale: TypeAlias = Literal["smoke", "hour", "paper"]
+
+
+@app.add("reproduce")
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """Reproduce a published table or figure, and print published and obtained side by side.
+
+    Example: unweave reproduce common-assumptions/variance-explained --scale smoke
+    """
+
+    name: Annotated[
+        Positional[str | None],
+        arg(metavar="NAME", help="Recipe or paper (default: list all recipes)."),
+    ] = None
+    scale: Scale = "smoke"
+    """Scale: smoke (minutes on a CPU), hour (one GPU-hour) or paper (as published)."""
+    out: Annotated[
+        Path | None,
+        arg(
+            aliases=["-o"],
+            metavar="FOLDER",
+            help="Output folder (default: reproduce/PAPER-SCALE).",
+        ),
+    ] = None
+    on: str = "here"
+    """Where to run: here (this process), ray (new local cluster), auto or ray://host:port."""
+    plan: bool = False
+    """Only print the plan and its estimated cost."""
+    every: Annotated[bool, arg(name="all", help="All recipes of the paper NAME.")] = False
+    yes: bool = False
+    """Train on the CPU even if the scale is meant for a GPU."""
+
+    def run(self) -> None:
+        from unweave.papers import PAPERS, find
+
+        if self.every:
+            if self.name not in PAPERS:
+                raise UnknownNameError("paper", str(self.name), PAPERS)
+            _reproduce_paper(self)
+        elif self.name is None or self.name in PAPERS:
+            list_recipes(self.name)
+        else:
+            _reproduce_recipe(find(self.name), self)
 
 
 def list_recipes(paper: str | None = None) -> None:
-    """Print all recipes, or those of one paper: where they stand, what they show, their status."""
+    """Print all recipes, or those of one paper, with their place in the paper and status."""
+    import pandas as pd
+
+    from unweave.papers import PAPERS, RECIPES
+
     for name, citation in PAPERS.items():
         if paper in (None, name):
             tell(f"\n{citation}")
@@ -26,36 +78,28 @@ def list_recipes(paper: str | None = None) -> None:
             print_table(
                 pd.DataFrame(
                     [
-                        {"name": r.name, "where": r.where, "what": r.title, "status": r.status}
+                        {"name": r.name, "where": r.where, "title": r.title, "status": r.status}
                         for r in recipes
                     ]
                 )
             )
-    tell("Run one that is ready: unweave reproduce NAME [--scale smoke|hour|paper]")
+    tell("To run a recipe: unweave reproduce NAME [--scale smoke|hour|paper]")
 
 
-def reproduce(asked: Reproduce) -> None:
-    """List recipes, or run one or all of a paper."""
-    if asked.every:
-        if asked.name not in PAPERS:
-            raise UnknownNameError("paper", str(asked.name), PAPERS)
-        reproduce_paper(asked)
-    elif asked.name is None or asked.name in PAPERS:
-        list_recipes(asked.name)
-    else:
-        reproduce_recipe(find(asked.name), asked)
+def _reproduce_recipe(recipe: "Recipe", options: Reproduce) -> None:
+    """Run a recipe, print published and obtained results side by side and compare them."""
+    from unweave.papers import PAPERS
+    from unweave.papers.running import compare, default_folder
 
-
-def reproduce_recipe(recipe: Recipe, asked: Reproduce) -> None:
-    """Run a recipe, print published and obtained side by side, and how far they agree."""
     tell(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
-    if recipe.waits_for or recipe.for_reference:
-        _only_published(recipe)
+    if recipe.status != "ready":
+        print_table(recipe.published())
+        tell("These values are listed for reference only; there is nothing to run.")
         return
-    folder = asked.out or default_folder(recipe, asked.scale)
-    if not asked.plan:
+    folder = options.out or default_folder(recipe, options.scale)
+    if not options.plan:
         check_folder(folder)
-    table = _trained(recipe, folder, asked)
+    table = _run_study(recipe, folder, options)
     if table is None:
         return
     if recipe.extend is not None:
@@ -65,17 +109,19 @@ def reproduce_recipe(recipe: Recipe, asked: Reproduce) -> None:
     for sentence in found.sentences:
         tell(sentence)
     if recipe.studies or recipe.make is not None:
-        _print_scale(recipe, asked.scale)
+        _print_scale(recipe, options.scale)
     tell("Saved: " + ", ".join(str(file) for file in found.files))
 
 
-def reproduce_paper(asked: Reproduce) -> None:
-    """Run all recipes of a paper, one after the other; one that is refused costs only itself."""
-    recipes, failed = ready(str(asked.name)), []
-    for place, recipe in enumerate(recipes, 1):
-        tell(f"\n{recipe.name} ({place} of {len(recipes)})")
+def _reproduce_paper(options: Reproduce) -> None:
+    """Run all recipes of a paper in turn; a failed recipe does not stop the others."""
+    from unweave.papers import RecipeError, ready
+
+    recipes, failed = ready(str(options.name)), []
+    for number, recipe in enumerate(recipes, 1):
+        tell(f"\n{recipe.name} ({number} of {len(recipes)})")
         try:
-            reproduce_recipe(recipe, asked)
+            _reproduce_recipe(recipe, options)
         except InterruptedTrainingError:
             raise
         except UnweaveError as error:
@@ -83,65 +129,70 @@ def reproduce_paper(asked: Reproduce) -> None:
             failed.append(recipe.slug)
     if failed:
         raise RecipeError(
-            f"{len(failed)} of {len(recipes)} recipes of {asked.name} failed, see above: "
-            f"{', '.join(failed)}"
+            f"{len(failed)} of {len(recipes)} recipes of {options.name} failed (see above): "
+            f"{', '.join(failed)}",
+            subject=options.name,
+            value=failed,
         )
 
 
-def _print_scale(recipe: Recipe, scale: str) -> None:
-    """What the numbers are worth, unless they are those of the paper's scale."""
+def _print_scale(recipe: "Recipe", scale: str) -> None:
+    """Print how far to trust the numbers, unless they are at the scale of the paper."""
+    from unweave.papers import SCALES
+
     if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
         scale = "paper"
     if scale != "paper":
         tell(f"\nScale {scale}: {SCALES[scale]}.")
 
 
-def _only_published(recipe: Recipe) -> None:
-    """What can be said of a recipe that cannot be run."""
-    print_table(recipe.published())
-    if recipe.waits_for:
-        raise RecipeError(f"{recipe.name} cannot be run yet: it waits for {recipe.waits_for}")
-    tell("This is for reference: there is nothing to obtain.")
+def _run_study(recipe: "Recipe", folder: Path, options: Reproduce) -> "pd.DataFrame | None":
+    """Print the plan, then train; return None with `--plan`."""
+    import pandas as pd
 
-
-def _trained(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None:
-    """Print the plan, then train; None if only the plan was asked for."""
-    from unweave.study import plan
+    from unweave.study import plan, run
 
     if recipe.make is not None:
-        return _made(recipe, folder, asked)
-    study = study_of(recipe, asked.scale)
+        return _run_directly(recipe, folder, options)
+    study = recipe.study(options.scale)
     if study is None:
-        return None if asked.plan else pd.DataFrame()
-    tell(f"Plan at scale {asked.scale}, kept in {folder}:\n{plan(study, folder)}\n")
-    if asked.plan:
+        return None if options.plan else pd.DataFrame()
+    tell(f"Plan at scale {options.scale}, in {folder}:\n{plan(study, folder)}\n")
+    if options.plan:
         return None
-    if asked.on == "here" and not asked.yes:
-        _check_device(asked.scale)
-    return train(study, folder, asked.on)
+    if options.on == "here" and not options.yes:
+        _check_device(options.scale)
+    return run(study, folder, on=options.on).table
 
 
-def _made(recipe: Recipe, folder: Path, asked: Reproduce) -> pd.DataFrame | None:
-    """The same for a recipe that is not a study."""
-    settings = recipe.settings_at(asked.scale) or {}
+def _run_directly(recipe: "Recipe", folder: Path, options: Reproduce) -> "pd.DataFrame | None":
+    """Print the plan and run a recipe that is not a study; return None with `--plan`."""
+    from unweave.papers import RecipeError
+    from unweave.papers.running import kept_table, make
+
+    settings = recipe.settings_at(options.scale) or {}
     listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
-    done = kept_table(recipe, asked.scale, folder) is not None
-    tell(f"Plan at scale {asked.scale}, kept in {folder}:\n{listed}")
-    tell("This is trained already.\n" if done else "")
-    if asked.plan:
+    done = kept_table(recipe, options.scale, folder) is not None
+    tell(f"Plan at scale {options.scale}, in {folder}:\n{listed}")
+    tell("Already trained.\n" if done else "")
+    if options.plan:
         return None
-    if asked.on != "here":
-        raise RecipeError(f"{recipe.name} is no study and trains here only; leave out --on")
-    if not (done or asked.yes or settings.get("device") == "cpu"):
-        _check_device(asked.scale)
-    return make(recipe, asked.scale, folder)
+    if options.on != "here":
+        raise RecipeError(f"{recipe.name} only runs in this process; leave out --on", subject="on")
+    if not (done or options.yes or settings.get("device") == "cpu"):
+        _check_device(options.scale)
+    return make(recipe, options.scale, folder)
 
 
 def _check_device(scale: str) -> None:
+    from unweave.papers import RecipeError
+
     if scale != "smoke" and not _has_gpu():
         raise RecipeError(
-            f"scale {scale} is meant for a GPU, and there is none here; try --scale smoke, or add "
-            "--yes to train on the CPU all the same"
+            f"scale {scale} is meant for a GPU, but none was found; use --scale smoke, or add "
+            "--yes to train on the CPU",
+            subject="scale",
+            value=scale,
         )
 
 
@@ -151,41 +202,10 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def _obtained(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were obtained, and a line on the others, which are in the file."""
+def _obtained(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows with obtained values, and print how many have none."""
     rows = frame[frame["obtained"].notna()]
-    left = len(frame) - len(rows)
-    if left:
-        tell(f"Of {len(frame)} published rows the study has nothing to set beside {left}.")
+    missing = len(frame) - len(rows)
+    if missing:
+        tell(f"{missing} of {len(frame)} published rows have no obtained value at this scale.")
     return rows
-
-
-def print_table(frame: pd.DataFrame) -> None:
-    """A table, numbers to the right, as wide as it needs to be."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    drawn = Table(box=box.SIMPLE_HEAD)
-    for name in frame:
-        numeric = pd.api.types.is_numeric_dtype(frame[name])
-        drawn.add_column(str(name), justify="right" if numeric else "left")
-    for row in frame.to_dict("records"):
-        drawn.add_row(*(_cell(value, name in PRINTED) for name, value in row.items()))
-    if not console.is_terminal:
-        console.width = max(160, console.measure(drawn).maximum)
-    console.print(drawn)
-
-
-def _cell(value: Any, printed: bool) -> str:
-    """What was published to every digit that is printed, what was obtained to three and more."""
-    if pd.isna(value):
-        return "–"
-    return f"{value:.7g}" if printed and isinstance(value, float) else _short(value)
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.1f}"

@@ -1,119 +1,193 @@
-"""The commands `unweave study …`: what they read, do and print.
+"""The commands `unweave study …`: plan, run, status, table and check.
 
-Torch is imported only by those that need it, so that the status of a study is there at once.
+Torch is imported only by commands that need it, so that `status` responds quickly.
 """
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from unweave.cli.commands.studies import (
-    StudyCheck,
-    StudyPlan,
-    StudyRun,
-    StudyStatus,
-    StudyTable,
+from unweave.cli.app import study_app
+from unweave.cli.options import (
+    Device,
+    FleetSize,
+    ScoresOption,
+    StudyFile,
+    StudyFolder,
+    StudyOut,
 )
 from unweave.errors import UnweaveError
 from unweave.progress import lines, tell
-from unweave.study.ledger import Ledger, summary
-from unweave.text import readable
+from unweave.text import counted, readable
 
-__all__ = ["check_study", "run_study", "show_plan", "show_status", "write_study_table"]
+if TYPE_CHECKING:
+    from unweave.study.ledger import Ledger
 
 LEDGER = "ledger.sqlite"
 TABLES = (".csv", ".parquet")
-SHOWN = 5
+MOST_REASONS = 5
 REFRESH_SECONDS = 2.0
 
 
-def show_plan(asked: StudyPlan) -> None:
-    """Print what a study would take."""
-    from unweave.study import plan, read
+@study_app.add("plan")
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan:
+    """Estimate the fleets, models, hours and disk space of a study, without training.
 
-    study = read(asked.file)
-    tell(plan(study, asked.out or study.name, asked.device, asked.fleet_size))
+    Example: unweave study plan sprites.yaml
+    """
 
+    file: StudyFile
+    out: StudyOut = None
+    device: Device = None
+    fleet_size: FleetSize = None
 
-def run_study(asked: StudyRun) -> None:
-    """Train and score; the exit code is 1 if a run failed."""
-    from unweave.study import plan, read, run
+    def run(self) -> None:
+        from unweave.study import plan, read
 
-    study = read(asked.file)
-    folder = asked.out or study.name
-    tell(plan(study, folder, asked.device, asked.fleet_size))
-    results = run(
-        study,
-        folder,
-        on=asked.on,
-        device=asked.device,
-        fleet_size=asked.fleet_size,
-        scorers=asked.scorers,
-    )
-    tell(_status(results.store.ledger))
-    tell(f"table: {results.store.table_file}")
-    tell(f"look at it: unweave report {folder}")
-    sys.exit(1 if results.counts["failed"] or results.errors else 0)
+        study = read(self.file)
+        tell(plan(study, self.out or study.name, self.device, self.fleet_size))
 
 
-def show_status(asked: StudyStatus) -> None:
-    """Print the progress of a study."""
-    ledger = _ledger(asked.folder)
-    if not asked.watch:
-        tell(_status(ledger))
-        return
-    from rich.live import Live
-    from rich.text import Text
+@study_app.add("run")
+@dataclass(frozen=True, kw_only=True)
+class StudyRun:
+    """Train and score all remaining runs. Safe to interrupt: run it again to resume.
 
-    with Live(Text(_status(ledger)), auto_refresh=False) as live:
-        while ledger.busy() and ledger.workers():
-            time.sleep(REFRESH_SECONDS)
-            live.update(Text(_status(ledger)), refresh=True)
+    Example: unweave study run sprites.yaml --out sprites
+    """
 
+    file: StudyFile
+    out: StudyOut = None
+    on: str = "here"
+    """Where to run: here (this process), ray (new local cluster), auto, host:port or ray://…."""
+    device: Device = None
+    fleet_size: FleetSize = None
+    scorers: int | None = None
+    """Number of scoring processes (default: depends on the number of cores)."""
 
-def write_study_table(asked: StudyTable) -> None:
-    """Update the table of a study, and write a copy if asked to."""
-    from unweave.evaluation.files import check_out, write_table
-    from unweave.study import load
+    def run(self) -> None:
+        from unweave.study import plan, read, run
 
-    check_out(asked.out, TABLES, asked.overwrite)
-    results = load(asked.folder)
-    place = results.write()
-    if asked.out is not None:
-        write_table(results.table, asked.out)
-        place = asked.out
-    tell(f"{len(results.table):,} rows: {place}")
-
-
-def check_study(asked: StudyCheck) -> None:
-    """Verify a study's folder; the exit code is 1 where something is wrong and stays so."""
-    from unweave.study.checking import at_work, check
-    from unweave.study.remote import is_url
-    from unweave.study.results import Results
-    from unweave.study.store import DAMAGED, Store
-
-    folder, repair = asked.folder, asked.repair
-    if is_url(folder):
-        raise UnweaveError(f"only folders can be checked; copy {folder} into one first")
-    store = Store(folder)
-    store.demand()
-    if repair and at_work(store):
-        raise UnweaveError("other processes are at work on this study; stop them, then repair it")
-    count = sum(1 for _ in store.runs.glob("[!.]*"))
-    with lines({"verifying": count}) as advance:
-        found = check(store, repair, lambda done: advance("verifying", done))
-    tell(found)
-    if found.good:
-        return
-    if not repair:
-        tell(f"repair it with: unweave study check {folder} --repair")
-        sys.exit(1)
-    tell(f"repaired; {Results(store)}")
-    if (store.folder / DAMAGED).exists():
-        tell(f"damaged files are kept in {store.folder / DAMAGED}")
+        study = read(self.file)
+        folder = self.out or study.name
+        tell(plan(study, folder, self.device, self.fleet_size))
+        results = run(
+            study,
+            folder,
+            on=self.on,
+            device=self.device,
+            fleet_size=self.fleet_size,
+            scorers=self.scorers,
+        )
+        tell(_status(results.store.ledger))
+        tell(f"Table: {results.store.table_file}")
+        tell(f"To write a report: unweave report {folder}")
+        sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
-def _ledger(folder: str) -> Ledger:
+@study_app.add("status")
+@dataclass(frozen=True, kw_only=True)
+class StudyStatus:
+    """Show the progress of a study, its workers and its errors.
+
+    Example: unweave study status sprites --watch
+    """
+
+    folder: StudyFolder
+    watch: bool = False
+    """Keep running and refresh every two seconds."""
+
+    def run(self) -> None:
+        ledger = _ledger(self.folder)
+        if not self.watch:
+            tell(_status(ledger))
+            return
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(Text(_status(ledger)), auto_refresh=False) as live:
+            while ledger.busy() and ledger.workers():
+                time.sleep(REFRESH_SECONDS)
+                live.update(Text(_status(ledger)), refresh=True)
+
+
+@study_app.add("table")
+@dataclass(frozen=True, kw_only=True)
+class StudyTable:
+    """Write the table of a study, one row per model, and print its path.
+
+    Example: unweave study table sprites -o sprites.csv
+    """
+
+    folder: StudyFolder
+    out: ScoresOption = None
+    overwrite: bool = False
+    """Replace an existing file."""
+
+    def run(self) -> None:
+        from unweave.evaluation.files import check_out, write_table
+        from unweave.study import load
+
+        check_out(self.out, TABLES, self.overwrite)
+        results = load(self.folder)
+        path = results.write()
+        if self.out is not None:
+            write_table(results.table, self.out)
+            path = self.out
+        tell(f"Table of {counted(len(results.table), 'row')}: {path}")
+
+
+@study_app.add("check")
+@dataclass(frozen=True, kw_only=True)
+class StudyCheck:
+    """Verify all runs and compare them with the ledger and the table.
+
+    Example: unweave study check sprites --repair
+    """
+
+    folder: StudyFolder
+    repair: bool = False
+    """Move damaged files to damaged/ and rebuild the ledger and the table from the runs."""
+
+    def run(self) -> None:
+        from unweave.study.checking import check
+        from unweave.study.remote import is_url
+        from unweave.study.results import Results
+        from unweave.study.store import DAMAGED, Store
+
+        folder = self.folder
+        if is_url(folder):
+            raise UnweaveError(
+                f"cannot check {folder}: only local folders are supported; copy it to one first",
+                subject=folder,
+            )
+        store = Store(folder)
+        store.demand()
+        if self.repair and store.at_work():
+            raise UnweaveError(
+                "other processes are at work on this study; stop them before repairing it",
+                subject=folder,
+            )
+        count = sum(1 for _ in store.runs.glob("[!.]*"))
+        with lines({"verifying": count}) as advance:
+            found = check(store, self.repair, lambda done: advance("verifying", done))
+        tell(found)
+        if found.good:
+            return
+        if not self.repair:
+            tell(f"To repair it: unweave study check {folder} --repair")
+            sys.exit(1)
+        tell(f"Repaired. {Results(store)}")
+        if (store.folder / DAMAGED).exists():
+            tell(f"Damaged files were moved to {store.folder / DAMAGED}")
+
+
+def _ledger(folder: str) -> "Ledger":
+    from unweave.study.ledger import Ledger
+
     if "://" not in folder:
         return Ledger(Path(folder) / LEDGER, create=False)
     from unweave.study import load
@@ -121,17 +195,19 @@ def _ledger(folder: str) -> Ledger:
     return load(folder).store.ledger
 
 
-def _status(ledger: Ledger) -> str:
+def _status(ledger: "Ledger") -> str:
+    from unweave.study.ledger import summary
+
     text, now = [summary(ledger.counts())], time.time()
     text += [
-        f"  {host}, process {process}, seen {now - seen:.0f} s ago: {doing or 'starting'}"
-        for host, process, seen, doing in ledger.workers()
+        f"  {host}, process {process}, last seen {now - seen:.0f} s ago: {task or 'starting'}"
+        for host, process, seen, task in ledger.workers()
     ]
     if ledger.busy() and not ledger.workers():
-        text.append("  nobody is at work on it")
+        text.append("  no process is working on it")
     reasons = ledger.reasons()
-    for state, error, count, run in reasons[:SHOWN]:
+    for state, error, count, run in reasons[:MOST_REASONS]:
         text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")
-    if len(reasons) > SHOWN:
-        text.append(f"  and {len(reasons) - SHOWN} more reasons")
+    if len(reasons) > MOST_REASONS:
+        text.append(f"  and {len(reasons) - MOST_REASONS} more")
     return "\n".join(map(readable, text))

@@ -1,133 +1,305 @@
-"""The commands `unweave theory d-separation` and `impossibility`: what they draw and print."""
+"""The commands `unweave theory …`: small exact experiments."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import pandas as pd
+from tyro.conf import Positional, arg
 
-from unweave.cli.commands.papers import TheoryDSeparation, TheoryImpossibility
+from unweave.cli.app import theory_app
+from unweave.cli.options import MetricsOption
+from unweave.cli.printing import print_table
 from unweave.errors import DataError, UnknownNameError
-from unweave.io.arguments import check_seed
+from unweave.io.arguments import check_count, check_seed
 from unweave.io.paths import check_free
-from unweave.papers.theory import TheoryError
 from unweave.progress import tell
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["show_d_separation", "show_impossibility"]
+ALIGNMENT_TABLES = ("rotations", "autoencoders", "modified-data", "contrastive")
 
 
-def show_d_separation(asked: TheoryDSeparation) -> None:
-    """Compute the example of d-separation, write its figure and tables, print both fractions."""
-    from unweave.cli.reproduce import print_table
-    from unweave.evaluation.files import write_table
-    from unweave.papers import find
-    from unweave.papers.ms_vae.theory.d_separation import all_tables
-    from unweave.papers.ms_vae.theory.d_separation_figures import draw_example
+@theory_app.add("vi-bias")
+@dataclass(frozen=True, kw_only=True)
+class TheoryVIBias:
+    """Show the biases of variational inference in models that can be solved exactly.
 
-    files = [asked.out / f"example.{asked.ending}", asked.out / "example.csv"]
-    check_free(files, asked.overwrite)
-    draw_example().save(files[0])
-    write_table(all_tables(), files[1])
-    recipe = find("ms-vae/tables-2-3")
-    assert recipe.obtain is not None
-    assert recipe.verdict is not None
-    found = recipe.obtain(pd.DataFrame())
-    print_table(
-        pd.DataFrame(
-            {
-                "law": found["law"],
-                "event": found["event"],
-                "published": found["fraction"],
-                "obtained": found["exactly"],
-            }
+    Example: unweave theory vi-bias ica --steps 2500 --animate
+    """
+
+    experiments: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="EXPERIMENT…",
+            help="Experiments: rotation, over-complete, beta or ica (default: all).",
+        ),
+    ] = ()
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder for figures and tables.")
+    ] = Path("vi-bias")
+    betas: Annotated[
+        tuple[float, ...] | None,
+        arg(metavar="X…", help="Values of β (default: 1, 2, 5 and 10 for beta, 1 and 5 for ica)."),
+    ] = None
+    steps: int | None = None
+    """Number of training steps for ica (default: 1,000)."""
+    seed: int = 0
+    """Random seed for the data of ica."""
+    ending: Literal["png", "svg"] = "png"
+    """File format of the figures."""
+    animate: bool = False
+    """Also write ica.gif, an animation of the learned components."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        import pandas as pd
+
+        from unweave.evaluation.files import write_table
+        from unweave.papers.isa_vae.theory.vi_bias_results import EXPERIMENTS, ViBias
+        from unweave.papers.theory import TheoryError
+
+        chosen = list(dict.fromkeys(self.experiments or EXPERIMENTS))
+        for name in chosen:
+            if name not in EXPERIMENTS:
+                raise UnknownNameError("experiment", name, EXPERIMENTS)
+        if self.animate and "ica" not in chosen:
+            raise TheoryError(
+                "--animate requires the experiment ica; add it or leave out --animate",
+                subject="animate",
+            )
+        files = {
+            name: [self.out / f"{name}.{self.ending}", self.out / f"{name}.csv"] for name in chosen
+        }
+        if self.animate:
+            files["ica"].append(self.out / "ica.gif")
+        check_free([file for group in files.values() for file in group], self.overwrite)
+        steps = {} if self.steps is None else {"steps": self.steps}
+        settings = ViBias(betas=self.betas, seed=self.seed, animate=self.animate, **steps)
+        outcomes = {name: EXPERIMENTS[name](settings) for name in chosen}
+        for name, found in outcomes.items():
+            found.plot.save(files[name][0])
+            write_table(found.table, files[name][1])
+            if found.animation is not None:
+                found.animation.save(files[name][2])
+        rows = pd.concat([found.rows.assign(experiment=name) for name, found in outcomes.items()])
+        print_table(rows[["experiment", *rows.columns.drop("experiment")]])
+        for found in outcomes.values():
+            for sentence in found.sentences:
+                tell(sentence)
+        tell("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
+
+
+@theory_app.add("d-separation")
+@dataclass(frozen=True, kw_only=True)
+class TheoryDSeparation:
+    """Show in six images why a second stage given Y does not change the code C.
+
+    Example: unweave theory d-separation -o example
+    """
+
+    out: Annotated[
+        Path,
+        arg(aliases=["-o"], metavar="FOLDER", help="Output folder for the figure and tables."),
+    ] = Path("d-separation")
+    ending: Literal["png", "svg"] = "png"
+    """File format of the figure."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        import pandas as pd
+
+        from unweave.evaluation.files import write_table
+        from unweave.papers import find
+        from unweave.papers.ms_vae.theory.d_separation import all_tables, draw_example
+
+        files = [self.out / f"example.{self.ending}", self.out / "example.csv"]
+        check_free(files, self.overwrite)
+        draw_example().save(files[0])
+        write_table(all_tables(), files[1])
+        recipe = find("ms-vae/tables-2-3")
+        found = recipe.obtain(pd.DataFrame())
+        print_table(
+            pd.DataFrame(
+                {
+                    "law": found["law"],
+                    "event": found["event"],
+                    "published": found["fraction"],
+                    "obtained": found["exactly"],
+                }
+            )
         )
-    )
-    for sentence in recipe.verdict(found):
-        tell(sentence)
-    tell("Saved: " + ", ".join(map(str, files)))
+        for sentence in recipe.verdict(found):
+            tell(sentence)
+        tell("Saved: " + ", ".join(map(str, files)))
 
 
-def show_impossibility(asked: TheoryImpossibility) -> None:
-    """Show the theorem for a perfect code, or the entangled twin of a saved model."""
-    if asked.model is None:
-        if asked.data is not None:
-            raise DataError("--data is for a saved run; name the folder of one")
-        _show_theorem(asked)
-        return
-    if asked.dimensions is not None or asked.prior is not None:
-        raise DataError(
-            "a model has its own latents and a normal prior; leave out --dimensions, --prior"
-        )
-    _show_twin(asked.model, asked)
+@theory_app.add("impossibility")
+@dataclass(frozen=True, kw_only=True)
+class TheoryImpossibility:
+    """Entangle a code without changing its distribution, so that data cannot tell the difference.
+
+    Example: unweave theory impossibility --dimensions 5 --prior laplace
+    """
+
+    model: Annotated[
+        Positional[Path | None],
+        arg(
+            metavar="[RUN]",
+            help="Folder of a saved run, which is scored together with its entangled twin.",
+        ),
+    ] = None
+    out: Annotated[
+        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder for figures and tables.")
+    ] = Path("impossibility")
+    dimensions: Annotated[int | None, arg(aliases=["-d"], metavar="N")] = None
+    """Number of factors (default: 2)."""
+    prior: Annotated[str | None, arg(metavar="NAME")] = None
+    """Distribution of the factors: uniform (default), normal, laplace, exponential or beta."""
+    alpha: float | None = None
+    """Parameter α of the proof, between 0 and 1/2 (default: 1/N, or 0.15 for two factors)."""
+    cosine: bool = False
+    """Mix with a cosine matrix, which mixes many factors more than that of the proof."""
+    data: Annotated[
+        str | None, arg(metavar="SOURCE", help="Images (default: the training data of the run).")
+    ] = None
+    metrics: MetricsOption = ("classic",)
+    seed: int = 0
+    """Random seed."""
+    ending: Literal["png", "svg"] = "png"
+    """File format of the figures."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        if self.model is None:
+            if self.data is not None:
+                raise DataError(
+                    "--data requires a saved run; add its folder or leave out --data",
+                    subject="data",
+                    value=self.data,
+                )
+            _show_theorem(self)
+            return
+        if self.dimensions is not None or self.prior is not None:
+            raise DataError(
+                "a saved run defines its latents and prior; leave out --dimensions and --prior",
+                subject="model",
+                value=self.model,
+            )
+        _show_twin(self.model, self)
 
 
-def _show_theorem(asked: TheoryImpossibility) -> None:
-    """Entangle a perfect code, check that its distribution stays, and print what metrics say."""
-    from unweave.cli.reproduce import print_table
+@theory_app.add("pca-alignment")
+@dataclass(frozen=True, kw_only=True)
+class TheoryPCAAlignment:
+    """Show that linear VAEs recover principal axes and contrastive learning recovers factors.
+
+    Example: unweave theory pca-alignment -o linear
+    """
+
+    out: Annotated[
+        Path,
+        arg(aliases=["-o"], metavar="FOLDER", help="Output folder for the figure and tables."),
+    ] = Path("pca-alignment")
+    seeds: int = 3
+    """Number of runs of each experiment."""
+    moments: int = 40_000
+    """Number of time steps in the series."""
+    ending: Literal["png", "svg"] = "png"
+    """File format of the figure."""
+    overwrite: bool = False
+    """Replace existing files."""
+
+    def run(self) -> None:
+        from unweave.evaluation.files import write_table
+        from unweave.papers.inductive_biases.theory import pca_alignment_results as results
+        from unweave.papers.inductive_biases.theory.linear_pcl import MOST_MOMENTS
+
+        check_count("seeds", self.seeds, 1, 10_000)
+        check_count("moments", self.moments, 2, MOST_MOMENTS)
+        figure = self.out / f"alignment.{self.ending}"
+        files = {name: self.out / f"{name}.csv" for name in ALIGNMENT_TABLES}
+        check_free([figure, *files.values()], self.overwrite)
+        tables = results.run_experiments(range(self.seeds), self.moments)
+        results.draw_alignment(*(tables[name] for name in ALIGNMENT_TABLES[1:])).save(figure)
+        for name, file in files.items():
+            write_table(tables[name], file)
+        print_table(results.summary(tables))
+        tell("Saved: " + ", ".join(map(str, [figure, *files.values()])))
+
+
+def _show_theorem(options: TheoryImpossibility) -> None:
+    """Entangle a perfect code, check that its distribution is unchanged, and print its scores."""
     from unweave.evaluation.files import write_table
     from unweave.papers.common_assumptions.theory import impossibility
-    from unweave.papers.common_assumptions.theory.collapse import collapse
     from unweave.papers.common_assumptions.theory.impossibility_figures import (
         draw_collapse,
         draw_grid,
     )
 
-    check_seed(asked.seed)
-    dimensions = 2 if asked.dimensions is None else asked.dimensions
-    prior = asked.prior or "uniform"
+    check_seed(options.seed)
+    dimensions = 2 if options.dimensions is None else options.dimensions
+    prior = options.prior or "uniform"
     if prior not in impossibility.PRIORS:
         raise UnknownNameError("prior", prior, impossibility.PRIORS)
-    matrix = _matrix(dimensions, asked)
+    matrix = _matrix(dimensions, options)
     priors = [impossibility.PRIORS[prior]] * dimensions
     found = impossibility.entangle_with(priors, matrix)
-    figures = [f"{name}.{asked.ending}" for name in ("grid", "metrics")]
-    files = [asked.out / name for name in (*figures, "metrics.csv", "check.csv")]
-    check_free(files, asked.overwrite)
-    scores = collapse(found, asked.metrics, seed=asked.seed)
-    measured = impossibility.check(found, seed=asked.seed)
-    draw_grid(found, asked.seed).save(files[0])
+    figures = [f"{name}.{options.ending}" for name in ("grid", "metrics")]
+    files = [options.out / name for name in (*figures, "metrics.csv", "check.csv")]
+    check_free(files, options.overwrite)
+    scores = impossibility.collapse(found, options.metrics, seed=options.seed)
+    measured = impossibility.check(found, seed=options.seed)
+    draw_grid(found, options.seed).save(files[0])
     draw_collapse(scores, f"{dimensions} factors, {prior}").save(files[1])
     write_table(scores, files[2])
     write_table(measured, files[3])
     print_table(measured)
     print_table(scores[~scores["metric"].str.contains(".", regex=False)])
     tell(
-        "The law of f(z) is that of z: KS tests of each coordinate have p-values from "
-        f"{measured['ks'].min():.2g} on, and no two are correlated by more than "
+        "f(z) has the same distribution as z: the p-values of all KS tests are at least "
+        f"{measured['ks'].min():.2g}, and the largest rank correlation is "
         f"{measured['largest_rank_correlation'].max():.2g}."
     )
     tell("Saved: " + ", ".join(map(str, files)))
 
 
-def _show_twin(model: Path, asked: TheoryImpossibility) -> None:
-    """Score a saved model and its entangled twin, print both, write a figure and a table."""
-    from unweave.cli.reproduce import print_table
+def _show_twin(model: Path, options: TheoryImpossibility) -> None:
+    """Score a saved model and its entangled twin, and write a figure and a table."""
     from unweave.evaluation.files import write_table
     from unweave.models.model import load
     from unweave.papers.common_assumptions.theory.entangled_twin import compare
     from unweave.papers.common_assumptions.theory.impossibility_figures import draw_collapse
 
-    check_seed(asked.seed)
-    files = [asked.out / f"twin.{asked.ending}", asked.out / "twin.csv"]
-    check_free(files, asked.overwrite)
+    check_seed(options.seed)
+    files = [options.out / f"twin.{options.ending}", options.out / "twin.csv"]
+    check_free(files, options.overwrite)
     trained = load(model)
-    matrix = _matrix(trained.config.code_size, asked)
-    chosen = list(dict.fromkeys([*asked.metrics, "elbo", "pixel_error"]))
-    table = compare(trained, asked.data, chosen, matrix=matrix, seed=asked.seed)
+    matrix = _matrix(trained.config.code_size, options)
+    chosen = list(dict.fromkeys([*options.metrics, "elbo", "pixel_error"]))
+    table = compare(trained, options.data, chosen, matrix=matrix, seed=options.seed)
     draw_collapse(table, str(trained)).save(files[0])
     write_table(table, files[1])
     print_table(table)
     tell("Saved: " + ", ".join(map(str, files)))
 
 
-def _matrix(dimensions: int, asked: TheoryImpossibility) -> "np.ndarray":
+def _matrix(dimensions: int, options: TheoryImpossibility) -> "np.ndarray":
     from unweave.papers.common_assumptions.theory import impossibility
+    from unweave.papers.theory import TheoryError
 
-    if not asked.cosine:
+    if not options.cosine:
         best = impossibility.best_alpha(dimensions)
-        return impossibility.householder(dimensions, best if asked.alpha is None else asked.alpha)
-    if asked.alpha is not None:
-        raise TheoryError("--alpha belongs to the matrix of the proof; give it or --cosine")
+        return impossibility.householder(
+            dimensions, best if options.alpha is None else options.alpha
+        )
+    if options.alpha is not None:
+        raise TheoryError(
+            "--alpha and --cosine cannot be combined; leave out one of them",
+            subject="alpha",
+            value=options.alpha,
+        )
     return impossibility.cosine(dimensions)

@@ -1,91 +1,104 @@
-"""The command `unweave train`: its flags are those of the method that is named.
-
-It stands apart from `commands` because it must import the methods, and with them torch, to know
-their flags.
-"""
+"""The command `unweave train`, whose flags depend on the method."""
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import docstring_parser
 import tyro
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
-from unweave.cli.app import quiet
-from unweave.cli.noted import is_named, write_source
-from unweave.cli.options import EveryImage, given
+from unweave.cli.app import app, hide_none_defaults
+from unweave.cli.options import EveryImage, Source, given
 from unweave.cli.plugins import typed_references
 from unweave.errors import UnweaveError
-from unweave.fleet.train import all_runs, train_runs
-from unweave.io.arguments import check_seed
 from unweave.io.paths import check_folder
-from unweave.methods import Method, SecondStage, find_method
-from unweave.methods.settings import settings_of
-from unweave.models.finding import models_of
-from unweave.models.join import join
-from unweave.models.model import Fleet
-from unweave.models.size import check_disk
-from unweave.nets.adam import Adam
-from unweave.plots import traversals
 from unweave.text import spelled
 
-__all__ = ["train_method"]
+if TYPE_CHECKING:
+    from unweave.methods import Method
+    from unweave.models.model import Fleet
 
-SEVERAL = {
-    float: tuple[float, ...],
-    int: tuple[int, ...],
-    str: tuple[str, ...],
-    bool: tuple[bool, ...],
-}
+__all__ = ["options_of", "train_method"]
+
+LISTS = {kind: tuple[kind, ...] for kind in (float, int, str, bool)}  # type: ignore[valid-type]
 
 
-@quiet
+@app.add("train")
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a fleet of models: all values of the method's flags with all seeds, in parallel.
+
+    Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
+    ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl. Second stages on top of
+    trained models: ms-vae, jacobian, ms-gan, cgan. Without an encoder: infogan, from-factors.
+
+    For the flags of a method: unweave train dsprites beta-vae --help
+
+    Example: unweave train dsprites beta-vae --beta 1 4 16 --seeds 10 --steps 20000 --out runs
+    """
+
+    source: Source
+    method: Annotated[Positional[str], arg(metavar="METHOD", help="Method, for example beta-vae.")]
+
+    def run(self) -> None:
+        train_method([self.source, self.method])
+
+
+@hide_none_defaults
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every method can be trained with."""
+    """Options of all methods."""
 
     seeds: int = 1
-    """How many seeds to train each setting with."""
+    """Number of random seeds per setting."""
     first_seed: int = 0
-    """The first of them."""
+    """First random seed."""
     steps: int = 300_000
-    """Updates of the parameters."""
+    """Number of training steps."""
     out: Path = Path("runs")
-    """The folder for the models; what it has already is not trained again."""
+    """Output folder; models that are already in it are not trained again."""
     batch: int = 64
-    """Images per step."""
+    """Batch size."""
     latents: int = 10
-    """Size of the code."""
+    """Number of latent dimensions."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
-    """How images are compared."""
+    """Reconstruction likelihood."""
     init: Literal["glorot", "torch", "normal"] = "glorot"
-    """How weights begin."""
+    """Weight initialisation."""
     learning_rate: Annotated[float, arg(aliases=["--lr"])] = 1e-4
     """Learning rate of Adam."""
     adam: Literal["torch", "tensorflow"] = "torch"
-    """Where Adam adds its epsilon."""
+    """Variant of Adam; torch and tensorflow add epsilon in different places."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Digits of the products, on a GPU."""
+    """Precision of matrix multiplications on a GPU."""
     fleet_size: Literal["auto"] | int = "auto"
-    """How many models to train at once; auto measures how many fit."""
+    """Number of models to train at once; auto uses as many as fit in memory."""
     device: Literal["cpu", "cuda"] | None = None
-    """By default a GPU where there is one."""
+    """Device (default: a GPU if available)."""
     pictures: bool = True
-    """Draw what the latents of each model do."""
+    """Save a figure of the latent traversals of each model."""
     first: Path | None = None
-    """For a second stage: the folder of the models that it builds on, or of one of them."""
+    """For a second stage: folder of its base model or models."""
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
 
-def train_method(words: Sequence[str]) -> None:
-    """Train what `unweave train SOURCE METHOD --flags` says."""
-    source, name, *flags = words
+def train_method(args: Sequence[str]) -> None:
+    """Run `unweave train SOURCE METHOD --flags`."""
+    from unweave.cli.image_source import is_named, record_source
+    from unweave.fleet.train import all_runs, train_runs
+    from unweave.io.arguments import check_seed
+    from unweave.methods import find_method
+    from unweave.models.networks import check_disk
+    from unweave.nets.adam import Adam
+    from unweave.plots import traversals
+
+    source, name, *flags = args
     kind = find_method(spelled(name))
     chosen: Any = tyro.cli(
-        _options_of(kind, typed_references(flags)),
+        options_of(kind, typed_references(flags)),
         prog=f"unweave train {source} {name}",
         args=flags,
         description=_help(kind),
@@ -96,7 +109,7 @@ def train_method(words: Sequence[str]) -> None:
     check_folder(chosen.out)
     data = chosen.images.load(source)
     print(data)
-    first = _models_in(chosen.first, kind)
+    first = _base_models(chosen.first, kind)
     runs = all_runs(
         kind(**settings),
         data,
@@ -122,7 +135,7 @@ def train_method(words: Sequence[str]) -> None:
     )
     for model in fleet:
         if not is_named(source):
-            write_source(chosen.out / model.config.hash, source, given(chosen.images))
+            record_source(chosen.out / model.config.hash, source, given(chosen.images))
         line = f"{chosen.out / model.config.hash}  {model!r}"
         if chosen.pictures and model.config.method.decodes and model.diverged_at[0] < 0:
             picture = chosen.out / f"{model.config.hash}.png"
@@ -132,37 +145,43 @@ def train_method(words: Sequence[str]) -> None:
     print(fleet)
 
 
-def _models_in(folder: Path | None, kind: type[Method]) -> Fleet | None:
-    """The models that a second stage builds on, in one fleet."""
+def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":
+    """Return the base models of a second stage as one fleet."""
+    from unweave.methods import SecondStage
+    from unweave.models.finding import models_of
+    from unweave.models.model import join
+
     if not issubclass(kind, SecondStage):
         if folder is not None:
-            raise UnweaveError(f"{kind.name} builds on no other models; leave out --first")
+            raise UnweaveError(f"{kind.name} is not a second stage; leave out --first")
         return None
     if folder is None:
         raise UnweaveError(
-            f"{kind.name} builds on trained models; say where they are: --first runs"
+            f"{kind.name} requires trained base models; pass their folder, e.g. --first runs"
         )
     models = models_of(folder, chosen=True)
-    below = [model for model in models if not isinstance(model.config.method, SecondStage)]
-    # A folder may hold what was trained over others of its models before.
-    return join(below or models)
+    base = [model for model in models if not isinstance(model.config.method, SecondStage)]
+    # The folder may also hold second stages that were trained on its other models.
+    return join(base or models)
 
 
-def _options_of(kind: type[Method], architectures: Sequence[str] = ()) -> type:
-    """The options of all methods and those of this one, which take one value or several.
+def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
+    """Return the options of a method, whose hyperparameters take one or several values.
 
     Args:
-        kind: The method.
-        architectures: The user's own that may be chosen besides the method's.
+        kind: Class of the method.
+        architectures: Custom architectures that may be chosen in addition to its own.
     """
-    about = {
+    from unweave.methods.settings import settings_of
+
+    descriptions = {
         item.arg_name: item.description for item in docstring_parser.parse(kind.__doc__).params
     }
     own = [
         (
             field.name,
             Annotated[
-                SEVERAL[settings_of(kind)[field.name].kind], arg(help=about.get(field.name))
+                LISTS[settings_of(kind)[field.name].kind], arg(help=descriptions.get(field.name))
             ],
             dataclasses.field(default=(field.default,)),
         )
@@ -171,7 +190,7 @@ def _options_of(kind: type[Method], architectures: Sequence[str] = ()) -> type:
     networks = (*kind.architectures, *architectures)
     shared = (
         "architecture",
-        Annotated[Literal[networks], arg(help="The networks.")],
+        Annotated[Literal[networks], arg(help="Network architecture.")],
         dataclasses.field(default=networks[0]),
     )
     return dataclasses.make_dataclass(
@@ -179,11 +198,13 @@ def _options_of(kind: type[Method], architectures: Sequence[str] = ()) -> type:
     )
 
 
-def _help(kind: type[Method]) -> str:
+def _help(kind: "type[Method]") -> str:
+    from unweave.methods import SecondStage
+
     first = (kind.__doc__ or "").strip().splitlines()[0]
     word = kind.name.replace("_", "-")
     names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
     flag = f" --{names[0]} 1 4 16" if names and kind.strengths() else ""
-    more = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
-    example = f"unweave train dsprites {word}{flag} {more} --steps 20000 --out runs"
+    other = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
+    example = f"unweave train dsprites {word}{flag} {other} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

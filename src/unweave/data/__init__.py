@@ -1,4 +1,4 @@
-"""Data sets: images in memory with, where known, the grid of factors that made them."""
+"""Data sets: images in memory, with their ground-truth factors where these are known."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 LOADING = ("size", "channels", "factors", "path", "picture")
-"""Options of `load` that functions which take any source accept as well."""
+"""Options of `load` that other functions with a `source` argument also accept."""
 _HOMES = {
     "Batch": "dataset",
     "Dataset": "dataset",
@@ -46,36 +46,31 @@ _HOMES = {
 
 
 def load(source: Any, **options: Any) -> "Dataset":
-    """A data set by name, from your own files, or from an array.
+    """Load a data set by name, from your own files, or from an array.
 
     Args:
-        source: A name of `DATASETS` (`"dsprites"`, `"color-dsprites"`), a folder of images, a
-            `.npy`, `.npz` or `.h5` file, a NumPy or torch array of images, or a map-style dataset
-            or `DataLoader` of torch; or your own function as `package.module:function`, in a
-            module that is imported already.
-        options: What the data set's own `load` takes, e.g. `path=` of a published file, or
-            `size=`, `channels=` and `factors=` for your own images.
+        source: Name from `DATASETS` (`"dsprites"`, `"color-dsprites"`), folder of images, `.npy`,
+            `.npz` or `.h5` file, NumPy array or torch tensor of images, map-style torch dataset
+            or `DataLoader`, or `package.module:function`, a function of your own in a module
+            that is already imported.
+        options: Options of the loader, e.g. `path=` for a published file, or `size=`,
+            `channels=` and `factors=` for your own images.
 
     Example:
         >>> import unweave as uw
         >>> uw.data.load("pendulum").grid.names
         ('length', 'damping', 'mass')
     """
-    from unweave.data.origin import remember
+    from unweave.data.origin import with_origin
 
     name = spelled(source) if isinstance(source, str) else ""
     if is_named(name):
-        return remember(_call(find_loader(name), name, options), name, options)
-    return remember(_load_own(source, options), source, options)
+        return with_origin(_call(find_loader(name), name, options), name, options)
+    return with_origin(_load_own(source, options), source, options)
 
 
 def load_with(source: Any, settings: Mapping[str, Any]) -> tuple["Dataset", dict[str, Any]]:
-    """The data set of any source, and the settings that are no options of loading it.
-
-    Args:
-        source: A data set, or what `load` takes.
-        settings: Of a function that takes both.
-    """
+    """Load any source, and return the data set and the settings that are not loading options."""
     from unweave.data.dataset import Dataset
 
     options = {name: value for name, value in settings.items() if name in LOADING}
@@ -84,7 +79,9 @@ def load_with(source: Any, settings: Mapping[str, Any]) -> tuple["Dataset", dict
         return load(source, **options), rest
     if options:
         raise DataError(
-            f"{source.name} is loaded already; give {', '.join(options)} to uw.data.load"
+            f"{source.name} is already loaded; pass {', '.join(options)} to uw.data.load instead",
+            subject=next(iter(options)),
+            value=source.name,
         )
     return source, rest
 
@@ -96,20 +93,23 @@ def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
         return _call(partial(from_array, source), "an array", options)
     with path_errors(Path(source), "read"):
         path = Path(source).expanduser()
-        there = path.exists()
-    if there:
+        exists = path.exists()
+    if exists:
         return _call(partial(from_path, path), "your own images", options)
     if path.suffix or "/" in str(source):
-        raise DataError(f"there is no file or folder {shown(str(source))}; check the path")
-    raise UnknownNameError("file or folder here and no data set", str(source), DATASETS)
+        raise DataError(
+            f"file or folder {shown(str(source))} does not exist; check the path",
+            subject="source",
+            value=str(source),
+        )
+    raise UnknownNameError("data set, file or folder", str(source), DATASETS)
 
 
 def _call(loader: Callable[..., Any], name: str, options: dict[str, Any]) -> "Dataset":
-    """Call a loader, if it knows all the options."""
-    import inspect
+    """Call a loader after checking that it accepts all the options."""
+    from unweave.data.origin import options_of
 
-    preset = getattr(loader, "keywords", {})
-    known = [option for option in inspect.signature(loader).parameters if option not in preset]
+    known = options_of(loader)
     for option in options:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)

@@ -1,23 +1,20 @@
-"""Files of arrays, NumPy's and HDF5, and which of their arrays are the images.
+"""Readers for images in NumPy and HDF5 files.
 
-Headers are believed only as far as the file can hold what they claim: room is made for an array
-once it is known to fit.
+Sizes in headers are checked against the file and the free memory before an array is allocated.
 """
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unweave.data.archives import claimed_bytes, read_npy_header, read_zipped_array, reading
 from unweave.errors import DataError
 from unweave.io.arrays import free_memory
 from unweave.io.paths import check_file
-from unweave.text import shown
 
 if TYPE_CHECKING:
     import h5py
@@ -26,87 +23,48 @@ __all__ = ["READERS", "read_numpy"]
 
 ARRAY_NAMES = ("images", "imgs", "data", "x")
 ZIPPED = b"PK"
-MOST_PACKED = 500
-"""How many times its size in a file a large array may have: the published dSprites have 116, and
-deflate packs nothing but zeros 1,030 to one."""
+MAX_COMPRESSION = 500
+"""Largest compression ratio of a large array: published dSprites has 116, and deflate reaches
+1,030 on zeros."""
 SMALL = 64 << 20
-"""Bytes up to which that does not matter."""
-MOST_OBJECTS, DEEPEST = 1_000, 20
-"""Arrays and groups of an HDF5 file, and groups within groups; finding thousands takes seconds."""
-NAMED = 10
-UNREADABLE = (
-    *(OSError, ValueError, EOFError, OverflowError, SyntaxError, RuntimeError, MemoryError),
-    *(KeyError, TypeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
-)
-"""What readers of damaged files raise: headers are Python literals, archives may be encrypted."""
+"""Size in bytes up to which the compression ratio is not checked."""
+MAX_OBJECTS, MAX_DEPTH = 1_000, 20
+"""Limits on the arrays and groups in an HDF5 file and on nesting; thousands take seconds."""
+MAX_LISTED = 10
+ADVICE = "save a numeric array, without Python objects, using numpy.save or numpy.savez"
 
 
 def read_numpy(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
-    """The array of a `.npy` file, memory-mapped, or one of those in a `.npz` file.
-
-    Args:
-        path: The file, whatever its name ends in.
-        pick: Says which, of the names of all arrays.
-    """
+    """Return the memory-mapped array of a `.npy` file, or the `.npz` member chosen by `pick`."""
     check_file(path, "array")
-    try:
+    with reading(path, ADVICE):
         with path.open("rb") as file:
             zipped = file.read(len(ZIPPED)) == ZIPPED
-        # Copy-on-write: nothing reaches the file, and torch may share the memory.
         if zipped:
-            return _member(path, pick)
+            return _read_member(path, pick)
         _check_plain_array(path)
+        # Copy-on-write: the file is never changed, and torch may share the memory.
         return np.lib.format.open_memmap(path, mode="c")
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(
-            f"cannot read numbers from {path} ({reason}); save a plain array of numbers, "
-            "not of Python objects, with numpy.save or numpy.savez"
-        ) from error
 
 
 def _check_plain_array(path: Path) -> None:
-    """Refuse a `.npy` file that is shorter than it claims, or most of which is holes."""
+    """Reject a `.npy` file that is shorter than its header claims, or mostly sparse."""
     status = path.stat()
     with path.open("rb") as file:
-        claimed = _claimed_bytes(file)
-        there = status.st_size - file.tell()
-    if claimed > there:
-        raise ValueError(f"it claims {claimed:,} bytes, but {there:,} are there")
-    # In blocks of 512 bytes whatever the file system's own are; compressing ones store fewer.
-    if claimed > SMALL and claimed > MOST_PACKED * 512 * status.st_blocks:
-        raise DataError(_hollow(path, claimed, 512 * status.st_blocks))
+        shape, dtype = read_npy_header(file, allow_fortran=True)
+        claimed, actual = prod(shape) * dtype.itemsize, status.st_size - file.tell()
+    if claimed > actual:
+        raise ValueError(f"its header claims {claimed:,} bytes, but it has {actual:,}")
+    # st_blocks counts 512-byte units on every file system; compressing ones report fewer.
+    _check_stored(path, claimed, 512 * status.st_blocks)
 
 
-def _member(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
+def _read_member(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.endswith(".npy")]
         member = archive.getinfo(f"{pick([name.removesuffix('.npy') for name in names])}.npy")
-        with archive.open(member) as file:
-            claimed = _claimed_bytes(file)
-        if claimed > member.file_size:
-            raise ValueError(
-                f"{member.filename} claims {claimed:,} bytes, but {member.file_size:,} are there"
-            )
-        _check_size(path, claimed, member.compress_size)
-        with archive.open(member) as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _claimed_bytes(file: IO[bytes]) -> int:
-    """What the header of a `.npy` file says that its array takes."""
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    version = np.lib.format.read_magic(file)
-    if version not in readers:
-        raise ValueError("it has named fields")  # all that version 3 is for
-    shape, _, dtype = readers[version](file)
-    # NumPy counts elements in 64 bits, also where none of them takes any room.
-    if min(shape, default=0) < 0 or prod(shape) * max(1, dtype.itemsize) >= 2**63:
-        raise ValueError(f"its shape is {shown(shape)}")
-    return prod(shape) * dtype.itemsize
+        _check_size(path, claimed_bytes(archive, member), member.compress_size)
+        return read_zipped_array(archive, member)
 
 
 def _read_images(path: Path) -> np.ndarray:
@@ -117,76 +75,84 @@ def _read_hdf5(path: Path) -> np.ndarray:
     import h5py
 
     check_file(path, "array")
-    try:
-        with h5py.File(path, "r") as file:
-            found = _hdf5_arrays(file)
-            images = [name for name, ndim in found.items() if ndim in (3, 4)]
-            chosen = file[_array_name(path, list(found), images)]
-            _check_hdf5(path, chosen)
-            return chosen[...]
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"cannot read {path} ({reason}); give a whole HDF5 file") from error
+    with reading(path, "check that it is a complete HDF5 file"), h5py.File(path, "r") as file:
+        found = _hdf5_arrays(file)
+        images = [name for name, ndim in found.items() if ndim in (3, 4)]
+        chosen = file[_array_name(path, list(found), images)]
+        _check_hdf5(path, chosen)
+        return chosen[...]
 
 
 def _hdf5_arrays(file: "h5py.File") -> dict[str, int]:
-    """How many axes each array of a file has, by its name; links are not followed."""
+    """Map the name of each array in a file to its number of axes, without following links."""
     import h5py
 
     found: dict[str, int] = {}
-    left: list[tuple[str, h5py.Group]] = [("", file)]
+    pending: list[tuple[str, h5py.Group]] = [("", file)]
     seen: set[int] = set()
     objects = 0
-    while left:
-        place, group = left.pop()
+    while pending:
+        prefix, group = pending.pop()
         objects += len(group)
-        if objects > MOST_OBJECTS or place.count("/") > DEEPEST:
+        if objects > MAX_OBJECTS or prefix.count("/") > MAX_DEPTH:
             raise DataError(
-                f"{file.filename} holds more than {MOST_OBJECTS:,} arrays and groups, or groups "
-                f"more than {DEEPEST} levels deep; save the images in a file of their own"
+                f"{file.filename} has more than {MAX_OBJECTS:,} arrays and groups, or groups "
+                f"nested more than {MAX_DEPTH} levels deep; save the images in a separate file",
+                subject=Path(file.filename),
+                value=objects,
             )
         for name in group:
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 continue
             item = group[name]
             address = h5py.h5o.get_info(item.id).addr
-            if address in seen:  # under another name
+            if address in seen:  # listed under another name
                 continue
             seen.add(address)
             if isinstance(item, h5py.Dataset):
-                found[f"{place}{name}"] = item.ndim
+                found[f"{prefix}{name}"] = item.ndim
             elif isinstance(item, h5py.Group):
-                left.append((f"{place}{name}/", item))
+                pending.append((f"{prefix}{name}/", item))
     return dict(sorted(found.items()))
 
 
 def _check_hdf5(path: Path, array: "h5py.Dataset") -> None:
     if array.is_virtual or array.external:
         raise DataError(
-            f"{array.name} of {path} takes its numbers from other files; copy them into this one"
+            f"{array.name} in {path} stores its data in other files; copy the data into this file",
+            subject=path,
+            value=array.name,
         )
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{array.name} of {path} holds {array.dtype}; save an array of numbers")
+        raise DataError(
+            f"{array.name} in {path} must be a numeric array, got {array.dtype}",
+            subject=path,
+            value=array.dtype,
+        )
     _check_size(path, array.nbytes, array.id.get_storage_size())
 
 
 def _check_size(path: Path, claimed: int, stored: int) -> None:
-    """Refuse an array that does not fit into memory, or is far larger than what is stored."""
+    """Reject an array that does not fit into memory or claims far more data than is stored."""
     free = free_memory()
     if claimed > free:
         raise DataError(
-            f"{path} claims an array of {claimed / 1e9:,.3g} GB, but {free / 1e9:,.3g} GB of "
-            "memory are free; give a smaller one"
+            f"the array in {path} takes {claimed / 1e9:,.3g} GB, but only {free / 1e9:,.3g} GB "
+            "of memory is free; use a smaller array",
+            subject=path,
+            value=claimed,
         )
-    if claimed > SMALL and claimed > MOST_PACKED * stored:
-        raise DataError(_hollow(path, claimed, stored))
+    _check_stored(path, claimed, stored)
 
 
-def _hollow(path: Path, claimed: int, stored: int) -> str:
-    return (
-        f"{path} claims an array of {claimed / 1e9:,.3g} GB, but stores {stored:,} bytes of it; "
-        "save it again, whole"
-    )
+def _check_stored(path: Path, claimed: int, stored: int) -> None:
+    if claimed > SMALL and claimed > MAX_COMPRESSION * stored:
+        raise DataError(
+            f"{path} claims an array of {claimed / 1e9:,.3g} GB but stores only {stored:,} bytes; "
+            "save the complete array again",
+            subject=path,
+            value=stored,
+        )
 
 
 def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:
@@ -195,10 +161,12 @@ def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> 
             return name
     if len(candidates) == 1:
         return candidates[0]
-    listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    listed = ", ".join(names[:MAX_LISTED]) + (", …" if len(names) > MAX_LISTED else "")
     raise DataError(
-        f"{path} has the arrays {listed or '(none)'}, and it is not clear which are the images; "
-        f"call them {ARRAY_NAMES[0]!r}"
+        f"cannot tell which array in {path} holds the images (found: {listed or 'none'}); "
+        f"name it {ARRAY_NAMES[0]!r}",
+        subject=path,
+        value=list(names),
     )
 
 
@@ -208,4 +176,4 @@ READERS: Mapping[str, Callable[[Path], np.ndarray]] = {
     ".h5": _read_hdf5,
     ".hdf5": _read_hdf5,
 }
-"""By how a file's name ends, the images in it as they are there."""
+"""Functions that read the images of a file, by file name suffix."""

@@ -1,27 +1,35 @@
-"""Arrays of any common layout and type as images: bytes `[N, H, W, C]`, packed where binary."""
+"""Conversion of arrays and torch datasets to images: bytes `[N, H, W, C]`, or packed bits."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import Dataset as TorchDataset
 
 from unweave.data.stores import Bits, Bytes, Store
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
+from unweave.progress import track
 
-__all__ = ["as_images", "as_store"]
+__all__ = ["LABEL", "as_images", "as_store", "images_and_labels", "is_torch_dataset"]
+
+LABEL = "label"
+"""Name of the factor that holds the labels of a torch dataset."""
+BATCH = 256
+"""Number of items stacked at once: as floats they take four times the memory of bytes."""
 
 
 def as_images(array: Any, name: str) -> np.ndarray:
-    """A NumPy or torch array as bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`."""
+    """Convert an array or tensor to bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`."""
     images = _channels_last(_numpy(array, name), name)
     return _bytes(images, name) if len(images) else images.astype(np.uint8)
 
 
 def as_store(images: np.ndarray) -> Store:
-    """Images `[N, H, W, C]` as a store, of bits where every pixel is black or white."""
-    if not _only(images, 255):
+    """Store images `[N, H, W, C]`, as bits if every pixel is black or white."""
+    if not _has_only(images, 255):
         return Bytes(images)
     packed = np.concatenate([Bits.pack(part).array for _, part in _parts(images)])
     height, width, channels = images.shape[1:]
@@ -32,22 +40,32 @@ def _numpy(array: Any, name: str) -> np.ndarray:
     try:
         return on_host(array)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise DataError(f"{name} is no array of numbers ({error}); give one") from error
+        raise DataError(
+            f"{name} must be a numeric array, got {type(array).__name__} ({error})",
+            subject=name,
+            value=type(array).__name__,
+        ) from error
 
 
 def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
-    """A view `[N, H, W, C]`."""
+    """Return a view `[N, H, W, C]`."""
     if array.ndim == 3:
         array = array[..., None]
     elif array.ndim == 4 and array.shape[3] not in (1, 3) and array.shape[1] in (1, 3):
         array = np.moveaxis(array, 1, 3)
     elif array.ndim != 4 or array.shape[3] not in (1, 3):
         raise DataError(
-            f"{name} has the shape {array.shape}, but images are [N, H, W], [N, H, W, C] or "
-            "[N, C, H, W] with 1 or 3 channels; reshape it"
+            f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W] with 1 or 3 "
+            f"channels, got {array.shape}",
+            subject=name,
+            value=array.shape,
         )
     if 0 in array.shape[1:]:
-        raise DataError(f"{name} has images without pixels, of shape {array.shape[1:]}; check it")
+        raise DataError(
+            f"the images in {name} must have pixels, got shape {array.shape[1:]}",
+            subject=name,
+            value=array.shape[1:],
+        )
     return array
 
 
@@ -60,17 +78,20 @@ def _bytes(images: np.ndarray, name: str) -> np.ndarray:
         return _converted(images, lambda part: np.rint(part.astype(np.float32) * 255))
     if kind not in "iu":
         raise DataError(
-            f"{name} is of type {images.dtype}, but images are bytes, whole numbers 0 … 255, "
-            "booleans or floats in [0, 1]; convert it"
+            f"{name} must hold integers 0 … 255, booleans or floats in [0, 1], got {images.dtype}",
+            subject=name,
+            value=images.dtype,
         )
     if images.dtype != np.uint8:
         if images.min() < 0 or images.max() > 255:
             raise DataError(
-                f"{name} has whole numbers from {images.min()} to {images.max()}, "
-                "but pixels are 0 … 255; scale it"
+                f"integers in {name} must be 0 … 255, got {images.min()} … {images.max()}; "
+                "rescale them",
+                subject=name,
+                value=(images.min(), images.max()),
             )
         images = images.astype(np.uint8)
-    if _only(images, 1) and images.any() and not images.all():
+    if _has_only(images, 1) and images.any() and not images.all():
         return _converted(images, lambda part: part * np.uint8(255))
     return images
 
@@ -87,13 +108,17 @@ def _check_floats(images: np.ndarray, name: str) -> None:
         low, high = min(low, float(part.min())), max(high, float(part.max()))
     if bad:
         raise DataError(
-            f"{name} has {bad:,} values that are NaN or infinite, the first in image {first[0]} "
-            f"at row {first[1]}, column {first[2]}; replace them or leave these images out"
+            f"{name} has {bad:,} NaN or infinite values, the first in image {first[0]} "
+            f"at row {first[1]}, column {first[2]}; replace them or drop these images",
+            subject=name,
+            value=first,
         )
     if low < 0 or high > 1:
         raise DataError(
-            f"{name} has floats from {low:.4g} to {high:.4g}, but they must be in [0, 1]; "
-            "scale them, or give bytes 0 … 255 as uint8"
+            f"floats in {name} must be in [0, 1], got {low:.4g} … {high:.4g}; "
+            "rescale them, or pass bytes 0 … 255 as uint8",
+            subject=name,
+            value=(low, high),
         )
 
 
@@ -105,11 +130,105 @@ def _converted(images: np.ndarray, function: Callable[[np.ndarray], np.ndarray])
 
 
 def _parts(images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Pieces of some 16 million values: arrays may be nearly as large as memory."""
+    """Yield parts of about 16 million values, as the array may nearly fill the memory."""
     step = max(1, 2**24 // math.prod(images.shape[1:]))
     for start in range(0, len(images), step):
         yield start, images[start : start + step]
 
 
-def _only(images: np.ndarray, high: int) -> bool:
+def _has_only(images: np.ndarray, high: int) -> bool:
     return all(((part == 0) | (part == high)).all() for _, part in _parts(images))
+
+
+def is_torch_dataset(source: Any) -> bool:
+    """Whether `source` is a torch dataset, an object with the same interface, or a `DataLoader`.
+
+    Objects with only `__getitem__` and `__len__` count: NumPy would read them past their end.
+    """
+    if isinstance(source, TorchDataset | DataLoader):
+        return True
+    indexable = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    return indexable and not (hasattr(source, "__array__") or hasattr(source, "__iter__"))
+
+
+def images_and_labels(source: Any, name: str) -> tuple[np.ndarray, Any]:
+    """Read all images `[N, H, W, C]` of a map-style dataset, in order, and their labels.
+
+    Items are images or tuples `(image, label)`. An image is an array `[H, W]`, `[H, W, C]` or
+    `[C, H, W]`, or a PIL image. For a `DataLoader`, the underlying dataset is read item by item,
+    ignoring its sampler, batches and collate function. The labels are a table of factors: the
+    factor `label` for one integer per image, an array `[N, K]` for several, and None if they are
+    missing or not integers.
+    """
+    dataset = source.dataset if isinstance(source, DataLoader) else source
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise DataError(
+            f"{name} must be a map-style dataset with a length, got {type(dataset).__name__}; "
+            "you can also pass an array of its images",
+            subject=name,
+            value=type(dataset).__name__,
+        )
+    parts: list[np.ndarray] = []
+    labels: list[Any] = []
+    count = len(dataset)
+    for start in track(range(0, count, BATCH), "reading images", -(-count // BATCH)):
+        items = [_split(dataset[index]) for index in range(start, min(start + BATCH, count))]
+        parts.append(_stacked([image for image, _ in items], start, name))
+        labels += [label for _, label in items]
+    if not parts:
+        raise DataError(f"{name} must have at least one item, got 0", subject=name, value=0)
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        raise _shape_error(name, shapes)
+    return np.concatenate(parts), _factors(labels)
+
+
+def _split(item: Any) -> tuple[Any, Any]:
+    """Split an item into its image and its label, if any."""
+    if isinstance(item, tuple | list):
+        return (item[0], item[1] if len(item) > 1 else None) if item else (None, None)
+    return item, None
+
+
+def _stacked(images: Sequence[Any], start: int, name: str) -> np.ndarray:
+    """Stack images, converting floats to bytes to save memory."""
+    arrays = []
+    for index, image in enumerate(images, start):
+        try:
+            array = on_host(image) if not isinstance(image, Mapping | str) else None
+        except (RuntimeError, TypeError, ValueError):
+            array = None
+        if array is None or array.dtype.kind not in "biuf" or array.ndim not in (2, 3):
+            raise DataError(
+                f"items of {name} must be images or tuples (image, label), "
+                f"got {type(image).__name__} for item {index}",
+                subject=name,
+                value=index,
+            )
+        arrays.append(array)
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise _shape_error(name, shapes)
+    stacked = np.stack(arrays)
+    return as_images(stacked, name) if stacked.dtype.kind == "f" else stacked
+
+
+def _shape_error(name: str, shapes: set[tuple[int, ...]]) -> DataError:
+    one, other, *_ = sorted(shapes)
+    return DataError(
+        f"images of {name} must have the same shape, got {list(one)} and {list(other)}; resize "
+        "them in the dataset, or load a folder instead",
+        subject=name,
+        value=(one, other),
+    )
+
+
+def _factors(labels: Sequence[Any]) -> Any:
+    """Convert labels to a table of factors if they are integers or rows of integers, else None."""
+    try:
+        table = np.stack([on_host(label) for label in labels])
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    if table.dtype.kind not in "iu" or table.ndim > 2 or 0 in table.shape:
+        return None
+    return {LABEL: table} if table.ndim == 1 else table

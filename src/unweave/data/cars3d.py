@@ -1,11 +1,11 @@
-"""Cars3D: 183 car models seen from 24 directions at 4 heights.
+"""Cars3D: 183 car models seen from 24 azimuths and 4 elevations.
 
-Published as an archive of one MATLAB file per car, with images of 128 × 128 pixels, which are
-halved here. The number of a car is the place of its file name in alphabetical order.
+The published archive has one MATLAB file per car, with images of 128 × 128 pixels, which are
+resized to 64 × 64. Cars are numbered in the alphabetical order of their file names.
 
 Notes:
-    In disentanglement_lib the number of a car follows the order in which the file system lists the
-    files, which differs between machines; elevation and azimuth agree.
+    disentanglement_lib numbers the cars in the order in which the file system lists the files,
+    which differs between machines. Elevation and azimuth agree.
 
 References:
     Reed et al., Deep Visual Analogy-Making, NIPS 2015.
@@ -18,51 +18,32 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from unweave.data.archives import (
-    Facts,
-    fetching,
-    find_files,
-    members,
-    open_tar,
-    prepare,
-    read_file,
-    read_member,
-    reading,
-    shrink,
-)
+from unweave.data.archives import members, open_tar, read_file, read_member, reading
 from unweave.data.cached_files import whole_array
 from unweave.data.dataset import Dataset
-from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid
+from unweave.data.pictures import shrink
+from unweave.data.published import Metadata, given_files, prepare
 from unweave.data.stores import Bytes
 from unweave.errors import DataError
 from unweave.progress import track
 
-__all__ = ["FILES", "grid", "load"]
+__all__ = ["grid", "load"]
 
 SIDE = 64
 ELEVATIONS, AZIMUTHS = 4, 24
 MESH = (128, 128, 3, AZIMUTHS, ELEVATIONS)
 
-FILES = (
-    RemoteFile(
-        name="nips2015-analogy-data.tar.gz",
-        limit=2 << 30,
-        md5="4e866a7919c1beedf53964e6f7a23686",
-        urls=("http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",),
-    ),
-)
-
 
 def load(path: str | Path | None = None) -> Dataset:
-    """Cars3D, as published, or from the archive or the folder of `.mat` files at `path`."""
-    given = None if path is None else _given(path)
-    images, facts = prepare("cars3d", fetching(FILES), given, convert)
-    return Dataset("cars3d", Bytes(images), grid(facts["objects"].tolist()))
+    """Load Cars3D, as published or from an archive or a folder of `.mat` files at `path`."""
+    cars = [] if path is None else sorted(Path(path).glob("*.mat"))
+    images, metadata = prepare("cars3d", cars or given_files("cars3d", path), convert)
+    return Dataset("cars3d", Bytes(images), grid(metadata["objects"].tolist()))
 
 
 def grid(objects: Sequence[str]) -> Grid:
-    """The grid with these cars, the car changing fastest."""
+    """Return the grid for the given cars, with the car changing fastest."""
     return Grid(
         (
             Factor("elevation", np.arange(ELEVATIONS)),
@@ -72,20 +53,17 @@ def grid(objects: Sequence[str]) -> Grid:
     )
 
 
-def _given(path: str | Path) -> list[Path]:
-    cars = sorted(Path(path).glob("*.mat"))
-    return cars or find_files(path, [FILES[0].name])
-
-
-def convert(sources: Sequence[Path], place: Path) -> Facts:
-    """Write all images `[4 * 24 * cars, 64, 64, 3]`; the facts are the cars' names."""
+def convert(sources: Sequence[Path], target: Path) -> Metadata:
+    """Write all images `[4 * 24 * cars, 64, 64, 3]` and return the names of the cars."""
     cars = dict(_from_files(sources) if sources[0].suffix == ".mat" else _from_tar(sources[0]))
     if not cars:
         raise DataError(
-            f"{sources[0]} should hold cars as data/cars/*.mat, but has none; get it again"
+            f"{sources[0]} has no files data/cars/*.mat; download the published file again",
+            subject=sources[0],
+            value=0,
         )
     names = sorted(cars)
-    with whole_array(place, (ELEVATIONS * AZIMUTHS * len(names), SIDE, SIDE, 3)) as out:
+    with whole_array(target, (ELEVATIONS * AZIMUTHS * len(names), SIDE, SIDE, 3)) as out:
         by_factor = out.reshape(ELEVATIONS, AZIMUTHS, len(names), SIDE, SIDE, 3)
         for number, name in enumerate(names):
             by_factor[:, :, number] = cars[name]
@@ -94,12 +72,9 @@ def convert(sources: Sequence[Path], place: Path) -> Facts:
 
 def _from_files(paths: Sequence[Path]) -> Iterator[tuple[str, np.ndarray]]:
     for path in track(paths, "reading Cars3D"):
-        yield path.stem, _read_car(_content(path), path)
-
-
-def _content(path: Path) -> bytes:
-    with reading(path):
-        return read_file(path)
+        with reading(path):
+            content = read_file(path)
+        yield path.stem, _read_car(content, path)
 
 
 def _from_tar(path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -115,22 +90,24 @@ def _is_car(name: PurePosixPath) -> bool:
 
 
 def _read_car(content: bytes, path: Path) -> np.ndarray:
-    """One car's images, halved, `[4, 24, 64, 64, 3]`."""
+    """Read the images of one car, resized to `[4, 24, 64, 64, 3]`."""
     from scipy.io import loadmat, whosmat
 
     with reading(path):
         try:
-            # What is claimed is looked at before anything is read that would have to fit.
+            # Check the claimed size before reading anything into memory.
             claims = {name: (shape, kind) for name, shape, kind in whosmat(io.BytesIO(content))}
             shape, kind = claims["im"]
-            right = shape == MESH and kind == "uint8"
-            mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"] if right else None
+            valid = shape == MESH and kind == "uint8"
+            mesh = loadmat(io.BytesIO(content), variable_names=["im"])["im"] if valid else None
         except Exception as error:  # scipy raises anything for damaged files
             raise ValueError(str(error)) from error
     if mesh is None or mesh.shape != MESH:
         raise DataError(
-            f"{path} should hold `im` as bytes {list(MESH)}, "
-            f"but it is {kind} {list(shape)}; get the published file"
+            f"`im` in {path} must be uint8 {list(MESH)}, "
+            f"got {kind} {list(shape)}; download the published file",
+            subject=path,
+            value=(kind, shape),
         )
     views = mesh.transpose(4, 3, 0, 1, 2).reshape(-1, *MESH[:3])
     small = [shrink(Image.fromarray(view), SIDE) for view in views]

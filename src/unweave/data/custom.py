@@ -1,4 +1,4 @@
-"""Your own images as a data set: a folder of pictures, a file of arrays, or an array in Python."""
+"""Loading of custom images: a folder of image files, a NumPy or HDF5 file, or an array."""
 
 import logging
 import os
@@ -14,12 +14,11 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from unweave.data.array_files import READERS
-from unweave.data.arrays import as_images, as_store
+from unweave.data.arrays import as_images, as_store, images_and_labels, is_torch_dataset
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
 from unweave.data.pictures import SUFFIXES, read_square, square
 from unweave.data.tables import arrange, factor_table
-from unweave.data.torch_datasets import images_and_labels, is_torch_dataset
 from unweave.errors import DataError
 from unweave.io.paths import path_errors
 from unweave.progress import track
@@ -43,26 +42,26 @@ def from_path(
 ) -> Dataset:
     """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
 
-    A folder is searched for PNG, JPEG, WebP, BMP, GIF and TIFF files, subfolders included, hidden
-    files not. Images are turned upright as their EXIF data says, laid on white where they are
-    transparent, resized so that the shorter side is `size`, and cropped to the centre square.
-    Files that cannot be read are left out and listed in `Dataset.skipped`.
+    A folder is searched recursively for PNG, JPEG, WebP, BMP, GIF and TIFF files, except hidden
+    ones. Images are rotated according to their EXIF data, placed on white where transparent,
+    resized so that the shorter side is `size`, and cropped to the central square. Files that
+    cannot be read are skipped and listed in `Dataset.skipped`.
 
     Args:
-        path: The folder or file.
-        size: 32, 64 or 128 pixels a side; by default 64, or an array's own if it is one
-            of these.
-        channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
-        factors: What made each image: the path of a CSV file, a mapping of names to columns, an
-            array `[N, K]` or a data frame. See `unweave.data.tables.factor_table`.
-        name: By default the name of the folder or file.
-        fewest: Fewer images than these are an error.
+        path: Folder or file.
+        size: Side of the images: 32, 64 or 128 pixels (default: the size of the array if it is
+            one of these, otherwise 64).
+        channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
+        factors: Ground-truth factors of the images: path of a CSV file, mapping of names to
+            columns, array `[N, K]` or data frame. See `unweave.data.tables.factor_table`.
+        name: Name of the data set (default: name of the folder or file).
+        fewest: Minimum number of images; fewer raise an error.
 
     Returns:
-        The images in the order of their paths; in grid order where the factors form a whole grid.
+        The images, in grid order if the factors form a complete grid, otherwise sorted by path.
 
     Example:
-        A folder and a table of factors::
+        Load a folder with a table of factors::
 
             data = from_path("photos", size=64, factors="photos.csv")
             data.files[0], data.skipped
@@ -70,16 +69,18 @@ def from_path(
     _check_options(size, channels)
     with path_errors(Path(path), "read"):
         path = Path(path).expanduser()
-        folder, there = path.is_dir(), path.exists()
+        folder, exists = path.is_dir(), path.exists()
     name = name or readable(path.resolve().name if folder else path.stem)
     if folder:
         return _from_folder(path, size or 64, channels, factors, name, fewest)
-    if not there:
-        raise DataError(f"there is no file or folder {str(path)!r}; check the path")
+    if not exists:
+        raise DataError(f"file or folder {str(path)!r} does not exist; check it", subject=path)
     if path.suffix.lower() not in READERS:
         raise DataError(
-            f"{path} is neither a folder of images nor a file ending in {', '.join(READERS)}; "
-            "give one of these"
+            f"{path} must be a folder of images or a file ending in {', '.join(READERS)}, "
+            f"got {path.suffix or 'no suffix'}",
+            subject=path,
+            value=path.suffix,
         )
     array = READERS[path.suffix.lower()](path)
     return from_array(array, size, channels, factors, name, fewest)
@@ -93,26 +94,27 @@ def from_array(
     name: str = "images",
     fewest: int = 2,
 ) -> Dataset:
-    """Take a NumPy or torch array of images as a data set, or a dataset of torch.
+    """Create a data set from a NumPy array, torch tensor or torch dataset of images.
 
-    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with 1 or 3 channels; where both of
-    the latter fit, the last axis is the channels. Values are bytes, whole numbers 0 … 255,
-    booleans, or floats in [0, 1]. Whole numbers that are all 0 or 1, and not all the same, are
-    taken as binary images: 1 becomes 255.
+    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with 1 or 3 channels; if both of the
+    latter fit, the last axis holds the channels. Values are integers 0 … 255, booleans, or floats
+    in [0, 1]. Integers that are all 0 or 1, with both present, are treated as binary images: 1
+    becomes 255.
 
-    Square images of 32, 64 or 128 pixels stay as they are; all others are resized and cropped as
-    in `from_path`. Bytes that stay as they are share their memory with `array`.
+    Square images of 32, 64 or 128 pixels are left unchanged; all others are resized and cropped as
+    in `from_path`. Unchanged bytes share memory with `array`.
 
-    A map-style dataset of torch, or a `DataLoader` of one, is read once and in order. Its items
-    are images or `(image, label)`; labels that are integers become the factor `label`.
+    A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
+    are images or tuples `(image, label)`; integer labels become the factor `label`.
 
     Args:
-        array: The images.
-        size: 32, 64 or 128 pixels a side; by default the array's own if it is one of these, or 64.
-        channels: 1 makes all images grey, 3 makes all coloured; by default they stay as they are.
-        factors: As in `from_path`.
-        name: As in tables.
-        fewest: Fewer images than these are an error.
+        array: Images.
+        size: Side of the images: 32, 64 or 128 pixels (default: the size of the array if it is
+            one of these, otherwise 64).
+        channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
+        factors: Ground-truth factors, as in `from_path`.
+        name: Name of the data set.
+        fewest: Minimum number of images; fewer raise an error.
 
     Example:
         >>> images = np.linspace(0, 1, 2 * 64 * 64).reshape(2, 64, 64)
@@ -142,35 +144,37 @@ def _from_folder(
     skipped: list[str] = []
     first = None
     read = partial(_read_image, folder, size, channels)
-    for place, result in enumerate(_parallel(read, files, "reading images")):
+    for index, result in enumerate(_parallel(read, files, "reading images")):
         if isinstance(result, str):
-            skipped.append(readable(f"{files[place]}: {result}"))
+            skipped.append(readable(f"{files[index]}: {result}"))
             continue
         if first is None:
-            first = files[place]
+            first = files[index]
             images = np.empty((len(files), *result.shape), dtype=np.uint8)
         elif result.shape != images.shape[1:]:
-            grey, coloured = first, files[place]
+            grey, colour = first, files[index]
             if result.shape[-1] == 1:
-                grey, coloured = coloured, grey
+                grey, colour = colour, grey
             raise DataError(
-                f"{folder} mixes grey images ({grey}) and coloured ones ({coloured}); "
-                "load them with channels=3 (--channels 3) to make all coloured, or 1 for grey"
+                f"{folder} mixes grey images ({grey}) and colour images ({colour}); "
+                "use channels=3 (--channels 3) to convert all to colour, or 1 for grey",
+                subject=folder,
+                value=(grey, colour),
             )
-        images[place - len(skipped)] = result
-        kept[place] = True
+        images[index - len(skipped)] = result
+        kept[index] = True
     if skipped:
         logging.getLogger("unweave").warning(
-            "%s of %s files in %s could not be read and %s left out: %s",
+            "%s of %s files in %s could not be read and %s skipped: %s",
             f"{len(skipped):,}",
             f"{len(files):,}",
             readable(folder),
             "was" if len(skipped) == 1 else "were",
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
-    _check_count(int(kept.sum()), fewest, str(folder), skipped)
-    shown = [readable(file) for file in files]
-    return _dataset(name, images[: kept.sum()], factors, kept, files=shown, skipped=tuple(skipped))
+    _check_count(int(kept.sum()), fewest, folder, skipped)
+    names = [readable(file) for file in files]
+    return _dataset(name, images[: kept.sum()], factors, kept, files=names, skipped=tuple(skipped))
 
 
 def _image_files(folder: Path) -> list[str]:
@@ -179,17 +183,17 @@ def _image_files(folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if path.suffix.lower() in SUFFIXES and not path.is_dir()
     )
-    seen = [file for file in files if not any(part[0] == "." for part in file.split("/"))]
-    if not seen:
+    visible = [file for file in files if not any(part[0] == "." for part in file.split("/"))]
+    if not visible:
         raise DataError(
-            f"{folder} has no images, which are files ending in {', '.join(SUFFIXES)}; "
-            "put some there or give another folder"
+            f"{folder} has no image files ({', '.join(SUFFIXES)}); add some or use another folder",
+            subject=folder,
         )
-    return seen
+    return visible
 
 
 def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.ndarray | str:
-    """The image `[size, size, C]`, or the reason why there is none."""
+    """Return the image `[size, size, C]`, or the reason why it cannot be read."""
     path = folder / file
     try:
         status = path.stat()
@@ -200,36 +204,36 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
         return read_square(path, size, channels)
     except UnidentifiedImageError:
         return "not an image"
-    except Exception as error:  # Pillow's readers raise nearly anything on broken files
+    except Exception as error:  # Pillow raises nearly anything for broken files
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return " ".join(reason.split())
 
 
 def _resized(images: np.ndarray, size: int, channels: int) -> np.ndarray:
-    def read(place: int) -> np.ndarray:
-        image = images[place]
+    def read(index: int) -> np.ndarray:
+        image = images[index]
         return square(
             Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image), size, channels
         )
 
     out = np.empty((len(images), size, size, channels), dtype=np.uint8)
-    for place, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
-        out[place] = image
+    for index, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
+        out[index] = image
     return out
 
 
 def _parallel(
     function: Callable[[Item], Result], items: Sequence[Item], job: str
 ) -> Iterator[Result]:
-    """The function of each item, in order, computed by threads under a progress bar.
+    """Apply a function to each item in threads, and yield the results in order.
 
-    Threads, since Pillow lets others run while it decodes; in batches, since handing over a small
-    image costs as much as decoding it.
+    Threads suffice because Pillow releases the GIL while decoding. Items are passed in batches
+    because handing over a small image costs as much as decoding it.
     """
     batches = [items[start : start + 8] for start in range(0, len(items), 8)]
     threads = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
     with warnings.catch_warnings(), threads as pool:
-        warnings.simplefilter("ignore")  # Pillow's, about odd tags in files that it reads well
+        warnings.simplefilter("ignore")  # Pillow warns about odd tags in files that it can read
         done = partial(_each, function)
         for _, results in zip(track(batches, job), pool.map(done, batches), strict=True):
             yield from results
@@ -249,33 +253,39 @@ def _dataset(
     skipped: tuple[str, ...] = (),
 ) -> Dataset:
     store = as_store(images)
-    names = tuple(file for file, good in zip(files, kept, strict=False) if good)
+    names = tuple(file for file, is_kept in zip(files, kept, strict=False) if is_kept)
     if factors is None:
         return Dataset(name, store, files=names, skipped=skipped)
     known, order = arrange(*factor_table(factors, kept, files))
     if isinstance(known, Labels):
         return Dataset(name, store, labels=known, files=names, skipped=skipped)
-    if np.any(np.diff(order) < 0):  # a memory-mapped array that is in order stays on disk
+    if np.any(np.diff(order) < 0):  # a sorted memory-mapped array stays on disk
         store = store.take(order)
-        names = tuple(names[place] for place in order) if names else ()
+        names = tuple(names[index] for index in order) if names else ()
     return Dataset(name, store, grid=known, files=names, skipped=skipped)
 
 
 def _check_options(size: int | None, channels: int | None) -> None:
     if size not in (None, *SIZES):
         raise DataError(
-            f"images are made 32, 64 or 128 pixels wide, but {size=}; choose one of the three"
+            f"size must be 32, 64 or 128 pixels, got {size}",
+            subject="size",
+            value=size,
         )
     if channels not in (None, 1, 3):
         raise DataError(
-            f"images have 1 channel (grey) or 3 (colour), but {channels=}; choose one of the two"
+            f"channels must be 1 (grey) or 3 (colour), got {channels}",
+            subject="channels",
+            value=channels,
         )
 
 
-def _check_count(count: int, fewest: int, source: str, skipped: Sequence[str] = ()) -> None:
+def _check_count(count: int, fewest: int, source: str | Path, skipped: Sequence[str] = ()) -> None:
     if count < fewest:
-        lost = f" and {len(skipped):,} unreadable ({skipped[0]})" if skipped else ""
+        unreadable = f" and {len(skipped):,} unreadable ({skipped[0]})" if skipped else ""
         images = "1 image" if fewest == 1 else f"{fewest} images"
         raise DataError(
-            f"a data set needs at least {images}, but {source} has {count}{lost}; add some"
+            f"{source} must have at least {images}, got {count}{unreadable}; add more",
+            subject=source,
+            value=count,
         )

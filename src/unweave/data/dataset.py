@@ -1,6 +1,6 @@
-"""A data set: images in memory and, where known, the factors that made them."""
+"""The `Dataset` class: images and, where known, their ground-truth factors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.data.grid import Array, Grid, Labels, whole_numbers
+from unweave.data.grid import Array, Grid, Labels, as_integers
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.data.stores import Store
 from unweave.data.weights import correlated_joint, cumulate
@@ -18,14 +18,14 @@ from unweave.io.arguments import check_seed
 from unweave.random import Stream
 from unweave.text import counted
 
-__all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats"]
+__all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats", "scaled_factors"]
 
 Choice = Mapping[str, int | Iterable[int]]
-"""Factors by name, each with the class or the several classes that it may have."""
+"""Allowed class or classes of each named factor."""
 
 
 class Batch(NamedTuple):
-    """A draw: which images, the images themselves, and their factors where these are known."""
+    """Sampled images with their indices, and their factors where known."""
 
     indices: Array
     images: Array
@@ -33,43 +33,43 @@ class Batch(NamedTuple):
 
 
 class Appearance(Protocol):
-    """What makes an image random given its factors: a colour, noise, a background."""
+    """Random part of an image given its factors: a colour, noise or a background."""
 
     @property
     def channels(self) -> int: ...
 
     def __call__(self, images: Tensor, stream: Stream, items: Tensor) -> Tensor:
-        """Images `[*S, n, H, W, C]`, see `as_floats`, to float32 `[*S, n, H, W, channels]`."""
+        """Map images `[*S, n, H, W, C]` (bytes or floats) to float32 `[*S, n, H, W, channels]`."""
         ...
 
     def to(self, device: torch.device) -> "Appearance": ...
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """Images in [0, 1], from bytes 0 … 255 or as they are."""
+    """Convert bytes 0 … 255 to floats in [0, 1]; floats are returned unchanged."""
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Images, the factors that made them, and ways to draw from them.
+    """Images with their factors, and methods to sample from them.
 
     Indices, factors and images are NumPy arrays; after `to(device)` they are torch tensors on that
-    device. Where an image is random given its factors, it is a function of its index and of a
-    seed, so that one seed stands for one fixed data set.
+    device. If an image is random given its factors, it is a function of its index and a seed, so
+    each seed gives one fixed data set.
 
     Args:
-        name: As on the command line and in tables.
-        store: The images.
-        grid: All combinations of the factors, in index order, where the images form such a grid.
-        labels: The factors image by image, where they are known but form no grid.
-        variants: Stored images per index, one of which is drawn (the instances of SmallNORB).
-        appearance: What is drawn anew for every image (the colours of Color-dSprites).
-        weights: `[N]`, how often each image is drawn; None draws all equally often.
-        files: Where the images came from, one name per image, where each had a file of its own.
-        skipped: The files that could not be read, with the reason.
-        device: Where the images are; None is host memory, speaking NumPy.
-        origin: How it was made, step by step, as plain data: what a saved model remembers of it.
+        name: Name on the command line and in tables.
+        store: Stored images.
+        grid: Grid of all combinations of the factors, in index order, if the images form one.
+        labels: Factors of each image, if they are known but do not form a grid.
+        variants: Stored images per index, one of which is sampled (the instances of SmallNORB).
+        appearance: Random part of every image (the colours of Color-dSprites).
+        weights: Sampling weights `[N]` of the images (default: uniform).
+        files: File name of each image, if the images were read from files.
+        skipped: Files that could not be read, with the reason.
+        device: Device of the images; None means NumPy arrays in host memory.
+        origin: Steps that created the data set, as plain data; saved with models.
 
     Example:
         >>> import unweave as uw
@@ -96,7 +96,11 @@ class Dataset:
     def __post_init__(self) -> None:
         known = len(self.grid) if self.grid else len(self.labels.classes) if self.labels else None
         if known is not None and known != len(self):
-            raise DataError(f"{self.name} has {len(self):,} images, but factors for {known:,}")
+            raise DataError(
+                f"{self.name} has {len(self):,} images, but factors for {known:,}",
+                subject="factors",
+                value=known,
+            )
 
     def __len__(self) -> int:
         return len(self.store) // self.variants
@@ -113,7 +117,7 @@ class Dataset:
         return self.variants > 1 or self.appearance is not None
 
     def images(self, indices: Any, seed: int = 0) -> Array:
-        """The images `[..., H, W, C]`, bytes 0 … 255, with the given indices `[...]`."""
+        """Return the images `[..., H, W, C]`, bytes 0 … 255, at indices `[...]`."""
         indices = self._indices(indices)
         return self._bytes(indices, seed, 0, self._tensor(indices).flatten())
 
@@ -124,15 +128,14 @@ class Dataset:
         step: int | Tensor = 0,
         items: Tensor | None = None,
     ) -> Tensor:
-        """The images as float32 in [0, 1], not rounded to bytes, `[*S, n, H, W, C]`.
+        """Return images as float32 in [0, 1], not rounded to bytes, `[*S, n, H, W, C]`.
 
         Args:
-            indices: `[*S, n]`
-            seed: One number, or seeds `[*S]`; with `step`, the stream that makes what is random in
-                an image.
-            step: See `seed`.
-            items: The numbers `[n]` of the images in their stream. By default an image's index, so
-                that it always looks the same under one seed; a training batch numbers its places.
+            indices: Indices of the images, `[*S, n]`.
+            seed: Seed, or seeds `[*S]`, of the random part of the images.
+            step: Training step; together with `seed` it selects the random stream.
+            items: Positions `[n]` of the images in the random stream (default: their indices, so
+                that an image always looks the same under one seed; training uses batch positions).
         """
         return as_floats(self.inputs(indices, seed, step, items))
 
@@ -143,40 +146,46 @@ class Dataset:
         step: int | Tensor = 0,
         items: Tensor | None = None,
     ) -> Tensor:
-        """What networks take: `pixels`, or the same as bytes 0 … 255 where that is exact."""
-        where = self._tensor(self._indices(indices))
-        items = where if items is None else items
+        """Return network inputs: `pixels`, or the same images as bytes where this is exact."""
+        stored = self._tensor(self._indices(indices))
+        items = stored if items is None else items
         if self.variants > 1:
             stream = Stream(self._seed(seed), "variant", step)
             chosen = stream.integers(self.variants, items, 1)[..., 0]
-            where = where * self.variants + chosen
-        images = torch.as_tensor(self.store.gather(self._native(where)))
+            stored = stored * self.variants + chosen
+        images = torch.as_tensor(self.store.gather(self._native(stored)))
         if self.appearance is None:
             return images
         return self.appearance(images, Stream(self._seed(seed), "appearance", step), items)
 
     def factors(self, indices: Any) -> Array:
-        """The factor classes `[..., K]` of the images with indices `[...]`."""
+        """Return the factor classes `[..., K]` of the images at indices `[...]`."""
+        return self.known_factors().factors(self._indices(indices))
+
+    def known_factors(self) -> Grid | Labels:
+        """Return the grid or the labels; raise `DataError` if the factors are unknown."""
         known = self.grid or self.labels
         if known is None:
             raise DataError(
-                f"the factors of {self.name} are not known; give a table of them when loading"
+                f"the factors of {self.name} are unknown; pass factors= when loading",
+                subject="factors",
+                value=self.name,
             )
-        return known.factors(self._indices(indices))
+        return known
 
     def index(self, factors: Any) -> Array:
-        """The indices `[...]` of images with classes `[..., K]`, the inverse of `factors`."""
-        factors = whole_numbers(factors)
+        """Return the indices `[...]` of images with classes `[..., K]`, inverting `factors`."""
+        factors = as_integers(factors)
         return self._grid().index(factors if self.device is None else self._tensor(factors))
 
     def draw(self, count: int, seed: int = 0, step: int = 0, fixed: Choice | None = None) -> Batch:
-        """Draw images independently and with replacement.
+        """Sample images independently and with replacement.
 
         Args:
-            count: How many.
-            seed: With `step`, all that the draw depends on.
-            step: See `seed`.
-            fixed: Factors with the class, or the several classes, that they may have.
+            count: Number of images.
+            seed: Random seed.
+            step: Step of the random stream; `seed` and `step` determine the sample.
+            fixed: Allowed class or classes of some factors.
         """
         indices = self.draw_indices(count, Stream(self._seed(seed), "draw", step), fixed)
         return self._batch(indices, seed, step, self._tensor(np.arange(count)))
@@ -184,15 +193,15 @@ class Dataset:
     def draw_pairs(
         self, count: int, seed: int = 0, step: int = 0, rule: PairRule | None = None
     ) -> tuple[Batch, Batch]:
-        """Draw pairs of images, the second following from the first by a rule (`WeakPairs()`)."""
+        """Sample pairs of images; `rule` (default `WeakPairs()`) derives the second image."""
         first, second = self.draw_index_pairs(count, self._seed(seed), step, rule or WeakPairs())
-        places = self._tensor(np.arange(count))
-        return self._batch(first, seed, step, places), self._batch(
-            second, seed, step, places + count
+        items = self._tensor(np.arange(count))
+        return self._batch(first, seed, step, items), self._batch(
+            second, seed, step, items + count
         )
 
     def draw_indices(self, count: int, stream: Stream, fixed: Choice | None = None) -> Tensor:
-        """Indices `[*S, count]` from a stream with seeds `[*S]`, on the stream's device."""
+        """Sample indices `[*S, count]` from a stream with seeds `[*S]`, on the stream's device."""
         if self.weights is not None:
             table = (
                 cumulate(self.weights * self._grid().where(fixed)) if fixed else self._cumulative
@@ -213,17 +222,18 @@ class Dataset:
     def draw_index_pairs(
         self, count: int, seed: int | Tensor, step: int | Tensor, rule: PairRule
     ) -> tuple[Tensor, Tensor]:
-        """Two aligned tensors of indices `[*S, count]` for seeds `[*S]`, on the seeds' device."""
+        """Sample index pairs, two tensors `[*S, count]` for seeds `[*S]`, on the seeds' device."""
         if self.weights is not None:
             raise DataError(
-                "pairs are drawn from a whole grid, but this one is restricted or correlated"
+                f"pairs need a complete grid, but {self.name} is restricted or correlated",
+                subject="pairs",
             )
         grid = self._grid()
         first = self.draw_indices(count, Stream(seed, "draw", step))
         return first, grid.index(rule(grid, grid.factors(first), Stream(seed, "pair", step)))
 
     def leave_out(self, /, **choice: int | Iterable[int]) -> "Dataset":
-        """This data set, never drawing images whose named factors all have one of these classes.
+        """Return this data set without images whose named factors all have the given classes.
 
         Example:
             >>> import unweave as uw
@@ -231,24 +241,26 @@ class Dataset:
             >>> len(data.support)
             614400
         """
-        return self._reweighted(~self._grid().where(choice), ["leave_out", self._listed(choice)])
+        return self._reweighted(~self._grid().where(choice), ["leave_out", self._as_lists(choice)])
 
     def only(self, /, **choice: int | Iterable[int]) -> "Dataset":
-        """This data set, drawing only what `leave_out` with the same choice leaves out."""
-        return self._reweighted(self._grid().where(choice), ["only", self._listed(choice)])
+        """Return this data set with only the images that `leave_out` would exclude."""
+        return self._reweighted(self._grid().where(choice), ["only", self._as_lists(choice)])
 
     def correlate(self, first: str, second: str, correlation: float) -> "Dataset":
-        """This data set with two factors drawn correlated, each still uniform by itself.
+        """Return this data set with two correlated factors, each with a uniform marginal.
 
-        Of all joint laws of the two with uniform marginals and this Pearson correlation of their
-        classes it is the one of largest entropy (see `correlated_joint`); all other factors stay
+        The joint distribution has the largest entropy of all with uniform marginals and this
+        Pearson correlation of the classes (see `correlated_joint`). All other factors stay
         independent.
         """
         grid = self._grid()
         one, two = grid.column(first), grid.column(second)
         if one == two:
             raise DataError(
-                f"{first!r} is always correlated with itself; name two different factors"
+                f"first and second must be different factors, got {first!r} twice",
+                subject="second",
+                value=second,
             )
         joint = correlated_joint(grid.sizes[one], grid.sizes[two], correlation)
         classes = grid.factors(np.arange(len(self)))
@@ -256,11 +268,14 @@ class Dataset:
         return self._reweighted(weights, ["correlate", first, second, correlation])
 
     def slice(self, /, **choice: int | Iterable[int]) -> "Dataset":
-        """A smaller data set: the sub-grid where the named factors keep the given classes only."""
+        """Return the sub-grid in which the named factors have only the given classes."""
         grid = self._grid()
         if self.weights is not None or self.variants > 1 or self.device is not None:
             raise DataError(
-                f"{self.name} can only be sliced as it was loaded: slice first, then go on"
+                f"cannot slice {self.name} if it is weighted, on a device or has variants; "
+                "slice right after loading",
+                subject="slice",
+                value=self.name,
             )
         kept = {
             axis.name: grid.classes(axis.name, choice.get(axis.name, range(len(axis))))
@@ -270,22 +285,22 @@ class Dataset:
             replace(axis, values=[axis.values[c] for c in kept[axis.name]]) for axis in grid.axes
         )
         store = self.store.take(grid.where(choice).nonzero()[0])
-        origin = (*self.origin, ["slice", self._listed(choice)])
+        origin = (*self.origin, ["slice", self._as_lists(choice)])
         return replace(self, store=store, grid=Grid(axes), origin=origin)
 
     @property
     def support(self) -> np.ndarray:
-        """The indices of all images that can be drawn."""
+        """Indices of all images that can be sampled."""
         return np.arange(len(self)) if self.weights is None else self.weights.nonzero()[0]
 
     def to(self, device: str | torch.device) -> "Dataset":
-        """The same data set with its images on a device, speaking torch."""
+        """Return this data set with its images as torch tensors on a device."""
         device = torch.device(device)
         appearance = self.appearance.to(device) if self.appearance else None
         return replace(self, store=self.store.to(device), appearance=appearance, device=device)
 
     def __getitem__(self, indices: Any) -> Array:
-        """`data[3]` is one image `[H, W, C]`; slices and lists give several."""
+        """Return one image `[H, W, C]` for an integer, or several for slices and lists."""
         return self.images(
             np.arange(len(self))[indices] if isinstance(indices, slice) else indices
         )
@@ -299,7 +314,7 @@ class Dataset:
             f"{self.store.nbytes / 1e6:,.1f} MB {place}"
         ]
         if self.weights is not None:
-            lines.append(f"  drawn with weights from {len(self.support):,} of them")
+            lines.append(f"  sampled with weights from {len(self.support):,} of them")
         if self.skipped:
             lines.append(f"  {counted(len(self.skipped), 'file')} could not be read")
         return "\n".join([*lines, str(self.grid or self.labels or "  factors unknown")])
@@ -311,26 +326,33 @@ class Dataset:
 
     def _grid(self) -> Grid:
         if self.grid is None:
-            raise DataError(f"{self.name} has no grid of factors, which this needs")
+            raise DataError(
+                f"this operation needs a grid of factors, which {self.name} does not have",
+                subject="grid",
+                value=self.name,
+            )
         return self.grid
 
-    def _listed(self, choice: Choice) -> dict[str, list[int]]:
+    def _as_lists(self, choice: Choice) -> dict[str, list[int]]:
         return {name: self._grid().classes(name, classes) for name, classes in choice.items()}
 
     def _reweighted(self, factor: np.ndarray, step: list[Any]) -> "Dataset":
         weights = factor * (1.0 if self.weights is None else self.weights)
         if not weights.any():
-            raise DataError("nothing is left to draw; leave out less")
+            raise DataError(
+                f"no images of {self.name} are left to sample; exclude fewer", subject="weights"
+            )
         return replace(self, weights=weights, origin=(*self.origin, step))
 
     def _indices(self, indices: Any) -> Array:
-        """Indices as the kind of array this data set speaks; checked in host memory only."""
+        """Convert indices to the array type of this data set; checked in host memory only."""
         if self.device is not None:
             return torch.as_tensor(indices, device=self.device)
-        indices = whole_numbers(indices)
+        indices = as_integers(indices)
         if np.any((indices < 0) | (indices >= len(self))):
             raise DataError(
-                f"{self.name} has images 0 … {len(self) - 1:,}, but an index is outside that"
+                f"indices of {self.name} must be 0 … {len(self) - 1:,}",
+                subject="indices",
             )
         return indices
 
@@ -354,3 +376,32 @@ class Dataset:
         native = self._native(indices)
         factors = self.factors(native) if self.grid or self.labels else None
         return Batch(native, self._bytes(native, seed, step, items), factors)
+
+
+def scaled_factors(data: Dataset, names: Sequence[str], indices: Any = None) -> Tensor:
+    """Return factors standardised to mean 0 and variance 1 for uniformly distributed classes.
+
+    Class k of n becomes (k - (n - 1) / 2) / √((n² - 1) / 12).
+
+    Args:
+        data: Data set with known factors.
+        names: Names of the factors.
+        indices: Indices `[N]` of the images (default: all).
+
+    Returns:
+        float32 `[N, K]`, on the device of the data.
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posY=0)
+        >>> scaled_factors(data, ["posX"], [0, 31]).round(decimals=2)
+        tensor([[-1.6800],
+                [ 1.6800]])
+    """
+    known = data.known_factors()
+    columns = [known.column(name) for name in names]
+    chosen = np.arange(len(data)) if indices is None else indices
+    classes = torch.as_tensor(data.factors(chosen))[..., columns].float()
+    sizes = torch.tensor([len(known.axes[k]) for k in columns], device=classes.device)
+    spread = ((sizes**2 - 1) / 12).sqrt().clamp_min(0.5)  # 0 for a single class, else at least ½
+    return (classes - (sizes - 1) / 2) / spread

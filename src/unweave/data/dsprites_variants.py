@@ -1,13 +1,13 @@
-"""Color-, Noisy- and Scream-dSprites: sprites that look different every time they are drawn.
+"""Color-, Noisy- and Scream-dSprites: sprites with a random appearance.
 
 With s the sprite (0 or 1 per pixel) and U uniform random numbers,
 
     color    s · U(½, 1)³                     one colour per image
-    noisy    min(s + U(0, 1), 1)              fresh noise per pixel and channel
-    scream   b = (crop + U(0, 1)³) / 2        a random 64 × 64 piece of a painting, tinted;
+    noisy    min(s + U(0, 1), 1)              independent noise per pixel and channel
+    scream   b = (crop + U(0, 1)³) / 2        a random 64 × 64 crop of a painting, tinted;
              b off the sprite, 1 - b on it
 
-Images are made on the device of the batch, from streams, so an index and a seed fix the image.
+Images are generated on the device of the batch and are determined by an index and a seed.
 
 References:
     Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of Disentangled
@@ -23,30 +23,25 @@ import torch
 from torch import Tensor
 
 from unweave.data import dsprites
-from unweave.data.archives import BROKEN, open_image
+from unweave.data.archives import reading
+from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset, as_floats
-from unweave.data.fetch import RemoteFile, fetch
+from unweave.data.fetch import fetch
+from unweave.data.pictures import open_image
 from unweave.errors import DataError
 from unweave.io.paths import check_file
 from unweave.io.writing import cache_folder
-from unweave.kernels.dispatch import fused
+from unweave.kernels import fused
 from unweave.random import Stream
 
 __all__ = ["Colored", "Noisy", "OnPainting", "load_color", "load_noisy", "load_scream"]
 
 THUMBNAIL = (350, 274)
 
-SCREAM = RemoteFile(
-    name="scream.jpg",
-    limit=64 << 20,
-    urls=("https://upload.wikimedia.org/wikipedia/commons/f/f4/The_Scream.jpg",),
-)
-FILES = (SCREAM,)
-
 
 @dataclass(frozen=True)
 class Colored:
-    """The sprite in one random colour, `s · U(½, 1)³`."""
+    """Sprite in one random colour, `s · U(½, 1)³`."""
 
     channels = 3
 
@@ -64,7 +59,7 @@ class Colored:
 
 @dataclass(frozen=True)
 class Noisy:
-    """The sprite in front of uniform noise, `min(s + U(0, 1), 1)`."""
+    """Sprite in front of uniform noise, `min(s + U(0, 1), 1)`."""
 
     channels = 3
 
@@ -83,10 +78,10 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class OnPainting:
-    """The sprite as the negative of a random, randomly tinted piece of a painting.
+    """Sprite that inverts a randomly cropped and tinted painting in the background.
 
     Args:
-        painting: `[height, width, 3]` in [0, 1], larger than the images.
+        painting: Painting `[height, width, 3]` in [0, 1], larger than the images.
     """
 
     painting: Tensor
@@ -112,39 +107,38 @@ class OnPainting:
 
 
 def load_color(path: str | Path | None = None) -> Dataset:
-    """Color-dSprites; `path` as for `dsprites`."""
+    """Load Color-dSprites; `path` as for `dsprites`."""
     return replace(dsprites.load(path), name="color_dsprites", appearance=Colored())
 
 
 def load_noisy(path: str | Path | None = None) -> Dataset:
-    """Noisy-dSprites; `path` as for `dsprites`."""
+    """Load Noisy-dSprites; `path` as for `dsprites`."""
     return replace(dsprites.load(path), name="noisy_dsprites", appearance=Noisy())
 
 
 def load_scream(path: str | Path | None = None, picture: str | Path | None = None) -> Dataset:
-    """Scream-dSprites on Munch's painting, which is fetched once, or on any other `picture`."""
-    file = fetch(SCREAM, cache_folder() / "scream_dsprites") if picture is None else Path(picture)
-    appearance = OnPainting(torch.from_numpy(read_painting(file)))
+    """Load Scream-dSprites with Munch's painting, downloaded once, or any other `picture`."""
+    if picture is None:
+        (file,) = DATASETS["scream_dsprites"].files
+        picture = fetch(file, cache_folder() / "scream_dsprites")
+    appearance = OnPainting(torch.from_numpy(read_painting(Path(picture))))
     return replace(dsprites.load(path), name="scream_dsprites", appearance=appearance)
 
 
 def read_painting(file: Path) -> np.ndarray:
-    """A picture reduced to fit 350 × 274, as the protocol has it, `[height, width, 3]`."""
+    """Read a picture and shrink it to fit 350 × 274, as published, `[height, width, 3]`."""
     check_file(file, "picture")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's, about sizes that are checked
-            with open_image(file) as picture:
-                reduced = picture.convert("RGB")
-    except BROKEN as error:
-        raise DataError(
-            f"cannot read the picture {file} ({error}); give a PNG or JPEG file"
-        ) from error
+    with reading(file, "use a PNG or JPEG file"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns about sizes, which are checked here
+        with open_image(file) as picture:
+            reduced = picture.convert("RGB")
     reduced.thumbnail(THUMBNAIL)
     width, height = reduced.size
     if min(width, height) <= dsprites.SIDE:
         raise DataError(
-            f"the picture {file} is {width} × {height} pixels when reduced to {THUMBNAIL}; "
-            f"give one with both sides above {dsprites.SIDE}"
+            f"picture {file} must have both sides above {dsprites.SIDE} pixels when reduced to "
+            f"fit {THUMBNAIL[0]} × {THUMBNAIL[1]}, got {width} × {height}",
+            subject=file,
+            value=(width, height),
         )
     return np.asarray(reduced, dtype=np.float32) / 255

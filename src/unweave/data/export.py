@@ -1,4 +1,4 @@
-"""Write a data set into one file that other libraries read.
+"""Export of a data set to a single file that other libraries can read.
 
 .npz   dSprites as published (`imgs`, `latents_classes`, `latents_values`, `metadata`);
        any other data set as `images`, `factors`, `factor_names`, `factor_sizes`
@@ -31,13 +31,13 @@ def export(data: Dataset, path: str | Path, seed: int = 0, overwrite: bool = Fal
     """Write all images and factors of a data set to one file.
 
     Args:
-        data: Any data set of images.
-        path: The file to write, ending in `.npz` or `.h5`.
-        seed: Where images are random given their factors, the seed of the draw that is written.
-        overwrite: Whether a file that is already there may be replaced.
+        data: Data set of images.
+        path: Output file, ending in `.npz` or `.h5`.
+        seed: Random seed of images that are random given their factors (default 0).
+        overwrite: Whether to replace an existing file (default False).
 
     Returns:
-        The path of the file.
+        Path of the file.
     """
     path = Path(path)
     check_export(path, overwrite)
@@ -48,7 +48,7 @@ def export(data: Dataset, path: str | Path, seed: int = 0, overwrite: bool = Fal
 
 
 def check_export(path: Path, overwrite: bool) -> None:
-    """Refuse a file that could not be written; see `export`."""
+    """Reject an output path that `export` could not write."""
     check_ending(path, tuple(WRITERS))
     check_free([path], overwrite)
 
@@ -80,8 +80,8 @@ def _write_h5(data: Dataset, path: Path, seed: int) -> None:
             compression_opts=1,
         )
         for k, chunk in enumerate(_images(data, seed)):
-            place = slice(k * CHUNK, k * CHUNK + len(chunk))
-            images[place] = chunk[..., 0] // 255 if sprites else chunk
+            rows = slice(k * CHUNK, k * CHUNK + len(chunk))
+            images[rows] = chunk[..., 0] // 255 if sprites else chunk
         if sprites:
             members = _dsprites_members(data)
             file["latents/classes"] = members["latents_classes"]
@@ -101,7 +101,7 @@ def _images(data: Dataset, seed: int) -> Iterator[np.ndarray]:
 def _is_dsprites(data: Dataset) -> bool:
     names = ("shape", "scale", "orientation", "posX", "posY")
     named = data.grid is not None and data.grid.names == names
-    # Its published layout has one bit per pixel, which changed images do not fit.
+    # The published layout has one bit per pixel, so modified images do not fit.
     return named and isinstance(data.store, Bits) and not data.random
 
 
@@ -117,7 +117,7 @@ def _members(data: Dataset) -> dict[str, Any]:
 
 
 def _values(data: Dataset) -> np.ndarray:
-    """`[N, K]`: the value of every factor, the class where values are words."""
+    """Return the value of every factor `[N, K]`, or its class if the values are text."""
     known = data.grid or data.labels
     assert known is not None
     classes = data.factors(np.arange(len(data)))
@@ -131,12 +131,12 @@ def _values(data: Dataset) -> np.ndarray:
 
 
 def _dsprites_members(data: Dataset) -> dict[str, Any]:
-    """What the published file holds beside the images, its constant factor colour included."""
+    """Return the arrays of the published file other than images, with the constant colour."""
     grid = data.grid
     assert isinstance(grid, Grid)
     classes = data.factors(np.arange(len(data)))
     values = _values(data)
-    values[:, 0] += 1  # shapes are numbered from one there
+    values[:, 0] += 1  # the published file numbers shapes from one
     sizes = np.array([1, *grid.sizes])
     names = ("color", *grid.names)
     possible = [np.array([1.0])] + [np.unique(values[:, k]) for k in range(len(grid.axes))]

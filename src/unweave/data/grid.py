@@ -1,4 +1,4 @@
-"""Factors of variation: names, values, and the arithmetic between index and factors."""
+"""Factors of variation: names, values, and conversion between indices and factors."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,20 +11,20 @@ import torch
 
 from unweave.errors import DataError, UnknownNameError
 
-__all__ = ["Array", "Factor", "Grid", "Labels", "whole_numbers"]
+__all__ = ["Array", "Factor", "Grid", "Labels", "as_integers"]
 
 Array = Any
-"""A NumPy array or a torch tensor; what goes in decides what comes out."""
+"""NumPy array or torch tensor; functions return the type that they are given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One factor of variation: a name and the value that each of its classes stands for.
+    """A factor of variation: a name and the value of each class.
 
     Args:
-        name: As in the literature, e.g. `"posX"`.
-        values: One entry per class, numbers or names.
-        categorical: Whether neighbouring classes have nothing in common (shape: yes; scale: no).
+        name: Name as in the literature, e.g. `"posX"`.
+        values: Value of each class, a number or text.
+        categorical: Whether the classes are unordered (shape: yes; scale: no).
     """
 
     name: str
@@ -35,7 +35,7 @@ class Factor:
         return len(self.values)
 
     def word(self, number: int) -> str:
-        """What one of its classes is called: `heart`, `0.5`."""
+        """Return the value of a class as text: `heart`, `0.5`."""
         value = self.values[number]
         return value if isinstance(value, str) else f"{value:.3g}"
 
@@ -47,7 +47,7 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class _Factors:
-    """Some factors, known by their names."""
+    """Named factors, the common part of `Grid` and `Labels`."""
 
     axes: tuple[Factor, ...]
 
@@ -56,7 +56,7 @@ class _Factors:
         return tuple(axis.name for axis in self.axes)
 
     def column(self, name: str) -> int:
-        """The position of the factor called `name`."""
+        """Return the position of the factor called `name`."""
         if name not in self.names:
             raise UnknownNameError("factor", name, self.names)
         return self.names.index(name)
@@ -67,10 +67,10 @@ class _Factors:
 
 @dataclass(frozen=True, eq=False)
 class Grid(_Factors):
-    """Every combination of the classes of some factors, the last factor changing fastest.
+    """All combinations of the classes of some factors, with the last factor changing fastest.
 
     Args:
-        axes: The factors, from slowest to fastest.
+        axes: Factors, from slowest to fastest.
 
     Example:
         >>> grid = Grid((Factor("shape", ["square", "heart"]), Factor("scale", [0.5, 0.75, 1.0])))
@@ -87,17 +87,20 @@ class Grid(_Factors):
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """How far apart in the index two neighbouring classes of each factor are."""
+        """Difference in index between two neighbouring classes of each factor."""
         return tuple(math.prod(self.sizes[k + 1 :]) for k in range(len(self.sizes)))
 
     def __len__(self) -> int:
         return math.prod(self.sizes)
 
     def factors(self, index: Array) -> Array:
-        """The classes `[..., K]` of the images numbered `[...]`."""
-        index = whole_numbers(index)
+        """Return the classes `[..., K]` of the images at indices `[...]`."""
+        index = as_integers(index)
         if isinstance(index, np.ndarray) and np.any((index < 0) | (index >= len(self))):
-            raise DataError(f"an index is outside 0 … {len(self) - 1}, the images of this grid")
+            raise DataError(
+                f"indices of this grid must be 0 … {len(self) - 1}",
+                subject="index",
+            )
         columns = [
             index // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)
         ]
@@ -106,12 +109,14 @@ class Grid(_Factors):
         )
 
     def index(self, factors: Array) -> Array:
-        """The numbers `[...]` of the images with classes `[..., K]`, the inverse of `factors`."""
-        factors = whole_numbers(factors)
+        """Return the indices `[...]` of images with classes `[..., K]`, inverting `factors`."""
+        factors = as_integers(factors)
         if factors.shape[-1:] != (len(self.axes),):
             raise DataError(
-                f"factors need {len(self.axes)} columns ({', '.join(self.names)}), "
-                f"but their shape is {tuple(factors.shape)}"
+                f"factors must have {len(self.axes)} columns ({', '.join(self.names)}), "
+                f"got shape {tuple(factors.shape)}",
+                subject="factors",
+                value=tuple(factors.shape),
             )
         if isinstance(factors, np.ndarray):
             for k, axis in enumerate(self.axes):
@@ -119,15 +124,19 @@ class Grid(_Factors):
         return sum(factors[..., k] * stride for k, stride in enumerate(self.strides))
 
     def classes(self, name: str, classes: int | Iterable[int]) -> list[int]:
-        """The given class or classes of a factor as a list, checked, ascending."""
-        chosen = sorted({int(c) for c in np.atleast_1d(np.asarray(_listed(classes)))})
+        """Return the given class or classes of a factor as a sorted, checked list."""
+        chosen = sorted({int(c) for c in np.atleast_1d(np.asarray(_as_lists(classes)))})
         size = self.sizes[self.column(name)]
         if chosen and not (chosen[0] >= 0 and chosen[-1] < size):
-            raise DataError(f"the classes of {name!r} are 0 … {size - 1}, but got {chosen}")
+            raise DataError(
+                f"classes of {name!r} must be 0 … {size - 1}, got {chosen}",
+                subject=name,
+                value=chosen,
+            )
         return chosen
 
     def where(self, choice: Mapping[str, int | Iterable[int]]) -> np.ndarray:
-        """A mask `[len(grid)]` of the images whose named factors have one of the given classes."""
+        """Return a mask `[len(grid)]` of images whose named factors have one of the classes."""
         mask = np.ones(self.sizes, dtype=bool)
         for name, classes in choice.items():
             column = self.column(name)
@@ -138,33 +147,41 @@ class Grid(_Factors):
 
 @dataclass(frozen=True, eq=False)
 class Labels(_Factors):
-    """Factors known image by image, where they do not form a grid.
+    """Factors of each image, for images that do not form a grid.
 
     Args:
-        axes: The factors.
-        classes: `[N, K]`, the class of each factor for each image.
+        axes: Factors.
+        classes: Class of each factor for each image, `[N, K]`.
     """
 
     classes: np.ndarray
 
     def factors(self, index: Array) -> Array:
-        """The classes `[..., K]` of the images numbered `[...]`."""
+        """Return the classes `[..., K]` of the images at indices `[...]`."""
         if isinstance(index, torch.Tensor):
             return torch.as_tensor(self.classes, device=index.device)[index]
-        return self.classes[whole_numbers(index)]
+        return self.classes[as_integers(index)]
 
 
-def _listed(classes: int | Iterable[int]) -> Any:
+def _as_lists(classes: int | Iterable[int]) -> Any:
     return list(classes) if isinstance(classes, Iterable) else classes
 
 
-def whole_numbers(values: Array) -> Array:
-    """Tensors as they are, anything else as an int64 array; fractions are an error."""
+def as_integers(values: Array) -> Array:
+    """Return tensors unchanged and anything else as an int64 array; reject non-integers."""
     if isinstance(values, torch.Tensor):
         if values.is_floating_point():
-            raise DataError(f"whole numbers were expected here, but got {values.dtype}")
+            raise DataError(
+                f"indices and classes must be integers, got {values.dtype}",
+                subject="values",
+                value=values.dtype,
+            )
         return values
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
-        raise DataError(f"whole numbers were expected here, but got {array.dtype}")
+        raise DataError(
+            f"indices and classes must be integers, got {array.dtype}",
+            subject="values",
+            value=array.dtype,
+        )
     return array.astype(np.int64, copy=False)

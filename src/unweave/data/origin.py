@@ -1,85 +1,121 @@
-"""How a data set came about, as plain data, and how to make it again from that.
+"""Origin of a data set: the steps that created it, as plain data, and how to repeat them.
 
     [["load", "dsprites", {}], ["slice", {"shape": [0, 2]}], ["correlate", "posX", "posY", 0.5]]
 
-Your own images are remembered with a digest of their pixels, so that a model knows its data even
-when files change under the same path.
+Saved models and studies contain origins and may be untrusted, so only the steps in `STEPS` are
+allowed, and every argument is checked before anything is loaded. Custom images are identified by a
+hash of their pixels, so that a model recognises its data even if files at the same path change.
 """
 
 import hashlib
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import numpy as np
 
 from unweave.data.catalog import DATASETS, factors_of, find_loader, is_named
 from unweave.data.dataset import Dataset
-from unweave.data.origin_steps import apply_steps, check_options, check_steps, file_options
-from unweave.errors import DataError, UnweaveError
+from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.io.plain_data import is_number
+from unweave.io.schema import Schema, SchemaError, UnknownKeyError, Whole, of_kind
 from unweave.text import readable, shown
 
-__all__ = ["check_origin", "digest", "loading", "origin_of", "own_data", "rebuild", "remember"]
+__all__ = [
+    "FILES",
+    "STEPS",
+    "apply_steps",
+    "check_options",
+    "check_origin",
+    "check_steps",
+    "digest",
+    "file_options",
+    "loading",
+    "options_of",
+    "origin_of",
+    "own_data",
+    "rebuild",
+    "with_origin",
+]
 
+
+class OriginError(SchemaError, DataError):
+    """Data that is not a valid origin of a data set."""
+
+
+STEPS = {
+    "slice": "a mapping of factors to the classes to keep",
+    "leave_out": "a mapping of factors to the classes to exclude",
+    "only": "a mapping of factors to the classes to sample",
+    "correlate": "a list of two factors and a correlation",
+}
+"""Allowed steps, with a description of their arguments."""
+FILES = ("factors", "path", "picture")
+"""Loading options whose values are files."""
 BY_CONTENT = re.compile(r"file ([0-9a-f]{16})")
-"""How an origin names a file: by its content."""
+"""Reference to a file in an origin: a hash of its content."""
+MAX_STEPS = 100
+MAX_CLASSES = 2**31
 
 
-def remember(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
-    """The data set with the first step of its origin: how it was loaded."""
+def with_origin(data: Dataset, source: Any, options: Mapping[str, Any]) -> Dataset:
+    """Return the data set with the first step of its origin, which describes how to load it."""
     if isinstance(source, str) and is_named(source):
         return replace(data, origin=(loading(source, options),))
     return replace(data, origin=(["own", data.name, digest(data)],))
 
 
 def origin_of(data: Dataset) -> tuple[Any, ...]:
-    """How a data set came about; one that nothing loaded is known by its pixels."""
-    return tuple(data.origin or remember(data, None, {}).origin)
+    """Return the origin of a data set; one created without `load` is identified by its pixels."""
+    return tuple(data.origin or with_origin(data, None, {}).origin)
 
 
 def loading(name: str, options: Mapping[str, Any]) -> list[Any]:
-    """The step that loads a data set by its name, known without loading it."""
+    """Return the step that loads a data set by name, without loading it."""
     return ["load", name, {option: _plain(value) for option, value in sorted(options.items())}]
 
 
 def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any) -> Dataset:
-    """Make a data set again from its origin.
+    """Recreate a data set from its origin.
 
-    Args:
-        origin: What `Dataset.origin` was.
-        source: For your own images, where they are now; their pixels are checked.
-        options: And how they were loaded.
+    Custom images are loaded from `source`, their current location, and their pixels are checked.
     """
     from unweave.data import load
 
     if not origin:
-        raise DataError("this model does not say what data it was trained on; load it yourself")
+        raise DataError(
+            "this model does not record its training data; load the data and pass it",
+            subject="origin",
+        )
     check_origin(origin)
     first, *rest = origin
     if first[0] == "load":
-        _demand_no_files(*first[1:])
+        _reject_files(*first[1:])
         data = load(first[1], **first[2])
     elif source is None:
         raise DataError(
-            f"this model was trained on your own images {shown(first[1])}; say where they are"
+            f"this model was trained on custom images {shown(first[1])}; pass their location",
+            subject="source",
+            value=first[1],
         )
     else:
         data = load(source, **options)
         if digest(data) != first[2]:
             raise DataError(
-                f"these are not the images that {shown(first[1])} had; load the right ones"
+                f"the pixels differ from those of {shown(first[1])}; load the original images",
+                subject="source",
+                value=source,
             )
     return apply_steps(data, rest)
 
 
 def check_origin(origin: Any) -> None:
-    """Refuse anything but the origin of a data set; nothing is loaded.
-
-    Args:
-        origin: From a file, so it may be anything.
-    """
+    """Reject anything that is not a valid origin, without loading anything."""
     match origin:
         case [["load", str(name), Mapping() as options], *rest]:
             check_options(find_loader(name), name, options)
@@ -88,14 +124,16 @@ def check_origin(origin: Any) -> None:
             check_steps(rest)
         case _:
             raise DataError(
-                f"the origin of a data set begins with how it was loaded, but got {shown(origin)}"
+                f"an origin must begin with a step that loads the data, got {shown(origin)}",
+                subject="origin",
+                value=origin,
             )
 
 
-def _demand_no_files(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse to open a path that a saved model names: it may be a stranger's, or long gone.
+def _reject_files(name: str, options: Mapping[str, Any]) -> None:
+    """Reject paths in a saved model, which may be untrusted or missing.
 
-    Only the file of a manipulation is found again, by its content and in the cache.
+    Only the file of an adversarial manipulation is allowed: it is found in the cache by its hash.
     """
     for option in file_options(find_loader(name)):
         value = options.get(option)
@@ -103,32 +141,33 @@ def _demand_no_files(name: str, options: Mapping[str, Any]) -> None:
         by_content = option == needs and BY_CONTENT.fullmatch(str(value))
         if value is not None and not by_content:
             raise DataError(
-                f"{name} was loaded with {option}={shown(value)}, and files are not opened because"
-                f" a saved model names them; load {name} yourself with that {option}"
+                f"{name} was loaded with {option}={shown(value)}, but for safety files named by a "
+                f"saved model are not opened; load {name} with this {option} and pass the data",
+                subject=option,
+                value=value,
             )
 
 
 def own_data(
     origin: Sequence[Sequence[Any]],
-    advice: str = "name them as data (--data)",
-    noted: tuple[Any, Mapping[str, Any]] | None = None,
+    advice: str = "pass the data (--data)",
+    location: tuple[Any, Mapping[str, Any]] | None = None,
 ) -> Dataset:
-    """What models of an origin learned from.
+    """Recreate the training data of models; if this fails, the error contains `advice`.
 
-    Args:
-        origin: What `Dataset.origin` was.
-        advice: What to do where that cannot be had.
-        noted: For your own images, where they are now, and how they were loaded.
+    For custom images, `location` is their current path and the options for loading them.
     """
-    source, options = noted or (None, {})
+    source, options = location or (None, {})
     try:
         return rebuild(origin, source, **options)
     except UnweaveError as error:
-        raise DataError(f"the models' own data cannot be had, so {advice}: {error}") from error
+        raise DataError(
+            f"cannot load the training data of the models; {advice}: {error}", subject="data"
+        ) from error
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON knows; a file counts by its content, wherever it lies."""
+    """Convert a value for JSON; a file is replaced by a hash of its content."""
     if not isinstance(value, str | Path) or not Path(value).is_file():
         return readable(value) if isinstance(value, str | Path) else value
     with Path(value).open("rb") as file:
@@ -136,7 +175,7 @@ def _plain(value: Any) -> Any:
 
 
 def digest(data: Dataset) -> str:
-    """A short hash of all pixels, and of the factors where they are known."""
+    """Return a short hash of all pixels, and of the factors where known."""
     sha = hashlib.sha256()
     for part in (data.store, data.grid, data.labels):
         for field in fields(part) if part is not None else ():  # type: ignore[arg-type] # dataclasses
@@ -144,3 +183,127 @@ def digest(data: Dataset) -> str:
             plain = isinstance(value, np.ndarray)
             sha.update(np.ascontiguousarray(value).data if plain else repr(value).encode())
     return sha.hexdigest()[:16]
+
+
+def apply_steps(data: Dataset, steps: Sequence[Sequence[Any]]) -> Dataset:
+    """Apply steps to a data set after checking all of them."""
+    check_steps(steps, None if data.grid is None else data.grid.names)
+    for name, *arguments in steps:
+        match name:
+            case "slice":
+                data = data.slice(**arguments[0])
+            case "leave_out":
+                data = data.leave_out(**arguments[0])
+            case "only":
+                data = data.only(**arguments[0])
+            case "correlate":
+                data = data.correlate(*arguments)
+    return data
+
+
+def check_steps(steps: Any, factors: Collection[str] | None = None) -> None:
+    """Reject anything but a list of steps with valid arguments.
+
+    Steps come from files, so they can be anything. `factors` are the factor names, if known.
+    """
+    if not isinstance(steps, list | tuple):
+        raise OriginError(
+            f"the steps of a data set must be a list, got {shown(steps)}", location="steps"
+        )
+    if len(steps) > MAX_STEPS:
+        raise OriginError(
+            f"a data set must have at most {MAX_STEPS} steps, got {len(steps):,}",
+            location="steps",
+        )
+    for place, step in enumerate(steps, 1):
+        if not isinstance(step, list | tuple) or not step or not isinstance(step[0], str):
+            raise OriginError(
+                f"a step of a data set must be a list beginning with its name, got {shown(step)}",
+                location=f"step {place}",
+            )
+        name, *arguments = step
+        if name not in STEPS:
+            raise OriginError(
+                f"unknown step of a data set {shown(name)}; use one of {', '.join(STEPS)}",
+                location=f"step {place}",
+            )
+        single = name != "correlate" and len(arguments) == 1
+        checked = _STEP.check({name: arguments[0] if single else arguments}, [f"step {place}"])
+        named = checked[name][:2] if name == "correlate" else checked[name]
+        unknown = [factor for factor in named if factors is not None and factor not in factors]
+        if unknown:
+            raise UnknownNameError("factor", unknown[0], factors or ())
+
+
+def _are_classes(value: Any) -> bool:
+    several = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    return all(
+        isinstance(one, Integral) and is_number(one) and 0 <= one < MAX_CLASSES
+        for one in (value if several else [value])
+    )
+
+
+def _is_correlation(value: Any) -> bool:
+    match value:
+        case [str(), str(), size]:
+            return is_number(size) and -1 <= size <= 1
+    return False
+
+
+_CLASSES: Any = of_kind(_are_classes, "a class index or a list of them, counted from 0")
+_CHOICE: Any = dict[str, _CLASSES]
+_PAIR = of_kind(_is_correlation, "two factors and a correlation from -1 to 1")
+_STEP = Schema(
+    "a step of a data set",
+    "step of a data set",
+    {"slice": _CHOICE, "leave_out": _CHOICE, "only": _CHOICE, "correlate": _PAIR},
+    OriginError,
+)
+
+
+def options_of(loader: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the options of a loader function, except preset ones."""
+    preset = getattr(loader, "keywords", {})
+    try:
+        known = inspect.signature(loader, eval_str=True).parameters
+    except NameError:  # an annotation that only type checkers can read
+        known = inspect.signature(loader).parameters
+    return {name: one for name, one in known.items() if name not in preset}
+
+
+def file_options(loader: Callable[..., Any]) -> list[str]:
+    """Return the options of a loader that are files: `FILES`, and those annotated with `Path`."""
+    paths = [n for n, one in options_of(loader).items() if "Path" in str(one.annotation)]
+    return list(dict.fromkeys([*FILES, *paths]))
+
+
+def check_options(
+    loader: Callable[..., Any],
+    name: str,
+    options: Mapping[Any, Any],
+    others: Iterable[str] = (),
+) -> None:
+    """Reject options that a loader does not have, and values of the wrong type.
+
+    Options come from files, so keys and values can be anything. `others` are further valid keys,
+    which are listed if a key is unknown.
+    """
+    known = options_of(loader)
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        place = f"{name}.{unknown}"
+        raise UnknownKeyError(f"option of {name}", unknown, [*known, *others], place)
+    types = {option: _type_of(one.annotation) for option, one in known.items()}
+    Schema(f"options of {name}", f"option of {name}", types, OriginError).check(options, [name])
+
+
+def _type_of(annotation: Any) -> Any:
+    """Return the type of an option in a file: its annotation, with integers limited to 64 bits.
+
+    Options of a user's loader without annotation accept numbers.
+    """
+    if annotation is inspect.Parameter.empty:
+        return Whole | float | bool | None
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        return Union[tuple(_type_of(kind) for kind in get_args(annotation))]  # noqa: UP007
+    return Whole if annotation is int else annotation

@@ -1,7 +1,7 @@
-"""Pairs of images: rules by which a second image's factors follow from the first's.
+"""Pairs of images: rules that derive the factors of the second image from those of the first.
 
-A rule is called with factors `[..., n, K]` and a stream, and returns factors of the same shape, on
-the same device, without a round trip to the host.
+A rule is called with factors `[..., n, K]` and a random stream, and returns factors of the same
+shape on the same device, without synchronising with the host.
 """
 
 import math
@@ -28,21 +28,21 @@ __all__ = [
 
 
 class PairRule(Protocol):
-    """How the second image of a pair follows from the first."""
+    """Rule that derives the second image of a pair from the first."""
 
     def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeakPairs:
-    """The weakly supervised pairs of Ada-GVAE: one or k factors, chosen at random, are drawn anew.
+    """Weakly supervised pairs of Ada-GVAE: one or k random factors are resampled.
 
-    As disentanglement_lib has it, the number of chosen factors is 1 or k with equal chance, and a
-    factor's new class may be its old one.
+    As in disentanglement_lib, the number of resampled factors is 1 or k with equal probability,
+    and the new class of a factor may equal the old one.
 
     Args:
-        changed: k, or -1 for a fresh k from 1 … K-1 for every pair.
-        distinct: Draw new classes that differ from the old ones.
+        changed: k, or -1 (default) to sample k from 1 … K-1 for every pair.
+        distinct: Whether new classes must differ from the old ones (default False).
 
     References:
         Locatello et al., Weakly-Supervised Disentanglement Without Compromises, arXiv:2002.02886.
@@ -52,24 +52,18 @@ class WeakPairs:
     distinct: bool = False
 
     def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:
-        num_factors = len(grid.axes)
-        _check_changed(self.changed, num_factors)
-        words = stream.words(factors.shape[-2], 2 * num_factors + 2)
-        few = words[..., 0] * max(num_factors - 1, 1) >> 32
-        most = few + 1 if self.changed == -1 else torch.full_like(few, self.changed)
+        words = stream.words(factors.shape[-2], 2 * len(grid.axes) + 2)
+        most = _how_many(self.changed, grid, words[..., 0])
         count = torch.where(words[..., 1] >> 31 == 1, most, 1)
-        chosen = _choose(words[..., 2 : 2 + num_factors], count)
-        return torch.where(
-            chosen, _renew(grid, factors, words[..., -num_factors:], self.distinct), factors
-        )
+        return _changed(grid, factors, words[..., 2:], count, self.distinct)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UniformTransitions:
-    """The uniform transitions of SlowVAE: k factors, chosen at random, move to a different class.
+    """Uniform transitions of SlowVAE: k random factors change to a different class.
 
     Args:
-        changed: k, or -1 for a fresh k from 1 … K-1 for every pair.
+        changed: k, or -1 (default) to sample k from 1 … K-1 for every pair.
 
     References:
         Klindt et al., Towards Nonlinear Disentanglement in Natural Data, arXiv:2007.10930.
@@ -78,27 +72,23 @@ class UniformTransitions:
     changed: int = -1
 
     def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:
-        num_factors = len(grid.axes)
-        _check_changed(self.changed, num_factors)
-        words = stream.words(factors.shape[-2], 2 * num_factors + 1)
-        few = words[..., 0] * max(num_factors - 1, 1) >> 32
-        count = few + 1 if self.changed == -1 else torch.full_like(few, self.changed)
-        chosen = _choose(words[..., 1 : 1 + num_factors], count)
-        return torch.where(chosen, _renew(grid, factors, words[..., -num_factors:], True), factors)
+        words = stream.words(factors.shape[-2], 2 * len(grid.axes) + 1)
+        count = _how_many(self.changed, grid, words[..., 0])
+        return _changed(grid, factors, words[..., 1:], count, distinct=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaplaceTransitions:
-    """The sparse transitions of SlowVAE: every factor that is no category moves a little.
+    """Sparse transitions of SlowVAE: every non-categorical factor changes slightly.
 
-    The law is Laplace's on the grid,
+    The new class follows a discrete Laplace distribution,
 
-        p(new class) ∝ exp(-|new - old| · rate / ln size);
+        p(new class) ∝ exp(-|new - old| · rate / ln size).
 
-    where nothing has changed, one factor is made to move, by the same law without the old class.
+    If no factor changes, one is forced to, by the same distribution without the old class.
 
     Args:
-        rate: The larger, the slower the factors move.
+        rate: Rate of the distribution (default 1); larger values mean smaller changes.
 
     References:
         Klindt et al., Towards Nonlinear Disentanglement in Natural Data, arXiv:2007.10930.
@@ -109,40 +99,48 @@ class LaplaceTransitions:
     def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:
         moving = [k for k, axis in enumerate(grid.axes) if not axis.categorical and len(axis) > 1]
         if not moving:
-            raise DataError("Laplace transitions need a factor that is no category")
+            raise DataError(
+                "Laplace transitions need a non-categorical factor with at least 2 classes, "
+                f"got factors {', '.join(grid.names)}",
+                subject="grid",
+                value=grid.names,
+            )
         uniform = stream.uniform(factors.shape[-2], 2 * len(grid.axes) + 1)
         forced_factor = (uniform[..., -1] * len(moving)).long().clamp(max=len(moving) - 1)
         moved, forced = factors.clone(), factors.clone()
-        for place, k in enumerate(moving):
+        for position, k in enumerate(moving):
             size = grid.sizes[k]
             law = laplace_law(size, self.rate, factors.device)
-            moved[..., k] = _draw_row(law, factors[..., k], uniform[..., k])
+            moved[..., k] = _sample_row(law, factors[..., k], uniform[..., k])
             elsewhere = law * (1 - torch.eye(size, device=factors.device))
-            step = _draw_row(elsewhere, factors[..., k], uniform[..., len(grid.axes) + k])
-            forced[..., k] = torch.where(forced_factor == place, step, factors[..., k])
+            step = _sample_row(elsewhere, factors[..., k], uniform[..., len(grid.axes) + k])
+            forced[..., k] = torch.where(forced_factor == position, step, factors[..., k])
         unchanged = (moved == factors).all(-1, keepdim=True)
         return torch.where(unchanged, forced, moved)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Neighbours:
-    """Neighbours in time: the second image is the next one, all other factors stay.
+    """Neighbours in time: the second image is the next one, with all other factors unchanged.
 
-    Time is a factor of the grid; a series by itself is loaded with
-    `factors={"time": range(len(series))}`. The last image has no next one; its partner is the one
-    before.
+    Time is a factor of the grid; load a single series with
+    `factors={"time": range(len(series))}`. The last image is paired with the one before it.
 
     Args:
-        factor: The name of the factor that is time.
+        factor: Name of the time factor (default `"time"`).
     """
 
     factor: str = "time"
 
-    def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:  # noqa: ARG002 - all is known
+    def __call__(self, grid: Grid, factors: Tensor, stream: Stream) -> Tensor:  # noqa: ARG002 - not random
         k = grid.column(self.factor)
         size = grid.sizes[k]
         if size < 2:
-            raise DataError(f"neighbours in {self.factor} need at least 2 classes, but got {size}")
+            raise DataError(
+                f"factor {self.factor!r} must have at least 2 classes to form pairs, got {size}",
+                subject=self.factor,
+                value=size,
+            )
         after = factors[..., k] + 1
         moved = factors.clone()
         moved[..., k] = torch.where(after < size, after, size - 2)
@@ -154,24 +152,24 @@ TRANSITIONS: Mapping[str, PairRule] = {
     "uniform": UniformTransitions(),
     "neighbours": Neighbours(),
 }
-"""How what is seen goes on, for methods that learn from two moments."""
+"""Pair rules by name, for methods that learn from consecutive images."""
 
 
 def transition_rule(name: str) -> PairRule:
-    """The rule of a name in `TRANSITIONS`."""
+    """Return the rule called `name` in `TRANSITIONS`."""
     if name not in TRANSITIONS:
         raise UnknownNameError("kind of transitions", name, TRANSITIONS)
     return TRANSITIONS[name]
 
 
 def laplace_law(size: int, rate: float, device: torch.device | str = "cpu") -> Tensor:
-    """`[size, size]`: row c is proportional to the probability of each class after class c."""
+    """Return unnormalised transition probabilities `[size, size]`, one row per old class."""
     classes = torch.arange(size, device=device, dtype=torch.float32)
     return torch.exp(-(classes[:, None] - classes).abs() * rate / math.log(size))
 
 
-def _draw_row(law: Tensor, old: Tensor, uniform: Tensor) -> Tensor:
-    """Draw a class from row `old` of an unnormalised law by inverting its cumulative sum."""
+def _sample_row(law: Tensor, old: Tensor, uniform: Tensor) -> Tensor:
+    """Sample a class from row `old` of unnormalised probabilities by inverting their cumsum."""
     cumulative = law.cumsum(-1)[old]
     return (
         (uniform[..., None] * cumulative[..., -1:] >= cumulative)
@@ -180,23 +178,30 @@ def _draw_row(law: Tensor, old: Tensor, uniform: Tensor) -> Tensor:
     )
 
 
-def _choose(words: Tensor, count: Tensor) -> Tensor:
-    """A mask with `count` of the last axis's places chosen at random."""
-    rank = words.argsort(-1).argsort(-1)
-    return rank < count[..., None]
+def _how_many(changed: int, grid: Grid, words: Tensor) -> Tensor:
+    """Return how many factors change in each pair: `changed`, or sampled from 1 … K-1 if -1."""
+    most = len(grid.axes)
+    if changed != -1 and not 1 <= changed <= most:
+        raise DataError(
+            f"changed must be -1 or 1 … {most}, got {changed}",
+            subject="changed",
+            value=changed,
+        )
+    sampled = (words * max(most - 1, 1) >> 32) + 1
+    return sampled if changed == -1 else torch.full_like(sampled, changed)
 
 
-def _renew(grid: Grid, factors: Tensor, words: Tensor, distinct: bool) -> Tensor:
-    """Fresh classes for all factors; where asked and possible, none is the old one."""
+def _changed(grid: Grid, factors: Tensor, words: Tensor, count: Tensor, distinct: bool) -> Tensor:
+    """Resample `count` factors, chosen by the first K words, using the remaining words.
+
+    With `distinct`, new classes differ from the old ones where possible.
+    """
+    choice, fresh = words.chunk(2, -1)
+    chosen = choice.argsort(-1).argsort(-1) < count[..., None]
     columns = []
     for k, size in enumerate(grid.sizes):
         if distinct and size > 1:
-            columns.append((factors[..., k] + 1 + (words[..., k] * (size - 1) >> 32)) % size)
+            columns.append((factors[..., k] + 1 + (fresh[..., k] * (size - 1) >> 32)) % size)
         else:
-            columns.append(words[..., k] * size >> 32)
-    return torch.stack(columns, -1)
-
-
-def _check_changed(changed: int, num_factors: int) -> None:
-    if changed != -1 and not 1 <= changed <= num_factors:
-        raise DataError(f"changed must be -1 or 1 … {num_factors}, but got {changed=}")
+            columns.append(fresh[..., k] * size >> 32)
+    return torch.where(chosen, torch.stack(columns, -1), factors)

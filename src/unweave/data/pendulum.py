@@ -1,11 +1,11 @@
-r"""Damped pendulums: curves of the angle over time, with length, damping and mass as factors.
+r"""Damped pendulums: curves of the angle over time; the factors are length, damping and mass.
 
     θ'' = -(b / m) θ' - (g / L) sin θ,     g = 9.8,  θ(0) = 0,  θ'(0) = 3,
 
-seen at 100 times, 0.1 apart.
+sampled at 100 times, 0.1 apart.
 
 References:
-    The multi-stage experiment of MS-VAE: length first, then damping, then the unseen mass.
+    The multi-stage experiment of MS-VAE: length first, then damping, then the unobserved mass.
 """
 
 from typing import Any
@@ -37,14 +37,18 @@ GRID = Grid(
 
 
 class CurveData(Dataset):
-    """A data set whose items are curves of real numbers in place of images."""
+    """Data set of real-valued curves instead of images."""
 
     def curves(self, indices: Any) -> Array:
-        """The curves, float32 `[..., T]`, with indices `[...]`."""
+        """Return the curves, float32 `[..., T]`, at indices `[...]`."""
         return self.store.gather(self._indices(indices))
 
     def images(self, indices: Any, seed: int = 0) -> Array:  # noqa: ARG002 - the base's signature
-        raise DataError(f"{self.name} has curves and no images; use data.curves(indices)")
+        raise DataError(
+            f"{self.name} has curves instead of images; use data.curves(indices)",
+            subject="images",
+            value=self.name,
+        )
 
     def inputs(
         self,
@@ -53,12 +57,12 @@ class CurveData(Dataset):
         step: int | Tensor = 0,  # noqa: ARG002 - the same
         items: Tensor | None = None,  # noqa: ARG002 - the same
     ) -> Tensor:
-        """The curves `[..., T, 1, 1]`: what a model sees of a data set."""
+        """Return the curves `[..., T, 1, 1]` as network inputs."""
         return torch.as_tensor(self.curves(indices))[..., None, None]
 
 
 def load() -> CurveData:
-    """All 2,100 pendulums with length 1.0 … 3.0, damping 0.1 … 2.0 and five masses."""
+    """Load all 2,100 pendulums: length 1.0 … 3.0, damping 0.1 … 2.0 and five masses."""
     factors = GRID.factors(np.arange(len(GRID)))
     length, damping, mass = (
         np.asarray(axis.values)[factors[:, k]] for k, axis in enumerate(GRID.axes)
@@ -67,19 +71,22 @@ def load() -> CurveData:
 
 
 def simulate(length: Any, damping: Any, mass: Any = 1.0) -> np.ndarray:
-    """The angles of pendulums, by the classic Runge-Kutta method with steps of 0.005.
+    """Compute the angles of pendulums by the classic Runge-Kutta method with step size 0.005.
 
     Args:
-        length: Numbers or arrays that broadcast to `[...]`.
-        damping: The same; 0 swings for ever.
-        mass: The same.
+        length: Length of the pendulum, a number or array that broadcasts to `[...]`.
+        damping: Damping coefficient, likewise; 0 means undamped.
+        mass: Mass, likewise (default 1).
 
     Returns:
         float32 `[..., 100]`
     """
     length, damping, mass = np.broadcast_arrays(*map(np.float64, (length, damping, mass)))
     if not (np.all(length > 0) and np.all(mass > 0)):
-        raise DataError("a pendulum needs a positive length and mass")
+        raise DataError(
+            f"length and mass must be positive, got {length.min():g} and {mass.min():g}",
+            subject="length",
+        )
 
     def slope(state: np.ndarray) -> np.ndarray:
         angle, speed = state

@@ -1,4 +1,4 @@
-"""Tables of factors: a CSV file, a dictionary, an array or a data frame, as classes."""
+"""Tables of ground-truth factors, read from a CSV file, dictionary, array or data frame."""
 
 import io
 from collections import Counter
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.data.archives import reading
 from unweave.data.grid import Factor, Grid, Labels
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["FILE_COLUMNS", "arrange", "factor_table", "read_csv", "rows_by_name"]
 
 FILE_COLUMNS = ("file", "filename", "path", "image")
-MOST_BYTES = 1 << 30
-"""Of a CSV file: tens of millions of images."""
-MOST_COLUMNS = 5_000
-"""Of a CSV file; pandas reads about 5,000 a second."""
-LONGEST_LINE = 1 << 20
+MAX_BYTES = 1 << 30
+"""Largest CSV file, in bytes; enough for tens of millions of images."""
+MAX_COLUMNS = 5_000
+"""Largest number of columns in a CSV file; pandas reads about 5,000 a second."""
+MAX_LINE = 1 << 20
+CSV_ADVICE = (
+    "the table of factors must be a UTF-8 CSV file with a header line and the same number of "
+    "cells in each row"
+)
 
 
 def factor_table(
@@ -36,15 +41,15 @@ def factor_table(
 ) -> tuple[tuple[Factor, ...], np.ndarray]:
     """Read a table of factors and match its rows to the images.
 
-    A column called file, filename, path or image says which image a row belongs to; without one,
-    rows are in the order of the images. Text is a category, numbers are ordered; a class is a
-    value's position among the sorted distinct values of its column.
+    A column called file, filename, path or image names the image of each row; without one, rows
+    are in the order of the images. Text is categorical, numbers are ordered. The class of a value
+    is its position among the sorted distinct values of the column.
 
     Args:
-        factors: The path of a CSV file with a header, a mapping of names to columns, an array
-            `[N, K]`, or a data frame.
-        kept: `[N]`, which of the images could be read; the rows of the others are dropped.
-        files: The relative paths of all N images, where they have any.
+        factors: Path of a CSV file with a header, mapping of names to columns, array `[N, K]`, or
+            data frame.
+        kept: Mask `[N]` of the images that could be read; other rows are dropped.
+        files: Relative paths of all N images, if they were read from files.
 
     Returns:
         The factors, and the classes `[kept.sum(), K]`.
@@ -57,16 +62,26 @@ def factor_table(
     columns = _columns(factors)
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns of factors differ in length ({lengths}); give all N values")
+        raise DataError(
+            f"columns of factors must have the same length, got {lengths}",
+            subject="factors",
+            value=lengths,
+        )
     keys = [name for name in columns if name.lower() in FILE_COLUMNS]
     if len(keys) > 1:
-        raise DataError(f"the factors name files in the columns {keys}; keep only one of them")
+        raise DataError(
+            f"the table of factors must have at most one column of file names, got {keys}",
+            subject="factors",
+            value=keys,
+        )
     if keys:
         rows = rows_by_name([str(name) for name in columns.pop(keys[0])], files, kept)
     elif columns:
         rows = _rows_in_order(next(iter(lengths.values())), kept)
     if not columns:
-        raise DataError("the table of factors has no factor; add a column for each")
+        raise DataError(
+            "the table of factors has no factors; add a column for each factor", subject="factors"
+        )
     axes, classes = zip(
         *(_factor(name, values[rows], rows) for name, values in columns.items()), strict=True
     )
@@ -74,7 +89,7 @@ def factor_table(
 
 
 def arrange(axes: tuple[Factor, ...], classes: np.ndarray) -> tuple[Grid | Labels, np.ndarray]:
-    """A grid, where the images are one, or else labels; and the order to put the images in."""
+    """Return a grid if the images form one, otherwise labels, and the order of the images."""
     grid = Grid(axes)
     if len(grid) == len(classes):
         index = grid.index(classes)
@@ -101,8 +116,10 @@ def _columns(factors: Any) -> dict[str, np.ndarray]:
     array = _numpy(factors)
     if array.ndim != 2:
         raise DataError(
-            f"an array of factors has one row per image and one column per factor, "
-            f"but its shape is {array.shape}; make it [N, K]"
+            f"an array of factors must have shape [N, K], one row per image and one column per "
+            f"factor, got {array.shape}",
+            subject="factors",
+            value=array.shape,
         )
     return {f"factor_{k}": array[:, k] for k in range(array.shape[1])}
 
@@ -111,28 +128,24 @@ def _flat(name: str, values: Any) -> np.ndarray:
     array = _numpy(values)
     if array.ndim != 1:
         raise DataError(
-            f"the factor {name!r} needs one value per image, but its shape is {array.shape}; "
-            "give a column for each factor"
+            f"factor {name!r} must have one value per image, got shape {array.shape}; "
+            "use one column per factor",
+            subject=name,
+            value=array.shape,
         )
     return array
 
 
 def _numpy(values: Any) -> np.ndarray:
     if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):
-        return np.array(values, dtype=object)  # NumPy would turn numbers among text into text
+        return np.array(values, dtype=object)  # NumPy would convert numbers among text to text
     return on_host(values)
 
 
 def read_csv(source: Path | io.StringIO, **options: Any) -> "pd.DataFrame":
-    """A CSV file as pandas reads it, or the text of one.
+    """Read a CSV file, or its text, with pandas and these options.
 
-    Args:
-        source: The file, or its text.
-        options: Of `pandas.read_csv`.
-
-    Raises:
-        ValueError: It is damaged, as pandas says, or has too many columns.
-        OSError: It cannot be read.
+    Raises ValueError for malformed files and too many columns, and OSError for unreadable ones.
     """
     import pandas as pd
 
@@ -141,12 +154,12 @@ def read_csv(source: Path | io.StringIO, **options: Any) -> "pd.DataFrame":
         if isinstance(source, Path)
         else (nullcontext(source)) as lines
     ):
-        # Of every line: pandas takes cells beyond the header for an index, one level for each.
-        pieces = iter(partial(lines.readline, LONGEST_LINE), "")
+        # Check every line: pandas turns cells beyond the header into index levels.
+        pieces = iter(partial(lines.readline, MAX_LINE), "")
         columns = max((piece.count(",") for piece in pieces), default=0) + 1
-    if columns > MOST_COLUMNS:
+    if columns > MAX_COLUMNS:
         raise ValueError(
-            f"it has {columns:,} columns, more than {MOST_COLUMNS:,}; save it as .npy"
+            f"it has {columns:,} columns, more than the limit of {MAX_COLUMNS:,}; save it as .npy"
         )
     if isinstance(source, io.StringIO):
         source.seek(0)
@@ -154,29 +167,19 @@ def read_csv(source: Path | io.StringIO, **options: Any) -> "pd.DataFrame":
 
 
 def _read_factors(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a CSV file whose first line has their names, each cell as it is written."""
-    from pandas.errors import EmptyDataError
-
-    try:
-        text = io.StringIO(read_text(path, MOST_BYTES).removeprefix("\ufeff"))
+    """Read the columns of a CSV file with a header line, converting numeric ones to numbers."""
+    with reading(path, CSV_ADVICE):
+        text = io.StringIO(read_text(path, MAX_BYTES).removeprefix("\ufeff"))
         cells = read_csv(text, header=None, dtype=str, na_filter=False).to_numpy(object)
-    except EmptyDataError as error:
-        raise DataError(
-            f"the table of factors {path} is empty; begin it with a line of names"
-        ) from error
-    except (OSError, ValueError) as error:  # pandas' errors are among them
-        reason = " ".join(str(error).split())
-        raise DataError(
-            f"cannot read the table of factors {path} ({reason}); give a CSV file in UTF-8 with "
-            "as many cells in each row as the header has"
-        ) from error
     header = [cell.strip() for cell in cells[0]]
     _check_names(header, str(path))
     for row, line in enumerate(cells[1:], 1):
         for name, cell in zip(header, line, strict=True):
             if not cell.strip():
                 raise DataError(
-                    f"row {row} of {path} has an empty cell under {name!r}; fill it in"
+                    f"row {row} of {path} has an empty cell in column {name!r}; fill it in",
+                    subject=name,
+                    value=row,
                 )
     return {
         name: cells[1:, k].astype(str)
@@ -189,21 +192,29 @@ def _read_factors(path: Path) -> dict[str, np.ndarray]:
 def _check_names(names: list[str], source: str) -> None:
     if "" in names:
         raise DataError(
-            f"column {names.index('') + 1} of {source} has no name; name it, or leave it out "
-            "(pandas: to_csv(..., index=False))"
+            f"column {names.index('') + 1} of {source} has no name; name it, or omit it "
+            "(pandas: to_csv(..., index=False))",
+            subject=source,
+            value=names.index("") + 1,
         )
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise DataError(f"{source} has two columns called {twice!r}; rename one of them")
+        raise DataError(
+            f"{source} has two columns called {twice!r}; rename one of them",
+            subject=source,
+            value=twice,
+        )
     if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
         raise DataError(
-            f"{source} has the single column {names[0]!r}; separate the columns by commas"
+            f"{source} has a single column {names[0]!r}; separate columns by commas",
+            subject=source,
+            value=names[0],
         )
 
 
 def _typed(cells: list[str]) -> np.ndarray:
-    """The cells of a column as whole numbers or floats, if they all are, and otherwise as text."""
-    if "_" in "".join(cells):  # Python reads 1_2 as the number 12; in a table it is a name
+    """Convert the cells of a column to integers or floats if possible, otherwise keep text."""
+    if "_" in "".join(cells):  # Python parses 1_2 as the number 12; in a table it is text
         return np.array(cells)
     for kind in (np.int64, np.float64):
         try:
@@ -215,23 +226,26 @@ def _typed(cells: list[str]) -> np.ndarray:
 
 def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
     if count != len(kept):
-        lost = f" ({len(kept) - kept.sum():,} of them unreadable)" if not kept.all() else ""
+        unread = f" ({len(kept) - kept.sum():,} of them unreadable)" if not kept.all() else ""
         raise DataError(
-            f"the table of factors has {count:,} rows, but there are {len(kept):,} images{lost}; "
-            "give one row per image, in their order, or name them in a column called 'file'"
+            f"the table of factors has {count:,} rows for {len(kept):,} images{unread}; "
+            "use one row per image in the same order, or add a column 'file' with their names",
+            subject="factors",
+            value=count,
         )
     return np.flatnonzero(kept)
 
 
 def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
-    """The row of each kept image, by its path or, where only one image has it, its base name.
+    """Return the row of each kept image, matched by path or, if it is unique, by base name.
 
-    Names of both are compared as they are shown; see `unweave.text.readable`.
+    Names are compared in printable form; see `unweave.text.readable`.
     """
     if not files:
         raise DataError(
-            "the table of factors names files, but an array of images has none; "
-            "leave that column out and give the rows in the order of the images"
+            "the table of factors has file names, but images from an array do not; "
+            "remove that column and use the order of the images",
+            subject="file",
         )
     bases = [PurePosixPath(file).name for file in files]
     shared = {base for base, count in Counter(bases).items() if count > 1}
@@ -242,22 +256,28 @@ def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np
         shown = readable(PurePosixPath(name))
         place = places.get(shown, places.get(shown.strip()))
         if place is None:
-            why = "several folders have it; give its path" if name in shared else "remove the row"
+            fix = "several folders have it; use its path" if name in shared else "remove the row"
             raise DataError(
-                f"row {row + 1} of the factors is for {name!r}, which is not the path of an "
-                f"image that was found; {why}"
+                f"row {row + 1} of the factors is for {name!r}, which does not match any single "
+                f"image; {fix}",
+                subject="file",
+                value=name,
             )
         if rows[place] >= 0:
             raise DataError(
                 f"rows {rows[place] + 1} and {row + 1} of the factors are both for "
-                f"{files[place]!r}; keep one of them"
+                f"{files[place]!r}; keep one of them",
+                subject="file",
+                value=files[place],
             )
         rows[place] = row
     missing = np.flatnonzero(kept & (rows < 0))
     if len(missing):
         raise DataError(
-            f"the table of factors has no row for {len(missing):,} of the images, the first "
-            f"{files[missing[0]]!r}; give one row per image"
+            f"the table of factors has no row for {len(missing):,} of the images, e.g. "
+            f"{files[missing[0]]!r}; add one row per image",
+            subject="file",
+            value=files[missing[0]],
         )
     return rows[kept]
 
@@ -267,15 +287,19 @@ def _factor(name: str, values: np.ndarray, rows: np.ndarray) -> tuple[Factor, np
         values = _from_objects(name, values, rows)
     if values.dtype.kind not in "biufU":
         raise DataError(
-            f"the factor {name!r} is of type {values.dtype}; give numbers or text instead"
+            f"factor {name!r} must be numbers or text, got {values.dtype}",
+            subject=name,
+            value=values.dtype,
         )
     text = values.dtype.kind == "U"
     empty = np.char.strip(values) == "" if text else ~np.isfinite(values)
     if empty.any():
         first = empty.argmax()
         raise DataError(
-            f"the factor {name!r} is {values[first].item()!r} in row {rows[first] + 1}; "
-            "fill in a number or a name"
+            f"factor {name!r} is {values[first].item()!r} in row {rows[first] + 1}; "
+            "fill in a number or text",
+            subject=name,
+            value=int(rows[first] + 1),
         )
     values = values.astype(np.int64) if values.dtype.kind == "b" else values
     found, classes = np.unique(values, return_inverse=True)
@@ -290,6 +314,8 @@ def _from_objects(name: str, values: np.ndarray, rows: np.ndarray) -> np.ndarray
         if len(odd) < len(values):
             break
     raise DataError(
-        f"the factor {name!r} is {values[odd[0]]!r} in row {rows[odd[0]] + 1}, unlike the others; "
-        "give only numbers or only text"
+        f"factor {name!r} must be all numbers or all text, got {values[odd[0]]!r} in row "
+        f"{rows[odd[0]] + 1}",
+        subject=name,
+        value=int(rows[odd[0]] + 1),
     )

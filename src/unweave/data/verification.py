@@ -1,33 +1,34 @@
-"""Check the cached and downloaded files of data sets as a whole."""
+"""Full checks of the cached and downloaded files of data sets."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unweave.data.archives import BROKEN, MOST_FACTS, read_npz
+from unweave.data.archives import BROKEN, read_npz
 from unweave.data.cached_files import full_damage, mapped_array, read_sums, sums_path
-from unweave.data.catalog import DATASETS, RENDERED, Entry
-from unweave.data.fetch import MismatchError, RemoteFile, check_whole
+from unweave.data.catalog import DATASETS, RENDERED, RemoteFile
+from unweave.data.fetch import MismatchError, check_whole
+from unweave.data.published import MAX_METADATA_BYTES
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.temporary import remove_leftovers
 from unweave.io.writing import cache_folder, open_plain
 from unweave.text import spelled
 
-__all__ = ["Checked", "check"]
+__all__ = ["CheckResult", "check"]
 
 WEIGHTS = "inception"
-"""The folder of the weights of FID's network, which are downloaded too."""
+"""Cache folder of the downloaded Inception weights for FID."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
-    """The result of checking a file.
+class CheckResult:
+    """Result of checking a file.
 
     Args:
-        path: The file.
-        damage: What is wrong with it; None for an intact one.
-        recorded: Whether its checksums were recorded just now, as nothing was known of it.
-        download: Whether it was downloaded, and not made here.
+        path: Path of the file.
+        damage: Description of the damage, or None if the file is intact.
+        recorded: Whether checksums were missing and have now been recorded.
+        download: Whether the file was downloaded rather than created locally.
     """
 
     path: Path
@@ -36,23 +37,20 @@ class Checked:
     download: bool = False
 
     def remove(self) -> None:
-        """Remove the file, so that it is made or downloaded again at the next use.
+        """Delete the file, so that it is created or downloaded again at the next use.
 
-        The checksum of a download stays, so that other content is still refused.
+        The checksums of a download are kept, so that different content is still rejected.
         """
         self.path.unlink(missing_ok=True)
         if not self.download:
             sums_path(self.path).unlink(missing_ok=True)
 
 
-def check(names: Sequence[str] = ()) -> Iterator[Checked]:
-    """Check every file of some data sets in the cache, by default of all.
+def check(names: Sequence[str] = ()) -> Iterator[CheckResult]:
+    """Check every cached file of the named data sets (default: all).
 
-    Files without a record, which unweave 0.1 left or a user put there, are recorded as they are
-    unless their content is known beforehand.
-
-    Args:
-        names: Of `DATASETS`.
+    Files without checksums, left by unweave 0.1 or copied by a user, are accepted as they are and
+    their checksums are recorded, unless the expected content is known in advance.
     """
     chosen = [spelled(name) for name in names]
     for name in chosen:
@@ -62,19 +60,14 @@ def check(names: Sequence[str] = ()) -> Iterator[Checked]:
     folders = dict.fromkeys(folder for entry in entries for folder in entry.folders)
     for folder in [*folders, *([] if chosen else [WEIGHTS])]:
         remove_leftovers(cache_folder() / folder)
-        downloads = {file.name: file for file in _downloads(entries, folder)}
+        made_from = [entry.files for entry in entries if folder in entry.folders]
+        downloads = {file.name: file for files in made_from for file in files}
         for path in _files(cache_folder() / folder):
             yield _check(path, f"{folder}/{path.name}", downloads.get(path.name))
 
 
-def _downloads(entries: Sequence[Entry], folder: str) -> Iterator[RemoteFile]:
-    for entry in entries:
-        if folder in entry.folders:
-            yield from entry.downloads()
-
-
 def _files(folder: Path) -> list[Path]:
-    """What lies in a folder, but for hidden files and downloads in progress."""
+    """List the files in a folder, except hidden ones and downloads in progress."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -84,7 +77,7 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _check(path: Path, name: str, published: RemoteFile | None) -> Checked:
+def _check(path: Path, name: str, published: RemoteFile | None) -> CheckResult:
     new = False
     try:
         new = read_sums(path) is None
@@ -97,7 +90,7 @@ def _check(path: Path, name: str, published: RemoteFile | None) -> Checked:
         damage = str(error)
     recorded = new and damage is None and read_sums(path) is not None
     download = published is not None
-    return Checked(path=path, damage=damage, recorded=recorded, download=download)
+    return CheckResult(path=path, damage=damage, recorded=recorded, download=download)
 
 
 def _damage(path: Path, sha256: str | None) -> str | None:
@@ -105,5 +98,5 @@ def _damage(path: Path, sha256: str | None) -> str | None:
         if path.suffix == ".npy":
             mapped_array(file)
         if path.suffix == ".npz":
-            read_npz(file, MOST_FACTS)
+            read_npz(file, MAX_METADATA_BYTES)
         return full_damage(path, file, sha256)

@@ -1,4 +1,4 @@
-"""Drawing some images more often than others: correlated factors, and tables to draw from."""
+"""Weighted sampling of images: correlated factors and cumulative weights."""
 
 import numpy as np
 import torch
@@ -10,31 +10,28 @@ __all__ = ["correlated_joint", "cumulate"]
 
 
 def correlated_joint(rows: int, columns: int, correlation: float) -> np.ndarray:
-    """The joint law of two uniform factors with a given correlation and no other structure.
+    """Return the maximum-entropy joint distribution of two uniform factors with a correlation.
 
-    The law of largest entropy under these constraints is
+    The distribution `[rows, columns]` is
 
         p(i, j) = a_i b_j exp(λ u_i v_j)
 
-    with u, v the classes spread over [-1, 1], a, b such that the marginals are uniform (found by
-    Sinkhorn's scaling) and λ such that Corr(i, j) is what was asked for.
-
-    Args:
-        rows, columns: The sizes of the two factors, at least 2.
-        correlation: Pearson's, between the classes; the extremes ±1 exist only for factors of
-            equal size.
-
-    Returns:
-        `[rows, columns]`, summing to 1.
+    with the classes u, v scaled to [-1, 1], a, b such that the marginals are uniform (found by
+    Sinkhorn scaling) and λ such that the Pearson correlation of the classes is `correlation`;
+    ±1 is possible only for factors of equal size.
     """
-    from scipy.optimize import brentq  # takes half a second, which most commands can spare
+    from scipy.optimize import brentq  # the import takes half a second
 
     if rows < 2 or columns < 2:
-        raise DataError("a factor with one class cannot be correlated with another")
+        raise DataError(
+            f"correlated factors must have at least 2 classes, got {rows} and {columns}",
+            subject="factors",
+            value=(rows, columns),
+        )
     u, v = np.linspace(-1, 1, rows), np.linspace(-1, 1, columns)
 
     def joint(strength: float) -> np.ndarray:
-        # Shifted by the largest exponent of each row, so that large strengths stay finite.
+        # Completed squares instead of products keep the exponents at most 0, so nothing overflows.
         table = np.exp(
             -strength / 2 * (u[:, None] - v) ** 2
             if strength > 0
@@ -56,17 +53,21 @@ def correlated_joint(rows: int, columns: int, correlation: float) -> np.ndarray:
     if abs(correlation) > 1 or excess(-limit) > 0 or excess(limit) < 0:
         strongest = excess(limit) + correlation
         raise DataError(
-            f"factors with {rows} and {columns} classes can be correlated by at most "
-            f"±{strongest:.3f}, but got {correlation=}"
+            f"the correlation of factors with {rows} and {columns} classes must be within "
+            f"±{strongest:.3f}, got {correlation}",
+            subject="correlation",
+            value=correlation,
         )
     return joint(brentq(excess, -limit, limit, xtol=1e-9))
 
 
 def cumulate(weights: np.ndarray) -> Tensor:
-    """The distribution function `[N]` of a draw with these weights, ending at exactly 1."""
+    """Return the normalised cumulative sum `[N]` of sampling weights, ending at exactly 1."""
     total = np.cumsum(weights, dtype=np.float64)
     if not total[-1] > 0:
-        raise DataError("nothing is left to draw: no image satisfies all conditions")
+        raise DataError(
+            "no images are left to sample: none satisfies all conditions", subject="weights"
+        )
     cumulative = total / total[-1]
     cumulative[weights.nonzero()[0][-1] :] = 1.0
     return torch.from_numpy(cumulative)

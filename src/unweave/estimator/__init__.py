@@ -1,4 +1,4 @@
-"""An estimator with scikit-learn's manners: `estimator.py` has it, the others what it needs."""
+"""The scikit-learn estimator `uw.Unweaver`."""
 
 from unweave.estimator.unweaver import Unweaver
 

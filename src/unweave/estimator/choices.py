@@ -1,4 +1,4 @@
-"""What an `Unweaver` trains: method, seeds and architecture, from its parameters and the rows."""
+"""Method, seeds and architecture of an `Unweaver`, from its parameters and the data."""
 
 import math
 from typing import Any
@@ -13,17 +13,21 @@ from unweave.text import size_text, spelled
 
 __all__ = ["architecture_for", "method_with", "seeds_from"]
 
-CONVOLVED = (32, 64, 128)
+CONVOLUTIONAL = (32, 64, 128)
+"""Side lengths of images for which convolutional networks are used."""
 LARGEST_SMALL, LARGEST_DENSE = 256, 128 * 128 * 3
-"""Numbers in a row for which `small_mlp` does, and for which `mlp` can: 1,200 weights for each."""
+"""Largest row lengths for `small_mlp` and for `mlp`, which has 1,200 weights per value."""
 
 
 def method_with(method: str | Method, strengths: Any) -> Method | None:
-    """The method with its strengths; None for what `uw.fit` does by default."""
+    """Return the method with its strengths; None for the default of `uw.fit`."""
     if isinstance(method, Method):
         if strengths is not None:
             raise InputError(
-                f"{method} has its own strengths; give its name, or leave strengths out"
+                f"strengths cannot be combined with {method}, which defines its own; leave "
+                "strengths out, or pass the method by name",
+                subject="strengths",
+                value=method,
             )
         return method
     name = spelled(str(method))
@@ -33,33 +37,41 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
     if strengths is None:
         return None if name == "beta_vae" else kind()
     if not kind.strengths():
-        raise InputError(f"{method} has no strength; leave strengths out")
+        raise InputError(
+            f"{method} has no regularisation strength; leave strengths out",
+            subject="strengths",
+            value=method,
+        )
     return kind(**{kind.strengths()[0]: np.atleast_1d(strengths).tolist()})
 
 
 def seeds_from(count: int, random_state: Any) -> list[int]:
-    """So many seeds: 0, 1, 2 …, or drawn where there is a `random_state`."""
+    """Return `count` seeds: 0, 1, 2, …, or sampled if there is a `random_state`."""
     if count < 1:
-        raise InputError(f"seeds must be at least 1, but got {count}")
+        raise InputError(f"seeds must be at least 1, got {count}", subject="seeds", value=count)
     if random_state is None:
         return list(range(count))
-    drawn: list[int] = check_random_state(random_state).randint(2**31 - 1, size=count).tolist()
-    return drawn
+    sampled: list[int] = check_random_state(random_state).randint(2**31 - 1, size=count).tolist()
+    return sampled
 
 
 def architecture_for(shape: tuple[int, int, int]) -> str:
-    """Convolutions for square images of some sizes, dense layers for all else."""
+    """Return "conv" for square images of supported sizes, otherwise dense layers."""
     height, width, _ = shape
-    if height == width and height in CONVOLVED:
+    if height == width and height in CONVOLUTIONAL:
         return "conv"
     if math.prod(shape) > LARGEST_DENSE and height == 1:
         raise InputError(
-            f"rows of {math.prod(shape):,} numbers are too long for dense layers, which take "
-            f"{LARGEST_DENSE:,}; leave some out, or reduce them first"
+            f"rows of X must have at most {LARGEST_DENSE:,} features, got {math.prod(shape):,}; "
+            "select features or reduce the dimension first",
+            subject="X",
+            value=shape,
         )
     if math.prod(shape) > LARGEST_DENSE:
         raise InputError(
-            f"images {size_text(shape)} are too large for dense layers; make them squares of "
-            "32, 64 or 128 pixels"
+            f"images of {size_text(shape)} are too large for dense layers; resize them to "
+            "32 × 32, 64 × 64 or 128 × 128 pixels",
+            subject="X",
+            value=shape,
         )
     return "small_mlp" if math.prod(shape) <= LARGEST_SMALL else "mlp"

@@ -1,6 +1,6 @@
-"""A fitted `Unweaver` in a folder: that of its model, with a note and the ranking beside it.
+"""Saving of a fitted `Unweaver`: the folder of its model, plus metadata and the ranking.
 
-`SHA256SUMS` lists all of these files; in older folders only those of the model.
+`SHA256SUMS` lists all of these files; in older folders, only those of the model.
 """
 
 import json
@@ -19,73 +19,76 @@ from unweave.io.tables import read_table
 from unweave.io.writing import whole_folder
 from unweave.methods import Method, find_method, saved_name
 from unweave.models.files import FILES, UNREADABLE, fill
-from unweave.models.model import Model, saved_form
-from unweave.models.rows import NOTE, InputError
+from unweave.models.model import Model
+from unweave.models.rows import NOTE as METADATA
+from unweave.models.rows import InputError
 
-__all__ = ["damage", "read_note", "read_ranking", "write"]
+__all__ = ["read_metadata", "read_ranking", "reading_errors", "write"]
 
 RANKING = "ranking.parquet"
 
 
-def write(folder: Path, model: Model, ranking: pd.DataFrame, note: Mapping[str, Any]) -> None:
-    """Write a folder, which must not exist yet, whole or not at all.
+def write(folder: Path, model: Model, ranking: pd.DataFrame, metadata: Mapping[str, Any]) -> None:
+    """Write a folder, which must not exist yet, atomically.
 
     Args:
-        folder: Where it goes.
-        model: The model that was chosen.
+        folder: Output folder.
+        model: The chosen model.
         ranking: All models, best first.
-        note: All that the model does not know of the estimator.
+        metadata: State of the estimator that is not part of the model.
     """
     if folder.exists():
-        raise InputError(f"{folder} is already there; choose another folder")
+        raise InputError(f"{folder} already exists; choose another folder", subject=folder)
     with whole_folder(folder) as temporary:
-        fill(temporary, saved_form(model))
+        fill(temporary, model)
         ranking.to_parquet(temporary / RANKING, index=False)
-        text = json.dumps(note, indent=1, default=_plain)
-        (temporary / NOTE).write_text(text + "\n", encoding="utf-8")
-        write_sums(temporary, (*FILES, RANKING, NOTE))
+        text = json.dumps(metadata, indent=1, default=_plain)
+        (temporary / METADATA).write_text(text + "\n", encoding="utf-8")
+        write_sums(temporary, (*FILES, RANKING, METADATA))
 
 
-def read_note(folder: Path, method: type[Method] | None = None) -> dict[str, Any]:
-    """The note in a folder, with its method as an object where it was one.
+def read_metadata(folder: Path, method: type[Method] | None = None) -> dict[str, Any]:
+    """Return the metadata in a folder; a method saved as an object is restored.
 
     Args:
-        folder: Where it was saved.
-        method: The class of the method, where it can be found by no name.
+        folder: Folder of the saved estimator.
+        method: Class of a custom method that cannot be found by name.
     """
-    verify_listed(folder, [NOTE])
-    note: dict[str, Any] = read_json(folder / NOTE)
-    parameters = note["parameters"]
+    verify_listed(folder, [METADATA])
+    metadata: dict[str, Any] = read_json(folder / METADATA)
+    parameters = metadata["parameters"]
     if isinstance(parameters["method"], dict):
         name = parameters["method"].pop("name")
-        own = method is not None and name in (method.name, saved_name(method))
-        kind = method if method is not None and own else find_method(name)
+        custom = method is not None and name in (method.name, saved_name(method))
+        kind = method if method is not None and custom else find_method(name)
         parameters["method"] = kind(**parameters["method"])
-    return note
+    return metadata
 
 
 def read_ranking(folder: Path) -> pd.DataFrame:
-    """All models, best first."""
+    """Return the saved ranking of all models, best first."""
     verify_listed(folder, [RANKING])
     return read_table(folder / RANKING)
 
 
 @contextmanager
-def damage(folder: Path) -> Iterator[None]:
-    """What goes wrong while a folder is read, as a sentence."""
+def reading_errors(folder: Path) -> Iterator[None]:
+    """Convert errors while reading a folder to an InputError."""
     try:
         yield
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         raise InputError(
-            f"{folder} holds a model, but no Unweaver: {missing} is missing; take uw.load"
+            f"{folder} contains a model but no Unweaver ({missing} is missing); use uw.load",
+            subject=missing,
         ) from error
     except (*UNREADABLE, UnknownNameError) as error:
         raise InputError(
-            f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model"
+            f"the Unweaver in {folder} is damaged ({error}); uw.load may still open its model",
+            subject=folder,
         ) from error
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's arrays and numbers as Python's; anything else by its name."""
+    """Convert NumPy arrays and numbers to Python objects, and anything else to text."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

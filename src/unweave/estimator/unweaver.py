@@ -1,4 +1,4 @@
-"""An estimator with scikit-learn's manners: images or rows of features in, codes out."""
+"""A scikit-learn estimator that turns images or rows of features into codes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -17,13 +17,13 @@ from unweave.data.arrays import as_store
 from unweave.data.dataset import Dataset
 from unweave.data.stores import Floats
 from unweave.estimator.choices import architecture_for, method_with, seeds_from
-from unweave.estimator.saving import damage, read_note, read_ranking, write
+from unweave.estimator.saving import read_metadata, read_ranking, reading_errors, write
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
 from unweave.methods import Method, saved_name
 from unweave.metrics.elbo import kl_divergence, log_likelihood
-from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
 from unweave.models.encoding import MEAN, Member, check_member, posteriors
+from unweave.models.images import NUM_DRAWN, check_shape, drawn_rows
 from unweave.models.members import aligned_posteriors
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
@@ -35,7 +35,6 @@ from unweave.models.rows import (
     kind_of,
     rows_from,
 )
-from unweave.models.shapes import check_shape
 from unweave.nets.device import chosen_device
 from unweave.random import Stream
 
@@ -46,46 +45,46 @@ ROWS_AT_ONCE = 4_096
 
 # scikit-learn has no types, so its classes count as Any.
 class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Trains a fleet without labels, keeps the model that others resemble, and encodes with it.
+    """Trains a fleet without labels, chooses the model most similar to the others, and encodes.
 
-    X is images, `[n, H, W, C]` or `[n, H, W]`, bytes or floats in [0, 1]; the same as rows, with
-    `shape`; or rows of features of any scale. Square images of 32, 64 or 128 pixels are convolved,
-    all else goes through dense layers. Labels are never looked at.
+    X contains images, `[n, H, W, C]` or `[n, H, W]`, as bytes or floats in [0, 1]; flattened
+    images, with `shape`; or rows of features of any scale. Square images of 32, 64 or 128 pixels
+    use convolutional networks, all other inputs dense layers. Labels are ignored.
 
     Args:
-        method: The name of a method, or one with its hyperparameters, `BetaVAE(beta=[1, 4])`.
-        strengths: Values of the named method's first strength (β of a β-VAE, γ of FactorVAE); by
-            default those of `uw.fit`, or the method's own.
-        seeds: How many models for each strength; by default 4, on a GPU 10.
-        steps: Updates of the parameters; None for as many as fit into `minutes`, which depends on
-            the machine.
-        minutes: That training may take, about, where `steps` is None.
-        latents: Size of the code.
-        active: Whether codes have only the active latents, as the report and the explorer show
-            them: those that carry more than 0.01 nats, those that carry most first (one at least),
-            in place of all in the model's order.
-        member: Of ensembles (`method="vae-ensemble"`): the number of the member that encodes, or
-            `"mean"`: the mean of all, the latents of each as those of the first, which decodes.
-        shape: Height, width and, if more than one, channels, where rows of X are images.
-        architecture: Of `ARCHITECTURES`; by default as above.
-        likelihood: Of `LIKELIHOODS`; by default `"bernoulli"` for images, `"narrow_gaussian"` for
-            features.
-        batch: Rows per step.
-        learning_rate: Of Adam.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far training is.
-        random_state: Of everything that is drawn. None is not random: the seeds are 0, 1, 2 ….
+        method: Name of a method, or a method with hyperparameters, `BetaVAE(beta=[1, 4])`.
+        strengths: Values of the regularisation strength of the named method (β of a β-VAE, γ of
+            FactorVAE; default: those of `uw.fit`, or the default of the method).
+        seeds: Number of models per strength (default 4, on a GPU 10).
+        steps: Number of training steps (default 2,000); None for as many as fit into `minutes`,
+            which depends on the machine.
+        minutes: Approximate time budget for training if `steps` is None (default 8).
+        latents: Number of latent dimensions (default 10).
+        active: Whether codes contain only the active latents, as in the report and the explorer:
+            those with a KL divergence above 0.01 nats, largest first, at least one. By default,
+            codes contain all latents in the order of the model.
+        member: For ensembles (`method="vae-ensemble"`): index of the member that encodes (default
+            0), or `"mean"` for the mean over all members, aligned with the first, which decodes.
+        shape: Height, width and, if more than one, channels, if rows of X are flattened images.
+        architecture: Name in `ARCHITECTURES` (default: see above).
+        likelihood: Name in `LIKELIHOODS` (default `"bernoulli"` for images, `"narrow_gaussian"`
+            for features).
+        batch: Batch size (default 64).
+        learning_rate: Learning rate of Adam (default 1e-3).
+        device: Device (default: a GPU if available).
+        progress: Whether to show the progress of training.
+        random_state: Seed or generator for sampling the seeds (default: the seeds 0, 1, 2, …).
 
     Attributes:
-        model_: The model that was chosen, see `uw.Model`.
-        fit_: All models and what they agree on, see `uw.fit`; not kept by `save`.
-        ranking_: The models, best first.
-        kl_: What each latent carries on the rows of training, in nats, `[latents]`.
-        active_: The active latents, those that carry most first.
-        agreement_: Where `member` is `"mean"`: how far members agree on each latent, see
-            `uw.select.member_agreement`, `[latents]`; else None.
-        rows_: How rows become what networks see.
-        n_features_in_: Numbers in a row of X.
+        model_: The chosen model, see `uw.Model`.
+        fit_: All models and the factors they share, see `uw.fit`; not saved by `save`.
+        ranking_: Ranking of the models, best first.
+        kl_: KL divergence of each latent on the training data, in nats, `[latents]`.
+        active_: Indices of the active latents, by decreasing KL divergence.
+        agreement_: With `member="mean"`, the agreement of the members on each latent, see
+            `uw.select.member_agreement`, `[latents]`; otherwise None.
+        rows_: Conversion of rows of X to network inputs.
+        n_features_in_: Number of features in a row of X.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(100, 3))
@@ -132,7 +131,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - every estimator takes y
-        """Train the fleet and choose a model; y is not looked at."""
+        """Train the fleet and choose a model; y is ignored."""
         rows, shape = self._rows(X, fitting=True)
         self.rows_: Images | Features = kind_of(rows, shape, self.shape, X)
         pixels = self.rows_.pixels(rows)
@@ -140,7 +139,11 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         store = as_store(pixels) if pixels.dtype == np.uint8 else Floats(pixels)
         data = Dataset("images" if images else "features", store)
         if self.steps is not None and self.steps < 1:
-            raise InputError(f"steps must be at least 1, but got {self.steps}")
+            raise InputError(
+                f"steps must be at least 1, got {self.steps}",
+                subject="steps",
+                value=self.steps,
+            )
         self.fit_ = fit_fleet(
             data,
             method_with(self.method, self.strengths),
@@ -159,8 +162,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking
         check_member(self.model_, self.member)
-        drawn = pixels[drawn_rows(data, NUM_DRAWN, seed=0)]
-        means, logvars = self._encode(drawn)
+        sample = pixels[drawn_rows(data, NUM_DRAWN, seed=0)]
+        means, logvars = self._encode(sample)
         method = self.model_.config.method
         exact = means.astype(np.float64), logvars.astype(np.float64)
         self.kl_: np.ndarray = kl_in_use(*exact, method.standard_noise)
@@ -169,95 +172,98 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.active_: np.ndarray = activity.order[: max(1, int(activity.active.sum()))]
         self._centre = means.mean(0)
-        together = self.member == MEAN
         self.agreement_: np.ndarray | None = (
-            aligned_posteriors(self._placed(), drawn).agreement if together else None
+            aligned_posteriors(self._model(), sample).agreement if self.member == MEAN else None
         )
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Mean codes, float32 `[n, latents]`; `get_feature_names_out` names their columns."""
+        """Return mean codes, float32 `[n, latents]`, with columns `get_feature_names_out`."""
         means, _ = self._encode(self._pixels(X))
         return means[:, self._columns()]
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """What codes decode to, laid out as X was when fitted: images are floats in [0, 1].
+        """Decode codes to the layout of the training data; images are floats in [0, 1].
 
-        Latents that codes leave out, being inactive, are given their mean.
+        Inactive latents that are missing from the codes are set to their mean.
         """
         check_is_fitted(self)
         columns = self._columns()
-        given = check_array(X, dtype=np.float32)
-        if given.shape[1] != len(columns):
-            raise InputError(f"codes have {len(columns)} columns here, but X has {given.shape[1]}")
-        codes = np.tile(self._centre, (len(given), 1))
-        codes[:, columns] = given
-        return self.rows_.restored(self._placed().decode(codes, self._decoder()))
+        partial = check_array(X, dtype=np.float32)
+        if partial.shape[1] != len(columns):
+            raise InputError(
+                f"X must have {len(columns)} columns (one per latent), got {partial.shape[1]}",
+                subject="X",
+                value=partial.shape[1],
+            )
+        codes = np.tile(self._centre, (len(partial), 1))
+        codes[:, columns] = partial
+        return self.rows_.restored(self._model().decode(codes, self._decoder()))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - every estimator takes y
-        """The mean ELBO in nats per image, higher is better: log p(x|z) - KL(q(z|x) ‖ N(0, I)).
+        """Return the mean ELBO in nats per image: log p(x|z) - KL(q(z|x) ‖ N(0, I)).
 
-        One z is drawn for each image, always with the same noise. A Gaussian is without its
-        constant, which is the same for all models. With `member="mean"` it is the first member's.
+        Higher is better. One z is sampled per image, always with the same noise. Gaussian
+        likelihoods omit the constant term. With `member="mean"`, the first member is scored.
         """
         pixels = self._pixels(X)
-        model, total = self._placed(), 0.0
-        for start, part in _parts(pixels):
+        model, total = self._model(), 0.0
+        for start, part in _batches(pixels):
             mean, logvar = model.encode(part, member=self._decoder())
-            places = torch.arange(start, start + len(part))
-            noise = Stream(0, "score").normal(places, mean.shape[1]).numpy()
+            indices = torch.arange(start, start + len(part))
+            noise = Stream(0, "score").normal(indices, mean.shape[1]).numpy()
             decoded = model.decode(mean + np.exp(logvar / 2) * noise, self._decoder())
             total += log_likelihood(part, decoded, model.config.likelihood).sum()
             total -= kl_divergence(mean, logvar).sum()
         return float(total / len(pixels))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
-        """The names of the columns of codes: z and the number of the latent in the model."""
+        """Return the names of the code columns: z and the index of the latent in the model."""
         check_is_fitted(self)
         return np.array([f"z{latent}" for latent in self._columns()], dtype=object)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the fitted estimator into `folder`, which must not exist yet; no pickle.
+        """Save the fitted estimator to `folder`, which must not exist yet, without pickle.
 
-        The folder is also that of a saved model, which `uw.load`, `unweave encode` and `unweave
-        export` take. A `random_state` that is no number is not kept.
+        The folder is also a saved model for `uw.load`, `unweave encode` and `unweave export`. A
+        `random_state` that is not an integer is not saved.
         """
         check_is_fitted(self)
         folder = Path(folder)
-        write(folder, self.model_, self.ranking_, self._note())
+        write(folder, self.model_, self.ranking_, self._metadata())
         return folder
 
     @classmethod
     def load(cls, folder: str | Path, method: type[Method] | None = None) -> Self:
-        """The estimator in a folder that `save` wrote.
+        """Load an estimator saved with `save`.
 
         Args:
-            folder: Where it was saved.
-            method: The class of its method, where that is your own and not one of `METHODS`.
+            folder: Folder of the saved estimator.
+            method: Class of its method, if it is a custom method that is not in `METHODS`.
         """
         folder = Path(folder)
         model = load_model(folder, method=method)
-        with damage(folder):
-            note = read_note(folder, method)
-            fitted = cls(**note["parameters"])
-            fitted.rows_ = rows_from(note["rows"])
-            fitted.kl_ = np.array(note["kl"], float)
-            fitted._centre = np.array(note["centre"], np.float32)
+        with reading_errors(folder):
+            metadata = read_metadata(folder, method)
+            fitted = cls(**metadata["parameters"])
+            fitted.rows_ = rows_from(metadata["rows"])
+            fitted.kl_ = np.array(metadata["kl"], float)
+            fitted._centre = np.array(metadata["centre"], np.float32)
             for values in (fitted.kl_, fitted._centre):
                 if values.shape != (model.config.code_size,):
-                    raise ValueError(f"it has numbers {list(values.shape)} for its latents")
-            fitted.active_ = _active_latents(note.get("active"), fitted.kl_)
-            agreement = note.get("agreement")
+                    raise ValueError(f"wrong shape {list(values.shape)} of values per latent")
+            fitted.active_ = _active_latents(metadata.get("active"), fitted.kl_)
+            agreement = metadata.get("agreement")
             fitted.agreement_ = None if agreement is None else np.array(agreement, float)
-            fitted.n_features_in_ = int(note["n_features_in"])
-            if note["feature_names_in"] is not None:
-                fitted.feature_names_in_ = np.array(note["feature_names_in"], dtype=object)
+            fitted.n_features_in_ = int(metadata["n_features_in"])
+            if metadata["feature_names_in"] is not None:
+                fitted.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
             fitted.ranking_ = read_ranking(folder)
         fitted.model_ = model
         return fitted
 
-    def _note(self) -> dict[str, Any]:
-        """All that the model does not know of this estimator, as plain data."""
+    def _metadata(self) -> dict[str, Any]:
+        """Return the state of the estimator that is not part of the model, as plain data."""
         parameters = self.get_params(deep=False)
         if isinstance(self.method, Method):
             parameters["method"] = {"name": saved_name(type(self.method)), **asdict(self.method)}
@@ -282,11 +288,11 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _columns(self) -> np.ndarray:
-        """The latents that codes have."""
+        """Return the indices of the latents in the codes."""
         return self.active_ if self.active else np.arange(len(self.kl_))
 
     def _pixels(self, X: Any) -> np.ndarray:
-        """What the model sees of X."""
+        """Return X as network inputs."""
         check_is_fitted(self)
         rows, shape = self._rows(X, fitting=False)
         if shape is not None:
@@ -294,7 +300,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.rows_.pixels(rows)
 
     def _rows(self, X: Any, fitting: bool) -> tuple[np.ndarray, tuple[int, int, int] | None]:
-        """X as rows `[n, p]` that scikit-learn has checked; the shape of images, if it has one."""
+        """Return X as rows `[n, p]` validated by scikit-learn, and the shape if X is images."""
         X, shape = flattened(X)
         fewest = 2 if fitting else 1
         return validate_data(self, X, reset=fitting, ensure_min_samples=fewest), shape
@@ -305,12 +311,12 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _device(self) -> torch.device:
         return chosen_device(self.device)
 
-    def _placed(self) -> Model:
-        """The model where it is to work; kept on the CPU, it can be pickled for any machine."""
+    def _model(self) -> Model:
+        """Return the model on its device; `model_` stays on the CPU, so that it can be pickled."""
         return self.model_.to(self._device())
 
     def _encode(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        model = self._placed()
+        model = self._model()
         if self.member == MEAN:
             aligned = aligned_posteriors(model, pixels)
             return aligned.mean, aligned.logvar
@@ -318,21 +324,21 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return means, logvars
 
     def _decoder(self) -> int:
-        """The member that decodes codes; those of all members are in the order of the first."""
+        """Return the member that decodes; mean codes are aligned with the first member."""
         return 0 if self.member == MEAN else self.member
 
 
-def _active_latents(said: Any, kl: np.ndarray) -> np.ndarray:
-    """The active latents of a saved estimator; older ones have only their KL divergences."""
-    if said is None:
+def _active_latents(saved: Any, kl: np.ndarray) -> np.ndarray:
+    """Return the active latents of a saved estimator; older files have only KL divergences."""
+    if saved is None:
         return np.argsort(-kl, kind="stable")[: max(1, int(KL.holds(kl).sum()))]
-    known = isinstance(said, list) and all(type(j) is int and 0 <= j < len(kl) for j in said)
-    if not known or not said or len(set(said)) < len(said):
-        raise ValueError(f"its active latents are {said!r}")
-    return np.array(said)
+    valid = isinstance(saved, list) and all(type(j) is int and 0 <= j < len(kl) for j in saved)
+    if not valid or not saved or len(set(saved)) < len(saved):
+        raise ValueError(f"invalid active latents {saved!r}")
+    return np.array(saved)
 
 
-def _parts(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Some thousand rows at a time, and where they begin."""
+def _batches(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield batches of rows, each with the index of its first row."""
     for start in range(0, len(pixels), ROWS_AT_ONCE):
         yield start, pixels[start : start + ROWS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""Scores of trained models: encode once, read by every metric, kept beside the run."""
+"""Evaluation of trained models: encode once, compute all metrics, cache the scores."""
 
 from unweave.evaluation.evaluate import evaluate
 

@@ -1,4 +1,4 @@
-"""Which metrics to compute."""
+"""Selection of the metrics to compute."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from unweave.text import shown, spelled
 __all__ = ["Choice", "choose", "needs_factors"]
 
 Choice: TypeAlias = str | Metric | Callable[..., dict[str, float]]
-"""A metric, or several of a family: by name, as a `Metric`, or as a function of arrays."""
+"""A metric or a family of metrics: a name, a `Metric`, or a function of arrays."""
 
 FAMILIES = {
     "classic": CLASSIC,
@@ -20,12 +20,12 @@ FAMILIES = {
 
 
 def choose(metrics: Choice | Iterable[Choice]) -> list[Metric]:
-    """The metrics chosen, each once.
+    """Return the chosen metrics without duplicates.
 
     Args:
-        metrics: `"classic"`, `"all"` (but `fid`, which takes long), the name of a metric
-            (`factor-vae` is `factor_vae`), `package.module:NAME` of a user's, a `Metric`, a
-            function of arrays, or several of these.
+        metrics: `"classic"`, `"all"` (except `fid`, which is slow), the name of a metric
+            (`factor-vae` is `factor_vae`), `package.module:NAME` of a custom metric, a `Metric`,
+            a function of arrays, or several of these.
     """
     given: Any = metrics
     single = isinstance(given, str | Metric) or callable(given)
@@ -34,10 +34,12 @@ def choose(metrics: Choice | Iterable[Choice]) -> list[Metric]:
         for metric in _chosen(one):
             if chosen.setdefault(metric.name, metric) != metric:
                 raise UnweaveError(
-                    f"two metrics are called {shown(metric.name)}; give each a name of its own"
+                    f"metric names must be unique, got {shown(metric.name)} twice",
+                    subject="metrics",
+                    value=metric.name,
                 )
     if not chosen:
-        raise UnweaveError("there is nothing to compute: no metric was given")
+        raise UnweaveError("metrics must name at least one metric, got none", subject="metrics")
     return list(chosen.values())
 
 
@@ -47,7 +49,11 @@ def _chosen(one: Choice) -> list[Metric]:
     if callable(one):
         return [Metric.of_function(one)]
     if not isinstance(one, str):
-        raise UnweaveError(f"a metric is a name, a Metric or a function, but got {shown(one)}")
+        raise UnweaveError(
+            f"a metric must be a name, a Metric or a function, got {shown(one)}",
+            subject="metrics",
+            value=one,
+        )
     key = spelled(one)
     if key in FAMILIES:
         return [METRICS[name] for name in FAMILIES[key]]
@@ -60,5 +66,5 @@ def _chosen(one: Choice) -> list[Metric]:
 
 
 def needs_factors(metric: Metric) -> bool:
-    """Whether a metric cannot do without factors."""
+    """Whether a metric requires ground-truth factors."""
     return metric.needs in ("factors", "pairs", "densities")

@@ -1,26 +1,30 @@
-"""The codes that metrics read: a fleet's data set, encoded once.
+"""Encoding a data set once with a fleet of models, and applying metrics to the codes.
 
-Shapes: M models, n rows (the images that can be drawn), d latents.
+Shapes: M models, n rows (the images in the data set's support), d latents.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 
 from unweave.data.dataset import Dataset
+from unweave.errors import DownloadError, UnweaveError
+from unweave.evaluation.score_cache import Outcome
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
+from unweave.metrics import Metric
 from unweave.models.encoding import posteriors
 from unweave.models.model import Fleet
 from unweave.random import Stream
 
-__all__ = ["Codes", "Posteriors", "encode", "models_at_once"]
+__all__ = ["Codes", "Posteriors", "apply_metric", "encode", "models_at_once"]
 
 MEMORY = 2**30
-"""Bytes of codes at once, in host memory: as many models are encoded together as fit, or one."""
+"""Memory limit in bytes for the codes of models that are encoded together (at least one)."""
 DECODED_ROWS = 5_000
 COMPARED_ROWS = 10_000
 DECODED_AT_ONCE = 500
@@ -29,15 +33,15 @@ NOISE = "evaluate"
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
-    """Posteriors of several models, and what made their images: all that most metrics need.
+    """Posteriors of several models and the factors of their images, as most metrics need them.
 
     Args:
-        means: float32 `[M, n, d]`.
-        logvars: float32 `[M, n, d]`.
-        factors: Classes `[n, K]`, or None where they are not known.
-        images_of: The number of each row's image in its data set, `[n]`.
-        seed: Of the noise of sampled codes, of the rows that are decoded, and of images that are
-            random given their factors.
+        means: Posterior means, float32 `[M, n, d]`.
+        logvars: Posterior log-variances, float32 `[M, n, d]`.
+        factors: Factor classes `[n, K]`, or None if they are unknown.
+        images_of: Index of each row's image in its data set, `[n]`.
+        seed: Random seed for sampled codes, for the choice of decoded rows, and for images that
+            are random given their factors.
     """
 
     means: np.ndarray
@@ -46,13 +50,13 @@ class Posteriors:
     images_of: np.ndarray
     seed: int
 
-    def sampled(self, place: int, rows: np.ndarray | None = None) -> np.ndarray:
-        """Codes μ + σ ε of one model, of all rows or some, `[n, d]`.
+    def sampled(self, index: int, rows: np.ndarray | None = None) -> np.ndarray:
+        """Sampled codes μ + σ ε of one model for all or some rows, `[n, d]`.
 
-        The noise belongs to the image and the seed: all models see the same.
+        The noise depends only on the image and the seed, so it is the same for all models.
         """
         chosen = slice(None) if rows is None else rows
-        means, logvars = self.means[place][chosen], self.logvars[place][chosen]
+        means, logvars = self.means[index][chosen], self.logvars[index][chosen]
         return means + np.exp(logvars / 2) * self._noise[chosen]
 
     @cached_property
@@ -63,94 +67,140 @@ class Posteriors:
 
 @dataclass(frozen=True, eq=False)
 class Codes(Posteriors):
-    """Posteriors with the models that decode them.
+    """Posteriors together with the models that can decode them.
 
     Args:
         fleet: The models.
-        data: What they encoded.
+        data: The encoded data set.
     """
 
     fleet: Fleet
     data: Dataset
 
-    def of(self, place: int, spread: bool = True) -> Posteriors:
-        """The posteriors of one model alone, small enough to be sent.
+    def of(self, index: int, with_logvars: bool = True) -> Posteriors:
+        """The posteriors of one model, small enough to send to another process.
 
         Args:
-            place: Which model.
-            spread: Whether log-variances are needed; without them there are none.
+            index: Index of the model.
+            with_logvars: Whether to include the log-variances.
         """
-        part = slice(place, place + 1)
-        logvars = self.logvars[part] if spread else self.logvars[part, :0]
+        part = slice(index, index + 1)
+        logvars = self.logvars[part] if with_logvars else self.logvars[part, :0]
         factors = None if self.factors is None else _smallest(self.factors)
         return Posteriors(self.means[part], logvars, factors, _smallest(self.images_of), self.seed)
 
     @cached_property
     def decoded_rows(self) -> np.ndarray:
-        """The rows whose images are decoded: all, or 5,000 drawn once each."""
-        return self._drawn(DECODED_ROWS)
+        """The rows to decode: all, or 5,000 sampled without replacement."""
+        return self._sampled_rows(DECODED_ROWS)
 
     @cached_property
     def images(self) -> np.ndarray:
-        """The images of the decoded rows, bytes `[n, H, W, C]`."""
+        """The images of the decoded rows, uint8 `[n, H, W, C]`."""
         return self._images(self.decoded_rows)
 
-    def reconstructions(self, place: int, sampled: bool) -> np.ndarray:
-        """What the codes of the decoded rows decode to, float32 `[n, H, W, C]`."""
+    def reconstructions(self, index: int, sampled: bool) -> np.ndarray:
+        """Reconstructions of the decoded rows, float32 `[n, H, W, C]`."""
         rows = self.decoded_rows
-        codes = self.sampled(place, rows) if sampled else self.means[place][rows]
-        return self.fleet[place].decode(codes)
+        codes = self.sampled(index, rows) if sampled else self.means[index][rows]
+        return self.fleet[index].decode(codes)
 
     @cached_property
     def compared_rows(self) -> np.ndarray:
-        """The rows whose images are compared as a set: all, or 10,000 drawn once each."""
-        return self._drawn(COMPARED_ROWS)
+        """The rows for set distances such as FID: all, or 10,000 sampled without replacement."""
+        return self._sampled_rows(COMPARED_ROWS)
 
     @cached_property
     def compared_images(self) -> np.ndarray:
-        """The images of the compared rows, bytes `[n, H, W, C]`."""
+        """The images of the compared rows, uint8 `[n, H, W, C]`."""
         return self._images(self.compared_rows)
 
-    def compared_reconstructions(self, place: int, sampled: bool) -> Iterator[np.ndarray]:
-        """What the codes of the compared rows decode to, float32, some at a time."""
-        model, rows = self.fleet[place], self.compared_rows
+    def compared_reconstructions(self, index: int, sampled: bool) -> Iterator[np.ndarray]:
+        """Reconstructions of the compared rows, float32, in batches."""
+        model, rows = self.fleet[index], self.compared_rows
         for start in range(0, len(rows), DECODED_AT_ONCE):
             part = rows[start : start + DECODED_AT_ONCE]
-            yield model.decode(self.sampled(place, part) if sampled else self.means[place][part])
+            yield model.decode(self.sampled(index, part) if sampled else self.means[index][part])
 
-    def _drawn(self, most: int) -> np.ndarray:
+    def _sampled_rows(self, limit: int) -> np.ndarray:
         count = len(self.means[0])
-        if count <= most:
+        if count <= limit:
             return np.arange(count)
-        return numpy_rng(self.seed).choice(count, most, replace=False)
+        return numpy_rng(self.seed).choice(count, limit, replace=False)
 
     def _images(self, rows: np.ndarray) -> np.ndarray:
         return on_host(self.data.images(self.images_of[rows], self.seed))
 
 
 def _smallest(classes: np.ndarray) -> np.ndarray:
-    """The same whole numbers in as few bytes as they need."""
+    """Cast non-negative integers to the smallest dtype that holds them."""
     return classes.astype(np.min_scalar_type(classes.max(initial=0)))
 
 
 def models_at_once(data: Dataset, latents: int) -> int:
-    """How many models' means and log-variances fit into `MEMORY`; at least one."""
+    """Number of models whose means and log-variances fit into `MEMORY`, at least one."""
     return max(1, MEMORY // (len(data.support) * latents * 8))
 
 
 def encode(
     fleet: Fleet, data: Dataset, seed: int, advance: Callable[[int], None] | None = None
 ) -> Codes:
-    """Encode every image that can be drawn, with every model.
+    """Encode all images in the support of a data set with every model.
 
     Args:
-        fleet: The models, on the device that does it.
-        data: In host memory.
-        seed: See `Codes`.
-        advance: Told how many images were encoded, now and then.
+        fleet: The models, on the device used for encoding.
+        data: The data set, in host memory.
+        seed: Random seed; see `Codes`.
+        advance: Progress callback, called with the number of newly encoded images.
     """
     support = data.support
     means, logvars = posteriors(fleet, data, support, seed=seed, advance=advance)
     known = data.grid or data.labels
     factors = on_host(data.factors(support)) if known else None
     return Codes(means, logvars, factors, support, seed, fleet, data)
+
+
+def apply_metric(metric: Metric, codes: Posteriors, index: int, sampled: bool) -> Outcome:
+    """Compute a metric for one model; metrics that need images require `Codes`."""
+    try:
+        options: dict[str, Any] = {}
+        means, factors = codes.means[index], codes.factors
+        if metric.of_images:
+            assert isinstance(codes, Codes)
+            rows, options = _decoded(metric, codes, index, sampled)
+            means, factors = means[rows], None
+        elif sampled and not metric.of_posteriors:
+            options = {"means": means} if "means" in metric.takes else {}
+            means = codes.sampled(index)
+        elif "logvars" in metric.takes:
+            options = {"logvars": codes.logvars[index]}
+        return Outcome(metric(means, factors, codes.seed, **options))
+    except DownloadError as error:
+        return Outcome({}, str(error), transient=True)
+    except UnweaveError as error:
+        return Outcome({}, str(error))
+
+
+def _decoded(
+    metric: Metric, codes: Codes, index: int, sampled: bool
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the rows used by an image metric, and its image arguments."""
+    if metric.needs == "images":
+        rows = codes.decoded_rows
+        options: dict[str, Any] = {
+            "logvars": codes.logvars[index][rows],
+            "images": codes.images,
+            "reconstructions": codes.reconstructions(index, sampled),
+            "likelihood": codes.fleet.configs[index].likelihood,
+        }
+        # On the CPU the pixels of one model take seconds, during which the GPU would be idle.
+        if codes.fleet.device.type == "cuda" and "device" in metric.takes:
+            options["device"] = codes.fleet.device
+        return rows, options
+    options = {
+        "images": codes.compared_images,
+        "reconstructions": codes.compared_reconstructions(index, sampled),
+    }
+    if "device" in metric.takes:
+        options["device"] = codes.fleet.device
+    return codes.compared_rows, options

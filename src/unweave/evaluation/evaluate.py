@@ -1,4 +1,4 @@
-"""Scores of trained models as a table: one row per model, one column per score."""
+"""Evaluation of trained models: a table with one row per model and one column per score."""
 
 import dataclasses
 import math
@@ -12,15 +12,14 @@ from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of, own_data
 from unweave.errors import DataError
-from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import Choice, choose, needs_factors
-from unweave.evaluation.codes import encode, models_at_once
+from unweave.evaluation.codes import apply_metric, encode, models_at_once
 from unweave.evaluation.score_cache import Key, Outcome, keep, kept, origin_text
 from unweave.io.arguments import check_seed
 from unweave.metrics import Metric
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import Models, Run, runs_of
-from unweave.models.join import join
+from unweave.models.model import join
 from unweave.nets.device import chosen_device
 from unweave.progress import lines, say
 from unweave.text import counted
@@ -40,37 +39,37 @@ def evaluate(
     again: bool = False,
     device: str | torch.device | None = None,
 ) -> pd.DataFrame:
-    """Score models: each encodes its data set once, and all metrics read that table.
+    """Compute metrics of models, encoding the data set only once per model.
 
-    Scores of saved runs are kept in `scores.json` in their folders and not computed again.
+    Scores of saved runs are cached in `scores.json` in their folders and reused.
 
     Args:
-        models: A fleet, a model, the folder of a saved run, of several, of a fit or a study, a
-            pattern of such folders (`"runs/a*"`), the results of a study, or several of these.
-        data: A data set, or the name of one; by default what each model was trained on, where
-            that can be made again. All images that can be drawn count alike.
-        metrics: `"classic"`, `"all"` (but `fid`, which takes long), or metrics: names, `Metric`
-            objects, `package.module:NAME` of such, or functions `(codes, factors, seed)`. Scores
-            of bare functions are not kept.
-        seed: Of all that metrics draw, of sampled codes, and of images that are random given their
-            factors.
-        sampled: Score codes drawn from the posteriors instead of their means.
-        progress: Whether to show how far it is, a line per metric.
-        again: Compute also what is kept beside the runs.
-        device: Where models encode and decode; by default a GPU where there is one.
+        models: A fleet, a model, the folder of a saved run, of several runs, of a fit or of a
+            study, a glob pattern (`"runs/a*"`), the results of a study, or a list of these.
+        data: A data set or its name (default: the training data of each model, if it can be
+            loaded again). All images have the same weight.
+        metrics: `"classic"`, `"all"` (except `fid`, which is slow), or metrics: names, `Metric`
+            objects, their `package.module:NAME`, or functions `(codes, factors, seed)`. Scores
+            of plain functions are not cached.
+        seed: Random seed for the metrics, for sampled codes, and for images that are random given
+            their factors.
+        sampled: Whether to score codes sampled from the posteriors instead of their means.
+        progress: Whether to show progress bars, one per metric.
+        again: Whether to recompute cached scores.
+        device: Device for encoding and decoding (default: a GPU if available).
 
     Returns:
-        A row per model: `run`, `method`, the method's hyperparameters, `seed`, `steps`, then
-        scores. A metric's headline is under its name (`dci`), its further numbers under name and
-        part (`dci.completeness`). Scores are NaN for models that diverged, and where a metric
-        cannot score a model; a line on standard error says why.
+        One row per model: `run`, `method`, the method's hyperparameters, `seed`, `steps`, then
+        scores. The main score of a metric has the metric's name (`dci`), its other numbers have
+        the name and the part (`dci.completeness`). Scores are NaN for models that diverged or
+        that a metric cannot score; a message on standard error gives the reason.
 
     Notes:
-        Memory: the codes of as many models as fit into 1 GiB, or of one; and 5,000 reconstructions
-        of one model where metrics ask for images. FID and the pixel error compare 10,000 images,
-        drawn with the seed, or all where there are fewer. Metrics that can use the posteriors get
-        them: RMIG and JEMMIG are those of the paper, unless codes are sampled. Images are decoded
-        from means, or from sampled codes if these are asked for.
+        Memory: the codes of as many models as fit into 1 GiB (at least one), and 5,000
+        reconstructions of one model if a metric needs images. FID and the pixel error compare
+        10,000 images sampled with the seed, or all images if there are fewer. Metrics that can
+        use the posteriors receive them: RMIG and JEMMIG are those of the paper, unless codes are
+        sampled. Images are decoded from means, or from sampled codes if `sampled` is set.
 
     Example:
         >>> import unweave as uw
@@ -87,7 +86,7 @@ def evaluate(
     device = chosen_device(device)
     jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]
     batches = list(_batches([job for job in jobs if job.missing], data))
-    chosen = _known(chosen, [made for _, made in batches])
+    chosen = _computable(chosen, [made for _, made in batches])
     totals = {metric.name: sum(metric in job.missing for job in jobs) for metric in chosen}
     work = {
         ENCODING: sum(len(batch) * len(made.support) for batch, made in batches),
@@ -96,19 +95,19 @@ def evaluate(
     with lines(work, progress and bool(batches)) as advance:
         for batch, made in batches:
             _score(batch, made, chosen, seed, sampled, device, advance)
-    _complain(jobs, chosen)
+    _report_problems(jobs, chosen)
     return _frame(jobs, chosen)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Job:
-    """One run: what is known of it, and what is missing.
+    """One run with its cached scores and the metrics still to be computed.
 
     Args:
         run: The model and its folder.
-        keys: The key of each metric whose scores can be kept.
+        keys: The cache key of each metric whose scores can be cached.
         missing: The metrics to compute.
-        outcomes: What metrics said, by name.
+        outcomes: Results of metrics, by name.
     """
 
     run: Run
@@ -127,7 +126,7 @@ class _Job:
         again: bool,
     ) -> "_Job":
         origin = origin_text(run.model.config.data if data is None else origin_of(data))
-        # Of posteriors there is only one kind.
+        # Metrics of posteriors are the same for mean and sampled codes.
         every = {
             metric.name: Key.of(metric, sampled and not metric.of_posteriors, seed, origin)
             for metric in metrics
@@ -135,33 +134,33 @@ class _Job:
         keys = {name: key for name, key in every.items() if key is not None}
         old = {} if again else kept(run.folder)
         outcomes = {name: old[key] for name, key in keys.items() if key in old}
-        lost = run.model.diverged_at[0] >= 0
-        missing = [] if lost else [m for m in metrics if m.name not in outcomes]
-        return cls(run, keys, missing, {} if lost else outcomes)
+        diverged = run.model.diverged_at[0] >= 0
+        missing = [] if diverged else [m for m in metrics if m.name not in outcomes]
+        return cls(run, keys, missing, {} if diverged else outcomes)
 
-    def note(self, metric: Metric, outcome: Outcome) -> None:
-        """Add what a metric said, and keep it where that is possible."""
+    def record(self, metric: Metric, outcome: Outcome) -> None:
+        """Add the result of a metric, and cache it if possible."""
         self.outcomes[metric.name] = outcome
         known = metric.name in self.keys
-        if self.run.folder is not None and known and not outcome.passing:
-            # A folder that cannot be written must not cost the scores; see `_complain`.
+        if self.run.folder is not None and known and not outcome.transient:
+            # The scores are returned even if the folder is read-only; see `_report_problems`.
             with suppress(DataError):
                 keep(self.run.folder, {self.keys[metric.name]: outcome})
 
     @property
-    def forgotten(self) -> bool:
-        """Whether some outcomes are not beside the run, where they should be."""
+    def uncached(self) -> bool:
+        """Whether some outcomes are missing from the cache although they can be cached."""
         stored = kept(self.run.folder)
         expected = {
             self.keys[name]
             for name, one in self.outcomes.items()
-            if name in self.keys and not one.passing
+            if name in self.keys and not one.transient
         }
         return self.run.folder is not None and not expected <= stored.keys()
 
 
 def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:
-    """Jobs whose models can encode together, as many as memory allows, and their data."""
+    """Yield jobs whose models are encoded together, as many as memory allows, and their data."""
     for fleet in group_into_fleets(jobs, lambda job: job.run.model.config):
         config = fleet[0].run.model.config
         made = data if data is not None else own_data(config.data)
@@ -170,19 +169,21 @@ def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[
             yield fleet[start : start + size], made
 
 
-def _known(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metric]:
-    """The metrics that can be computed: without factors, only those that need none."""
+def _computable(metrics: Sequence[Metric], datasets: Sequence[Dataset]) -> list[Metric]:
+    """Return the metrics that can be computed: without factors, only those that need none."""
     unknown = [data.name for data in datasets if data.grid is None and data.labels is None]
     left_out = [metric.name for metric in metrics if needs_factors(metric)] if unknown else []
     if not left_out:
         return list(metrics)
     if len(left_out) == len(metrics):
         raise DataError(
-            f"{', '.join(left_out)} need factors, but those of {unknown[0]} are not known; give a "
-            "table of them when loading (--factors), or choose metrics that need none, such as "
-            "active_units"
+            f"{', '.join(left_out)} need ground-truth factors, which {unknown[0]} does not have; "
+            "pass a table of factors when loading it (--factors), or choose metrics without "
+            "factors, such as active_units",
+            subject=unknown[0],
+            value=left_out,
         )
-    say(f"the factors of {unknown[0]} are not known: without {', '.join(left_out)}")
+    say(f"{unknown[0]} has no ground-truth factors; skipping {', '.join(left_out)}")
     return [metric for metric in metrics if metric.name not in left_out]
 
 
@@ -195,31 +196,31 @@ def _score(
     device: torch.device,
     advance: Callable[[str, int], None],
 ) -> None:
-    """Encode once, then go through the metrics."""
+    """Encode the data once, then compute each metric for each model."""
     fleet = join([job.run.model for job in jobs]).to(device)
     codes = encode(fleet, data, seed, lambda count: advance(ENCODING, count))
     for metric in metrics:
-        for place, job in enumerate(jobs):
+        for index, job in enumerate(jobs):
             if metric in job.missing:
-                job.note(metric, apply(metric, codes, place, sampled))
+                job.record(metric, apply_metric(metric, codes, index, sampled))
                 advance(metric.name, 1)
 
 
-def _complain(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
-    """A line for each metric that could not score some models, and one for diverged models."""
-    lost = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
-    if lost:
-        say(f"{counted(lost, 'model')} diverged: no scores")
-    forgotten = sum(job.forgotten for job in jobs)
-    if forgotten:
+def _report_problems(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> None:
+    """Print a line on diverged models, on uncached scores, and per metric that failed."""
+    diverged = sum(job.run.model.diverged_at[0] >= 0 for job in jobs)
+    if diverged:
+        say(f"{counted(diverged, 'model')} diverged: no scores")
+    uncached = sum(job.uncached for job in jobs)
+    if uncached:
         say(
-            f"the scores of {counted(forgotten, 'model')} could not be kept: the folder is not "
-            "writable"
+            f"the scores of {counted(uncached, 'model')} were not cached because the run folder "
+            "is not writable"
         )
     for metric in metrics:
         errors = [job.outcomes[metric.name].error for job in jobs if metric.name in job.outcomes]
         for error in dict.fromkeys(filter(None, errors)):
-            say(f"no {metric.name} of {counted(errors.count(error), 'model')}: {error}")
+            say(f"no {metric.name} for {counted(errors.count(error), 'model')}: {error}")
 
 
 def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:
@@ -267,5 +268,5 @@ def _scores(job: _Job, metric: Metric) -> dict[str, float]:
 
 
 def column(metric: Metric, part: str) -> str:
-    """The name of a number in tables: the headline's is the metric's."""
+    """Column name of a score: the metric's name for its main score, else `metric.part`."""
     return part if part == metric.name else f"{metric.name}.{part}"

@@ -1,4 +1,4 @@
-"""Tables of codes, factors and scores in files: `.npy`, `.npz`, `.csv`, `.parquet`."""
+"""Reading and writing codes, factors and scores as `.npy`, `.npz`, `.csv` or `.parquet`."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from unweave.data.array_files import UNREADABLE, read_numpy
+from unweave.data.archives import BROKEN
+from unweave.data.array_files import read_numpy
 from unweave.data.tables import FILE_COLUMNS, read_csv, rows_by_name
 from unweave.errors import DataError
 from unweave.io.paths import check_file, check_out
@@ -19,11 +20,11 @@ from unweave.text import readable
 __all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
 
 LOGVAR = re.compile(r"logvar\d+")
-"""What `unweave encode --logvar` calls the columns that are no codes."""
+"""Column names of log-variances written by `unweave encode --logvar`."""
 
 
 class Columns(NamedTuple):
-    """A table `[n, columns]`, the columns' names and the rows' files, where the file has them."""
+    """A table `[n, columns]` with optional column names and one optional file name per row."""
 
     values: np.ndarray
     names: tuple[str, ...] | None
@@ -31,26 +32,32 @@ class Columns(NamedTuple):
 
 
 def read_columns(path: Path, what: str) -> Columns:
-    """Read codes or factors.
+    """Read codes or factors from a file.
 
     Args:
-        path: `.npy`; `.npz` with one array, or one that is called as `what`; `.csv`, with or
-            without a line of names; `.parquet`. A column of files (`file`, `path`, …) is for
-            `in_order`, and log-variances that `unweave encode` wrote are left out.
-        what: `"codes"` or `"factors"`. Words in factors count as classes.
+        path: `.npy`; `.npz` with one array, or with an array named `what`; `.csv` with or
+            without a header; or `.parquet`. A column of file names (`file`, `path`, …) is used by
+            `in_order`. Log-variances written by `unweave encode` are ignored.
+        what: `"codes"` or `"factors"`. Text columns of factors are read as classes.
     """
     readers = {".npy": _numpy, ".npz": _numpy, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"{what} are a .npy, .npz, .csv or .parquet file, but got {path.name!r}")
+        raise DataError(
+            f"{what} must be a .npy, .npz, .csv or .parquet file, got {path.name!r}",
+            subject=what,
+            value=path,
+        )
     check_file(path, what)
     try:
         found = reader(path, what)
         if isinstance(found, pd.DataFrame):
             return _numbers(found, path, what)
-    except UNREADABLE as error:  # pandas' and pyarrow's errors are among them
+    except BROKEN as error:  # includes the errors of pandas and pyarrow
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"cannot read {what} from {path}: {reason}") from error
+        raise DataError(
+            f"cannot read {what} from {path}: {reason}", subject=path, value=reason
+        ) from error
     return Columns(found[:, None] if found.ndim == 1 else found, None)
 
 
@@ -60,8 +67,10 @@ def _numpy(path: Path, what: str) -> np.ndarray:
             return what
         if len(names) != 1:
             raise DataError(
-                f"{path} has {len(names)} arrays ({', '.join(names[:10])}), none of which is "
-                f"called {what!r}; name one so"
+                f"{path} has {len(names)} arrays ({', '.join(names[:10])}), but none named "
+                f"{what!r}; rename one to {what!r}",
+                subject=what,
+                value=list(names),
             )
         return names[0]
 
@@ -89,11 +98,15 @@ def _is_number(text: Any) -> bool:
 def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"{path} has two columns called {twice!r}; rename one of them")
+        raise DataError(
+            f"{path} has two columns named {twice!r}; rename one of them",
+            subject=path,
+            value=twice,
+        )
     files = None
     for name in frame:
-        words = not pd.api.types.is_numeric_dtype(frame[name])
-        if str(name).lower() in FILE_COLUMNS and words and frame[name].notna().all():
+        is_text = not pd.api.types.is_numeric_dtype(frame[name])
+        if str(name).lower() in FILE_COLUMNS and is_text and frame[name].notna().all():
             files = tuple(map(readable, frame.pop(name).astype(str)))
             break
     if what == "codes":
@@ -102,24 +115,30 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
     for name in frame:
         column = frame[name]
         if column.isna().any():
+            row = int(column.isna().argmax())
             raise DataError(
-                f"{what} must be complete, but {path} has none in row "
-                f"{int(column.isna().argmax())} of column {name!r}"
+                f"{what} must not have missing values, but row {row} of column {name!r} in {path} "
+                "is empty",
+                subject=name,
+                value=row,
             )
         if not pd.api.types.is_numeric_dtype(column):
             if what != "factors":
-                raise DataError(f"{what} must be numbers, but column {name!r} of {path} has words")
+                raise DataError(
+                    f"{what} must be numbers, but column {name!r} of {path} contains text",
+                    subject=name,
+                )
             column = pd.Series(pd.factorize(column, sort=True)[0])
         columns.append(column.to_numpy())
     named = all(isinstance(name, str) for name in frame)
     names = tuple(frame) if named else None
     if not columns:
-        raise DataError(f"{path} has no column of {what}; add one for each")
+        raise DataError(f"{path} has no columns of {what}", subject=what)
     return Columns(np.stack(columns, 1), names, files)
 
 
 def in_order(factors: Columns, codes: Columns) -> np.ndarray:
-    """The factors of each row of codes: by its file where both have them, or row by row."""
+    """Return the factors in the order of the codes: matched by file name if both have one."""
     if factors.files is None or codes.files is None:
         return factors.values
     every = np.ones(len(codes.files), dtype=bool)
@@ -127,8 +146,8 @@ def in_order(factors: Columns, codes: Columns) -> np.ndarray:
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write `.csv` or `.parquet`, whole or not at all."""
-    # Opened here, since not every writer takes paths that are not UTF-8.
+    """Write a `.csv` or `.parquet` file atomically."""
+    # The file is opened here because not every writer accepts paths that are not UTF-8.
     with whole_file(path) as temporary, temporary.open("wb") as file:
         if path.suffix.lower() == ".csv":
             table.to_csv(file, index=False)

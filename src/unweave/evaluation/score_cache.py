@@ -1,10 +1,10 @@
-"""Scores kept beside a saved run, in `scores.json`, so that nothing is computed twice.
+"""Cache of a saved run's scores in `scores.json`, so that no score is computed twice.
 
     [{"metric": "mig", "codes": "mean", "seed": 0, "data": [["load", "dsprites", {}]],
       "protocol": 1, "scores": {"mig": 0.21}, "check": "1f0c5a32"}, …]
 
-A metric that could not score the run has `"error"`, the reason, in place of `"scores"`. `"check"`
-is a checksum of the entry; an entry that does not match its own counts as missing.
+If a metric could not score the run, `"error"` gives the reason in place of `"scores"`. `"check"`
+is a checksum of the entry; an entry with a wrong checksum is ignored.
 """
 
 import hashlib
@@ -26,15 +26,15 @@ __all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept", "protocol_of"
 
 SCORES = "scores.json"
 PROTOCOL = 1
-"""Raised whenever some metric of unweave gives other numbers than before, so that old ones do not
-count."""
-MOST_SCORES = 2_000
-"""Of one metric."""
+"""Version of the built-in metrics, incremented whenever one of them returns different numbers, so
+that old scores are recomputed."""
+MAX_SCORES = 2_000
+"""Largest number of scores that one metric may have."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """All that a score of a run depends on, as text: its fields are those of `scores.json`."""
+    """Cache key: everything that a score depends on besides the run, as in `scores.json`."""
 
     metric: str
     codes: Literal["mean", "sampled"]
@@ -44,7 +44,7 @@ class Key:
 
     @classmethod
     def of(cls, metric: Metric, sampled: bool, seed: int, data: str) -> "Key | None":
-        """The key of a metric; None for one that cannot be found again by a name."""
+        """The key of a metric, or None if the metric cannot be identified by a name."""
         name = saved_name(metric)
         codes: Literal["mean", "sampled"] = "sampled" if sampled else "mean"
         return None if name is None else cls(name, codes, seed, data, protocol_of(metric))
@@ -52,36 +52,36 @@ class Key:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a metric said of a model: scores, or why there are none.
+    """Result of a metric for one model: scores, or the reason why there are none.
 
     Args:
-        scores: By name.
-        error: Why there are none.
-        passing: Whether the reason is not the model's, as a download that failed: not to be kept.
+        scores: Scores by name.
+        error: The reason why there are no scores.
+        transient: Whether the error is temporary, such as a failed download, and not cached.
     """
 
     scores: Mapping[str, float]
     error: str = ""
-    passing: bool = False
+    transient: bool = False
 
 
 def protocol_of(metric: Metric) -> int:
-    """`PROTOCOL`, or for a user's metric a number that changes with the text of its function."""
+    """`PROTOCOL` for built-in metrics; for custom metrics, a checksum of the source code."""
     if METRICS.get(metric.name) is metric:
         return PROTOCOL
     try:
         return zlib.crc32(inspect.getsource(metric.function).encode())
-    except (OSError, TypeError):  # typed into a shell, or not a plain function
+    except (OSError, TypeError):  # defined in an interactive shell, or not a plain function
         return 0
 
 
 def origin_text(origin: Sequence[Any]) -> str:
-    """The origin of a data set, as `Key` has it."""
+    """The origin of a data set as text, as used in `Key`."""
     return json.dumps(list(origin), sort_keys=True)
 
 
 def kept(folder: Path | None) -> dict[Key, Outcome]:
-    """The outcomes beside a run; none where there is no file, or one that cannot be read."""
+    """Read the cached outcomes of a run; empty if the file is missing or unreadable."""
     if folder is None:
         return {}
     try:
@@ -96,10 +96,10 @@ def kept(folder: Path | None) -> dict[Key, Outcome]:
 
 
 def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
-    """Add outcomes to those beside a run.
+    """Add outcomes to the cache of a run.
 
-    The file is read again just before it is replaced as a whole: of two processes that write in
-    the same instant one may lose its scores, which are then computed again, but never the file.
+    The file is read again just before it is replaced atomically. If two processes write at the
+    same moment, one may lose its scores, which are then recomputed, but the file stays intact.
     """
     merged = {**kept(folder), **outcomes}
     text = ",\n".join(json.dumps(_entry(*item), allow_nan=False) for item in merged.items())
@@ -109,8 +109,8 @@ def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
 
 def _entry(key: Key, outcome: Outcome) -> dict[str, Any]:
     scores = {n: s if math.isfinite(s) else None for n, s in outcome.scores.items()}
-    said = {"error": outcome.error} if outcome.error else {"scores": scores}
-    entry = {**asdict(key), "data": json.loads(key.data), **said}
+    result = {"error": outcome.error} if outcome.error else {"scores": scores}
+    entry = {**asdict(key), "data": json.loads(key.data), **result}
     return {**entry, "check": _check(entry)}
 
 
@@ -120,9 +120,9 @@ def _check(entry: Mapping[str, Any]) -> str:
 
 
 def _read(entry: Any) -> tuple[Key, Outcome]:
-    """An entry of a file, which may hold anything; one that is not as `_entry` writes is an error.
+    """Parse an entry of a file, and raise an error unless it is as `_entry` writes it.
 
-    The checksum keeps accidents out, not strangers.
+    The checksum detects damage, not tampering, so all values are checked.
     """
     if not isinstance(entry, dict) or entry.pop("check") != _check(entry):
         raise ValueError("an entry does not match its checksum")
@@ -133,7 +133,7 @@ def _read(entry: Any) -> tuple[Key, Outcome]:
         and all(type(number) is int for number in numbers)
         and isinstance(entry["data"], list)
         and isinstance(scores, dict)
-        and len(scores) <= MOST_SCORES
+        and len(scores) <= MAX_SCORES
         and all(score is None or is_number(score) for score in scores.values())
     ):
         raise ValueError("an entry is not a score")

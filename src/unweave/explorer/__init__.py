@@ -1,4 +1,4 @@
-"""The explorer: a local page with a slider for every latent, and live decoding."""
+"""Explorer: a local web page with a slider for every latent and live decoding."""
 
 from unweave.explorer.serving import explore
 

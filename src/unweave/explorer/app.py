@@ -1,7 +1,7 @@
-"""What the page can ask for: the list of models, one of them, images, codes, pictures.
+"""HTTP API of the explorer: the list of models, single models, images, codes and pictures.
 
-No path of a request reaches the file system: models and images are numbers in fixed lists, and the
-files of the page are read once, from the package, into a fixed table.
+No request path reaches the file system: models and images are indices into fixed lists, and the
+files of the page are read from the package once, at start-up.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from PIL import Image
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from unweave.analysis.activity import KL
+from unweave.analysis.activity import KL, Activity
 from unweave.errors import UnweaveError
 from unweave.explorer.guard import Guard
 from unweave.explorer.model_index import Entry
-from unweave.explorer.opened_models import Shelf
+from unweave.explorer.opened_models import OpenedModels
 from unweave.explorer.requests import (
     IMAGE_BYTES,
     JSON_BYTES,
@@ -46,25 +46,25 @@ PAGE = {
         for name in ("explorer", "server", "pictures", "latents", "models", "saving", "keys")
     },
 }
-"""The page: where each of its files is found, and what it is."""
+"""Files of the page by URL path, with their content types."""
 UPLOADS_AT_ONCE = 4
 
 
 class Answer(JSONResponse):
-    """JSON in ASCII, since names of folders may hold bytes that are no text."""
+    """JSON in ASCII, because folder names may contain bytes that are not valid UTF-8."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False).encode("ascii")
 
 
-def make_app(shelf: Shelf, port: int, token: str, title: str = "models") -> Guard:
-    """The explorer of some models, to be served on 127.0.0.1 at this port.
+def make_app(models: OpenedModels, port: int, token: str, title: str = "models") -> Guard:
+    """Create the explorer app, to be served on 127.0.0.1 at this port.
 
     Args:
-        shelf: The models.
-        port: Port that it is served at.
-        token: Secret without which nothing is answered.
-        title: Name shown in the page's heading.
+        models: Models to show.
+        port: Port that the app is served at.
+        token: Secret that every client needs.
+        title: Name in the page's heading.
     """
     app = FastAPI(
         openapi_url=None,
@@ -75,13 +75,13 @@ def make_app(shelf: Shelf, port: int, token: str, title: str = "models") -> Guar
     )
     _add_errors(app)
     _add_page(app)
-    _add_models(app, shelf, title)
-    _add_pictures(app, shelf)
+    _add_models(app, models, title)
+    _add_pictures(app, models)
     return Guard(app, port, token)
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Every error is `{"error": sentence}`; what is no user's mistake is told to the terminal."""
+    """Answer errors as `{"error": message}`; unexpected ones are logged in the terminal only."""
 
     @app.exception_handler(UnweaveError)
     async def refused(_: Request, error: UnweaveError) -> Response:
@@ -90,11 +90,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:
-        return Answer({"error": "there is nothing here"}, error.status_code)
+        return Answer({"error": "not found"}, error.status_code)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> Response:
-        return Answer({"error": "something went wrong; the terminal says what"}, 500)
+        return Answer({"error": "internal error; see the terminal for details"}, 500)
 
 
 def _add_page(app: FastAPI) -> None:
@@ -111,22 +111,21 @@ def _fixed(content: bytes, kind: str) -> Any:
     return answer
 
 
-def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
+def _add_models(app: FastAPI, models: OpenedModels, title: str) -> None:
     uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
 
     @app.get("/models")
-    async def models() -> Any:
+    async def listed() -> Any:
         return {
             "title": title,
-            "models": [_about(entry) for entry in shelf.entries],
+            "models": [_about(entry) for entry in models.entries],
             "limits": {"bytes": IMAGE_BYTES, "reach": REACH},
         }
 
     @app.get("/models/{place:int}")
     def model(place: int) -> Any:
-        entry = _entry(shelf, place)
-        opened = shelf.open(place)
-        activity = opened.activity
+        entry = _entry(models, place)
+        opened = models.open(place)
         return {
             **_about(entry),
             "place": place,
@@ -136,9 +135,7 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
                 {"name": name, "latents": list(own)}
                 for name, own in opened.model.config.stages.items()
             ],
-            "activity": activity.amounts.tolist(),
-            "measure": "KL" if activity.criterion is KL else "spread",
-            "threshold": activity.threshold,
+            **_activity(*models.first_activity(place)),
             "activity_from": "prior" if opened.data is None else "data",
             "images": len(opened.support),
             "start": opened.start,
@@ -147,29 +144,34 @@ def _add_models(app: FastAPI, shelf: Shelf, title: str) -> None:
             "no_data": opened.no_data,
         }
 
+    @app.get("/models/{place:int}/activity")
+    def activity(place: int) -> Any:
+        _entry(models, place)
+        return _activity(models.activity(place), True)
+
     @app.get("/models/{place:int}/images/{number:int}")
     def image(place: int, number: int) -> Any:
-        _entry(shelf, place)
-        if number >= max(1, len(shelf.open(place).support)):
-            raise RefusedError(404, f"the data set has no image {number}")
-        pixels, factors = shelf.image(place, number)
-        return {**_encoded(shelf, place, pixels), "factors": factors}
+        _entry(models, place)
+        if number >= max(1, len(models.open(place).support)):
+            raise RefusedError(404, f"image {number} does not exist in the data set")
+        pixels, factors = models.image(place, number)
+        return {**_encoded(models, place, pixels), "factors": factors}
 
     @app.post("/models/{place:int}/encode")
     async def encode(place: int, request: Request) -> Any:
-        _entry(shelf, place)
+        _entry(models, place)
         async with uploads:
             body = await body_of(request, IMAGE_BYTES)
-            opened = await run_in_threadpool(shelf.open, place)
+            opened = await run_in_threadpool(models.open, place)
             pixels = await image_in(body, opened.model.shape)
-        return await run_in_threadpool(_encoded, shelf, place, pixels)
+        return await run_in_threadpool(_encoded, models, place, pixels)
 
 
-def _add_pictures(app: FastAPI, shelf: Shelf) -> None:
+def _add_pictures(app: FastAPI, models: OpenedModels) -> None:
     @app.post("/models/{place:int}/decode")
     async def decode(place: int, request: Request) -> Response:
         start = time.perf_counter()
-        images = await _decoded(shelf, place, request)
+        images = await _decoded(models, place, request)
         spent = f"decode;dur={(time.perf_counter() - start) * 1e3:.2f}"
         return Response(
             images.tobytes(),
@@ -179,21 +181,30 @@ def _add_pictures(app: FastAPI, shelf: Shelf) -> None:
 
     @app.post("/models/{place:int}/picture")
     async def picture(place: int, request: Request) -> Response:
-        images = await _decoded(shelf, place, request)
+        images = await _decoded(models, place, request)
         return Response(_png(images[0]), media_type="image/png")
 
 
-def _entry(shelf: Shelf, place: int) -> Entry:
-    if place >= len(shelf.entries):
-        raise RefusedError(404, f"there is no model {place}")
-    entry = shelf.entries[place]
+def _entry(models: OpenedModels, place: int) -> Entry:
+    if place >= len(models.entries):
+        raise RefusedError(404, f"model {place} does not exist")
+    entry = models.entries[place]
     if entry.trouble:
         raise RefusedError(409, entry.trouble)
     return entry
 
 
+def _activity(activity: Activity, complete: bool) -> dict[str, Any]:
+    return {
+        "activity": activity.amounts.tolist(),
+        "measure": "KL" if activity.criterion is KL else "spread",
+        "threshold": activity.threshold,
+        "activity_complete": complete,
+    }
+
+
 def _about(entry: Entry) -> dict[str, Any]:
-    """What is known of a model before it is loaded."""
+    """Describe a model without loading it."""
     config = entry.config
     about: dict[str, Any] = {
         "run": entry.name,
@@ -208,6 +219,7 @@ def _about(entry: Entry) -> dict[str, Any]:
     return {
         **about,
         "method": config.method.name.replace("_", "-"),
+        "label": config.method.label,
         "settings": {n: v if math.isfinite(v) else str(v) for n, v in settings.items()},
         "members": config.method.num_members,
         "seed": config.seed,
@@ -215,18 +227,18 @@ def _about(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _encoded(shelf: Shelf, place: int, pixels: np.ndarray) -> dict[str, Any]:
+def _encoded(models: OpenedModels, place: int, pixels: np.ndarray) -> dict[str, Any]:
     return {
         "pixels": base64.b64encode(pixels.tobytes()).decode(),
-        "code": shelf.encode(place, pixels).tolist(),
+        "code": models.encode(place, pixels).tolist(),
     }
 
 
-async def _decoded(shelf: Shelf, place: int, request: Request) -> np.ndarray:
-    entry = _entry(shelf, place)
+async def _decoded(models: OpenedModels, place: int, request: Request) -> np.ndarray:
+    entry = _entry(models, place)
     assert entry.config is not None
     codes = codes_in(await body_of(request, JSON_BYTES), entry.config.code_size)
-    return await run_in_threadpool(shelf.decode, place, codes)
+    return await run_in_threadpool(models.decode, place, codes)
 
 
 def _png(image: np.ndarray) -> bytes:

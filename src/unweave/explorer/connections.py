@@ -1,4 +1,4 @@
-"""Limits on connections: a time limit for incomplete requests, and a maximum number."""
+"""Limits on connections: a timeout for incomplete requests, and a maximum number."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 __all__ = ["Connection", "connections_with"]
 
 PIECE = 64 * 2**10
-"""Bytes that restart the timer, so that a large upload over a slow link gets through."""
+"""Number of bytes that restarts the timer, so that large uploads over slow links succeed."""
 MOST_CONNECTIONS = 256
 WAITING = (h11.IDLE, h11.SEND_BODY)
 """States of a client that still has headers or the rest of a body to send."""
@@ -22,7 +22,7 @@ class Connection(H11Protocol):
     """
 
     patience: float
-    """Seconds for a request to arrive, or for another `PIECE` of it."""
+    """Timeout in seconds for a request, or for the next `PIECE` of it, to arrive."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,7 +32,7 @@ class Connection(H11Protocol):
         self._watch()
         if len(self.connections) > MOST_CONNECTIONS:
             others = [c for c in self.connections if isinstance(c, Connection) and not c._answers]
-            oldest = min(others, key=lambda other: (other._has_asked, other._since))
+            oldest = min(others, key=lambda other: (other._has_requested, other._since))
             self.connections.discard(oldest)
             oldest.transport.abort()
 
@@ -54,11 +54,11 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
-        else:  # a response has been started already
+        else:  # the response has already started
             self.transport.abort()
 
     @property
-    def _has_asked(self) -> bool:
+    def _has_requested(self) -> bool:
         """Whether a request has arrived on this connection."""
         return self.cycle is not None
 
@@ -81,12 +81,12 @@ class Connection(H11Protocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if self.flow.read_paused:  # the client waits for the server
+        if self.flow.read_paused:  # the client is waiting for the server
             self._watch()
         else:
             self.transport.abort()
 
 
 def connections_with(seconds: float) -> type[Connection]:
-    """The class for uvicorn to use, with this patience."""
+    """Return the protocol class for uvicorn, with a timeout in seconds."""
     return type("Connection", (Connection,), {"patience": seconds})

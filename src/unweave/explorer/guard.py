@@ -1,12 +1,12 @@
-"""Access control: only the explorer's own page, in a browser that was given the token.
+"""Access control: only the explorer's own page may send requests, and only with the token.
 
 Other users of the machine can connect to 127.0.0.1 as well, so a random token, printed in the
 terminal as part of the address, is exchanged for a cookie on the first visit, and every other
 request needs that cookie.
 
-A page elsewhere on the web can make a browser send requests to 127.0.0.1. It cannot lie about its
-own name, though: `Host` names what it believes to talk to, `Origin` and `Sec-Fetch-Site` where it
-comes from. Whatever does not fit is refused before the app sees it.
+Other websites can make a browser send requests to 127.0.0.1, but they cannot forge the headers
+`Host`, `Origin` and `Sec-Fetch-Site`. Requests with other values of these are rejected before
+they reach the app.
 """
 
 import json
@@ -33,20 +33,20 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer."""
+"""Headers of every response."""
 SAFE = ("GET", "HEAD")
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 LONGEST_PATH = 100
 MOST_DISCARDED = 128 * 2**20
-"""Bytes of an unwanted body that are still read, so that its sender gets the answer."""
+"""Maximum size of a rejected body that is still read, so that its sender gets the response."""
 
 PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     '<meta name="color-scheme" content="light dark"><title>unweave explorer</title>'
 )
-# Not an HTTP redirect: where the visit started in another site or in a local file, the browser
-# would follow the redirect without the SameSite=Strict cookie that it has just received.
+# Not an HTTP redirect: if the visit started from another site or a local file, the browser would
+# follow the redirect without the SameSite=Strict cookie that it has just received.
 WELCOME = (
     f'{PAGE}<link rel="icon" href="/icon.svg" type="image/svg+xml">'
     '<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Open the explorer</a></p>'
@@ -59,12 +59,12 @@ LOCKED = (
 
 
 class Guard:
-    """An app that answers only its own page.
+    """ASGI middleware that rejects requests from anything but the explorer's own page.
 
     Args:
-        app: What it guards.
-        port: Where it is served.
-        token: Secret that the first visit carries in its address.
+        app: App to protect.
+        port: Port that the app is served at.
+        token: Secret in the address of the first visit.
     """
 
     def __init__(self, app: App, port: int, token: str) -> None:
@@ -81,7 +81,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # there are no web sockets here
+        if scope["type"] != "http":  # web sockets are not supported
             await send({"type": "websocket.close", "code": 1008})
             return
         more_to_come = True
@@ -94,10 +94,10 @@ class Guard:
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [pair for pair in message.get("headers", []) if pair[0] not in _SEALS]
+                headers = [pair for pair in message.get("headers", []) if pair[0] not in _SEALS]
                 if more_to_come and not await _discard_body(scope, received):
-                    kept.append((b"connection", b"close"))
-                message = {**message, "headers": [*kept, *_SEALS.items()]}
+                    headers.append((b"connection", b"close"))
+                message = {**message, "headers": [*headers, *_SEALS.items()]}
             await send(message)
 
         refusal = self._refusal(scope)
@@ -111,29 +111,29 @@ class Guard:
         elif scope["path"] == "/":
             await _answer_page(sealed, 403, LOCKED)
         else:
-            sentence = "the token is missing or old; open the full address printed in the terminal"
-            await _answer_json(sealed, 403, sentence)
+            error = "the token is missing or expired; open the full address from the terminal"
+            await _answer_json(sealed, 403, error)
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """The status and the sentence for a request that is refused, whoever sends it."""
+        """Return the status and message for a request to reject regardless of its token."""
         hosts = _values(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 421, (
-                f"this page is served as 127.0.0.1:{self.port} and localhost:{self.port} only; "
-                "from another machine, forward the same port"
+                f"this page is only available at 127.0.0.1:{self.port} and localhost:{self.port}; "
+                "to use it from another machine, forward the same port"
             )
         if any(origin.lower() not in self.origins for origin in _values(scope, b"origin")):
-            return 403, "only the explorer's own page may ask for this"
+            return 403, "requests from other sites are not allowed"
         sites = _values(scope, b"sec-fetch-site")
         reached_otherwise = scope["method"] not in SAFE or scope["path"] != "/"
         if reached_otherwise and any(site not in ("same-origin", "none") for site in sites):
-            return 403, "only the explorer's own page may ask for this"
+            return 403, "requests from other sites are not allowed"
         if len(scope["path"]) > LONGEST_PATH:  # Python refuses to parse very long numbers
-            return 404, "there is nothing here"
+            return 404, "not found"
         return None
 
     def _has_token(self, scope: Message) -> bool:
-        """Whether this request opens the printed address."""
+        """Return whether this request opens the printed address."""
         if scope["method"] not in SAFE or scope["path"] != "/":
             return False
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -157,14 +157,14 @@ def _values(scope: Message, name: bytes) -> list[str]:
 
 
 async def _discard_body(scope: Message, receive: Receive) -> bool:
-    """Read and drop the rest of an unwanted body; return False if it is too large for that.
+    """Read and discard the rest of a rejected body; return False if it is too large for that.
 
     Most clients read the response only after sending everything. If the connection were closed
     before that, they would report a connection reset instead of the response.
     """
     announced = "".join(_values(scope, b"content-length"))
     too_long = announced.isdecimal() and int(announced) > MOST_DISCARDED
-    if too_long or _values(scope, b"expect"):  # such a client waits before it sends the body
+    if too_long or _values(scope, b"expect"):  # "expect" clients wait before sending the body
         return False
     discarded = 0
     while discarded <= MOST_DISCARDED:
@@ -175,8 +175,8 @@ async def _discard_body(scope: Message, receive: Receive) -> bool:
     return False
 
 
-async def _answer_json(send: Send, status: int, sentence: str) -> None:
-    body = json.dumps({"error": sentence}).encode()
+async def _answer_json(send: Send, status: int, error: str) -> None:
+    body = json.dumps({"error": error}).encode()
     await _answer(send, status, body, (b"content-type", b"application/json"))
 
 

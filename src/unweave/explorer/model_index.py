@@ -1,33 +1,32 @@
-"""Which models the explorer offers: a fixed list, made without loading any of them."""
+"""Index of the models in the explorer, built without loading them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.score_cache import kept, origin_text, protocol_of
-from unweave.metrics import find_metric
+from unweave.evaluation.score_cache import origin_text
 from unweave.models.config import Config
 from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Model
+from unweave.report.saved_runs import scores_of
 
 __all__ = ["Entry", "entries_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A model of the list.
+    """A model in the index.
 
     Args:
-        run: Where it is.
-        name: Its hash, or the name of its folder where that cannot be read.
-        config: What it was trained with; None where that cannot be read.
-        scores: Headline scores kept beside it, by metric.
-        best: Whether it was chosen as the best.
-        trouble: Why it cannot be shown, or nothing.
-        warning: What to know when looking at it, or nothing.
+        run: Saved run, or model in memory.
+        name: Hash of the settings, or folder name if the settings cannot be read.
+        config: Training settings; None if they cannot be read.
+        scores: Saved headline scores, by metric.
+        best: Whether it was chosen as the best model.
+        trouble: Error that prevents showing the model, or an empty text.
+        warning: Warning to show with the model, or an empty text.
     """
 
     run: Run
@@ -39,19 +38,19 @@ class Entry:
     warning: str = ""
 
     def open(self) -> Model:
-        """The model, loaded."""
+        """Load the model."""
         if self.trouble:
-            raise UnweaveError(self.trouble)
+            raise UnweaveError(self.trouble, subject=self.name)
         return self.run.open()
 
 
 def entries_of(models: Models) -> list[Entry]:
-    """Every model once, in the order given; a damaged run costs itself only.
+    """List every model once, in the given order; damaged runs are listed with their error.
 
-    The models of a folder come with the best first, then by method, strength and seed.
+    Models of a folder are sorted: the best first, then by method, strength and seed.
 
     Args:
-        models: As `uw.evaluate` takes them.
+        models: Trained models, as for `uw.evaluate`.
     """
     entries: dict[str, Entry] = {}
     for _, runs in groupby(find_runs(models), key=lambda run: run.home):
@@ -59,17 +58,17 @@ def entries_of(models: Models) -> list[Entry]:
             known = entries.setdefault(entry.name, entry)
             if known.trouble and not entry.trouble:
                 entries[entry.name] = replace(entry, best=known.best)
-            elif known.best:  # scores are known of the run that it is a copy of
+            elif known.best:  # a copy of this run, which has the scores
                 entries[entry.name] = replace(known, scores={**entry.scores, **known.scores})
     found = list(entries.values())
     if all(entry.trouble for entry in found):
-        raise UnweaveError(found[0].trouble)
+        raise UnweaveError(found[0].trouble, subject=found[0].name)
     return found
 
 
 def _order(entry: Entry) -> tuple[Any, ...]:
-    """The best first, then by method, strength and seed, then what cannot even be named."""
-    if entry.run.home is None:  # as they were given
+    """Return a sort key: best first, then method, strength and seed, then unreadable runs."""
+    if entry.run.home is None:  # keep the given order
         return ()
     if entry.config is None:
         return (not entry.best, True, entry.name)
@@ -79,38 +78,23 @@ def _order(entry: Entry) -> tuple[Any, ...]:
 
 
 def _entry(run: Run) -> Entry:
-    """What is known of a run without loading its weights."""
+    """Describe a run without loading its weights."""
     try:
         config = run.config
     except UnweaveError:
         name = run.folder.name if run.folder is not None else ""
         return Entry(run, name, best=run.best, trouble=run.damage)
     origin = origin_text(config.data)
-    scores = _scores(run.folder, origin) if run.folder is not None else {}
+    scores = {n: s for n, s in scores_of(run.folder, origin)[0].items() if "." not in n}
     entry = Entry(run, config.hash, config, scores, run.best)
     if run.damage:
         return replace(entry, trouble=run.damage)
     warning = _warning(config, run.diverged_at)
-    return replace(entry, warning=warning, trouble=_nothing_to_see(config))
+    return replace(entry, warning=warning, trouble=_decoder_error(config))
 
 
-def _scores(folder: Path, origin: str) -> dict[str, float]:
-    """Headline scores of mean codes on the own data; of several seeds those of the smallest."""
-    entries = sorted(kept(folder).items(), key=lambda item: -item[0].seed)
-    scores: dict[str, float] = {}
-    for key, outcome in entries:
-        try:
-            metric = find_metric(key.metric)
-        except UnweaveError:  # nothing is known of it here
-            continue
-        current = (key.codes, key.protocol, key.data) == ("mean", protocol_of(metric), origin)
-        if current and metric.name in outcome.scores:
-            scores[metric.name] = outcome.scores[metric.name]
-    return scores
-
-
-def _nothing_to_see(config: Config) -> str:
-    """Why a model cannot be explored that decodes nothing."""
+def _decoder_error(config: Config) -> str:
+    """Return the error for a model without a decoder, or an empty text."""
     try:
         config.method.require_decoder()
     except UnweaveError as error:
@@ -118,12 +102,12 @@ def _nothing_to_see(config: Config) -> str:
     return ""
 
 
-def _warning(config: Config, stopped: int) -> str:
-    if stopped >= 0:
+def _warning(config: Config, diverged_at: int) -> str:
+    if diverged_at >= 0:
         return (
-            f"This model diverged at step {stopped:,}: "
-            "what it draws is from just before, and says little."
+            f"This model diverged at step {diverged_at:,}. "
+            "It shows the weights from just before that and is not meaningful."
         )
     if config.steps == 0:
-        return "This model was never trained: it took 0 steps, and draws what chance made of it."
+        return "This model was never trained (0 steps): it has random weights."
     return ""

@@ -1,6 +1,7 @@
-"""Opened models: loaded when they are first looked at, a few kept, with what is known of each."""
+"""Cache of loaded models, with their data and the activity of their latents."""
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,95 +16,118 @@ from unweave.data.origin import rebuild
 from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.explorer.model_index import Entry
-from unweave.models.drawn_images import drawn_rows
 from unweave.models.encoding import posteriors
+from unweave.models.images import drawn_rows, misfit
 from unweave.models.model import Model
-from unweave.models.shapes import misfit
 
-__all__ = ["Opened", "Shelf", "as_bytes"]
+__all__ = ["Opened", "OpenedModels", "as_bytes"]
 
 MODELS_KEPT = 16
 DATASETS_KEPT = 2
-PRIOR_IMAGES = 256
-"""Images that a model without data draws itself, to estimate the activity of its latents."""
+FIRST_IMAGES = 256
+"""Number of images for a first, quick estimate of activity; also the number of samples from the
+prior for models without data."""
+PAUSE_SECONDS = 0.005
+"""Pause between parts of long work, so that slider moves are not blocked by all of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A loaded model with its data, where that can be had.
+    """A loaded model with its data set, if available.
 
     Args:
         model: The model.
-        data: What it was trained on, or what was given.
-        no_data: Why there is none.
-        activity: Of its latents, from the images that reports and pictures use, or else from
-            images that the model itself draws from the prior.
+        data: Data set that the model was trained on, or the one passed by the user.
+        no_data: Reason why there is no data set.
     """
 
     model: Model
     data: Dataset | None
     no_data: str
-    activity: Activity
+
+    @cached_property
+    def measured(self) -> np.ndarray:
+        """Indices of the images that activity is measured on, as in reports and plots.
+
+        Without data, they refer to images decoded from the prior.
+        """
+        return np.arange(FIRST_IMAGES) if self.data is None else drawn_rows(self.data)
+
+    @cached_property
+    def prior_samples(self) -> np.ndarray:
+        """Images decoded from samples of the prior, `[n, H, W, C]`."""
+        size = (FIRST_IMAGES, self.model.config.code_size)
+        return self.model.decode(np.random.default_rng(0).normal(size=size))
 
     @cached_property
     def support(self) -> np.ndarray:
-        """The indices of the images that can be looked at."""
+        """Indices of the images that can be shown."""
         return np.zeros(0, dtype=np.int64) if self.data is None else self.data.support
 
     @property
     def origin(self) -> str:
-        """How its data were made, as text: models with the same show the same images."""
+        """Origin of the data as text; models with the same origin show the same images."""
         return "" if self.data is None else origin_text([self.data.name, *self.data.origin])
 
     @property
     def start(self) -> int:
-        """The image to begin with: one in the middle of the grid, or the first."""
+        """Number of the first image to show: in the middle of the grid, or 0."""
         if self.data is None or self.data.grid is None or self.data.weights is not None:
             return 0
         return int(self.data.index(np.array(self.data.grid.sizes) // 2))
 
 
-class Shelf:
-    """The models of a list, opened one by one and kept while they are in use.
+class OpenedModels:
+    """Models of the index, loaded on demand and cached.
 
     Args:
-        entries: The list.
-        data: A data set for all of them, in place of what each was trained on.
+        entries: The model index.
+        data: Data set for all models (default: the one that each was trained on).
     """
 
     def __init__(self, entries: Sequence[Entry], data: Dataset | None = None) -> None:
         self.entries = entries
         self._given = data
-        # Torch uses all cores for one picture; two at once would only wait for each other.
+        # PyTorch uses all cores for one picture, so decoding two at once gains nothing.
         self._turn = threading.RLock()
         self._of_origin = {
             origin_text(entry.config.data): entry for entry in entries if entry.config
         }
         self._opened = lru_cache(MODELS_KEPT)(self._open)
+        self._activities = lru_cache(MODELS_KEPT)(self._activity)
         self._datasets = lru_cache(DATASETS_KEPT)(self._dataset)
 
     def open(self, place: int) -> Opened:
-        """The model at a place of the list."""
+        """Return the model at an index, loading it if necessary."""
         with self._turn:
             return self._opened(place)
 
+    def activity(self, place: int) -> Activity:
+        """Return the activity of a model's latents, as in reports and plots."""
+        return self._activities(place, len(self.open(place).measured))
+
+    def first_activity(self, place: int) -> tuple[Activity, bool]:
+        """Estimate the activity on the first few images; also return whether these are all."""
+        count = len(self.open(place).measured)
+        return self._activities(place, min(FIRST_IMAGES, count)), count <= FIRST_IMAGES
+
     def encode(self, place: int, image: np.ndarray) -> np.ndarray:
-        """The mean code `[d]` of an image, bytes `[H, W, C]`."""
+        """Return the mean code `[d]` of an image, bytes `[H, W, C]`."""
         with self._turn:
             mean, _ = self._opened(place).model.encode(image[None])
-        return _finite(mean[0])
+        return self._finite(place, mean[0])
 
     def decode(self, place: int, codes: Sequence[Sequence[float]]) -> np.ndarray:
-        """The images of codes `[n, d]`, bytes `[n, H, W, C]`."""
+        """Decode codes `[n, d]` to images, bytes `[n, H, W, C]`."""
         with self._turn:
             images = self._opened(place).model.decode(np.asarray(codes, dtype=np.float32))
-        return as_bytes(_finite(images))
+        return as_bytes(self._finite(place, images))
 
     def image(self, place: int, number: int) -> tuple[np.ndarray, Mapping[str, str]]:
-        """One of the data set's images, bytes `[H, W, C]`, and its factors that vary, if known."""
+        """Return an image of the data set, bytes `[H, W, C]`, and its varying factors if known."""
         opened = self.open(place)
         if opened.data is None:
-            raise UnweaveError(opened.no_data)
+            raise UnweaveError(opened.no_data, subject="data")
         index = opened.support[number]
         with self._turn:
             (image,) = opened.data.images([index])
@@ -112,8 +136,26 @@ class Shelf:
     def _open(self, place: int) -> Opened:
         entry = self.entries[place]
         model = entry.open()
-        data, reason = self._data_for(model)
-        return Opened(model, data, reason, _activity(model, data))
+        return Opened(model, *self._data_for(model))
+
+    def _activity(self, place: int, count: int) -> Activity:
+        opened = self.open(place)
+        parts = []
+        for start in range(0, count, FIRST_IMAGES):
+            rows = opened.measured[start : min(start + FIRST_IMAGES, count)]
+            with self._turn:
+                images: Any = opened.prior_samples if opened.data is None else opened.data
+                parts.append(posteriors(opened.model, images, rows))
+            if count > FIRST_IMAGES:
+                time.sleep(PAUSE_SECONDS)
+        means, logvars = (np.concatenate(part, axis=1)[0] for part in zip(*parts, strict=True))
+        method = opened.model.config.method
+        return shown_activity(
+            means,
+            logvars,
+            deterministic=method.deterministic,
+            standard_noise=method.standard_noise,
+        )
 
     def _data_for(self, model: Model) -> tuple[Dataset | None, str]:
         try:
@@ -126,53 +168,41 @@ class Shelf:
             TypeError,
             AttributeError,
         ) as error:
-            return None, f"Its data set could not be had: {error}."
+            return None, f"Its data set is not available: {error}."
         if hasattr(data, "curves"):
-            return None, f"{data.name} has curves and no images."
+            return None, f"{data.name} contains curves, not images."
         reason = misfit(model.shape, data.shape, data.name)
         return (None, f"{reason}.") if reason else (data, "")
+
+    def _finite(self, place: int, values: np.ndarray) -> np.ndarray:
+        if not np.isfinite(values).all():
+            raise UnweaveError(
+                "this model produces values that are not finite; choose another one",
+                subject=self.entries[place].name,
+            )
+        return values
 
     def _dataset(self, origin: str) -> Dataset:
         entry = self._of_origin[origin]
         assert entry.config is not None
         kind, name = entry.config.data[0][:2] if entry.config.data else ("", "")
         if kind == "load":
-            _check_at_hand(name)
+            _check_downloaded(name)
         if kind == "own":
-            raise DataError(f"it has your own images {name!r}; say where they are with --data")
+            raise DataError(f"it was trained on custom images {name!r}; pass them with --data")
         return rebuild(entry.config.data)
 
 
-def _activity(model: Model, data: Dataset | None) -> Activity:
-    method = model.config.method
-    if data is None:
-        prior = np.random.default_rng(0).normal(size=(PRIOR_IMAGES, model.config.code_size))
-        images: Any = model.decode(prior)
-        rows = None
-    else:
-        images, rows = data, drawn_rows(data)
-    (means,), (logvars,) = posteriors(model, images, rows)
-    return shown_activity(
-        means, logvars, deterministic=method.deterministic, standard_noise=method.standard_noise
-    )
-
-
-def _check_at_hand(name: str) -> None:
-    """Refuse what would begin a download, which is not for a page to do."""
+def _check_downloaded(name: str) -> None:
+    """Raise an error if loading would start a download, which a web page must not do."""
     known = DATASETS.get(name)
     if known is not None and not known.ready and "download" in known.source:
-        raise DataError(f"{name} is not downloaded yet; see `unweave data prepare {name}`")
+        raise DataError(f"{name} is not downloaded yet; run `unweave data prepare {name}`")
 
 
 def as_bytes(images: np.ndarray) -> np.ndarray:
-    """Floats in [0, 1] as bytes, rounded."""
+    """Convert floats in [0, 1] to bytes, rounded."""
     return np.rint(images * 255).astype(np.uint8)
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    if not np.isfinite(values).all():
-        raise UnweaveError("this model gives numbers that are not finite; choose another one")
-    return values
 
 
 def _factors(data: Dataset, index: int) -> dict[str, str]:

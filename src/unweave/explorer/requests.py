@@ -1,4 +1,4 @@
-"""What the page sends, read with limits and checked; whatever does not fit is one sentence."""
+"""Validation of request bodies: size limits, codes and uploaded images."""
 
 import asyncio
 import io
@@ -21,10 +21,10 @@ JSON_BYTES = 2**20
 PIXELS = 50_000_000
 MOST_CODES = 33
 REACH = 10.0
-"""How far from 0 a code may be; beyond, decoders have seen nothing."""
+"""Largest absolute value of a latent; decoders are not trained on larger ones."""
 
-# One image at a time, always in the same thread: every thread holds on to memory that it has used
-# for a large image. Also, Pillow's warnings can only be silenced for the whole process.
+# One image at a time, always in the same thread: each thread keeps the memory that it used for a
+# large image. Also, Pillow's warnings can only be silenced for the whole process.
 _reader = ThreadPoolExecutor(1, "explorer-images")
 
 
@@ -32,18 +32,18 @@ class RefusedError(UnweaveError):
     """A request that cannot be served.
 
     Args:
-        status: Of HTTP.
-        sentence: What is wrong, for the page.
+        status: HTTP status.
+        message: Error message for the page.
     """
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """The body of a request, of which at most `limit` bytes are kept."""
-    too_large = RefusedError(413, f"that is too large: at most {limit // 2**20} MB can be sent")
+    """Read the body of a request; raise an error if it exceeds `limit` bytes."""
+    too_large = RefusedError(413, f"the request is too large: at most {limit // 2**20} MB")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large
@@ -61,49 +61,47 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def codes_in(body: bytes, latents: int) -> list[list[float]]:
-    """Codes `[n, latents]` from `{"codes": [[…], …]}`."""
+    """Parse codes `[n, latents]` from `{"codes": [[…], …]}`."""
     try:
         rows = parse_json(body)["codes"]
     except (ValueError, KeyError, TypeError):
-        raise RefusedError(422, 'codes are sent as {"codes": [[…], …]}') from None
+        raise RefusedError(422, 'codes must be sent as {"codes": [[…], …]}') from None
     if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_CODES:
-        raise RefusedError(422, f"1 to {MOST_CODES} codes can be decoded at once")
+        raise RefusedError(422, f"codes must be a list of 1 to {MOST_CODES} codes")
     for row in rows:
         if not isinstance(row, list) or len(row) != latents:
-            count = len(row) if isinstance(row, list) else "something else"
-            raise RefusedError(422, f"a code of this model has {latents} latents, but got {count}")
+            given = len(row) if isinstance(row, list) else type(row).__name__
+            raise RefusedError(422, f"a code must be a list of {latents} latents, got {given}")
         if not all(map(_is_coordinate, row)):
-            raise RefusedError(422, f"a latent is a number from -{REACH:g} to {REACH:g}")
+            raise RefusedError(422, f"latents must be numbers from -{REACH:g} to {REACH:g}")
     return rows
 
 
 def _is_coordinate(value: Any) -> bool:
-    # Not a number compares false with everything.
+    # NaN compares false with everything.
     return type(value) in (int, float) and -REACH <= value <= REACH
 
 
 async def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
-    """The image `[H, W, C]` in the bytes of a file, made as `uw.data.load` makes it."""
+    """Read an image file into `[H, W, C]`, preprocessed as by `uw.data.load`."""
     return await asyncio.get_running_loop().run_in_executor(_reader, _image_in, body, shape)
 
 
 def _image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     height, width, channels = shape
     if height != width:
-        raise RefusedError(422, "this model takes images that are not square; start from its data")
+        raise RefusedError(422, "this model needs non-square images, so it cannot use files")
     if not body:
         raise RefusedError(422, "the file is empty")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about odd tags, and sizes that are checked here
+        warnings.simplefilter("ignore")  # about unusual tags, and sizes that are checked here
         try:
             _check_size(body)
-            # A copy, since Pillow's own memory cannot be written and torch warns of that.
+            # Copy, because Pillow's memory is read-only, which PyTorch warns about.
             return read_square(io.BytesIO(body), height, channels).copy()
         except UnidentifiedImageError:
             endings = ", ".join(SUFFIXES)
-            raise RefusedError(
-                422, f"this file is no image that can be read ({endings})"
-            ) from None
+            raise RefusedError(422, f"this file is not a supported image ({endings})") from None
         except RefusedError:
             raise
         except Exception as error:  # Pillow's readers raise nearly anything on broken files

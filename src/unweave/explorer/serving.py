@@ -1,4 +1,4 @@
-"""Serving the explorer on this machine: a port, a thread, a browser, and a clean end."""
+"""Local server of the explorer: port, server thread, browser and shutdown."""
 
 import errno
 import logging
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["explore", "running"]
 
 HOST = "127.0.0.1"
-GLANCE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 15.0
 BACKLOG = 128
 
@@ -35,27 +35,27 @@ def explore(
     port: int | None = None,
     open_browser: bool = True,
 ) -> None:
-    """Serve a page with a slider for every latent, until Ctrl-C.
+    """Serve a local web page with a slider for every latent, until Ctrl-C.
 
-    The address contains a random token that keeps other users of the machine out.
+    The address contains a random token that keeps out other users of the machine.
 
     Args:
         models: A fleet, a model, the folder of a saved run, a folder of such folders, the folder
             of a study, or several of these.
-        data: A data set, or the name of one, to start from; by default what each model was
-            trained on, where that can be made again without a download.
-        port: By default one that is free.
-        open_browser: Whether to open the page in a browser.
+        data: Data set, or its name, with the images to start from (default: the one that each
+            model was trained on, if available without a download).
+        port: Port to serve on (default: any free port).
+        open_browser: Whether to open the page in a browser (default True).
     """
     with running(models, data, port) as address, ExitStack() as stack:
-        say(f"the explorer is at {address} (Ctrl-C ends it)")
+        say(f"explorer running at {address} (Ctrl-C to stop)")
         if open_browser:
             _open_browser(address, stack)
         try:
             while True:
-                time.sleep(GLANCE_SECONDS)
+                time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
-            say("the explorer has ended")
+            say("explorer stopped")
 
 
 @contextmanager
@@ -68,10 +68,10 @@ def running(
     """Serve the explorer within this context; yields its address, including the token.
 
     Args:
-        models: As for `explore`.
-        data: As for `explore`.
-        port: As for `explore`.
-        patience: Seconds after which an incomplete request is dropped.
+        models: See `explore`.
+        data: See `explore`.
+        port: See `explore`.
+        patience: Timeout for incomplete requests, in seconds.
     """
     import uvicorn
 
@@ -79,14 +79,15 @@ def running(
     from unweave.explorer.app import make_app
     from unweave.explorer.connections import connections_with
     from unweave.explorer.model_index import entries_of
-    from unweave.explorer.opened_models import Shelf
+    from unweave.explorer.opened_models import OpenedModels
 
-    shelf = Shelf(entries_of(models), load(data) if isinstance(data, str) else data)
+    given = load(data) if isinstance(data, str) else data
+    opened = OpenedModels(entries_of(models), given)
     with _listening(port) as listening:
         number = listening.getsockname()[1]
         token = secrets.token_urlsafe()
         config = uvicorn.Config(
-            make_app(shelf, number, token, _title(models)),
+            make_app(opened, number, token, _title(models)),
             http=connections_with(patience),
             backlog=BACKLOG,
             log_level="error",
@@ -98,7 +99,7 @@ def running(
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
-        # In a thread of its own it works in notebooks too, where an event loop already runs.
+        # A separate thread also works in notebooks, which already run an event loop.
         thread = threading.Thread(target=server.run, args=[[listening]], daemon=True)
         thread.start()
         try:
@@ -113,8 +114,8 @@ def running(
 def _open_browser(address: str, stack: ExitStack) -> None:
     """Open the address in a browser without passing it as an argument.
 
-    Other users can see the arguments of a process. So the browser opens a file that redirects to
-    the address and that only its owner can read; it is deleted when the stack is closed.
+    Other users can see the arguments of a process. So the browser opens a file that only its owner
+    can read and that redirects to the address; it is deleted when the stack is closed.
     """
     try:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="unweave-explorer-")))
@@ -127,7 +128,7 @@ def _open_browser(address: str, stack: ExitStack) -> None:
             encoding="utf-8",
         )
     except OSError as error:
-        say(f"could not open a browser ({error.strerror}); open the address above yourself")
+        say(f"could not open a browser ({error.strerror}); open the address above manually")
         return
     threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()
 
@@ -137,21 +138,23 @@ def _title(models: Any) -> str:
 
 
 def _listening(port: int | None) -> socket.socket:
-    """A socket of this machine only, which takes connections from now on."""
+    """Return a listening socket that only accepts connections from this machine."""
     if port is not None and not 1 <= port <= 65_535:
-        raise UnweaveError(f"a port is a number from 1 to 65535, but got {port}")
-    # The protocol is named since asyncio sends small answers at once only where it sees it.
+        raise UnweaveError(f"port must be from 1 to 65535, got {port}", subject="port", value=port)
+    # asyncio sends small responses without delay only if the protocol is set explicitly.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if sys.platform != "win32":  # where it would let two programs share a port
+        if sys.platform != "win32":  # on Windows, this would let two programs share a port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port or 0))
         listening.listen()
     except OSError as error:
         listening.close()
-        taken = error.errno == errno.EADDRINUSE
-        reason = "is taken by another program" if taken else f"cannot be used ({error.strerror})"
+        in_use = error.errno == errno.EADDRINUSE
+        reason = "is already in use" if in_use else f"cannot be used ({error.strerror})"
         raise UnweaveError(
-            f"port {port} {reason}; choose another one, or leave it out for one that is free"
+            f"port {port} {reason}; choose another one, or omit it to use any free port",
+            subject="port",
+            value=port,
         ) from error
     return listening

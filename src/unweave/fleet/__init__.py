@@ -1,1 +1,1 @@
-"""The training engine: stacked state, one step of M models, the loop, checkpoints, capacity."""
+"""The training engine: stacked state, the step of M models, the loop, checkpoints and capacity."""

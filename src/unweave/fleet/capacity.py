@@ -1,4 +1,4 @@
-"""How many models a device holds at once, by measuring two small fleets, or a larger one."""
+"""Number of models that fit on a device, estimated from the memory use of small fleets."""
 
 import gc
 import math
@@ -15,19 +15,20 @@ from unweave.fleet.engine import Engine
 from unweave.io.arrays import free_memory
 from unweave.models.config import Config
 
-__all__ = ["fits", "room", "shares", "taken_by"]
+__all__ = ["fits", "max_models", "shares", "taken_by"]
 
 FEW, MORE = 2, 6
-"""The fleets that are measured; up to the larger one nothing is. With members they are smaller."""
+"""Sizes of the measured fleets, divided by the number of members. Fleets up to the larger size
+are not measured."""
 SHARE = 0.9
-"""Of the free memory, how much a fleet may take."""
+"""Fraction of the free memory that a fleet may use."""
 
 
 def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
-    """How many of these runs, which can share a fleet, fit on the device together."""
+    """Return how many of these runs, which can share a fleet, fit on the device together."""
     free, before = _free(device), _taken(device)
-    # Against one beginning: on a CPU what the first fleet leaves is taken over by the second.
-    return room(
+    # One baseline for all: on a CPU, the second fleet reuses memory that the first has released.
+    return max_models(
         len(configs),
         free,
         lambda count: taken_by(configs[:count], data, device) - before,
@@ -35,13 +36,14 @@ def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     )
 
 
-def room(count: int, free: int, measure: Callable[[int], int], num_members: int = 1) -> int:
-    """How many of `count` models fit into the free bytes.
+def max_models(count: int, free: int, measure: Callable[[int], int], num_members: int = 1) -> int:
+    """Return how many of `count` models fit into the free memory.
 
     Args:
-        count: How many there are.
-        free: What a fleet may take, and some more.
-        measure: The bytes that a fleet of some size takes, or an `OutOfMemoryError`.
+        count: Number of models.
+        free: Free memory in bytes.
+        measure: Function from the size of a fleet to its memory in bytes; may raise an
+            `OutOfMemoryError`.
         num_members: Members per model.
     """
     few, more = max(1, FEW // num_members), max(2, MORE // num_members)
@@ -54,7 +56,7 @@ def room(count: int, free: int, measure: Callable[[int], int], num_members: int 
     about = _extrapolated(few, with_few, more, with_more, SHARE * free)
     if about >= count:
         return count
-    # Memory is taken in large pieces, of which small fleets fill few: their slope is too steep.
+    # Memory is allocated in large blocks, so small fleets overestimate the memory per model.
     larger = about // 2
     if larger <= 2 * more:
         return max(1, about)
@@ -64,33 +66,35 @@ def room(count: int, free: int, measure: Callable[[int], int], num_members: int 
         return larger // 2
 
 
-def _extrapolated(few: int, with_few: int, more: int, with_more: int, room: float) -> int:
-    """How many models fit, by a line through what two fleets take."""
+def _extrapolated(few: int, with_few: int, more: int, with_more: int, limit: float) -> int:
+    """Return how many models fit, by linear extrapolation from the memory of two fleets."""
     each = max(1.0, (with_more - with_few) / (more - few))
     constant = max(0.0, with_few - few * each)
-    return int((room - constant) / each)
+    return int((limit - constant) / each)
 
 
 def _one(free: int, measure: Callable[[int], int]) -> int:
-    """One at a time, where not even a few fit; an error where not even one does."""
+    """Return 1 if a single model fits, else raise an error."""
     try:
         measure(1)
     except torch.cuda.OutOfMemoryError as error:
         raise UnweaveError(
-            f"not even one model fits into the {free / 1e9:.1f} GB that are free; make the batch "
-            "smaller, or free the device"
+            f"a single model does not fit into {free / 1e9:.1f} GB of free memory; reduce the "
+            "batch size, or free memory on the device",
+            subject="device",
+            value=free,
         ) from error
     return 1
 
 
 def shares(count: int, size: int) -> list[int]:
-    """`count` runs in as few fleets of at most `size` as possible, as even as possible."""
+    """Split `count` runs evenly into as few fleets of at most `size` as possible."""
     fleets = math.ceil(count / size)
     return [count // fleets + (place < count % fleets) for place in range(fleets)]
 
 
 def taken_by(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
-    """What this process has taken of the device while a fleet runs, data included."""
+    """Measure the memory of this process while a fleet trains, data included."""
     engine = Engine(configs, data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if device.type == "cuda" else 1)
     diagnose(engine)
@@ -104,8 +108,8 @@ def _taken(device: torch.device) -> int:
     if device.type == "cuda":
         _release(device)
         return torch.cuda.memory_reserved(device)
-    words = _read("/proc/self/statm").split()
-    return int(words[1]) * mmap.PAGESIZE if words else 0
+    fields = _read("/proc/self/statm").split()
+    return int(fields[1]) * mmap.PAGESIZE if fields else 0
 
 
 def _free(device: torch.device) -> int:
@@ -122,6 +126,6 @@ def _release(device: torch.device) -> None:
 
 
 def _read(path: str) -> str:
-    """What the kernel says; nothing where there is no such file, as outside Linux."""
+    """Read a file in /proc; empty if it does not exist, as outside Linux."""
     file = Path(path)
     return file.read_text() if file.exists() else ""

@@ -1,6 +1,6 @@
-"""Checkpoints: the whole state of a fleet in training in one file, written whole or not at all.
+"""Checkpoints: the whole state of a fleet in training, in one file that is written atomically.
 
-A folder may hold checkpoints of several fleets, and of each the one before the last.
+A folder may contain checkpoints of several fleets, and for each fleet also the previous one.
 """
 
 import hashlib
@@ -34,28 +34,28 @@ __all__ = [
 ]
 
 CHECKPOINT = ".fleet-"
-"""What the names of checkpoints begin with."""
+"""Prefix of the names of checkpoints."""
 MODEL_AXIS = {"sums": 1, "curve": 2}
-"""Where the models are in a tensor, if not first."""
-MOST_RUNS = 1_000_000
+"""Model axis of tensors in which it is not the first."""
+MAX_RUNS = 1_000_000
 
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
-    """Write the state of an engine and the curve `[windows, columns, M]` so far."""
+    """Write the state of an engine and its curve so far, `[windows, columns, M]`."""
     runs = [config.hash for config in engine.configs]
     generations.save(path, {**_tensors(engine), "curve": rows}, {"runs": runs})
 
 
 def runs_of(path: Path) -> list[str]:
-    """The names of the runs in a checkpoint."""
+    """Return the names of the runs in a checkpoint."""
     with generations.opened(path) as file:
         return _runs(file)
 
 
 def restore(engine: Engine, path: Path) -> Tensor:
-    """Put an engine into the state of a checkpoint, which may have other runs besides.
+    """Restore an engine from a checkpoint, which may also contain other runs.
 
-    An engine is left as it is where the checkpoint is damaged.
+    If the checkpoint is damaged, the engine is not changed.
 
     Returns:
         The curve so far.
@@ -64,10 +64,13 @@ def restore(engine: Engine, path: Path) -> Tensor:
         runs = _runs(file)
         wanted = [config.hash for config in engine.configs]
         if not set(wanted) <= set(runs):
-            raise UnweaveError(f"the checkpoint {path} is of other runs; remove it to start anew")
+            raise UnweaveError(
+                f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
+            )
         if file.layout["curve"][1][1:2] != (len(curve_columns(engine)),):
             raise UnweaveError(
-                f"the checkpoint {path} is of another version of unweave; remove it to start anew"
+                f"checkpoint {path} is from another version of unweave; remove it to start again",
+                subject=path,
             )
         _check_layout(file.layout, engine, len(runs))
         stored = generations.verified(file)
@@ -85,23 +88,23 @@ def restore(engine: Engine, path: Path) -> Tensor:
 
 
 def path_of(configs: Sequence[Config], folder: Path) -> Path:
-    """The path of the newest checkpoint of a fleet of these runs."""
+    """Return the path of the newest checkpoint of a fleet of these runs."""
     names = hashlib.sha256(" ".join(config.hash for config in configs).encode()).hexdigest()[:16]
     return folder / f"{CHECKPOINT}{names}.safetensors"
 
 
 def checkpoints(folder: Path) -> dict[Path, list[str]]:
-    """The last readable checkpoint of every fleet and the runs in it, the newest first."""
+    """Return the last readable checkpoint of each fleet with its runs, newest first."""
     found = _readable(folder)
     older = {previous_of(path) for path in found}
     return {path: runs for path, runs in found.items() if path not in older}
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """All checkpoints, also those before the last, and also those that cannot be read."""
+    """Return all checkpoints, including previous and unreadable ones, newest first."""
     times = {}
     for path in folder.glob(f"{CHECKPOINT}*.safetensors"):
-        # Another process may remove one at any moment.
+        # Another process may remove a checkpoint at any time.
         with suppress(FileNotFoundError):
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
@@ -111,7 +114,7 @@ def newest_first(folder: Path) -> list[Path]:
 
 
 def strange_checkpoints(folder: Path) -> list[Path]:
-    """Folders, pipes and the like with names of checkpoints, which could not be replaced."""
+    """Return paths with names of checkpoints that are not files, so cannot be replaced."""
     found = []
     for path in folder.glob(f"{CHECKPOINT}*"):
         with suppress(FileNotFoundError):
@@ -121,7 +124,7 @@ def strange_checkpoints(folder: Path) -> list[Path]:
 
 
 def damaged_checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints that cannot be read."""
+    """Return checkpoints that cannot be read."""
     damaged = strange_checkpoints(folder)
     for path in newest_first(folder):
         try:
@@ -134,7 +137,7 @@ def damaged_checkpoints(folder: Path) -> list[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove checkpoints all of whose runs are saved; after the last, damaged ones too."""
+    """Remove checkpoints whose runs are all saved; if none remain, also damaged ones."""
     for path, runs in _readable(folder).items():
         if all((folder / run).exists() for run in runs):
             path.unlink(missing_ok=True)
@@ -147,16 +150,16 @@ def _runs(file: TensorFile) -> list[str]:
     runs = file.facts["runs"]
     if (
         not isinstance(runs, list)
-        or not 0 < len(runs) <= MOST_RUNS
+        or not 0 < len(runs) <= MAX_RUNS
         or not all(isinstance(run, str) and RUN_NAME.fullmatch(run) for run in runs)
         or len(set(runs)) != len(runs)
     ):
-        raise ValueError("its metadata do not name its runs")
+        raise ValueError("its metadata have no valid list of runs")
     return runs
 
 
 def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
-    """Whether the tensors are those of such an engine with so many models; none is read yet."""
+    """Check names, types and shapes of the tensors, before reading any of them."""
     wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
     for name, tensor in _tensors(engine).items():
         shape = list(tensor.shape)
@@ -164,48 +167,48 @@ def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
             axis = MODEL_AXIS.get(name, 0)
             shape[axis] = shape[axis] // len(engine.configs) * models
         wanted[name] = (tensor.dtype, tuple(shape))
-    # A row is written every so many steps.
+    # The number of rows is at most the number of steps.
     windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
     wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine)), models))
     if dict(layout) != wanted:
         odd = sorted(name for name in {*layout, *wanted} if layout.get(name) != wanted.get(name))
-        raise ValueError(f"{odd[0]} is not that of such a fleet")
+        raise ValueError(f"{odd[0]} does not match the runs")
 
 
 def _check_state(stored: Mapping[str, Tensor], steps: int) -> None:
-    """Whether the numbers that steer training are possible."""
+    """Check that the step counter and the record of diverged models are consistent."""
     step = int(stored["step"])
     if not 0 <= step <= steps:
-        raise ValueError(f"its step {step:,} is not between 0 and {steps:,}")
-    lost = stored["diverged_at"]
-    if not bool(((lost >= -1) & (lost <= step)).all()):
-        raise ValueError("it has models that diverged in steps that were not taken")
-    if not bool(((lost < 0) == stored["alive"]).all()):
-        raise ValueError("it has models of which it is not clear whether they diverged")
+        raise ValueError(f"its step must be between 0 and {steps:,}, got {step:,}")
+    diverged_at = stored["diverged_at"]
+    if not bool(((diverged_at >= -1) & (diverged_at <= step)).all()):
+        raise ValueError("diverged_at is beyond the current step")
+    if not bool(((diverged_at < 0) == stored["alive"]).all()):
+        raise ValueError("diverged_at and alive contradict each other")
 
 
 def _check_numbers(stored: Mapping[str, Tensor]) -> None:
-    """The same for all other numbers, where no checksum vouches for them."""
+    """Check all other numbers, for checkpoints without a checksum."""
     for name, value in stored.items():
         if name.endswith(("/parameters", "/first", "/second")):
             possible = value.isfinite() & ((value >= 0) | (not name.endswith("/second")))
             if not bool(possible.all()):
-                raise ValueError(f"{name} has impossible numbers")
+                raise ValueError(f"{name} has invalid values")
     steps = stored["curve"][:, 0]
     if not bool(((steps >= 0) & (steps <= stored["step"].float())).all()):
-        raise ValueError("its curve has steps that were not taken")
+        raise ValueError("its curve has steps beyond the current step")
     if not 0 <= float(stored["count"]) <= float(stored["step"]):
-        raise ValueError("it has counted more steps than were taken")
+        raise ValueError("its count of steps exceeds the current step")
 
 
 def _of_models(stored: Tensor, axis: int, places: Tensor, models: int) -> Tensor:
-    """The parts of a tensor that are some models', each of which has one row or several."""
+    """Select the rows of some models, which have one or more rows each."""
     rows = stored.shape[axis] // models
     return stored.index_select(axis, (places[:, None] * rows + torch.arange(rows)).flatten())
 
 
 def _tensors(engine: Engine) -> Mapping[str, Tensor]:
-    """Everything that a step changes, by name."""
+    """Return all tensors that a step changes, by name."""
     tensors = {
         "step": engine.step,
         "alive": engine.alive,

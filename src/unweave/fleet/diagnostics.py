@@ -1,7 +1,6 @@
-"""Periodic diagnostics of a fleet in training: the KL divergence of each latent, and the method's.
+"""Periodic diagnostics during training: the KL divergence of each latent, and those of the method.
 
-They are computed every few steps, because they are too costly for each one, and always on the same
-images.
+They are too costly for every step, so they are computed at intervals, on a fixed set of images.
 """
 
 from collections.abc import Mapping
@@ -19,27 +18,27 @@ from unweave.nets.device import matmul_precision, on_device
 __all__ = ["curve_columns", "diagnose", "diagnostic_names"]
 
 IMAGES = 128
-"""Images whose codes are followed."""
+"""Number of images on which diagnostics are computed."""
 IMAGES_AT_ONCE = 4_096
-"""Of them, over all models together, so that a large fleet needs little memory."""
+"""Batch size over all models, so that a large fleet needs little memory."""
 
 
 def curve_columns(engine: Engine) -> tuple[str, ...]:
-    """The columns of a curve: the step, the terms of the method, the diagnostics."""
+    """Return the columns of a curve: the step, the terms of the method, the diagnostics."""
     return ("step", *engine.terms, *diagnostic_names(engine))
 
 
 def diagnostic_names(engine: Engine) -> tuple[str, ...]:
-    """The KL divergence of each latent, for methods that report one, and the method's own."""
+    """Return the names of diagnostics: KL of each latent, if reported, and the method's own."""
     latents = engine.config.code_size if "kl" in engine.terms else 0
     return (*(f"kl_{latent}" for latent in range(latents)), *_own_names(engine))
 
 
 def diagnose(engine: Engine) -> Tensor:
-    """All diagnostics, `[diagnostics, M]`; NaN for models that have diverged.
+    """Compute all diagnostics, `[diagnostics, M]`; NaN for diverged models.
 
-    The KL divergence of a latent is that from N(0, 1), whatever the prior of the method. Of an
-    ensemble it is that of the first member: latent 3 of another means something else.
+    The KL divergence of a latent is relative to N(0, 1), whatever the prior of the method. For an
+    ensemble it is that of the first member, since latents of members are not aligned.
     """
     names, own_names = diagnostic_names(engine), _own_names(engine)
     found = torch.full((len(engine.configs), len(names)), torch.nan)
@@ -69,7 +68,7 @@ def _own_names(engine: Engine) -> tuple[str, ...]:
 
 
 def _extra_parameters(engine: Engine) -> Mapping[str, Tensor]:
-    """The parameters of all networks but encoder and decoder, `[M, n, *shape]`, on the host."""
+    """Return the parameters of extra networks, `[M, n, *shape]`, on the CPU."""
     return {
         f"{network}/{name}": value.cpu().unflatten(0, (-1, group.rows_per_model))
         for group in engine.groups.values()
@@ -81,7 +80,7 @@ def _extra_parameters(engine: Engine) -> Mapping[str, Tensor]:
 
 @torch.no_grad()
 def _codes(engine: Engine) -> Tensor:
-    """Mean and log-variance of the codes of some images, `[2, M · n, images, d]`."""
+    """Return mean and log-variance of the codes of fixed images, `[2, M · n, images, d]`."""
     apply = {
         name: partial(applied, group.networks[name], buffer, engine.dtype)
         for group in engine.groups.values()

@@ -1,13 +1,13 @@
-"""The training engine: M models as stacked state, and one step that moves all of them.
+"""The training engine: the stacked state of M models, and one step that updates all of them.
 
-A step draws a batch for every model, evaluates the method's losses, and updates the parameters of
-each network group, without a round trip to the host. On a GPU it is captured once as a CUDA graph
-and replayed (`unweave.nets.graphs`). On a CPU each model takes its steps by itself, on one thread,
-so that its numbers depend neither on its fleet nor on the number of threads.
+A step samples a batch for every model, evaluates the method's losses, and updates the parameters
+of each network group, without synchronising with the host. On a GPU it is captured once as a CUDA
+graph and replayed (`unweave.nets.graphs`). On a CPU each model is trained separately on one
+thread, so that its weights depend neither on its fleet nor on the number of threads.
 
 Shapes: M models, B images, P parameters of a network group. A model of an ensemble has n members,
-whose parameters are n adjacent rows of the group `MODEL`: layers, kernels and Adam see M · n
-models.
+whose parameters are n adjacent rows of the group `MODEL`: layers, kernels and Adam treat them as
+M · n models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from unweave.data.dataset import Dataset
-from unweave.data.scaled import scaled_factors
+from unweave.data.dataset import Dataset, scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.parameters import Leaves, NetworkGroup
 from unweave.fleet.step_statistics import accumulate, stop_diverged
 from unweave.kernels.threads import run_all
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Losses
-from unweave.methods.batch import Batch
-from unweave.methods.members import member_seeds
+from unweave.methods.batch import Batch, member_seeds
 from unweave.methods.mixins import KnownFactors, Pairs
 from unweave.models.config import Config
 from unweave.models.networks import BELOW, applied, nets_of, networks_of
@@ -41,14 +39,14 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """M runs of one fleet, in training.
+    """A fleet of M runs in training.
 
     Args:
-        configs: The runs; they must share `Config.fleet`.
-        data: The images they train on.
-        device: Where they train.
-        first: For second stages, the parameters of the first stage by network, `[M, P]`; by
-            default initial ones.
+        configs: Runs with equal `Config.fleet`.
+        data: Training images.
+        device: Device to train on.
+        first: For second stages, the parameters of the first stage by network, `[M, P]` (default:
+            initial parameters).
     """
 
     STEPS_TO_FULL_MEMORY = WARM_UP + AT_ONCE
@@ -62,7 +60,8 @@ class Engine:
     ) -> None:
         if len({config.fleet for config in configs}) != 1:
             raise UnweaveError(
-                "these runs cannot share a fleet: only seeds and strengths may differ"
+                "runs of a fleet may differ only in seeds and strengths; train others separately",
+                subject="configs",
             )
         self.configs = list(configs)
         self.config = configs[0]
@@ -88,7 +87,7 @@ class Engine:
         self._replayed = Replayed(self.device)
 
     def advance(self, steps: int) -> None:
-        """Take some steps."""
+        """Train for some steps."""
         with matmul_precision(self.config.precision):
             if self.device.type == "cpu":
                 self._advance_each(steps)
@@ -96,7 +95,7 @@ class Engine:
                 self._replayed.take(self._step, steps)
 
     def fetch(self) -> Tensor:
-        """The mean terms `[terms, M]` since the last call; NaN for models that have diverged."""
+        """Return mean terms `[terms, M]` since the last call; NaN for diverged models."""
         means = torch.where(self.alive, self.sums / self.count, torch.nan).cpu()
         self.sums.zero_()
         self.count.zero_()
@@ -104,20 +103,20 @@ class Engine:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of matrix multiplications."""
+        """Data type of matrix multiplications."""
         return torch.bfloat16 if self.config.precision == "bf16" else torch.float32
 
     def _advance_each(self, steps: int) -> None:
-        """Take some steps, each model by itself."""
+        """Train each model separately for some steps."""
         models = [self._alone(place) for place in range(len(self.configs))]
         run_all([partial(model._replayed.take, model._step, steps) for model in models])
         self.step += steps
         self.count += steps
 
     def _alone(self, place: int) -> "Engine":
-        """One model as an engine of its own, whose state is part of this one's.
+        """Return an engine for one model, whose state is a view of this engine's state.
 
-        All but its count of steps: models reach a step at different times.
+        Only the step counters are copies, since models reach a step at different times.
         """
         alone, of_model = copy(self), slice(place, place + 1)
         of_members = slice(place * self.num_members, (place + 1) * self.num_members)
@@ -176,7 +175,7 @@ class Engine:
         return Batch(images, seeds, step, len(self.data), partners, members, first, factors)
 
     def _stacked_methods(self) -> list[Method]:
-        """The method of the fleet and those of earlier stages, the latest first."""
+        """Return the stacked method of the fleet, then those of earlier stages, latest first."""
         stacked, runs = [], self.configs
         while runs:
             methods = [run.method for run in runs]
@@ -185,7 +184,7 @@ class Engine:
         return stacked
 
     def _known_factors(self) -> Tensor | None:
-        """The factors of all images, `[N, K]`, for methods whose codes they are."""
+        """Return the factors of all images, `[N, K]`, for methods that use them as codes."""
         for method in (self.config.method, *self.earlier_methods):
             if isinstance(method, KnownFactors):
                 return scaled_factors(self.data, method.factor_names)
@@ -194,7 +193,7 @@ class Engine:
     def _initial(
         self, group: str, networks: Mapping[str, Network], first: Mapping[str, Tensor] | None
     ) -> NetworkGroup:
-        """A network group before its first step."""
+        """Create a network group with initial parameters."""
         members = self.num_members if group == MODEL else 1
         seeds = self.member_seeds if group == MODEL else self.seeds
         buffers = [
@@ -211,11 +210,11 @@ class Engine:
         return NetworkGroup(networks, parameters, working, moments, adam, members)
 
     def _optimiser(self, group: str, members: int) -> Adam | None:
-        """The optimiser of a group, stacked; None for a frozen group."""
+        """Return the stacked optimiser of a group; None for a frozen group."""
         extra = self.config.method.extra_optimisers()
         if group not in (MODEL, *extra):
             return None
-        # A first stage that is trained further is trained as the second stage is.
+        # A first stage that is trained further uses the optimiser of the second stage.
         if group in (MODEL, FIRST):
             each = [config.optimiser for config in self.configs for _ in range(members)]
         else:
@@ -224,13 +223,13 @@ class Engine:
         return Adam.stack(each, self.device)
 
     def _term_names(self) -> tuple[str, ...]:
-        """The names of what the method reports, from one evaluation of its losses."""
+        """Return the names of reported terms, from one evaluation of the losses."""
         with torch.no_grad():
             losses = self._losses({name: group.leaves() for name, group in self.groups.items()})
         return tuple(_reported(losses))
 
 
 def _reported(losses: Losses) -> dict[str, Tensor]:
-    """What the curve shows of a step, `[M]` each."""
+    """Return the values of a step that go into the curve, `[M]` each."""
     others = {f"{name} loss": loss for name, loss in losses.groups.items() if name != MODEL}
     return {"loss": losses.groups[MODEL], **losses.terms, **others}

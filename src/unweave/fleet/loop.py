@@ -1,4 +1,4 @@
-"""One fleet in training, from its first step to its last: curve, checkpoints, progress, result."""
+"""The training loop of a fleet, with its curve, checkpoints, progress display and result."""
 
 import math
 import signal
@@ -26,12 +26,12 @@ __all__ = ["interruptible", "train_fleet"]
 
 WINDOW = 100
 """Steps per row of a curve."""
-MOST_DIAGNOSES = 30
-"""How often diagnostics are computed in a run, at most."""
+MAX_DIAGNOSES = 30
+"""Largest number of times that diagnostics are computed in a run."""
 PAUSE_SECONDS = 0.3
-"""Time between looks at progress and interruptions, about."""
+"""Approximate time between progress updates and checks for interruptions."""
 LINE_SECONDS = 30.0
-"""Time between lines of progress without a terminal."""
+"""Time between progress lines without a terminal."""
 
 
 def train_fleet(
@@ -39,25 +39,25 @@ def train_fleet(
     folder: Path | None,
     progress: bool,
     checkpoint_every: float,
-    meanwhile: Callable[[str], bool | None] | None,
+    on_progress: Callable[[str], bool | None] | None,
 ) -> Fleet:
     """Train a fleet to the end, from its last checkpoint if there is one; see `train_runs`.
 
     Args:
-        make: Makes its engine.
-        folder: For its checkpoints and its models, if any.
-        progress: See `train_runs`, as for all that follows.
-        checkpoint_every: …
-        meanwhile: …
+        make: Function that creates the engine.
+        folder: Folder for checkpoints and models, or None.
+        progress: Whether to show progress.
+        checkpoint_every: Seconds between checkpoints.
+        on_progress: Progress callback; see `train_runs`.
     """
     engine: Engine = make()
-    begun = time.monotonic()
-    rows = _run(engine, folder, progress, checkpoint_every, meanwhile)
+    started = time.monotonic()
+    rows = _run(engine, folder, progress, checkpoint_every, on_progress)
     trained = _collect(engine, rows)
     if folder is not None:
-        if time.monotonic() - begun > checkpoint_every:
-            # If the process is killed while saving, the remaining models come from here. What took
-            # less than `checkpoint_every` is cheaper to train again.
+        if time.monotonic() - started > checkpoint_every:
+            # If the process is killed while saving, the remaining models are restored from here.
+            # Shorter runs are cheaper to train again.
             checkpoint.save(engine, rows, checkpoint.path_of(engine.configs, folder))
         trained.save(folder)
         checkpoint.tidy(folder)
@@ -69,9 +69,9 @@ def _run(
     folder: Path | None,
     progress: bool,
     checkpoint_every: float,
-    meanwhile: Callable[[str], bool | None] | None,
+    on_progress: Callable[[str], bool | None] | None,
 ) -> Tensor:
-    """Train to the end; the curve `[windows, columns, M]`, each row led by its step."""
+    """Train to the end; return the curve `[windows, columns, M]`, with the step first."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else checkpoint.path_of(engine.configs, folder)
     rows = None if folder is None else _restored(engine, folder)
@@ -88,10 +88,10 @@ def _run(
                 status.show(step, means)
             else:
                 status.show(step)
-            asked = meanwhile is not None and meanwhile(
-                f"{models} models at step {step:,} of {total:,}"
+            stop_requested = on_progress is not None and on_progress(
+                f"{counted(models, 'model')} at step {step:,} of {total:,}"
             )
-            if (stopped() or asked) and step < total:
+            if (stopped() or stop_requested) and step < total:
                 _stop(engine, rows, path, step, total)
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
@@ -100,7 +100,7 @@ def _run(
 
 
 def _restored(engine: Engine, folder: Path) -> Tensor | None:
-    """Resume from the newest undamaged checkpoint with all runs of an engine; the curve so far."""
+    """Restore the newest intact checkpoint with all runs; return the curve so far, or None."""
     wanted = {config.hash for config in engine.configs}
     for path in checkpoint.newest_first(folder):
         try:
@@ -114,15 +114,15 @@ def _restored(engine: Engine, folder: Path) -> Tensor | None:
 
 
 def _diagnostics(engine: Engine, step: int, total: int) -> Tensor:
-    """The diagnostics `[diagnostics, M]` at some steps; NaN at all others."""
-    every = math.ceil(total / MOST_DIAGNOSES / WINDOW) * WINDOW
+    """Return the diagnostics `[diagnostics, M]` at some steps, and NaN at all others."""
+    every = math.ceil(total / MAX_DIAGNOSES / WINDOW) * WINDOW
     if step % every == 0 or step == total:
         return diagnose(engine)
     return torch.full((len(diagnostic_names(engine)), len(engine.configs)), torch.nan)
 
 
 def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
-    """Advance to the end, pausing at every window and a few times a second; yields the step."""
+    """Train to the end; yield the step after every window and a few times a second."""
     stride = 1
     while step < total:
         window_end = (step // WINDOW + 1) * WINDOW
@@ -142,11 +142,15 @@ def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
 def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int) -> None:
     if path is None:
         raise InterruptedTrainingError(
-            f"stopped at step {step:,} of {total:,}; nothing was saved because `out` was not set"
+            f"stopped at step {step:,} of {total:,}; nothing was saved because `out` was not set",
+            subject="step",
+            value=step,
         )
     checkpoint.save(engine, rows, path)
     raise InterruptedTrainingError(
-        f"stopped at step {step:,} of {total:,}; run the same command again to resume"
+        f"stopped at step {step:,} of {total:,}; run the same command again to resume",
+        subject="step",
+        value=step,
     )
 
 
@@ -158,7 +162,7 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
     }
     diverged_at = engine.diverged_at.cpu()
     for buffer in parameters.values():
-        # No loss has been computed with the weights that the last step ends with.
+        # No loss has been computed with the final weights, so check them here.
         finite = buffer.unflatten(0, (len(engine.configs), -1)).isfinite().flatten(1).all(1)
         diverged_at[~finite & (diverged_at < 0)] = engine.config.steps
     return Fleet(
@@ -167,7 +171,7 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
 
 
 def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
-    """The curve as a tidy table: run, step, every term, every diagnostic."""
+    """Return the curve as a tidy table: run, step, terms and diagnostics."""
     parts = []
     for place, config in enumerate(engine.configs):
         part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=curve_columns(engine)[1:])
@@ -179,33 +183,33 @@ def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Defer Ctrl-C so that the step can be finished; a second one raises `KeyboardInterrupt`."""
-    asked = threading.Event()
+    """Defer Ctrl-C until the step is finished; a second one raises `KeyboardInterrupt`."""
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield requested.is_set
         return
 
-    def defer(number: int, frame: Any) -> None:  # noqa: ARG001 - as signal calls it
-        if asked.is_set():
+    def defer(number: int, frame: Any) -> None:  # noqa: ARG001 (signature of signal handlers)
+        if requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
-        print("finishing this step …", file=sys.stderr)  # noqa: T201
+        requested.set()
+        print("stopping after this step …", file=sys.stderr)  # noqa: T201
 
     before = {number: signal.signal(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 class StatusLine:
-    """A live line of progress on a terminal; without one, a line every half minute.
+    """A progress bar on a terminal; elsewhere, a line every 30 seconds.
 
     Args:
-        engine: The fleet in training.
-        step: The step it starts from.
-        shown: False is silent.
+        engine: Fleet in training.
+        step: First step.
+        shown: Whether to show progress.
     """
 
     def __init__(self, engine: Engine, step: int, shown: bool) -> None:
@@ -237,19 +241,19 @@ class StatusLine:
         self.progress.stop()
 
     def show(self, step: int, means: Tensor | None = None) -> None:
-        """Update the line, with the mean terms `[terms, M]` where they were just fetched."""
+        """Update the progress, with the mean terms `[terms, M]` if they were just fetched."""
         if means is not None:
             average = means.nanmean(1).tolist()
             self.terms = "  ".join(
                 f"{name} {value:.4g}"
                 for name, value in zip(self.engine.terms, average, strict=True)
             )
-            lost = int(means[0].isnan().sum())
-            self.terms += f"  ({lost} of {self.models} diverged)" if lost else ""
+            diverged = int(means[0].isnan().sum())
+            self.terms += f"  ({diverged} of {self.models} diverged)" if diverged else ""
         now = time.monotonic()
         rate = (step - self.first) / max(now - self.start, 1e-9)
-        pace = self.models * rate
-        speed = f"{pace:,.0f} model-steps/s" if pace >= 10 else f"{pace:.1f} model-steps/s"
+        throughput = self.models * rate
+        speed = f"{throughput:,.{0 if throughput >= 10 else 1}f} model-steps/s"
         text = f"{counted(self.models, 'model')}  step {step:,} of {self.total:,}  {speed}"
         self.progress.update(self.task, completed=step, description=text, terms=self.terms)
         if self.shown and not self.live and (now - self.last > LINE_SECONDS or step == self.total):

@@ -1,6 +1,6 @@
-"""A network group: networks that are trained together, all their parameters in one buffer.
+"""Network groups: networks that are trained together, with all parameters in one buffer.
 
-Shapes: M models with n members each, whose parameters are n adjacent rows; P parameters of a
+Shapes: M models with n members each, whose parameters are n adjacent rows; P parameters per
 group.
 """
 
@@ -11,7 +11,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from unweave.methods.members import for_members
+from unweave.methods.batch import for_members
 from unweave.nets.adam import Adam, Moments, update
 from unweave.nets.network import Network
 
@@ -23,15 +23,15 @@ Leaves = Mapping[str, Mapping[str, Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class NetworkGroup:
-    """Networks that one optimiser trains towards one loss.
+    """Networks that share an optimiser and a loss.
 
     Args:
-        networks: By name, in the order of their parameters in the buffer.
-        parameters: float32 `[M · n, P]`
-        working: The same in the precision of matrix multiplications; in float32 the same tensor.
+        networks: Networks by name, in the order of their parameters in the buffer.
+        parameters: Parameters, float32 `[M · n, P]`.
+        working: Parameters in the precision of matrix multiplications; the same tensor in float32.
         moments: Running means of the optimiser.
-        optimiser: With the rates of all rows; None for frozen networks.
-        rows_per_model: n.
+        optimiser: Stacked optimiser of all rows; None for frozen networks.
+        rows_per_model: Number of rows per model, n.
     """
 
     networks: Mapping[str, Network]
@@ -45,13 +45,13 @@ class NetworkGroup:
     def of_one(
         cls, name: str, network: Network, parameters: Tensor, optimiser: Adam
     ) -> "NetworkGroup":
-        """A single network, all rows of which `[M, P]` have the same optimiser."""
+        """Create a group of a single network whose rows `[M, P]` share optimiser settings."""
         adam = Adam.stack([optimiser] * len(parameters), parameters.device)
         return cls({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
 
     def rows(self, chosen: slice) -> "NetworkGroup":
-        """The same networks of some models, whose parameters are a part of these."""
-        # By `data`, or autograd would take changes of other models for changes of these.
+        """Return the group for some rows, as views of the parameters."""
+        # Without `data`, autograd would treat updates of other rows as updates of these.
         parameters, working = self.parameters.data[chosen], self.working.data[chosen]
         return replace(
             self,
@@ -62,17 +62,17 @@ class NetworkGroup:
         )
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Each network's part of a buffer."""
+        """Yield the part of a buffer that belongs to each network."""
         sizes = [network.width for network in self.networks.values()]
         yield from zip(self.networks, parameters.split(sizes, 1), strict=True)
 
     def named(self, buffer: Tensor) -> dict[str, dict[str, Tensor]]:
-        """Views `[M · n, *shape]` of all parameters in a buffer, by network and name."""
+        """Return views `[M · n, *shape]` of all parameters in a buffer, by network and name."""
         return {name: dict(self.networks[name].named(part)) for name, part in self.buffers(buffer)}
 
     @property
     def places(self) -> list[int]:
-        """Where each parameter begins in a row of the buffer."""
+        """Offset of each parameter in a row of the buffer."""
         networks = self.networks.values()
         starts = accumulate((network.width for network in networks), initial=0)
         return [
@@ -82,7 +82,7 @@ class NetworkGroup:
         ]
 
     def leaves(self) -> dict[str, dict[str, Tensor]]:
-        """The working parameters as leaves of a new autograd graph."""
+        """Return the working parameters as leaves of a new autograd graph."""
         return {
             network: {name: value.detach().requires_grad_() for name, value in named.items()}
             for network, named in self.named(self.working).items()
@@ -90,31 +90,31 @@ class NetworkGroup:
 
     @staticmethod
     def gradients(loss: Tensor, leaves: Leaves, retain_graph: bool) -> tuple[Tensor, ...]:
-        """The gradient of a loss `[M]` by each leaf; 0 where the loss does not depend on it."""
-        own = [leaf for network in leaves.values() for leaf in network.values()]
-        # Of the sum: with a gradient of each loss torch would import sympy, for a second.
+        """Return the gradient of a loss `[M]` for each leaf; 0 if it does not depend on it."""
+        flat = [leaf for network in leaves.values() for leaf in network.values()]
+        # Differentiate the sum: for a vector, torch would import sympy, which takes a second.
         return torch.autograd.grad(
-            loss.sum(), own, retain_graph=retain_graph, allow_unused=True, materialize_grads=True
+            loss.sum(), flat, retain_graph=retain_graph, allow_unused=True, materialize_grads=True
         )
 
     def refresh(self) -> None:
-        """Bring the working copy up to date with the parameters."""
+        """Copy the parameters to the working copy."""
         if self.working is not self.parameters:
             self.working.copy_(self.parameters)
 
     def update(
         self, gradients: Sequence[Tensor], step: Tensor, alive: Tensor, finite: Tensor
     ) -> None:
-        """One step of Adam for the models that are alive.
+        """Update the models that are alive by one step of Adam.
 
         Args:
-            gradients: One per parameter, `[M · n, *shape]`.
-            step: The number of the step, a scalar.
-            alive: bool `[M]`
-            finite: bool `[M]`; set to False, in place, for models whose gradients are not finite,
-                which are not moved.
+            gradients: Gradients of each parameter, `[M · n, *shape]`.
+            step: Index of the step, a scalar.
+            alive: Models in training, bool `[M]`.
+            finite: Models with finite gradients, bool `[M]`; set to False in place for the others,
+                which are not updated.
         """
-        assert self.optimiser is not None, "a loss for networks without an optimiser"
+        assert self.optimiser is not None, "frozen networks cannot be updated"
         one = self.rows_per_model == 1
         rows_alive = alive if one else for_members(alive, self.rows_per_model)
         rows_finite = finite if one else rows_alive.clone()

@@ -1,6 +1,6 @@
-"""Step statistics: which models are alive, when the others diverged, and sums of reported values.
+"""Step statistics: detection of diverged models, and sums of reported values.
 
-On a GPU each of the two functions is one kernel.
+On a GPU, each of the two functions is a single kernel.
 """
 
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from unweave.kernels.dispatch import fused
+from unweave.kernels import fused
 
 __all__ = ["accumulate", "stop_diverged"]
 
 
 def stop_diverged(alive: Tensor, losses: Sequence[Tensor]) -> Tensor:
-    """Stop the models that have a loss that is not finite, before their weights are updated.
+    """Stop models with a non-finite loss before their weights are updated.
 
     Args:
-        alive: bool `[M]`, changed in place.
-        losses: Of all network groups, `[M]` each.
+        alive: Models in training, bool `[M]`, changed in place.
+        losses: Losses of all network groups, `[M]` each.
 
     Returns:
-        A copy of `alive`, in which updates mark the models whose gradients are not finite.
+        A copy of `alive`, in which updates mark models with non-finite gradients.
     """
     if fused(losses[0]):
         from unweave.kernels import gpu_step_statistics
@@ -41,16 +41,16 @@ def accumulate(
     sums: Tensor,
     count: Tensor,
 ) -> None:
-    """Record the outcome of a step, in place; values of stopped models do not count.
+    """Record the outcome of a step in place, ignoring values of stopped models.
 
     Args:
-        alive: bool `[M]`
-        finite: bool `[M]`, the models that stay alive.
-        diverged_at: int64 `[M]`, becomes the step for models that diverged in it; -1 before.
-        step: The number of this step, a scalar.
+        alive: Models in training, bool `[M]`.
+        finite: Models with finite losses and gradients, bool `[M]`.
+        diverged_at: Step at which each model diverged, or -1, int64 `[M]`.
+        step: Index of this step, a scalar.
         values: Reported values, `[M]` each.
-        sums: float32 `[terms, M]`
-        count: The number of steps in the sums, a scalar.
+        sums: Sums of the values, float32 `[terms, M]`.
+        count: Number of steps in the sums, a scalar.
     """
     if fused(sums):
         from unweave.kernels import gpu_step_statistics

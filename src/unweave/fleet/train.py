@@ -1,4 +1,4 @@
-"""Training runs: every combination of a grid, in fleets that fit, those that are done left out."""
+"""Training of grids of runs in fleets that fit into memory; finished runs are skipped."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -24,10 +24,9 @@ from unweave.io.paths import check_folder, path_errors
 from unweave.io.temporary import remove_leftovers
 from unweave.methods import Method, find_method
 from unweave.models.config import Config, group_into_fleets
-from unweave.models.join import check_alike, join
-from unweave.models.model import Fleet, Model
+from unweave.models.images import check_shape
+from unweave.models.model import Fleet, Model, check_alike, join
 from unweave.models.model import load as load_model
-from unweave.models.shapes import check_shape
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
 from unweave.text import shown, spelled
@@ -35,15 +34,15 @@ from unweave.text import shown, spelled
 if TYPE_CHECKING:
     from unweave.models.finding import Models
 
-__all__ = ["all_runs", "chosen_method", "train", "train_runs"]
+__all__ = ["all_runs", "chosen_method", "in_fleets", "train", "train_runs"]
 
 OWN = ("method", "data", "seed", "steps", "first")
 SETTINGS = (
     *(field.name for field in fields(Config) if field.name not in OWN),
     "learning_rate",
 )
-"""What is the same for all runs of a call."""
-MOST_SEEDS = 10_000
+"""Settings that are the same for all runs of a call."""
+MAX_SEEDS = 10_000
 
 
 def train(
@@ -63,27 +62,27 @@ def train(
     """Train a fleet: every combination of the method's values, each with every seed.
 
     Args:
-        method: A method, or the name of one; fields with several values,
-            `BetaVAE(beta=[1, 4, 16])`, are a grid.
-        data: A data set, or what `uw.data.load` takes: a name, a folder of images, an array.
-        seeds: How many seeds (0, 1, 2 …), or which.
-        steps: Updates of the parameters.
-        out: A folder for the trained models, one folder each; runs that it already has are not
-            trained again, and training that was interrupted goes on from its last checkpoint
-            there.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far training is.
-        checkpoint_every: Seconds between checkpoints in `out`.
-        fleet_size: How many models to train at once; by default as many as fit, which is measured.
+        method: A method or its name; lists of values, as in `BetaVAE(beta=[1, 4, 16])`, define a
+            grid.
+        data: A data set, or any source that `uw.data.load` accepts: a name, a folder of images,
+            an array.
+        seeds: Number of random seeds (0, 1, 2 …), or the seeds themselves (default 1).
+        steps: Number of training steps (default 300,000).
+        out: Output folder, with one subfolder per model. Finished runs are skipped, and
+            interrupted training resumes from the last checkpoint.
+        device: Device to train on (default: a GPU if available).
+        progress: Whether to show progress.
+        checkpoint_every: Seconds between checkpoints in `out` (default 60).
+        fleet_size: Number of models trained at once (default: as many as fit into memory).
         first: For a second stage, the trained models that it builds on, or their folder; every
-            combination is trained over each of them.
-        settings: Of `Config`: batch, latents, architecture, likelihood, init, optimiser,
-            precision; `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
-            `uw.data.load` (size, channels, factors, path, picture) where it loads the data.
+            combination is trained on top of each of them.
+        settings: Settings of `Config` (batch, latents, architecture, likelihood, init, optimiser,
+            precision); `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
+            `uw.data.load` (size, channels, factors, path, picture), if it loads the data.
 
     Returns:
-        The trained models, on the CPU, in the order of the grid, seeds fastest, of those that
-        build on others one after the other.
+        The trained models, on the CPU, in the order of the grid, with seeds varying fastest; for
+        second stages, grouped by first-stage model.
 
     Example:
         >>> import unweave as uw
@@ -94,7 +93,7 @@ def train(
         (4, [1, 1, 4, 4])
     """
     data, settings = load_with(data, settings)
-    below = None if first is None else _together(first)
+    below = None if first is None else _as_fleet(first)
     return train_runs(
         all_runs(method, data, seeds, steps, below, **settings),
         data,
@@ -115,24 +114,26 @@ def all_runs(
     first: Fleet | None = None,
     **settings: Any,
 ) -> list[Config]:
-    """Every combination of the method's values, each with every seed, seeds fastest; see `train`.
+    """Return the configs of all combinations of values and seeds, seeds fastest; see `train`.
 
-    Each is there once, and there is at least one.
+    There is at least one config, and no duplicates.
     """
     for name in settings:
         if name not in SETTINGS:
-            raise UnknownNameError("setting of training", name, SETTINGS)
+            raise UnknownNameError("training setting", name, SETTINGS)
     if "learning_rate" in settings:
         rate, optimiser = settings.pop("learning_rate"), settings.get("optimiser", Adam())
-        # `Config` refuses anything else than Adam.
+        # `Config` rejects any other optimiser.
         settings["optimiser"] = (
             replace(optimiser, lr=rate) if isinstance(optimiser, Adam) else optimiser
         )
     if isinstance(seeds, int | np.integer):
-        seeds = range(check_count("seeds", seeds, 1, MOST_SEEDS))
-    chosen = list(islice(seeds, MOST_SEEDS + 1))
-    if len(chosen) > MOST_SEEDS:
-        raise UnweaveError(f"at most {MOST_SEEDS:,} seeds can be trained in one call, got more")
+        seeds = range(check_count("seeds", seeds, 1, MAX_SEEDS))
+    chosen = list(islice(seeds, MAX_SEEDS + 1))
+    if len(chosen) > MAX_SEEDS:
+        raise UnweaveError(
+            f"at most {MAX_SEEDS:,} seeds can be trained in one call, got more", subject="seeds"
+        )
     origin = origin_of(data)
     before = [None] if first is None else first.configs
     configs = [
@@ -142,24 +143,30 @@ def all_runs(
         for seed in chosen
     ]
     if not configs:
-        raise UnweaveError("there is nothing to train: no seed or no value was given")
+        raise UnweaveError("nothing to train: seeds or a grid of values is empty", subject="seeds")
     if len({config.hash for config in configs}) != len(configs):
-        raise UnweaveError("two of these runs are the same; give each seed and value once")
+        raise UnweaveError(
+            "some runs are duplicates; pass each seed and each value only once", subject="runs"
+        )
     return configs
 
 
 def chosen_method(method: Any) -> Method:
-    """A method; of a name or a class, the one with its usual values."""
+    """Return a method; a name or class gives the method with its default settings."""
     if isinstance(method, str):
         return find_method(spelled(method))()
     if isinstance(method, type) and issubclass(method, Method):
         return method()
     if not isinstance(method, Method):
-        raise UnweaveError(f"method must be one of uw.methods, but got {shown(method)}")
+        raise UnweaveError(
+            f"method must be one of uw.methods, got {shown(method)}",
+            subject="method",
+            value=method,
+        )
     return method
 
 
-def _together(models: "Models") -> Fleet:
+def _as_fleet(models: "Models") -> Fleet:
     from unweave.models.finding import models_of
 
     return models if isinstance(models, Fleet) else join(models_of(models, chosen=True))
@@ -175,26 +182,30 @@ def train_runs(
     progress: bool = True,
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
-    meanwhile: Callable[[str], bool | None] | None = None,
+    on_progress: Callable[[str], bool | None] | None = None,
 ) -> Fleet:
-    """Train runs, those that can share a fleet together; see `train`.
+    """Train runs; runs that can share a fleet are trained together.
 
     Args:
-        configs: The runs.
-        data: What they learn from.
-        first: The models that they build on; those that are not given are looked for in `out`.
-        out: See `train`, as for all that follows.
-        device: …
-        progress: …
-        checkpoint_every: …
-        fleet_size: …
-        meanwhile: Called a few times a second while training goes on, told how far it is; where it
-            returns True, training stops as it does on Ctrl-C.
+        configs: Runs to train.
+        data: Training images.
+        first: Models of the first stage; missing models are looked up in `out`.
+        out: Output folder; see `train`.
+        device: Device to train on (default: a GPU if available).
+        progress: Whether to show progress.
+        checkpoint_every: Seconds between checkpoints (default 60).
+        fleet_size: Number of models trained at once (default: as many as fit into memory).
+        on_progress: Callback for a progress message, called a few times a second; training stops
+            as on Ctrl-C if it returns True.
     """
     if fleet_size is not None and fleet_size < 1:
-        raise UnweaveError(f"a fleet has at least one model, but got {fleet_size=}")
+        raise UnweaveError(
+            f"fleet_size must be at least 1, got {fleet_size}",
+            subject="fleet_size",
+            value=fleet_size,
+        )
     if not configs:
-        raise UnweaveError("there is nothing to train: no run was given")
+        raise UnweaveError("nothing to train: configs is empty")
     check_alike(configs, data.shape)
     device = chosen_device(device)
     folder = None if out is None else Path(out)
@@ -205,33 +216,45 @@ def train_runs(
             remove_leftovers(folder)
             strange = strange_checkpoints(folder)
         if strange:
-            raise UnweaveError(f"{strange[0]} is in the way of a checkpoint; remove it")
+            raise UnweaveError(
+                f"cannot write a checkpoint to {strange[0]}, which is not a file; remove it",
+                subject=strange[0],
+            )
     done = {} if folder is None else _finished(configs, folder)
     given = {} if first is None else {model.config.hash: model for model in first}
     for alike in group_into_fleets(config for config in configs if config.hash not in done):
-        for fleet in _fleets(alike, data, folder, device, fleet_size):
+        interrupted = [] if folder is None else checkpoints(folder).values()
+        for fleet in in_fleets(alike, data, interrupted, device, fleet_size):
             make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
             try:
-                trained = train_fleet(make, folder, progress, checkpoint_every, meanwhile)
+                trained = train_fleet(make, folder, progress, checkpoint_every, on_progress)
             except torch.cuda.OutOfMemoryError as error:
-                raise UnweaveError(_too_large(len(fleet), device)) from error
+                raise UnweaveError(_out_of_memory(len(fleet), device)) from error
             done |= {model.config.hash: model for model in trained}
     return join([done[config.hash] for config in configs])
 
 
-def _fleets(
-    configs: list[Config],
+def in_fleets(
+    configs: Sequence[Config],
     data: Dataset,
-    folder: Path | None,
+    interrupted: Iterable[Sequence[str]],
     device: torch.device,
     fleet_size: int | None,
 ) -> Iterator[list[Config]]:
-    """Runs that can share a fleet, in fleets that fit; interrupted fleets stay as they were."""
+    """Split runs into fleets that fit into memory; interrupted fleets are kept together.
+
+    Args:
+        configs: Runs that can share a fleet.
+        data: Training images.
+        interrupted: Names of the runs in each checkpoint.
+        device: Device to train on.
+        fleet_size: Number of models trained at once (default: as many as fit into memory).
+    """
     left = {config.hash: config for config in configs}
-    for runs in [] if folder is None else checkpoints(folder).values():
-        interrupted = [left.pop(run) for run in runs if run in left]
-        if interrupted:
-            yield interrupted
+    for runs in interrupted:
+        fleet = [left.pop(run) for run in runs if run in left]
+        if fleet:
+            yield fleet
     rest = list(left.values())
     if rest:
         for count in shares(len(rest), fleet_size or fits(rest, data, device)):
@@ -242,14 +265,17 @@ def _fleets(
 def _first_stages(
     configs: Sequence[Config], given: Mapping[str, Model], folder: Path | None, data: Dataset
 ) -> dict[str, Tensor] | None:
-    """The parameters of the models that second stages build on, by network, `[M, P]`."""
+    """Return the parameters of first-stage models by network, `[M, P]`, if there are any."""
     runs = [config.first for config in configs if config.first is not None]
     if not runs:
         return None
     models = [given.get(run.hash) or _saved(run, folder) for run in runs]
-    lost = [model.config.hash for model in models if model.diverged_at[0] >= 0]
-    if lost:
-        raise UnweaveError(f"the model {lost[0]} has diverged; build on others")
+    diverged = [model.config.hash for model in models if model.diverged_at[0] >= 0]
+    if diverged:
+        raise UnweaveError(
+            f"first-stage model {diverged[0]} has diverged; build on other models",
+            subject=diverged[0],
+        )
     check_shape(models[0].shape, data.shape, data.name)
     return {
         name: torch.cat([model.parameters[name].cpu() for model in models])
@@ -260,22 +286,23 @@ def _first_stages(
 def _saved(config: Config, folder: Path | None) -> Model:
     if folder is None or not (folder / config.hash).exists():
         raise UnweaveError(
-            f"the model {config.hash} to build on was not found; give it (first=…), or train it "
-            "into the same folder first"
+            f"first-stage model {config.hash} was not found; pass it as first=…, or train it in "
+            "the same folder first",
+            subject=config.hash,
         )
     return load_model(folder / config.hash)
 
 
-def _too_large(models: int, device: torch.device) -> str:
+def _out_of_memory(models: int, device: torch.device) -> str:
     free = torch.cuda.mem_get_info(device)[0] / 1e9
     if models == 1:
         return (
-            f"not even one model fits on the device, where {free:.1f} GB are free; make the batch "
-            "smaller, or free the device"
+            f"a single model does not fit into {free:.1f} GB of free memory; reduce the batch "
+            "size, or free memory on the device"
         )
     return (
-        f"{models} models do not fit on the device, where {free:.1f} GB are free; train fewer at "
-        "once (--fleet-size), or free the device"
+        f"{models} models do not fit into {free:.1f} GB of free memory; train fewer at once "
+        "(--fleet-size), or free memory on the device"
     )
 
 

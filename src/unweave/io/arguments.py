@@ -1,4 +1,4 @@
-"""Whole numbers that a user gives: counts within bounds, and random seeds."""
+"""Checks of integer arguments: counts within bounds, and random seeds."""
 
 import operator
 from typing import SupportsIndex
@@ -10,26 +10,28 @@ from unweave.errors import UnweaveError
 __all__ = ["LARGEST_SEED", "check_count", "check_seed", "numpy_rng"]
 
 LARGEST_SEED = 2**63 - 1
-"""What fits into the integers of tensors and files."""
+"""Largest integer that fits into tensors and files."""
 
 
 def check_count(name: str, value: SupportsIndex, least: int, most: int) -> int:
-    """The value as an integer; anything but a whole number within the bounds is an error.
+    """Return the value as an integer; raise an error unless it is one within the bounds.
 
     Example:
         >>> check_count("columns", 10, 1, 1_000)
         10
     """
-    number = None if isinstance(value, bool) else _whole(value)
+    number = None if isinstance(value, bool) else _as_integer(value)
     if number is None or not least <= number <= most:
-        limits = f"from {least:,} to {'2**63 - 1' if most == LARGEST_SEED else f'{most:,}'}"
-        # Python refuses to write out integers of thousands of digits.
-        shown = repr(value) if number is None or abs(number) < 10**40 else "one far beyond"
-        raise UnweaveError(f"{name} must be a whole number {limits}, got {shown}")
+        bounds = f"from {least:,} to {'2**63 - 1' if most == LARGEST_SEED else f'{most:,}'}"
+        # Python refuses to print integers with thousands of digits.
+        shown = repr(value) if number is None or abs(number) < 10**40 else "a much larger one"
+        raise UnweaveError(
+            f"{name} must be an integer {bounds}, got {shown}", subject=name, value=value
+        )
     return number
 
 
-def _whole(value: SupportsIndex) -> int | None:
+def _as_integer(value: SupportsIndex) -> int | None:
     try:
         return operator.index(value)
     except TypeError:
@@ -37,10 +39,10 @@ def _whole(value: SupportsIndex) -> int | None:
 
 
 def check_seed(seed: SupportsIndex) -> int:
-    """The seed as an integer; anything but a whole number from 0 to 2**63 - 1 is an error."""
+    """Return the seed as an integer; raise an error unless it is from 0 to 2**63 - 1."""
     return check_count("seed", seed, 0, LARGEST_SEED)
 
 
 def numpy_rng(seed: SupportsIndex) -> np.random.Generator:
-    """NumPy's generator of a seed."""
+    """Return a NumPy random generator for a seed."""
     return np.random.default_rng(check_seed(seed))

@@ -1,4 +1,4 @@
-"""Arrays of any origin as NumPy and torch take them."""
+"""Conversion of arrays and tensors for NumPy and torch."""
 
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,22 @@ MEMORY = Path("/proc/meminfo")
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free; more than anybody has where the system does not say."""
+    """Return the available memory in bytes, or a very large number if it is unknown."""
     lines = MEMORY.read_text().splitlines() if MEMORY.exists() else []
     found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
     return found[0] if found else 2**62
 
 
 def on_host(values: Any) -> np.ndarray:
-    """Lists, arrays and tensors, these from any device and without their gradients."""
+    """Convert lists, arrays or tensors on any device to a NumPy array, without gradients."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-        # NumPy has no such numbers. Whoever has no torch does not import it for this.
+        # NumPy has no bfloat16. The type is compared by name to avoid importing torch.
         values = values.float() if str(values.dtype) == "torch.bfloat16" else values
     return np.asarray(values)
 
 
 def writable(array: Any) -> Any:
-    """A copy of what may only be read, as data frames give it: torch warns of sharing that."""
-    locked = isinstance(array, np.ndarray) and not array.flags.writeable
-    return array.copy() if locked else array
+    """Copy a read-only array, as data frames return it; torch warns about sharing these."""
+    read_only = isinstance(array, np.ndarray) and not array.flags.writeable
+    return array.copy() if read_only else array

@@ -1,6 +1,6 @@
-"""Checksums of files in a folder: `SHA256SUMS`, as `sha256sum --check` reads it.
+"""Checksums of files in a folder: `SHA256SUMS`, in the format of `sha256sum --check`.
 
-They show damage and mix-ups, not malice: whoever can change a file can change its checksum too.
+They detect damage and mix-ups, not tampering: whoever changes a file can change its checksum too.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ SUMS = "SHA256SUMS"
 LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\\\0]+)")
 MOST_SUMS_BYTES = 1 << 20
 MOST_BYTES = 4 << 30
-"""No file of a saved model is larger; hashing a sparse file of terabytes would take hours."""
+"""Largest file of a saved model; hashing a sparse file of terabytes would take hours."""
 SETTLED_SECONDS = 2.0
-"""File systems note times to within this; a younger file may change and keep its time."""
+"""Resolution of file times; a file changed more recently may change again unnoticed."""
 
-_known: dict[str, tuple[tuple[int, ...], str]] = {}
-"""The digests of this process, by path, each with the state that the file was in."""
+_cache: dict[str, tuple[tuple[int, ...], str]] = {}
+"""Digests computed in this process, by path, each with the state of the file."""
 
 
 def write_sums(folder: Path, names: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ def verify(folder: Path, names: Sequence[str]) -> None:
 
 
 def verify_listed(folder: Path, names: Sequence[str]) -> None:
-    """The same for files that `SHA256SUMS` need not list, but of which it then lists no others."""
+    """Verify those of the files that `SHA256SUMS` lists; all listed files must exist."""
     listed = _listed(folder)
     for name in listed:
         (folder / name).stat()
@@ -57,16 +57,16 @@ def verify_listed(folder: Path, names: Sequence[str]) -> None:
 
 
 def _listed(folder: Path) -> dict[str, str]:
-    """The checksums in a folder, by file."""
+    """Return the checksums in a folder, by file name."""
     listed: dict[str, str] = {}
     try:
         text = read_text(folder / SUMS, MOST_SUMS_BYTES)
     except ValueError as error:
-        raise ValueError(f"{SUMS} cannot be read: {error}") from error
+        raise ValueError(f"cannot read {SUMS}: {error}") from error
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         found = LINE.fullmatch(line)
         if found is None:
-            raise ValueError(f"line {number} of {SUMS} is not a checksum and a file name")
+            raise ValueError(f"line {number} of {SUMS} must be a checksum and a file name")
         if found[2] in listed:
             raise ValueError(f"{SUMS} lists {found[2]} twice")
         listed[found[2]] = found[1]
@@ -74,25 +74,25 @@ def _listed(folder: Path) -> dict[str, str]:
 
 
 def sha256_of(path: Path, most: int = MOST_BYTES) -> str:
-    """The SHA-256 of a regular file, in hexadecimal.
+    """Return the SHA-256 of a regular file, in hexadecimal.
 
-    A file is read again only if its size, its times or its inode have changed since.
+    Digests are cached: a file is read again only if its size, times or inode have changed.
     """
-    place = str(path.absolute())
+    key = str(path.absolute())
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
         raise ValueError(f"{path.name} is not a regular file")
     if before.st_size > most:
         raise ValueError(f"{path.name} has {before.st_size:,} bytes, more than {most:,}")
-    known = _known.get(place)
-    if known is not None and known[0] == _state(before):
-        return known[1]
+    cached = _cache.get(key)
+    if cached is not None and cached[0] == _state(before):
+        return cached[1]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         after = os.fstat(file.fileno())
     changed = max(after.st_mtime, after.st_ctime)
     if _state(before) == _state(after) and time.time() - changed > SETTLED_SECONDS:
-        _known[place] = (_state(after), digest)
+        _cache[key] = (_state(after), digest)
     return digest
 
 

@@ -1,9 +1,9 @@
-"""Methods, metrics, architectures and data sets of users, named as `package.module:Name`.
+"""User-defined methods, metrics, architectures and data sets, named `package.module:Name`.
 
-Saved runs and studies name them in this form. Such a file may be a stranger's, so it never makes
-this process import a module. A module counts only if the user named it on the command line
-(`allow`), installed it as an entry point of the group `unweave.plugins`, or already imported it,
-and only objects of the expected kind are taken from it.
+Saved runs and studies refer to them in this form. These files are untrusted, so they never cause
+an import by themselves. A module is used only if the user named it on the command line (`allow`),
+installed it as an entry point of the group `unweave.plugins`, or already imported it, and only
+objects of the expected kind are taken from it.
 """
 
 import re
@@ -35,25 +35,25 @@ __all__ = [
 
 GROUP = "unweave.plugins"
 REFERENCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
-LONGEST = 200
-OURS = __name__.partition(".")[0]
+MAX_LENGTH = 200
+OWN_PACKAGE = __name__.partition(".")[0]
 
 _allowed: dict[str, None] = {}
-"""Modules and packages that the user named in this process, in that order."""
+"""Modules and packages that the user named in this process, in order."""
 _used: dict[str, None] = {}
-"""Modules of objects that this process met: their names and explanations are known, too."""
+"""Modules of objects that were used in this process."""
 
 
 class ExtensionError(UnweaveError):
-    """Something named as `package.module:Name` that is not available in this process.
+    """A reference `package.module:Name` that is not available in this process.
 
     Args:
-        reference: What was named.
-        message: What is wrong and what to do about it.
+        reference: The reference.
+        message: What is wrong and how to fix it.
     """
 
     def __init__(self, reference: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(message, subject=reference)
         self.reference = reference
 
 
@@ -64,57 +64,58 @@ def is_reference(name: object) -> TypeGuard[str]:
         >>> is_reference("shop.methods:FreeBits"), is_reference("beta_vae"), is_reference("a:80")
         (True, False, False)
     """
-    return isinstance(name, str) and len(name) <= LONGEST and bool(REFERENCE.fullmatch(name))
+    return isinstance(name, str) and len(name) <= MAX_LENGTH and bool(REFERENCE.fullmatch(name))
 
 
 def module_of(reference: str) -> str:
-    """The module of a reference."""
+    """Return the module of a reference."""
     return reference.partition(":")[0]
 
 
 def allow(module: str) -> None:
-    """Let saved files name objects of a module or package; it is imported when one does."""
+    """Allow saved files to refer to objects of a module, which is imported on demand."""
     _allowed[module] = None
 
 
 def import_plugin(module: str) -> None:
-    """Import a module or package that the user named, and `allow` it."""
+    """Import a module or package named by the user, and `allow` it."""
     try:
         import_module(module)
-    except Exception as error:  # whatever the user's code does
+    except Exception as error:  # user code may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise ExtensionError(
-            module, f"the plugin {shown(module)} cannot be imported ({reason}); check it"
+            module, f"cannot import the plugin {shown(module)} ({reason}); check its name and code"
         ) from error
     allow(module)
 
 
 def resolve(reference: str, kind: str, fits: Callable[[Any], bool]) -> Any:
-    """The object that a reference names.
+    """Return the object that a reference names.
 
     Args:
-        reference: `package.module:Name`, from a file perhaps.
-        kind: What it should be, for the message: "method".
-        fits: Whether an object is of that kind. Nothing is called that does not fit.
+        reference: `package.module:Name`, possibly from an untrusted file.
+        kind: Expected kind of object, for the message: "method".
+        fits: Whether an object is of that kind; other objects are never called.
     """
     match = REFERENCE.fullmatch(reference) if is_reference(reference) else None
     if match is None:
         raise ExtensionError(
-            reference, f"a {kind} is named as package.module:Name, but got {shown(reference)}"
+            reference,
+            f"a custom {kind} must be given as package.module:Name, got {shown(reference)}",
         )
     module, name = match.groups()
-    if module.partition(".")[0] == OURS:
+    if module.partition(".")[0] == OWN_PACKAGE:
         raise ExtensionError(
-            reference, f"unweave's own {kind}s have plain names, but got {shown(reference)}"
+            reference, f"a built-in {kind} must be given by its plain name, got {shown(reference)}"
         )
     home = _module(module)
     if home is None:
         raise ExtensionError(
             reference,
-            f"the {kind} {reference} is in a module that was not named in this process; if you "
-            f"trust {module}, pass --plugin {module}, or in Python import {module} first",
+            f"the {kind} {reference} is in a module that has not been imported; if you trust "
+            f"{module}, pass --plugin {module}, or in Python import {module} first",
         )
-    # Not `getattr`, with which some modules import others.
+    # Not `getattr`, which can trigger imports in some modules.
     found = vars(home).get(name)
     if not fits(found):
         raise ExtensionError(reference, f"{module} has no {kind} called {name}; check the name")
@@ -123,11 +124,11 @@ def resolve(reference: str, kind: str, fits: Callable[[Any], bool]) -> Any:
 
 
 def reference_to(thing: Any, home: str = "") -> str | None:
-    """The reference of an object that a variable of an imported module holds; None if none does.
+    """Return a reference to an object in an imported module; None if no module holds it.
 
     Args:
         thing: The object.
-        home: The module that most likely holds it.
+        home: Module that most likely holds it.
     """
     for module in dict.fromkeys([home, *_allowed, *_used, *list(sys.modules)]):
         variables = getattr(sys.modules.get(module), "__dict__", {})
@@ -139,7 +140,7 @@ def reference_to(thing: Any, home: str = "") -> str | None:
 
 
 def offered(fits: Callable[[Any], bool]) -> Iterator[Any]:
-    """All objects of a kind at the top level of plugins and of modules used so far."""
+    """Yield all objects of a kind at the top level of plugins and of modules used so far."""
     for installed in _installed():
         _import_installed(installed)
     for module in dict.fromkeys([*_allowed, *_used]):
@@ -148,7 +149,7 @@ def offered(fits: Callable[[Any], bool]) -> Iterator[Any]:
 
 
 def references_in(plain: Any) -> Iterator[str]:
-    """All references in plain data, such as a study's."""
+    """Yield all references in plain data, such as a study."""
     if isinstance(plain, dict):
         for name, value in plain.items():
             yield from references_in(name)
@@ -161,7 +162,7 @@ def references_in(plain: Any) -> Iterator[str]:
 
 
 def module_file(module: str) -> Path | None:
-    """The folder of a module's top-level package, or its file where it is a single one."""
+    """Return the folder of a module's top-level package, or the file of a single module."""
     top = sys.modules.get(module.partition(".")[0])
     file = getattr(top, "__file__", None)
     if file is None:
@@ -170,13 +171,13 @@ def module_file(module: str) -> Path | None:
 
 
 def _module(name: str) -> ModuleType | None:
-    """A module, imported now if the user allowed that; None if not."""
+    """Return a module, imported now if the user allowed it; None otherwise."""
     if name not in sys.modules:
         permitted = [*_allowed, *_installed()]
         if any(name == one or name.startswith(f"{one}.") for one in permitted):
             import_plugin(name)
         else:
-            # A plugin may gather what other modules of its package define.
+            # A plugin may import other modules of its package.
             for one in _installed():
                 if one.partition(".")[0] == name.partition(".")[0]:
                     _import_installed(one)
@@ -185,7 +186,7 @@ def _module(name: str) -> ModuleType | None:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """The modules of installed plugins."""
+    """Return the modules of installed plugins."""
     return tuple(dict.fromkeys(point.module for point in entry_points(group=GROUP)))
 
 

@@ -1,7 +1,7 @@
-"""Checkpoint files of any kind: the newest two are kept, each with a checksum of its content.
+"""Checkpoint files: the newest two are kept, each with a checksum of its content.
 
-A checkpoint that turns out to be damaged is put aside, and training resumes from the one before.
-Checkpoints of earlier versions have no checksum; as far as their content can be checked, it is.
+A damaged checkpoint is renamed, and training resumes from the previous one. Checkpoints of earlier
+versions have no checksum; their content is checked as far as possible.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,35 +29,35 @@ __all__ = [
 ]
 
 DIGEST = "sha256"
-"""The fact that holds the checksum of all tensors."""
+"""Metadata key of the checksum of all tensors."""
 DAMAGED = ".damaged"
-"""How the names of checkpoints that were put aside end."""
+"""Suffix of damaged checkpoints that were renamed."""
 
 
 class DamagedCheckpointError(UnweaveError):
-    """A checkpoint that is not as it was written."""
+    """A damaged checkpoint."""
 
 
 def previous_of(path: Path) -> Path:
-    """Where the checkpoint before the newest one is."""
+    """Return the path of the second newest checkpoint."""
     return path.with_stem(f"{path.stem}.previous")
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all, and keep the one that it replaces."""
-    here = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    """Write a checkpoint atomically, and keep the one it replaces as the previous one."""
+    on_host = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     if path.exists():
-        # So that no more than two are on the disk at any time.
+        # At most two checkpoints are on disk at any time.
         previous_of(path).unlink(missing_ok=True)
     with whole_file(path) as temporary:
-        write_tensors(temporary, here, {**facts, DIGEST: digest_of(here)})
+        write_tensors(temporary, on_host, {**facts, DIGEST: digest_of(on_host)})
         with suppress(FileNotFoundError):
             path.replace(previous_of(path))
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TensorFile]:
-    """Open a checkpoint; whatever goes wrong in reading it is a `DamagedCheckpointError`."""
+    """Open a checkpoint; errors while reading it become a `DamagedCheckpointError`."""
     try:
         with open_tensors(path) as file:
             yield file
@@ -65,32 +65,32 @@ def opened(path: Path) -> Iterator[TensorFile]:
         raise
     except (OSError, LookupError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
-        raise DamagedCheckpointError(f"the checkpoint {path} is damaged ({reason})") from error
+        raise DamagedCheckpointError(f"checkpoint {path} is damaged ({reason})") from error
 
 
 def verified(file: TensorFile) -> dict[str, Tensor]:
-    """The tensors of an open checkpoint, compared with their checksum."""
+    """Return the tensors of an open checkpoint, after verifying their checksum."""
     tensors = file.tensors()
     if is_sealed(file) and digest_of(tensors) != file.facts[DIGEST]:
-        raise ValueError("its content does not match its checksum")
+        raise ValueError("the content does not match the checksum")
     return tensors
 
 
 def is_sealed(file: TensorFile) -> bool:
-    """Whether a checkpoint has a checksum, as all but those of earlier versions do."""
+    """Whether a checkpoint has a checksum; those of earlier versions have none."""
     return file.checked
 
 
 def put_aside(path: Path, error: DamagedCheckpointError) -> None:
-    """Rename a damaged checkpoint, so that it is not met again, and say so."""
-    with suppress(FileNotFoundError):  # another process was faster
-        aside = path.with_name(path.name + DAMAGED)
-        path.replace(aside)
-        say(f"{error}; it is now {aside.name}, and training resumes from an earlier one, if any")
+    """Rename a damaged checkpoint, so that it is not used again, and print a message."""
+    with suppress(FileNotFoundError):  # another process has renamed it
+        renamed = path.with_name(path.name + DAMAGED)
+        path.replace(renamed)
+        say(f"{error}; renamed to {renamed.name}, resuming from an earlier checkpoint if any")
 
 
 def remove(path: Path) -> None:
-    """Remove all checkpoints of a job that is done."""
+    """Remove all checkpoints of a finished job."""
     for one in (path, previous_of(path)):
         one.unlink(missing_ok=True)
         one.with_name(one.name + DAMAGED).unlink(missing_ok=True)

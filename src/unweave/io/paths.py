@@ -1,4 +1,4 @@
-"""Paths that a user names: whether they can be read or written, found out before the work."""
+"""Checks that paths given by the user can be read or written, before any work starts."""
 
 import os
 import shutil
@@ -21,104 +21,134 @@ __all__ = [
     "refuse_inner_links",
 ]
 
+FILE, FOLDER, LINK, DEVICE = "file", "folder", "link", "device"
+"""Kinds of files, used as `value` of errors."""
 INNER_NAME = "x" * 64
-"""As long as the longest name that is written into a folder."""
+"""Name as long as the longest file name that is written into a folder."""
 
 
 @contextmanager
 def path_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn what the system says of a path into a DataError that names it.
+    """Convert system errors about a path to a DataError that names it.
 
     Args:
-        path: As the user wrote it.
-        doing: What failed, for the message: `"read"`, `"write"`.
+        path: Path given by the user.
+        doing: Action that failed, for the message: `"read"`, `"write"`.
     """
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        # A null byte in a name is a ValueError, a circle of links or no home a RuntimeError.
+        # A null byte raises a ValueError; a loop of links or a missing home, a RuntimeError.
         reason = getattr(error, "strerror", None) or error
-        raise DataError(f"cannot {doing} {_short(path)}: {reason}; choose another path") from error
+        raise DataError(
+            f"cannot {doing} {_short(path)}: {reason}; choose another path",
+            subject=path,
+            value=getattr(error, "errno", None),
+        ) from error
 
 
 def check_file(path: Path, what: str = "file") -> None:
-    """Refuse what is not a regular file, such as a pipe or a device, which may never end.
+    """Raise an error unless a path is a regular file; reading a pipe could block forever.
 
     Args:
-        path: As the user wrote it.
-        what: What the file holds, for the message.
+        path: Path given by the user.
+        what: Content of the file, for the message.
     """
     with path_errors(path, "read"):
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise DataError(f"there is no file {path}; check the path of the {what}") from error
+            raise DataError(
+                f"{path} not found; check the path of the {what}", subject=path
+            ) from error
     if stat.S_ISDIR(mode):
-        raise DataError(f"{path} is a folder, not a file; give the {what} itself")
+        raise DataError(
+            f"{path} is a folder, not a file; pass the {what} itself", subject=path, value=FOLDER
+        )
     if not stat.S_ISREG(mode):
-        raise DataError(f"{path} is a pipe or a device, not a file; copy it into a file first")
+        raise DataError(
+            f"{path} is a pipe or device, not a regular file; copy it to a file first",
+            subject=path,
+            value=DEVICE,
+        )
 
 
 def check_out(path: Path | None, endings: Sequence[str], overwrite: bool) -> None:
-    """Refuse a file that could not be written, before the work rather than after it.
+    """Raise an error if an output file cannot be written.
 
     Args:
-        path: The file to write, in a folder that exists; None is always fine.
-        endings: How its name may end, in lower case, with the dot.
-        overwrite: Whether a file that is already there may be replaced.
+        path: Output file in an existing folder, or None.
+        endings: Supported file extensions, in lower case with the dot.
+        overwrite: Whether an existing file may be replaced.
     """
     if path is None:
         return
     check_ending(path, endings)
     with path_errors(path, "write"):
         if not path.parent.is_dir():
-            raise DataError(f"there is no folder {_short(path.parent)}; make it first")
+            raise DataError(
+                f"folder {_short(path.parent)} not found; create it first", subject=path.parent
+            )
     check_free([path], overwrite)
 
 
 def check_free(files: Sequence[Path], overwrite: bool) -> None:
-    """Refuse files of one folder that could not be written; the folder need not exist yet."""
+    """Raise an error if files of one folder, which need not exist, cannot be written."""
     for path in files:
         _check_name(path)
         with path_errors(path, "write"):
             if path.is_dir():
-                raise DataError(f"{path} is a folder; choose another name for the file")
+                raise DataError(
+                    f"{path} is a folder; choose another file name",
+                    subject=path,
+                    value=FOLDER,
+                )
             if path.exists() and not overwrite:
                 raise DataError(
-                    f"{path} is already there; choose another name, or add --overwrite"
+                    f"{path} already exists; use --overwrite to replace it",
+                    subject=path,
+                    value=FILE,
                 )
-            # Files are written under such a name first, which may be too long: `whole_file`.
+            # Files are first written under a temporary name, which may be too long (`whole_file`).
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.with_name(f".{path.name}.{'x' * 8}{path.suffix}").lstat()
     check_folder(files[0].parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that could not be made, or not be written into."""
+    """Raise an error if a folder cannot be created or written to."""
     _check_name(folder)
-    with path_errors(folder, "write into"):
+    with path_errors(folder, "write to"):
         with suppress(FileNotFoundError, NotADirectoryError):
             (folder / INNER_NAME).lstat()
         place = folder
         while not place.exists():
             if place.is_symlink():
-                raise DataError(f"{place} is a link that leads nowhere; choose another folder")
+                raise DataError(
+                    f"{place} is a broken link; choose another folder",
+                    subject=place,
+                    value=LINK,
+                )
             place = place.parent
         if not place.is_dir():
-            raise DataError(f"{place} is a file, not a folder; choose another folder")
+            raise DataError(
+                f"{place} is a file, not a folder; choose another folder",
+                subject=place,
+                value=FILE,
+            )
         with tempfile.TemporaryFile(dir=place):
             pass
 
 
 def refuse_inner_links(folder: Path, names: Sequence[str]) -> None:
-    """Refuse folders within a study or a fit that are symbolic links, or hold some.
+    """Raise an error if folders inside a study or fit are symbolic links or contain some.
 
-    Whoever made the folder could otherwise have files behind the link changed or removed. The
-    folder itself may be a link, since the user names it.
+    The folder may be untrusted, and links could cause files elsewhere to be changed or removed.
+    The folder itself may be a link, because the user chose it.
 
     Args:
-        folder: Of the study or of the fit.
-        names: Folders in it that may be written to; they need not be there.
+        folder: Folder of the study or fit.
+        names: Folders in it that may be written to; they need not exist.
     """
     for place in (folder / name for name in names):
         with path_errors(place, "read"):
@@ -128,18 +158,20 @@ def refuse_inner_links(folder: Path, names: Sequence[str]) -> None:
                     links = [Path(entry.path) for entry in entries if entry.is_symlink()][:1]
         if links:
             raise DataError(
-                f"{links[0]} is a symbolic link, which is not followed within {folder}; replace "
-                "it by what it leads to"
+                f"{links[0]} is a symbolic link, and links inside {folder} are not followed; "
+                "replace it with its target",
+                subject=links[0],
+                value=LINK,
             )
 
 
 def check_room(folder: Path, need: float, what: str) -> None:
-    """Refuse work whose results would not fit on the disk.
+    """Raise an error if the disk has too little free space.
 
     Args:
-        folder: Where they go; it need not exist yet.
-        need: How many bytes they take, about.
-        what: What takes them, for the message: `"4 models"`.
+        folder: Output folder, which need not exist.
+        need: Approximate number of bytes required.
+        what: What requires the space, for the message: `"4 models"`.
     """
     place = folder.absolute()
     while not place.is_dir():
@@ -147,27 +179,37 @@ def check_room(folder: Path, need: float, what: str) -> None:
     free = shutil.disk_usage(place).free
     if need > free:
         raise DataError(
-            f"{what} need about {need / 1e9:.2g} GB in {folder}, but {free / 1e9:.2g} GB are "
-            "free; make room or choose another folder"
+            f"{what} require about {need / 1e9:.2g} GB in {folder}, but only {free / 1e9:.2g} GB "
+            "are free; free some space or choose another folder",
+            subject=folder,
+            value=free,
         )
 
 
 def check_ending(path: Path, endings: Sequence[str]) -> None:
-    """Refuse a file whose name does not end as files of its kind do."""
+    """Raise an error if a file does not have one of the supported extensions."""
     if path.suffix.lower() not in endings:
         listed = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
-        raise DataError(f"the file to write ends in {listed}, but got {_short(path.name)!r}")
+        raise DataError(
+            f"the output file must end in {listed}, got {_short(path.name)!r}",
+            subject=path,
+            value=path.suffix,
+        )
 
 
 def _check_name(path: Path) -> None:
-    """Refuse bytes that are not UTF-8: some of the libraries that write files take no others."""
+    """Raise an error if a name is not UTF-8, which some libraries require for writing."""
     try:
         os.fsencode(path).decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8; choose another name to write to") from error
+        raise DataError(
+            f"the output path must be valid UTF-8, got {path}; choose another name",
+            subject=path,
+            value=os.fsencode(path),
+        ) from error
 
 
 def _short(path: str | Path) -> str:
-    """A path that fits into a sentence."""
+    """Return a path, shortened if it is too long for a message."""
     text = str(path)
     return text if len(text) <= 200 else f"{text[:100]}… ({len(text):,} characters)"

@@ -1,7 +1,7 @@
-"""Read small text files that a stranger may have written: bounded in size and depth, plain data.
+"""Safe reading of untrusted JSON and YAML: plain data, bounded in size and depth.
 
-Every JSON and YAML file, and every piece of JSON in the metadata of a binary file, is read here.
-Trouble is a ValueError or an OSError, which callers turn into a sentence that names the file.
+All JSON and YAML files, and all JSON in the metadata of binary files, are read here. Errors are
+ValueError or OSError, which callers convert to a message that names the file.
 """
 
 import json
@@ -13,43 +13,47 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
+import yaml
+
 __all__ = ["is_number", "parse_json", "parse_yaml", "read_json", "read_text"]
 
 MOST_BYTES = 64 << 20
 MOST_YAML_BYTES = 128 << 10
-"""PyYAML reads some 200 kB a second, and study files have a few."""
+"""Larger than any study file; PyYAML reads about 200 kB per second."""
 DEEPEST = 100
 MOST_VALUES, MOST_YAML_VALUES = 1_000_000, 100_000
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape in JSON that may be half a character."""
+"""JSON escape that may be half of a surrogate pair."""
+MOST_MERGED = 100_000
+MERGE = "tag:yaml.org,2002:merge"
 
 
 def read_json(path: Path, file_names: bool = False) -> Any:
-    """The plain data in a JSON file; see `parse_json`."""
+    """Return the plain data in a JSON file; see `parse_json`."""
     return parse_json(read_text(path), file_names)
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file of at most so many bytes.
+    """Return the text of a regular file of at most `most` bytes.
 
-    A pipe or a device in place of a file would never end.
+    Pipes and devices are refused, because reading them could block forever.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a regular file")
     if status.st_size > most:
-        raise ValueError(f"it has {status.st_size:,} bytes, more than the {most:,} expected")
+        raise ValueError(f"it has {status.st_size:,} bytes; at most {most:,} are allowed")
     return path.read_text(encoding="utf-8")
 
 
 def parse_json(text: str | bytes, file_names: bool = False) -> Any:
-    """The plain data that JSON stands for.
+    """Parse JSON to plain data.
 
     Args:
-        text: The JSON.
-        file_names: Whether it names files, whose names may hold bytes that are not UTF-8. Python
-            keeps such a byte as half a character, which no other text may have: it can be
-            neither printed nor written.
+        text: JSON text.
+        file_names: Whether it contains file names, which may have bytes that are not UTF-8. Python
+            represents these as lone surrogates. They are refused in other text, because they can
+            be neither printed nor written.
 
     Example:
         >>> parse_json('{"steps": 3}')
@@ -58,13 +62,13 @@ def parse_json(text: str | bytes, file_names: bool = False) -> Any:
         Traceback (most recent call last):
         ValueError: it is nested more than 100 levels deep
     """
-    # Not left to `json`, which would take half characters.
+    # `json` would accept lone surrogates.
     text = text if isinstance(text, str) else text.decode("utf-8")
     try:
         value = json.loads(text)
     except RecursionError:
         raise _too_deep() from None
-    # Walking through a value takes longer than parsing it, so short and shallow texts are spared.
+    # Checking a value takes longer than parsing it, so short and shallow texts are skipped.
     large = len(text) > MOST_VALUES or text.count("[") + text.count("{") > DEEPEST
     if large or SURROGATE.search(text):
         _check(value, MOST_VALUES, file_names)
@@ -72,7 +76,7 @@ def parse_json(text: str | bytes, file_names: bool = False) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """The plain data that YAML stands for; aliases count as often as they are used.
+    """Parse YAML to plain data; each use of an alias counts towards the limits.
 
     Example:
         >>> parse_yaml("{seeds: &few [0, 1], others: *few}")
@@ -81,12 +85,10 @@ def parse_yaml(text: str) -> Any:
         Traceback (most recent call last):
         ValueError: it is nested more than 100 levels deep
     """
-    import yaml
-
-    from unweave.io.yaml_loader import BoundedLoader
-
     if len(text) > MOST_YAML_BYTES:
-        raise ValueError(f"it has {len(text):,} characters, more than {MOST_YAML_BYTES:,}")
+        raise ValueError(
+            f"it has {len(text):,} characters; at most {MOST_YAML_BYTES:,} are allowed"
+        )
     try:
         value = yaml.load(text, BoundedLoader)  # noqa: S506 - a SafeLoader
     except RecursionError:
@@ -94,14 +96,37 @@ def parse_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        # PyYAML's own, of a tag that does not fit its value, such as `!!bool maybe`.
-        raise ValueError("a value does not fit its tag") from error
+        # PyYAML raises these for a value that does not match its tag, such as `!!bool maybe`.
+        raise ValueError("a value does not match its tag") from error
     _check(value, MOST_YAML_VALUES)
     return value
 
 
+class BoundedLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
+    """PyYAML's safe loader with a limit on merge keys (`<<: [*a, *a]`).
+
+    Merging copies all entries, so a few lines of mappings that merge each other could otherwise
+    expand to billions of entries while loading.
+    """
+
+    merged = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Apply the merge keys of a mapping, within the limit."""
+        for key, value in node.value:
+            if key.tag != MERGE:
+                continue
+            for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if isinstance(part, yaml.MappingNode):
+                    self.flatten_mapping(part)
+                    self.merged += len(part.value)
+            if self.merged > MOST_MERGED:
+                raise yaml.YAMLError(f"it merges more than {MOST_MERGED:,} entries")
+        super().flatten_mapping(node)
+
+
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite real number, which neither `true` nor `"4"` is.
+    """Whether a value is a finite real number; booleans and text are not.
 
     Example:
         >>> is_number(4), is_number(True), is_number(10**400), is_number("4")
@@ -110,38 +135,38 @@ def is_number(value: object) -> TypeGuard[float]:
     try:
         good = isinstance(value, Real) and not isinstance(value, bool)
         return good and math.isfinite(cast(float, value))
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer larger than any float
         return False
 
 
 def _check(value: Any, most: int, file_names: bool = False) -> None:
-    """Refuse data that is too deep or too much to be walked through in a moment, and bad text."""
-    left = [(value, 1)]
+    """Raise an error if data is too deep or too large, or has text that is not valid."""
+    stack = [(value, 1)]
     count = 0
-    while left:
-        one, depth = left.pop()
+    while stack:
+        item, depth = stack.pop()
         children: Iterable[Any] = ()
-        if isinstance(one, Mapping):
-            children = [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple | set):
-            children = one
+        if isinstance(item, Mapping):
+            children = [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set):
+            children = item
         else:
-            if isinstance(one, str) and not one.isascii():
-                _check_text(one, file_names)
+            if isinstance(item, str) and not item.isascii():
+                _check_text(item, file_names)
             continue
         if depth > DEEPEST:
             raise _too_deep()
-        left += [(child, depth + 1) for child in children]
-        count += len(one)
+        stack += [(child, depth + 1) for child in children]
+        count += len(item)
         if count > most:
-            raise ValueError(f"it holds more than {most:,} values")
+            raise ValueError(f"it has more than {most:,} values")
 
 
 def _check_text(text: str, file_name: bool) -> None:
     try:
         text.encode(errors="surrogateescape" if file_name else "strict")
     except UnicodeEncodeError:
-        raise ValueError("it holds half of a character, which cannot be written") from None
+        raise ValueError("it contains half of a character (a lone surrogate)") from None
 
 
 def _too_deep() -> ValueError:

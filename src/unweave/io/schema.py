@@ -1,7 +1,7 @@
-"""Schemas of files that a stranger may have written: unknown keys and wrong types are refused.
+"""Schemas for untrusted files: unknown keys and wrong types are errors.
 
-A schema is a mapping of keys to types. What pydantic finds wrong becomes one sentence that begins
-with the place, `methods.beta_vae.beta: …`. Bounds are checked by the objects made from the data.
+A schema maps keys to types. Errors of pydantic become one sentence that starts with the location,
+`methods.beta_vae.beta: …`. Bounds are checked by the objects constructed from the data.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,34 +36,34 @@ __all__ = [
 ]
 
 CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-WORDS = {
-    "dict_type": "input should be a mapping",
-    "string_type": "input should be text",
-    "int_type": "input should be a whole number",
-    "float_type": "input should be a number",
-    "bool_type": "input should be true or false",
-    "list_type": "input should be a list",
+MESSAGES = {
+    "dict_type": "must be a mapping",
+    "string_type": "must be text",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
 }
-"""What errors of pydantic are called."""
+"""Messages for the types of errors of pydantic."""
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-"""A whole number that fits into tensors and files."""
+"""Integer that fits into tensors and files."""
 
 
 class SchemaError(UnweaveError):
-    """Plain data that are not what a file should hold.
+    """Data in a file that do not match the schema.
 
     Args:
         message: What is wrong.
-        location: Where: `methods.beta_vae.beta`.
+        location: Location in the file: `methods.beta_vae.beta`.
     """
 
     def __init__(self, message: str, location: str = "") -> None:
-        super().__init__(message)
+        super().__init__(message, subject=location)
         self.location = location
 
 
 class UnknownKeyError(SchemaError, UnknownNameError):
-    """A key that a mapping does not have."""
+    """An unknown key in a file."""
 
     def __init__(self, kind: str, name: object, valid: Iterable[str], location: str) -> None:
         UnknownNameError.__init__(self, kind, name, valid)
@@ -71,13 +71,13 @@ class UnknownKeyError(SchemaError, UnknownNameError):
 
 
 class Schema:
-    """What a mapping in a file may hold.
+    """Keys and types of a mapping in a file.
 
     Args:
-        what: What it is, for messages: "a config".
-        keys: What its keys are, for messages: "setting of Config".
-        types: The type of each key; `Required[…]` for one that must be there.
-        error: What to raise.
+        what: Name of the mapping for messages: "a config".
+        keys: Name of its keys for messages: "setting of Config".
+        types: Type of each key; `Required[…]` for required keys.
+        error: Class of the errors to raise.
     """
 
     def __init__(
@@ -88,50 +88,51 @@ class Schema:
         error: type[SchemaError] = SchemaError,
     ) -> None:
         self.what, self.keys, self.names, self.error = what, keys, tuple(types), error
-        # Only a function makes one of keys that are no words of Python.
+        # The functional form allows keys that are not Python identifiers.
         make: Any = TypedDict
         made = with_config(CONFIG)(make("Schema", dict(types), total=False))
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(made)
 
     def check(self, plain: Any, at: Iterable[str] = ()) -> dict[str, Any]:
-        """The data as they should be; anything else is an error.
+        """Return the validated data, or raise an error.
 
         Args:
-            plain: From a file, so it may be anything.
-            at: Where it stands in the file.
+            plain: Untrusted data from a file.
+            at: Location in the file.
         """
         if isinstance(plain, Mapping):
             for name in plain:
                 if name not in self.names:
-                    place = _place([*at, name])
-                    raise UnknownKeyError(self.keys, name, self.names, place)
+                    location = _location([*at, name])
+                    raise UnknownKeyError(self.keys, name, self.names, location)
             plain = dict(plain)
         try:
             return self._adapter.validate_python(plain)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            place = _place([*at, *_path(plain, first["loc"])])
+            location = _location([*at, *_path(plain, first["loc"])])
             if first["type"] == "missing":
-                raise self.error(f"{self.what} needs {first['loc'][-1]}", place) from error
-            said = WORDS.get(first["type"]) or first["msg"].removeprefix("Value error, ").lower()
-            message = f"{place or self.what}: {said}, but got {shown(first['input'])}"
-            raise self.error(message, place) from error
+                raise self.error(f"{self.what} requires {first['loc'][-1]}", location) from error
+            text = first["msg"].removeprefix("Value error, ").lower()
+            text = MESSAGES.get(first["type"]) or text.replace("input should", "must")
+            message = f"{location or self.what}: {text}, got {shown(first['input'])}"
+            raise self.error(message, location) from error
 
 
 def several(kind: Any) -> Any:
-    """The type of one value or a list of them; the data are then a list."""
+    """Return the type of one value or a list of values, which is read as a list."""
     return Annotated[
         list[kind],
-        BeforeValidator(lambda said: list(said) if isinstance(said, list | tuple) else [said]),
+        BeforeValidator(lambda value: list(value) if isinstance(value, list | tuple) else [value]),
     ]
 
 
-def of_kind(fits: Callable[[Any], bool], words: str) -> Any:
-    """The type of values for which a function says yes, which stay as they are."""
+def of_kind(fits: Callable[[Any], bool], kind: str) -> Any:
+    """Return the type of values for which `fits` is true, with its name for messages."""
 
     def check(value: Any) -> Any:
         if not fits(value):
-            raise ValueError(f"input should be {words}")
+            raise ValueError(f"must be {kind}")
         return value
 
     return Annotated[Any, AfterValidator(check)]
@@ -141,10 +142,10 @@ Number = of_kind(is_number, "a finite number")
 
 
 def fields_of(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass of settings, and the type of each in a file.
+    """Return the fields of a dataclass of settings, with the type of each in a file.
 
-    Numbers are floats, whatever a method takes in their place (lists, tensors); fields of other
-    types than numbers, text and booleans are left to the class.
+    Numbers are floats in a file, even where the class also accepts lists or tensors. Types other
+    than numbers, text and booleans are checked by the class.
     """
     hints = get_type_hints(kind)
     plain = {Any: float, float: float, int: int, bool: bool, str: str}
@@ -152,7 +153,7 @@ def fields_of(kind: type) -> dict[str, Any]:
 
 
 def _path(plain: Any, location: Iterable[int | str]) -> Iterable[str]:
-    """The parts of pydantic's location that are keys or places of the data themselves."""
+    """Yield those parts of pydantic's location that are keys or indices of the data."""
     for part in location:
         known = range(len(plain)) if isinstance(plain, list | tuple) else plain
         if isinstance(known, Mapping | range) and part in known:
@@ -160,5 +161,5 @@ def _path(plain: Any, location: Iterable[int | str]) -> Iterable[str]:
             yield str(part)
 
 
-def _place(parts: Iterable[Any]) -> str:
+def _location(parts: Iterable[Any]) -> str:
     return ".".join(str(part)[:100] for part in parts)

@@ -1,4 +1,4 @@
-"""Read small Parquet tables that a stranger may have written: plain columns, bounded in size."""
+"""Safe reading of untrusted Parquet tables: plain columns, bounded in size."""
 
 import stat
 from pathlib import Path
@@ -19,36 +19,38 @@ MOST_VALUES = 100_000_000
 
 
 def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
-    """A table of numbers and words, as `DataFrame.to_parquet(index=False)` wrote it.
+    """Return a table of numbers and text, as written by `DataFrame.to_parquet(index=False)`.
 
-    How large it will be is known before it is read: compressed or dictionary-encoded, a thousand
-    bytes may stand for terabytes.
+    The size is checked before reading, because a thousand bytes of compressed or
+    dictionary-encoded data may expand to terabytes.
 
     Args:
-        path: The file.
-        more_types: Whether categories, dates, bytes and lists of numbers are fine too, and an
-            index is left out.
+        path: Parquet file.
+        more_types: Whether categories, dates, bytes and lists of numbers are allowed too, and an
+            index is dropped.
 
     Raises:
-        OSError: It is missing or cannot be read.
-        ValueError: It is damaged, too large, or holds other things than numbers and words.
+        OSError: The file is missing or cannot be read.
+        ValueError: The file is damaged, too large, or has columns of other types.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path.name} is not a regular file")
     if status.st_size > MOST_BYTES:
-        raise ValueError(f"{path.name} has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
+        raise ValueError(
+            f"{path.name} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
+        )
     try:
         return _read(path, more_types)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, RuntimeError, LookupError, TypeError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path.name} cannot be read: {reason}") from error
+        raise ValueError(f"cannot read {path.name}: {reason}") from error
 
 
 def read_attributes(path: Path) -> dict[str, Any]:
-    """What `DataFrame.attrs` was when pandas wrote a table; errors are those of `read_table`."""
+    """Return the `DataFrame.attrs` saved with a table; raises as `read_table` does."""
     read_table(path, more_types=True)
     found = _pandas_metadata(pq.read_schema(path)).get("attributes")
     return found if isinstance(found, dict) else {}
@@ -56,42 +58,46 @@ def read_attributes(path: Path) -> dict[str, Any]:
 
 def _read(path: Path, more_types: bool) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
-        about, fields = file.metadata, list(file.schema_arrow)
-    groups = [about.row_group(place) for place in range(about.num_row_groups)]
+        metadata, fields = file.metadata, list(file.schema_arrow)
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     in_lists = sum(
         group.column(k).num_values for group in groups for k in range(group.num_columns)
     )
-    values = max(about.num_rows * max(1, len(fields)), in_lists)
+    values = max(metadata.num_rows * max(1, len(fields)), in_lists)
     size = sum(group.total_byte_size for group in groups)
     if len(fields) > MOST_COLUMNS or values > MOST_VALUES or size > MOST_BYTES:
-        raise ValueError(f"{path.name} claims {values:,} values, more than expected")
+        raise ValueError(
+            f"{path.name} is too large: {len(fields):,} columns, {values:,} values, {size:,} bytes"
+        )
     fits = _is_common if more_types else _is_plain
     other = [field for field in fields if not fits(field.type)]
     if other:
-        raise ValueError(f"{path.name} has a column of type {other[0].type}")
-    words = [field.name for field in fields if _is_text(field.type) or _is_bytes(field.type)]
-    # As dictionaries, so that words that occur often are still held once when they are counted.
-    with pq.ParquetFile(path, read_dictionary=words) as file:
+        raise ValueError(f"{path.name} has a column of unsupported type {other[0].type}")
+    text_columns = [
+        field.name for field in fields if _is_text(field.type) or _is_bytes(field.type)
+    ]
+    # Dictionary encoding stores repeated text once, so that its size can be checked first.
+    with pq.ParquetFile(path, read_dictionary=text_columns) as file:
         table = file.read()
     if len(set(table.column_names)) != len(table.column_names):
-        raise ValueError(f"{path.name} has two columns of one name")
-    letters = sum(_letters(table[name]) for name in words)
-    if letters > MOST_BYTES:
-        raise ValueError(f"{path.name} claims {letters:,} letters, more than expected")
+        raise ValueError(f"{path.name} has two columns with the same name")
+    text_bytes = sum(_expanded_bytes(table[name]) for name in text_columns)
+    if text_bytes > MOST_BYTES:
+        raise ValueError(f"{path.name} is too large: it has {text_bytes:,} bytes of text")
     frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
     return frame.drop(columns=_index_columns(table.schema, frame)) if more_types else frame
 
 
 def _index_columns(schema: pa.Schema, frame: pd.DataFrame) -> list[str]:
-    """The columns of a table that were the index of a data frame."""
+    """Return the columns of a table that were the index of a data frame."""
     named = _pandas_metadata(schema).get("index_columns")
     columns = named if isinstance(named, list) else []
     return [name for name in columns if isinstance(name, str) and name in frame]
 
 
 def _pandas_metadata(schema: pa.Schema) -> dict[str, Any]:
-    said = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
-    return said if isinstance(said, dict) else {}
+    metadata = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _is_common(kind: pa.DataType) -> bool:
@@ -113,7 +119,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
-def _letters(column: pa.ChunkedArray) -> int:
-    """How many bytes a column of words has when every word is written out; at most, about."""
+def _expanded_bytes(column: pa.ChunkedArray) -> int:
+    """Return an upper bound on the size of a text column without dictionary encoding."""
     longest = [pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in column.chunks]
     return sum(len(chunk) * most for chunk, most in zip(column.chunks, longest, strict=True))

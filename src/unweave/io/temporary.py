@@ -1,14 +1,14 @@
-"""Temporary files that name their owner, so that those of dead processes can be removed.
+"""Temporary files named after their process, so that those of dead processes can be removed.
 
 A temporary file beside `NAME` is called `.NAME.HOST-PID-START-RANDOM` and keeps NAME's suffix:
 
     HOST    a hash of the host name, the boot and the process namespace (a container has its own)
     PID     the process that writes it
-    START   when that process started, in clock ticks since boot; 0 where /proc does not say
+    START   start time of that process, in clock ticks since boot; 0 if /proc is not available
 
-On the same host, a file whose process is gone is removed by the next process that uses the folder.
-Processes of other hosts cannot be seen from here, so their files are removed once they have not
-been touched for a day. The same holds for names without an owner, which unweave 0.1 wrote.
+On the same host, files of dead processes are removed by the next process that uses the folder.
+Processes of other hosts are not visible, so their files are removed once they are unchanged for a
+day. The same holds for names without an owner, as written by unweave 0.1.
 """
 
 import hashlib
@@ -25,43 +25,43 @@ from pathlib import Path
 __all__ = ["remove_leftovers", "temporary_name"]
 
 LONGEST_NAME = 255
-"""Bytes that file systems allow for a name."""
+"""Largest length of a file name, in bytes."""
 LONGEST_SUFFIX = 32
 DAY = 24 * 60 * 60
 
 OWNED = re.compile(r"\..*\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{8}(\.[^.]*)?", re.DOTALL)
-# Anything may lie in a folder that a user writes to, so these are recognised by what only
-# temporary files have: a suffix that is repeated after eight random characters, or for folders
-# the name of a run or of a chosen model. Random words that could be real ones are left alone.
+# A folder may hold other files of the user, so these are recognised by what only temporary files
+# have: a suffix repeated after eight random characters, or for folders the name of a run or of a
+# chosen model. Names without digits are left alone, because they could be real words.
 UNOWNED_FILE = re.compile(r"\..+(\.\w+)\.(?=[a-z_]*[0-9])[a-z0-9_]{8}\1")
 UNOWNED_FOLDER = re.compile(r"\.([0-9a-f]{16}|best)\.[a-z0-9_]{8}")
 
-_swept: set[tuple[int, str]] = set()
+_cleaned: set[tuple[int, str]] = set()
 
 
 def temporary_name(name: str) -> str:
-    """The name of a temporary file of this process that will become `name`."""
+    """Return the name of a temporary file of this process for the file `name`."""
     suffix = Path(name).suffix
     suffix = suffix if len(os.fsencode(suffix)) <= LONGEST_SUFFIX else ""
     owner = f".{_host()}-{os.getpid()}-{_process('self')[1]}-{secrets.token_hex(4)}{suffix}"
-    room = LONGEST_NAME - len(os.fsencode(owner)) - 1
-    shortened = os.fsencode(name)[:room].decode("utf-8", "ignore")
+    available = LONGEST_NAME - len(os.fsencode(owner)) - 1
+    shortened = os.fsencode(name)[:available].decode("utf-8", "ignore")
     return f".{shortened}{owner}"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of dead processes in a folder; once per process and folder."""
+    """Remove temporary files of dead processes in a folder, once per process and folder."""
     key = (os.getpid(), str(folder.absolute()))
-    if key in _swept:
+    if key in _cleaned:
         return
-    _swept.add(key)
+    _cleaned.add(key)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(".") and _is_left_over(entry):
+            if entry.name.startswith(".") and _is_leftover(entry):
                 _remove(Path(entry.path))
 
 
-def _is_left_over(entry: os.DirEntry[str]) -> bool:
+def _is_leftover(entry: os.DirEntry[str]) -> bool:
     owned = OWNED.fullmatch(entry.name)
     if owned is not None and owned[1] == _host():
         return not _is_alive(int(owned[2]), int(owned[3]))
@@ -72,29 +72,29 @@ def _is_left_over(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_alive(pid: int, start: int) -> bool:
-    """Whether a process of this host still runs, and is not another one with the same number."""
+    """Whether a process of this host still runs, and is not another one with the same PID."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # another user's
+        pass  # a process of another user
     state, started = _process(str(pid))
     return state not in "ZX" and (0 in (start, started) or start == started)
 
 
 def _process(name: str) -> tuple[str, int]:
-    """The state of a process and when it started; "?" and 0 where /proc does not say."""
+    """Return the state and start time of a process; "?" and 0 if /proc is not available."""
     try:
         text = Path(f"/proc/{name}/stat").read_text(errors="replace")
     except OSError:
         return "?", 0
-    fields = text.rpartition(")")[2].split()  # a program's name may hold blanks and brackets
+    fields = text.rpartition(")")[2].split()  # the program name may contain spaces and brackets
     return fields[0], int(fields[19])
 
 
 def _is_untouched(entry: os.DirEntry[str]) -> bool:
-    """Whether neither a file nor anything in a folder has changed for a day."""
+    """Whether a file, or all files in a folder, are unchanged for a day."""
     try:
         times = [entry.stat(follow_symlinks=False).st_mtime]
         if entry.is_dir(follow_symlinks=False):
@@ -115,7 +115,7 @@ def _remove(path: Path) -> None:
 
 @cache
 def _host() -> str:
-    """A name for all processes whose numbers can be compared with this one's."""
+    """Return a hash shared by all processes whose PIDs are comparable with this one's."""
     parts = [platform.node()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())

@@ -1,8 +1,7 @@
-"""Tensors and a few facts about them in a safetensors file, always with the same bytes.
+"""Tensors and metadata (`facts`) in a safetensors file, written reproducibly byte for byte.
 
-The facts are JSON under a single key of the file's metadata, with a checksum of their own, so that
-they can be trusted without reading the tensors. Older files have a key for each fact and no
-checksum.
+The metadata are JSON under a single key of the file's header, with their own checksum, so that
+they can be verified without reading the tensors. Older files have a key per entry and no checksum.
 """
 
 import hashlib
@@ -24,7 +23,7 @@ from unweave.io.plain_data import parse_json
 __all__ = ["Layout", "TensorFile", "digest_of", "open_tensors", "write_tensors"]
 
 KEY = "unweave"
-"""One key only: safetensors writes several in an order that differs between processes."""
+"""The only key, because the order of several keys differs between processes."""
 TYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -35,17 +34,17 @@ TYPES = {
 }
 
 Layout = Mapping[str, tuple[torch.dtype | None, tuple[int, ...]]]
-"""The type and the shape of tensors, by name; no type where it is not one of `TYPES`."""
+"""Type and shape of tensors, by name; the type is None if it is not one of `TYPES`."""
 
 
 @dataclass(frozen=True, eq=False)
 class TensorFile:
-    """An open file.
+    """An open safetensors file.
 
     Args:
-        facts: What it says about its tensors.
-        checked: Whether the facts had a checksum, which then was right.
-        layout: The types and shapes of its tensors, of which nothing has been read yet.
+        facts: Metadata about the tensors.
+        checked: Whether the metadata had a checksum, which was then verified.
+        layout: Types and shapes of the tensors, which have not been read yet.
     """
 
     facts: Mapping[str, Any]
@@ -54,12 +53,12 @@ class TensorFile:
     _file: Any
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors, by name."""
+        """Read all tensors, by name."""
         return {name: self._file.get_tensor(name) for name in self.layout}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a file."""
+    """Write tensors and metadata to a file."""
     on_host = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"facts": facts, "check": _check(facts)}, sort_keys=True)
     save_file(on_host, path, metadata={KEY: text})
@@ -70,10 +69,10 @@ def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Ten
     """Open a file that `write_tensors` wrote, or an older one.
 
     Raises:
-        OSError: It is missing or cannot be read.
-        ValueError: It is damaged.
+        OSError: The file is missing or cannot be read.
+        ValueError: The file is damaged.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
         raise ValueError(f"{path.name} is not a regular file")
     try:
         with safetensors.safe_open(path, "pt", device=str(device)) as file:
@@ -83,20 +82,20 @@ def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Ten
             except ValueError as error:
                 raise ValueError(f"the metadata of {path.name} are damaged: {error}") from error
             layout = {}
-            for name in file.keys():  # noqa: SIM118 - no mapping
+            for name in file.keys():  # noqa: SIM118 - not a mapping
                 part = file.get_slice(name)
                 layout[name] = (TYPES.get(part.get_dtype()), tuple(part.get_shape()))
             yield TensorFile(facts, KEY in metadata, layout, file)
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise ValueError(f"cannot read {path.name}: {error}") from error
 
 
 def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
     if KEY not in metadata:
         return {key: parse_json(value) for key, value in metadata.items()}
-    sealed = parse_json(metadata[KEY])
-    facts = sealed.get("facts") if isinstance(sealed, dict) else None
-    if not isinstance(facts, dict) or sealed.get("check") != _check(facts):
+    content = parse_json(metadata[KEY])
+    facts = content.get("facts") if isinstance(content, dict) else None
+    if not isinstance(facts, dict) or content.get("check") != _check(facts):
         raise ValueError("they do not match their checksum")
     return facts
 
@@ -106,7 +105,7 @@ def _check(facts: Mapping[str, Any]) -> str:
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of tensors on the host: of names, types, shapes and numbers."""
+    """Return the SHA-256 of the names, types, shapes and values of tensors on the host."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = tensors[name].detach()

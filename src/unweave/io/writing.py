@@ -1,4 +1,4 @@
-"""The folder where prepared data lies, and how files get there: whole or not at all."""
+"""The cache folder, and atomic writing of files and folders."""
 
 import errno
 import os
@@ -25,11 +25,11 @@ __all__ = [
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-"""What a disk says that cannot take a file."""
+"""Error codes of a disk that is full or cannot be written to."""
 
 
 def cache_folder() -> Path:
-    """`$UNWEAVE_CACHE`, or `unweave` in the user's cache folder."""
+    """Return `$UNWEAVE_CACHE`, or `unweave` in the user's cache folder."""
     chosen = os.environ.get("UNWEAVE_CACHE")
     if chosen:
         return Path(chosen)
@@ -38,10 +38,10 @@ def cache_folder() -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes `path` when the block ends well, and is gone otherwise.
+    """Yield a temporary path that is renamed to `path` on success and removed on failure.
 
-    A reader, another process or a crash never sees a half-written file. What a killed process
-    leaves in the folder is removed by the next one.
+    Readers never see a partially written file, even after a crash. Temporary files of killed
+    processes are removed by the next process.
     """
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +63,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `path` when the block ends well, and is gone otherwise.
+    """Yield a temporary folder that is renamed to `path` on success and removed on failure.
 
-    Where `path` exists by then, written by somebody else or before, it is left as it is.
+    If `path` already exists by then, it is left unchanged.
     """
     with temporary_folder(path) as temporary:
         with _full_disks(path):
@@ -84,9 +84,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that is removed when the block ends.
+    """Yield a folder next to `path` that is removed when the block ends.
 
-    That of a killed process is removed by the next one.
+    Folders of killed processes are removed by the next process.
     """
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,43 +101,46 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """A regular file opened for reading, through no symbolic link; nothing else would end."""
+    """Open a regular file for reading; links, pipes and devices are refused."""
     refuse_link(path)
-    # Opening a pipe would wait for somebody to write into it.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         file.close()
-        raise DataError(f"{path} is not a regular file; remove it")
+        raise DataError(f"{path} is not a regular file; remove it", subject=path)
     return file
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a symbolic link: in a shared folder, somebody else may have placed it there."""
+    """Raise an error for a symbolic link, which another user of the folder may have placed."""
     if path.is_symlink():
         raise DataError(
-            f"{path} is a symbolic link, which is not followed in the cache; remove it, and give "
-            "the file that it leads to by its own path"
+            f"{path} is a symbolic link, and links in the cache are not followed; remove it and "
+            "pass the path of its target instead",
+            subject=path,
         )
 
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Make whatever goes wrong in writing a file a DataError that names it."""
+    """Convert errors in writing a file to a DataError that names it."""
     try:
         yield
     except OSError as error:
         cached = cache_folder().absolute() in path.absolute().parents
-        how = " with UNWEAVE_CACHE" if cached else ""
+        hint = " with UNWEAVE_CACHE" if cached else ""
         raise DataError(
             f"cannot write {path}: {error.strerror or error}; "
-            f"free some space or choose another folder{how}"
+            f"free some space or choose another folder{hint}",
+            subject=path,
+            value=error.errno,
         ) from error
 
 
 @contextmanager
 def _full_disks(path: Path) -> Iterator[None]:
-    """The same for what whoever fills the file meets of a disk; not for other troubles of his."""
+    """Convert errors of a full disk as `write_errors` does; pass on all others."""
     try:
         yield
     except OSError as error:
@@ -148,13 +151,13 @@ def _full_disks(path: Path) -> Iterator[None]:
 
 
 def _check_name(path: Path) -> None:
-    """Raise now what renaming a temporary file to `path` would raise after all the work."""
+    """Fail now if renaming a temporary file to `path` would fail after all the work."""
     with suppress(FileNotFoundError):
-        path.lstat()  # too long a name
+        path.lstat()  # fails if the name is too long
 
 
 def allowed(mode: int) -> int:
-    """What the user's mask leaves of a file's mode."""
+    """Return a file mode restricted by the user's umask."""
     return mode & ~_MASK
 
 
@@ -165,4 +168,4 @@ def _mask() -> int:
 
 
 _MASK = _mask()
-"""Read once, since it can only be read by changing it."""
+"""Umask of the process, read once because reading it requires changing it."""

@@ -1,11 +1,13 @@
-"""Kernels with a model axis: what each computes is defined in `reference.py`.
+"""Kernels with a model axis; `reference.py` defines what each of them computes.
 
-A fast version for some device is chosen here, behind the same function, so that no layer or method
-knows which one runs. The convolution kernels are closed under differentiation, hence
-differentiable to any order.
+The functions here choose the fastest version for a device, so that layers and methods do not
+depend on it. The convolution kernels are closed under differentiation, hence differentiable to any
+order.
 """
 
 import os
+from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -13,26 +15,45 @@ import torch
 from torch import Tensor
 
 from unweave.kernels import cpu, reference
-from unweave.kernels.dispatch import fused
 from unweave.kernels.reference import unit
+from unweave.kernels.threads import run_all
 
-__all__ = ["FAST", "bernoulli", "conv", "conv_transpose", "instance_norm", "linear", "unit"]
-
+__all__ = [
+    "FAST",
+    "backward",
+    "bernoulli",
+    "conv",
+    "conv_transpose",
+    "fused",
+    "instance_norm",
+    "linear",
+    "unit",
+]
 
 SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
-"""What activations that are a line on each side of 0 do to negative numbers."""
+"""Slopes of piecewise linear activations below 0."""
 FAST = (2, 4)
-"""The k of which there are k × k taps with kernels of their own on a GPU."""
+"""Convolution sizes k that have specialised kernels on a GPU."""
+
+
+def fused(x: Tensor) -> bool:
+    """Return whether to use GPU kernels for a tensor; UNWEAVE_KERNELS=reference disables them."""
+    return (
+        x.device.type == "cuda"
+        and x.dtype != torch.float64
+        and os.environ.get("UNWEAVE_KERNELS") != "reference"
+        and find_spec("triton") is not None
+    )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
     """Dense layer, `[M, B, I]` to `[M, B, O]`.
 
     Args:
-        x: The input; bytes stand for [0, 1].
-        weight: `[M, I, O]`
-        bias: `[M, O]`
-        activation: Of `reference.ACTIVATIONS`.
+        x: Input; uint8 values are divided by 255.
+        weight: Weights `[M, I, O]`.
+        bias: Biases `[M, O]`.
+        activation: One of `reference.ACTIVATIONS`.
     """
     if activation in SLOPES and fused(weight):
         return _Finish.apply(torch.bmm(unit(x, weight.dtype), weight), bias, SLOPES[activation])
@@ -50,19 +71,19 @@ def conv(
 ) -> Tensor:
     """Stride-2 convolution, `[M, B, H, W, C]` to `[M, B, H/2, W/2, O]`.
 
-    The gradient of a ReLU between two convolutions is taken by the second one while it writes,
-    which saves a pass over the largest images of a network. Both must be told.
+    The gradient of a ReLU between two convolutions is computed by the second one, which saves a
+    pass over the largest images of a network. Both need the respective flag.
 
     Args:
-        large: The images.
-        weight: `[M, k, k, C, O]`
-        bias: `[M, O]`
-        relu: Whether to cut off what is negative.
-        mask: The result is 0 where this is not positive.
-        after_conv: `large` is the result of a function told `before_conv`.
-        before_conv: The result goes into a function told `after_conv`, and nowhere else.
+        large: Images.
+        weight: Weights `[M, k, k, C, O]`.
+        bias: Biases `[M, O]`.
+        relu: Whether to apply a ReLU.
+        mask: Tensor of the result's shape; the result is 0 where it is not positive.
+        after_conv: Whether `large` is the result of a call with `before_conv`.
+        before_conv: Whether the result is used only by a call with `after_conv`.
     """
-    return _Conv.apply(large, weight, bias, relu, mask, after_conv, before_conv)
+    return _Convolution.apply(large, weight, bias, relu, mask, after_conv, before_conv, False)
 
 
 def conv_transpose(
@@ -74,25 +95,57 @@ def conv_transpose(
     after_conv: bool = False,
     before_conv: bool = False,
 ) -> Tensor:
-    """Its transpose, `[M, B, h, w, O]` to `[M, B, 2h, 2w, C]`; arguments as of `conv`."""
-    return _ConvTranspose.apply(small, weight, bias, relu, mask, after_conv, before_conv)
+    """Transpose of `conv`, `[M, B, h, w, O]` to `[M, B, 2h, 2w, C]`, with the same arguments."""
+    return _Convolution.apply(small, weight, bias, relu, mask, after_conv, before_conv, True)
+
+
+def backward(
+    version: ModuleType,
+    images: Tensor,
+    gradient: Tensor,
+    weight: Tensor,
+    mask: Tensor | None = None,
+    transposed: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of a convolution's images (masked), weight and bias.
+
+    Args:
+        version: Module whose kernels are used.
+        images: Input of the convolution.
+        gradient: Gradient of its result.
+        weight: Weights `[M, k, k, C, O]`.
+        mask: Tensor of the images' shape; their gradient is 0 where it is not positive.
+        transposed: Whether the convolution is a transposed one.
+    """
+    if transposed and hasattr(version, "conv_transpose_backward"):
+        fused_gradients = version.conv_transpose_backward(gradient, images, weight, mask)
+        if fused_gradients is not None:
+            return fused_gradients
+    back = version.conv if transposed else version.conv_transpose
+    pair, result = ((gradient, images), "large") if transposed else ((images, gradient), "small")
+    tasks: list[Any] = [
+        partial(version.conv_weight_grad, *pair, weight.shape[1], result),
+        partial(back, gradient, weight, mask=mask),
+    ]
+    parts = run_all(tasks) if version is cpu else [task() for task in tasks]
+    (of_weight, of_bias), of_images = parts
+    return of_images, of_weight, of_bias
 
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
-    """Negative log-likelihood of images in [0, 1] or bytes, `[M, B, H, W, C]` to `[M, B]`."""
+    """Negative log-likelihood of images, `[M, B, H, W, C]` to `[M, B]`."""
     return (
         _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
     )
 
 
 def instance_norm(x: Tensor, both: Tensor | None, activation: str) -> Tensor:
-    """Normalise every channel of every image, adapt it, and apply an activation.
+    """Normalise each channel of each image, scale and shift it, and apply an activation.
 
     Args:
-        x: `[M, B, H, W, C]`
-        both: What a channel is multiplied with, and then what is added to it, `[M, B, 2 C]`; None
-            for 1 and 0.
-        activation: Of `reference.ACTIVATIONS`.
+        x: Images `[M, B, H, W, C]`.
+        both: Scale and shift of each channel, concatenated, `[M, B, 2 C]`; None for 1 and 0.
+        activation: One of `reference.ACTIVATIONS`.
     """
     if activation in SLOPES and fused(x):
         from unweave.kernels import gpu_norms
@@ -102,25 +155,25 @@ def instance_norm(x: Tensor, both: Tensor | None, activation: str) -> Tensor:
 
 
 def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:
-    """The module whose kernels serve k × k taps; by default those of a weight `[M, k, k, …]`."""
+    """Return the module with kernels for k × k convolutions; k is that of a weight by default."""
     if tensor.device.type == "cpu" and os.environ.get("UNWEAVE_KERNELS") != "reference":
         return cpu
     if not fused(tensor):
         return reference
     if (kernel or tensor.shape[1]) in FAST:
-        from unweave.kernels import gpu
+        from unweave.kernels import gpu_conv
 
-        return gpu
-    from unweave.kernels import gpu_odd
+        return gpu_conv
+    from unweave.kernels import gpu_conv_odd
 
-    return gpu_odd
+    return gpu_conv_odd
 
 
 class _Finish(torch.autograd.Function):
-    """Bias and activation of a product, over which the result is written.
+    """Add a bias to a matrix product and apply an activation, in place.
 
-    The product itself stays outside: PyTorch leaves out gradients that nobody asked for, such as
-    those of a discriminator's weights when it judges for the encoder, but not inside a function.
+    The product itself is not part of this function, so that PyTorch can skip unneeded gradients,
+    such as those of a discriminator's weights in the loss of the encoder.
     """
 
     @staticmethod
@@ -140,76 +193,55 @@ class _Finish(torch.autograd.Function):
         return gradient, gradient.sum(1), None
 
 
-class _Conv(torch.autograd.Function):
+class _Convolution(torch.autograd.Function):
+    """A convolution from large images to small ones, or its transpose."""
+
     @staticmethod
     def forward(
         context: Any,
-        large: Tensor,
+        images: Tensor,
         weight: Tensor,
         bias: Tensor | None,
         relu: bool,
         mask: Tensor | None,
         after_conv: bool,
         before_conv: bool,
+        transposed: bool,
     ) -> Tensor:
-        small = _version(weight).conv(large, weight, bias, relu, mask)
-        context.after_conv = after_conv
-        context.save_for_backward(large, weight, small if relu and not before_conv else None, mask)
-        return small
+        version = _version(weight)
+        function = version.conv_transpose if transposed else version.conv
+        result = function(images, weight, bias, relu, mask)
+        context.after_conv, context.transposed = after_conv, transposed
+        masked_by = result if relu and not before_conv else None
+        context.save_for_backward(images, weight, masked_by, mask)
+        return result
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        large, weight, small, mask = context.saved_tensors
-        need_large, need_weight, need_bias, *_ = context.needs_input_grad
-        gradient = _masked(_masked(gradient, small), mask)
-        before = large if context.after_conv else None
-        if need_large and need_weight and need_bias and not torch.is_grad_enabled():
-            together = _version(weight).conv_backward(large, gradient, weight, before)
-            return *together, *(None,) * 4
-        seen = _Rectified.apply(large) if context.after_conv else large
-        return (
-            conv_transpose(gradient, weight, mask=before) if need_large else None,
-            *_parameter_grads(seen, gradient, weight, need_weight, need_bias, "small"),
-            *(None,) * 4,
-        )
-
-
-class _ConvTranspose(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        context: Any,
-        small: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        relu: bool,
-        mask: Tensor | None,
-        after_conv: bool,
-        before_conv: bool,
-    ) -> Tensor:
-        large = _version(weight).conv_transpose(small, weight, bias, relu, mask)
-        context.after_conv = after_conv
-        context.save_for_backward(small, weight, large if relu and not before_conv else None, mask)
-        return large
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        small, weight, large, mask = context.saved_tensors
-        need_small, need_weight, need_bias, *_ = context.needs_input_grad
-        gradient = _masked(_masked(gradient, large), mask)
-        before = small if context.after_conv else None
-        if need_small and need_weight and need_bias and not torch.is_grad_enabled():
-            together = _version(weight).conv_transpose_backward(gradient, small, weight, before)
-            return *together, *(None,) * 4
-        seen = _Rectified.apply(small) if context.after_conv else small
-        return (
-            conv(gradient, weight, mask=before) if need_small else None,
-            *_parameter_grads(gradient, seen, weight, need_weight, need_bias, "large"),
-            *(None,) * 4,
-        )
+        images, weight, result, mask = context.saved_tensors
+        need_images, need_weight, need_bias, *_ = context.needs_input_grad
+        transposed, nothing = context.transposed, (None,) * 5
+        gradient = _masked(_masked(gradient, result), mask)
+        before = images if context.after_conv else None
+        if need_images and need_weight and need_bias and not torch.is_grad_enabled():
+            version = _version(weight)
+            return *backward(version, images, gradient, weight, before, transposed), *nothing
+        back = conv if transposed else conv_transpose
+        of_images = back(gradient, weight, mask=before) if need_images else None
+        inputs = _Rectified.apply(images) if context.after_conv else images
+        large, small = (gradient, inputs) if transposed else (inputs, gradient)
+        of_weight = of_bias = None
+        if need_weight:
+            own = "large" if transposed else "small"
+            bias = own if need_bias else None
+            of_weight, of_bias = _WeightGrad.apply(large, small, weight.shape[1], bias)
+        elif need_bias:
+            of_bias = gradient.sum((1, 2, 3))
+        return of_images, of_weight, of_bias, *nothing
 
 
 class _Rectified(torch.autograd.Function):
-    """The result of a ReLU as it is; its gradient is stopped where the ReLU stops it."""
+    """Identity for the result of a ReLU; its gradient is masked like that of the ReLU."""
 
     @staticmethod
     def forward(context: Any, image: Tensor) -> Tensor:
@@ -259,23 +291,12 @@ class _Bernoulli(torch.autograd.Function):
         from unweave.kernels import gpu_bernoulli
 
         logits, images = context.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this again
+        if torch.is_grad_enabled():  # for second derivatives
             excess = logits.float().sigmoid() - unit(images, torch.float32)
             return (gradient[:, :, None, None, None] * excess).to(logits.dtype), None
         return gpu_bernoulli.gradients(logits, images, gradient), None
 
 
-def _parameter_grads(
-    large: Tensor, small: Tensor, weight: Tensor, need_weight: bool, need_bias: bool, bias: str
-) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of weight and bias, where they are needed."""
-    if need_weight:
-        kernel = weight.shape[1]
-        return _WeightGrad.apply(large, small, kernel, bias if need_bias else None)
-    summed = (small if bias == "small" else large).sum((1, 2, 3))
-    return None, summed if need_bias else None
-
-
 def _masked(gradient: Tensor, output: Tensor | None) -> Tensor:
-    """The gradient before the ReLU whose output this is."""
+    """Propagate a gradient through a ReLU, given its output."""
     return gradient if output is None else torch.ops.aten.threshold_backward(gradient, output, 0)

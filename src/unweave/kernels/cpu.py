@@ -1,12 +1,11 @@
-"""The kernels on a CPU: model by model, a few images at a time, channels last.
+"""CPU kernels: one model and a few images at a time, channels last.
 
-How work is cut into tasks depends on nothing but a model and its batch, and each task is computed
-by one thread, so a model's numbers depend neither on its fleet nor on the number of threads.
+The split into tasks depends only on a model and its batch, and each task runs on one thread, so
+results depend neither on the fleet nor on the number of threads.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,20 +14,14 @@ from torch.nn import functional as F
 from unweave.kernels import reference
 from unweave.kernels.threads import run_all
 
-__all__ = [
-    "conv",
-    "conv_backward",
-    "conv_transpose",
-    "conv_transpose_backward",
-    "conv_weight_grad",
-]
+__all__ = ["conv", "conv_transpose", "conv_weight_grad"]
 
 IMAGES = 32
-"""Images of a task; with fewer, the library's convolutions are slow."""
+"""Number of images per task; with fewer, PyTorch's convolutions are slow."""
 STRIDE, DILATION, NO_OUTPUT_PADDING = (2, 2), (1, 1), (0, 0)
 
 OfOneModel = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""A convolution of images `[B, …, channels]` with weights `[k, k, C, O]` and a bias, if any."""
+"""Convolution of images `[B, …, channels]` with weights `[k, k, C, O]` and an optional bias."""
 
 
 def conv(
@@ -57,7 +50,7 @@ def conv_transpose(
     """See `reference.conv_transpose`."""
     models, batch, height, width, _ = small.shape
     large = small.new_empty(models, batch, 2 * height, 2 * width, weight.shape[3])
-    # The library is slow at a single channel, and it does not pad unevenly.
+    # PyTorch is slow for a single channel, and it does not support asymmetric padding.
     usual = weight.shape[1] % 2 == 0 and weight.shape[3] > 1
     by_library = partial(_library, F.conv_transpose2d)
     of_one = by_library if usual else partial(_plain, reference.conv_transpose)
@@ -80,34 +73,6 @@ def conv_weight_grad(
     return torch.cat(gradients), None if bias is None else torch.cat(sums)
 
 
-def conv_backward(
-    large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """See `reference.conv_backward`."""
-    both: list[Any] = run_all(
-        [
-            partial(conv_weight_grad, large, gradient, weight.shape[1], "small"),
-            partial(conv_transpose, gradient, weight, mask=mask),
-        ]
-    )
-    (of_weight, of_bias), of_image = both
-    return of_image, of_weight, of_bias
-
-
-def conv_transpose_backward(
-    gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """See `reference.conv_transpose_backward`."""
-    both: list[Any] = run_all(
-        [
-            partial(conv_weight_grad, gradient, small, weight.shape[1], "large"),
-            partial(conv, gradient, weight, mask=mask),
-        ]
-    )
-    (of_weight, of_bias), of_image = both
-    return of_image, of_weight, of_bias
-
-
 def _fill(
     out: Tensor,
     of_one: OfOneModel,
@@ -117,20 +82,20 @@ def _fill(
     relu: bool,
     mask: Tensor | None,
 ) -> Tensor:
-    """Apply a convolution to the images of each model, straight into its part of `out`."""
+    """Apply a convolution to the images of each model and write the results into `out`."""
 
     def task(model: int, start: int) -> None:
-        few = slice(start, start + IMAGES)
+        part = slice(start, start + IMAGES)
         own_bias = None if bias is None else bias[model]
-        result = of_one(images[model, few], weight[model], own_bias)
-        place = out[model, few]
+        result = of_one(images[model, part], weight[model], own_bias)
+        target = out[model, part]
         if relu:
-            torch.clamp_min(result, 0, out=place)
+            torch.clamp_min(result, 0, out=target)
         else:
-            place.copy_(result)
+            target.copy_(result)
         if mask is not None:
             torch.ops.aten.threshold_backward.grad_input(
-                place, mask[model, few], 0, grad_input=place
+                target, mask[model, part], 0, grad_input=target
             )
 
     starts = range(0, images.shape[1], IMAGES)
@@ -141,7 +106,7 @@ def _fill(
 def _library(
     function: Callable[..., Tensor], images: Tensor, weight: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """A convolution by the library, of one model."""
+    """Convolution of one model with PyTorch."""
     filters, padding = weight.permute(3, 2, 0, 1), _padding(len(weight))
     result = function(images.permute(0, 3, 1, 2), filters, bias, STRIDE, padding)
     return result.permute(0, 2, 3, 1)
@@ -150,14 +115,14 @@ def _library(
 def _plain(
     function: Callable[..., Tensor], images: Tensor, weight: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """A convolution by matrix products, of one model."""
+    """Convolution of one model with matrix products."""
     return function(images[None], weight[None], None if bias is None else bias[None])[0]
 
 
 def _library_weight_grad(
     large: Tensor, small: Tensor, kernel: int, bias: str | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The gradient of one model's weights `[1, k, k, C, O]`, and of its bias."""
+    """Return the gradients of one model's weights, `[1, k, k, C, O]`, and of its bias."""
     x, y = (images[0].permute(0, 3, 1, 2) for images in (large, small))
     _, gradient, _ = torch.ops.aten.convolution_backward(
         y,

@@ -1,6 +1,6 @@
-"""Adam on a GPU: parameters, moments and the copy to multiply with, in one pass and one launch.
+"""Adam on a GPU: parameters, moments and the working copy are updated by one kernel.
 
-The rates of a step, a few numbers per model, are another.
+The rates of a step, a few numbers per model, are computed by another kernel.
 """
 
 import itertools
@@ -26,17 +26,7 @@ def rates(
     tensorflow: bool,
     dtype: torch.dtype,
 ) -> Tensor:
-    """See `Adam.rates`: `[M, 5]`.
-
-    Args:
-        lr: float64 `[M, 1]`, as are the next three.
-        beta1: Decay of the mean of gradients.
-        beta2: Decay of the mean of squares.
-        eps: Added to the root.
-        step: int64, counted from 0.
-        tensorflow: Whether the variant is TensorFlow's.
-        dtype: Of the result.
-    """
+    """Compute `Adam.rates`, `[M, 5]`, from float64 `[M, 1]` and the int64 step."""
     out = torch.empty(len(lr), 5, dtype=dtype, device=lr.device)
     grid = (triton.cdiv(len(lr), MODELS),)
     _rates_kernel[grid](lr, beta1, beta2, eps, step, out, len(lr), tensorflow, MODELS)
@@ -54,21 +44,9 @@ def update(
     alive: Tensor,
     finite: Tensor,
 ) -> None:
-    """Take a step in place; see `Adam.update`.
-
-    Args:
-        parameters: `[M, P]`
-        first: Mean of gradients, laid out as the parameters.
-        second: Mean of squares, likewise.
-        gradients: Of parts of the parameters, `[M, n]` each.
-        places: Where each part begins in a row of the parameters.
-        working: `[M, P]`, written with the new parameters.
-        rates: float32 `[M, 5]`: step size, 1 - β₁, 1 - β₂, factor on the root, ε.
-        alive: bool `[M]`; other models are left alone.
-        finite: bool `[M]`, set to False for models with a gradient that is not finite.
-    """
-    assert alive.is_contiguous(), "a row for each model"
-    assert finite.is_contiguous(), "a row for each model"
+    """Update all parameters in place; see `unweave.nets.adam.update`."""
+    assert alive.is_contiguous(), "alive must be contiguous"
+    assert finite.is_contiguous(), "finite must be contiguous"
     dense = tuple(g if g.stride(1) == 1 else g.contiguous() for g in gradients)
     sizes = tuple(g.shape[1] for g in dense)
     blocks = [triton.cdiv(size, BLOCK) for size in sizes]
@@ -98,7 +76,7 @@ def update(
 
 
 def _wide(rows: Tensor) -> bool:
-    """Whether rows of a tensor can be read in wide words."""
+    """Return whether rows of a tensor are aligned for vectorised loads."""
     return rows.data_ptr() % 16 == 0 and rows.stride(0) % 16 == 0
 
 
@@ -154,7 +132,7 @@ def _adam_kernel(
 ):
     block = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
-    # The part is found first and moved once: a body for each part takes far longer to compile.
+    # Find the part first and update it once: a body for each part takes far longer to compile.
     own, row = gradients[0], model * gradient_strides[0]
     start, size, begin, wide = STARTS[0], SIZES[0], PLACES[0], WIDE[0]
     for part in tl.static_range(1, PARTS):
@@ -163,7 +141,7 @@ def _adam_kernel(
             start, size, begin, wide = STARTS[part], SIZES[part], PLACES[part], WIDE[part]
     if tl.load(alive + model):
         item = (block - start) * BLOCK + tl.arange(0, BLOCK)
-        # Each branch adds for itself: what is promised of a sum holds wherever that sum is used.
+        # Each branch computes its own sum, since `multiple_of` affects every use of a sum.
         if (wide > 0) & ((block - start + 1) * BLOCK <= size):
             every = tl.full((BLOCK,), True, tl.int1)
             place = tl.multiple_of(model * stride + begin, 16) + item
@@ -198,7 +176,7 @@ def _checked_move(
     BLOCK: tl.constexpr,
     TOO_LARGE: tl.constexpr,
 ):
-    """One block of one part, where its gradient is finite."""
+    """Update one block of one part if its gradient is finite."""
     if tl.sum((tl.abs(g) < TOO_LARGE).to(tl.int32), 0) < BLOCK:
         tl.store(finite + model, False)
     else:
@@ -207,7 +185,7 @@ def _checked_move(
 
 @triton.jit
 def _move(parameters, first, second, working, rates, place, known, g, COPY: tl.constexpr):
-    """Adam's update of one block, whose gradient is finite."""
+    """Apply the Adam update to one block with a finite gradient."""
     m = tl.load(first + place, mask=known, other=0.0)
     v = tl.load(second + place, mask=known, other=0.0)
     p = tl.load(parameters + place, mask=known, other=0.0)

@@ -1,4 +1,4 @@
-"""The Bernoulli likelihood on a GPU: one pass over logits and images each way.
+"""Bernoulli likelihood on a GPU: one pass over logits and images, forward and backward.
 
 loss = Σ max(l, 0) - l x + log(1 + exp(-|l|)),     ∂ loss / ∂ l = sigmoid(l) - x
 """
@@ -14,7 +14,7 @@ BLOCK = 1024
 
 
 def losses(logits: Tensor, images: Tensor) -> Tensor:
-    """See `reference.bernoulli`: `[M, B]`, float32."""
+    """Compute `reference.bernoulli`, float32 `[M, B]`."""
     models, batch = logits.shape[:2]
     logits, images = logits.contiguous(), images.contiguous()
     out = torch.empty(models, batch, dtype=torch.float32, device=logits.device)
@@ -23,11 +23,11 @@ def losses(logits: Tensor, images: Tensor) -> Tensor:
 
 
 def gradients(logits: Tensor, images: Tensor, upstream: Tensor) -> Tensor:
-    """∂ / ∂ logits of the sum of the losses weighted by upstream `[M, B]`."""
+    """Return the gradient for the logits, given that of the losses, `upstream` `[M, B]`."""
     models, batch = logits.shape[:2]
     logits, images = logits.contiguous(), images.contiguous()
     out, pixels = torch.empty_like(logits), logits[0, 0].numel()
-    # The first axis of a grid is the only one that may be longer than 65,535.
+    # Only the first axis of a grid may be longer than 65,535.
     grid = (models * batch, triton.cdiv(pixels, BLOCK))
     _gradient_kernel[grid](logits, images, upstream.contiguous(), out, pixels, BLOCK)
     return out
@@ -52,7 +52,7 @@ def _loss_kernel(logits, images, out, pixels, BLOCK: tl.constexpr):
         known = pixel < pixels
         logit, value = _load(logits, images, image, pixel, known, pixels)
         small = tl.exp(-tl.abs(logit))
-        # log(1 + small) would lose the digits of a small number; its series does not.
+        # For small values the series is more precise than log(1 + small).
         series = small * (1 - small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small / 5))))
         softplus = tl.where(small < 0.03, series, tl.log(1 + small))
         loss = tl.maximum(logit, 0.0) - logit * value + softplus

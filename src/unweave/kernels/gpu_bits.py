@@ -1,4 +1,4 @@
-"""Packed bits on a GPU: gathered and unpacked in one kernel."""
+"""Packed bits on a GPU, gathered and unpacked by one kernel."""
 
 import math
 
@@ -13,7 +13,7 @@ BLOCK = 1024
 
 
 def gather(array: Tensor, indices: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """Images `[..., H, W, C]`, 0 or 255, of packed rows `[N, bytes]`; see `Bits.gather`."""
+    """Return images `[..., H, W, C]`, 0 or 255, of packed rows `[N, bytes]`; see `Bits.gather`."""
     out = torch.empty(*indices.shape, *shape, dtype=torch.uint8, device=array.device)
     flat, pixels = indices.reshape(-1).contiguous(), math.prod(shape)
     grid = (len(flat), triton.cdiv(pixels, BLOCK))

@@ -1,444 +1,356 @@
-"""Convolutions in Triton: implicit matrix products with a model axis.
+"""Convolutions on a GPU: launch code for the kernels in `gpu_conv_kernels.py`.
 
-Nothing is unfolded in memory. A program takes a block of pixels of one model, gathers their
-neighbourhoods straight into a matrix product, and finishes (bias, ReLU, mask) before it writes.
-With channels last the taps of one row of a neighbourhood lie side by side, so that a whole row is
-one contiguous read.
-
-Names as in `reference.py`: rows are pixels of the small image, over all images of a model.
+Every result is written by one program, in an order that does not depend on the number of models.
+There are no atomics, so results do not depend on the fleet. Block sizes, of rows (pixels) times
+columns (taps or channels), were tuned on an H200 (`benchmarks/kernels.py`).
 """
 
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 import triton
-import triton.language as tl
+from torch import Tensor
 
-__all__ = [
-    "add_up_kernel",
-    "conv_kernel",
-    "meet_kernel",
-    "products_kernel",
-    "thin_transpose_kernel",
-    "transpose_backward_kernel",
-    "transpose_kernel",
-    "weight_grad_kernel",
-]
+from unweave.kernels.gpu_conv_kernels import (
+    add_up_kernel,
+    conv_kernel,
+    meet_kernel,
+    products_kernel,
+    thin_transpose_kernel,
+    transpose_backward_kernel,
+    transpose_kernel,
+    weight_grad_kernel,
+)
+
+__all__ = ["Launch", "conv", "conv_transpose", "conv_transpose_backward", "conv_weight_grad"]
+
+LEAST = 16
+"""Smallest number of rows and columns of a matrix product in hardware."""
+EDGE = 4
+"""Largest number of channels that is too small for a separate matrix axis."""
+FUSED = 64
+"""Largest number of taps for which both backward products are fused into one kernel."""
 
 
-@triton.jit
-def _neighbourhoods(
-    images,
-    rows,
-    row,
-    tap,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    KERNEL: tl.constexpr,
-    CHANNELS: tl.constexpr,
-):
-    """The values `[row, tap]` that a stride-2 convolution sees, 0 outside the image."""
-    MARGIN: tl.constexpr = (KERNEL - 2) // 2
-    x = row % (WIDTH // 2)
-    y = row // (WIDTH // 2) % (HEIGHT // 2)
-    image = row // ((WIDTH // 2) * (HEIGHT // 2))
-    tap_y = tap // (KERNEL * CHANNELS)
-    along = tap % (KERNEL * CHANNELS)
-    at_y = (2 * y - MARGIN)[:, None] + tap_y[None, :]
-    at_x = (2 * x - MARGIN)[:, None] + (along // CHANNELS)[None, :]
-    inside = (at_y >= 0) & (at_y < HEIGHT) & (at_x >= 0) & (at_x < WIDTH)
-    inside &= (row < rows)[:, None] & (tap < KERNEL * KERNEL * CHANNELS)[None, :]
-    line = ((image * HEIGHT)[:, None] + at_y) * WIDTH + (2 * x - MARGIN)[:, None]
-    # Neighbours share most of what they see, so it is worth a place in the nearest cache.
-    return tl.load(
-        images + line * CHANNELS + along[None, :], mask=inside, other=0, cache_modifier=".ca"
+@dataclass(frozen=True)
+class Launch:
+    """Launch parameters of a kernel.
+
+    Args:
+        rows: Pixels per block.
+        taps: Columns per block of neighbourhoods.
+        warps: Warps per program.
+        splits: Number of programs that share a sum over the pixels of one model. It affects
+            rounding, so it must not depend on the fleet.
+        stages: Pipeline stages, the number of blocks loaded ahead.
+    """
+
+    rows: int = 128
+    taps: int = 128
+    warps: int = 4
+    splits: int = 4
+    stages: int = 3
+
+
+def conv(
+    large: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+    launch: Launch | None = None,
+) -> Tensor:
+    """See `reference.conv`."""
+    models, batch, height, width, channels = large.shape
+    kernel, outputs = weight.shape[1], weight.shape[4]
+    large, weight = _dense(large), _dense(weight)
+    bias, mask = _maybe_dense(bias), _whole(mask)
+    small = torch.empty(
+        models, batch, height // 2, width // 2, outputs, dtype=weight.dtype, device=large.device
+    )
+    rows = batch * (height // 2) * (width // 2)
+    total = kernel * kernel * channels
+    thin = Launch(taps=16, stages=1)
+    launch = launch or (thin if total <= FUSED else Launch(taps=32))
+    _convolve(
+        conv_kernel,
+        (large, weight, bias, mask, small),
+        rows,
+        launch,
+        HEIGHT=height,
+        WIDTH=width,
+        KERNEL=kernel,
+        CHANNELS=channels,
+        OUTPUTS=outputs,
+        COLUMNS=power(outputs),
+        RELU=relu,
+        TAPS=min(launch.taps, power(total)),
+    )
+    return small
+
+
+def conv_transpose(
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    mask: Tensor | None = None,
+    launch: Launch | None = None,
+) -> Tensor:
+    """See `reference.conv_transpose`."""
+    models, batch, height, width, inputs = small.shape
+    kernel, channels = weight.shape[1], weight.shape[3]
+    small, weight = _dense(small), _dense(weight)
+    bias, mask = _maybe_dense(bias), _whole(mask)
+    if channels == 1 and kernel == 4:
+        return _grey_transpose(small, weight, bias, relu, mask)
+    large = torch.empty(
+        models, batch, 2 * height, 2 * width, channels, dtype=weight.dtype, device=small.device
+    )
+    sizes = {
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "INPUTS": inputs,
+        "WIDE": power(inputs),
+        "RELU": relu,
+    }
+    tensors, rows = (small, weight, bias, mask, large), batch * height * width
+    if channels <= EDGE and kernel == 4:
+        # Smaller blocks are as fast, but Triton 3.6 miscompiles some of them: with 64 or 128 rows
+        # and 4 warps, images of 128 pixels are wrong.
+        launch = launch or Launch(rows=256, stages=2)
+        columns = power(4 * channels)
+        _convolve(thin_transpose_kernel, tensors, rows, launch, COLUMNS=columns, **sizes)
+    else:
+        launch = launch or Launch()
+        columns = power(channels)
+        _convolve(transpose_kernel, tensors, rows, launch, COLUMNS=columns, KERNEL=kernel, **sizes)
+    return large
+
+
+def _convolve(
+    kernel: Any,
+    tensors: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor],
+    rows: int,
+    launch: Launch,
+    **sizes: int,
+) -> None:
+    """Launch a convolution of (images, weight, bias, mask, result) over blocks of rows."""
+    images, weight, bias, _, _ = tensors
+    kernel[(triton.cdiv(rows, launch.rows), len(images))](
+        *tensors,
+        images.stride(0),
+        weight.stride(0),
+        0 if bias is None else bias.stride(0),
+        rows,
+        **sizes,
+        ROWS=launch.rows,
+        STAGES=launch.stages,
+        PRECISION=precision(),
+        num_warps=launch.warps,
+        num_stages=launch.stages,
     )
 
 
-@triton.jit
-def conv_kernel(
-    large,
-    weight,
-    bias,
-    mask,
-    small,
-    large_stride,
-    weight_stride,
-    bias_stride,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    KERNEL: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    RELU: tl.constexpr,
-    ROWS: tl.constexpr,
-    TAPS: tl.constexpr,
-    STAGES: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """A block of small pixels: neighbourhoods times weights."""
-    model = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    output = tl.arange(0, COLUMNS)
-    images = large + model * large_stride
-    weights = weight + model * weight_stride
-    TOTAL: tl.constexpr = KERNEL * KERNEL * CHANNELS
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for start in tl.range(0, TOTAL, TAPS, num_stages=STAGES):
-        tap = start + tl.arange(0, TAPS)
-        seen = _neighbourhoods(images, rows, row, tap, HEIGHT, WIDTH, KERNEL, CHANNELS)
-        known = (tap < TOTAL)[:, None] & (output < OUTPUTS)[None, :]
-        w = tl.load(weights + tap[:, None] * OUTPUTS + output[None, :], mask=known, other=0.0)
-        total = tl.dot(seen.to(w.dtype), w, total, input_precision=PRECISION)
-    if large.dtype.element_ty == tl.uint8:
-        total *= 1 / 255
-    if bias is not None:
-        total += tl.load(bias + model * bias_stride + output, mask=output < OUTPUTS, other=0.0)
-    if RELU:
-        total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    place = (model * rows + row)[:, None] * OUTPUTS + output[None, :]
-    real = (row < rows)[:, None] & (output < OUTPUTS)[None, :]
-    if mask is not None:
-        total = tl.where(tl.load(mask + place, mask=real, other=0.0) > 0, total, 0.0)
-    tl.store(small + place, total.to(small.dtype.element_ty), mask=real)
+def _grey_transpose(
+    small: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None
+) -> Tensor:
+    """Transposed convolution to one channel: multiply by all taps, then sum for each pixel.
+
+    The intermediate products are stored by tap, in 16 bits if the weights have 16 bits.
+    """
+    models, batch, height, width, inputs = small.shape
+    rows, taps = batch * height * width, 16
+    large = torch.empty(
+        models, batch, 2 * height, 2 * width, 1, dtype=weight.dtype, device=small.device
+    )
+    dtype = torch.float32 if weight.dtype == torch.float32 else torch.float16
+    products = torch.empty(models, taps, rows, dtype=dtype, device=small.device)
+    block = 256
+    products_kernel[(triton.cdiv(rows, block), models)](
+        small,
+        weight,
+        products,
+        small.stride(0),
+        weight.stride(0),
+        rows,
+        INPUTS=inputs,
+        WIDE=power(inputs),
+        TAPS=taps,
+        ROWS=block,
+        PRECISION=precision(),
+    )
+    block = 1024
+    meet_kernel[(triton.cdiv(4 * rows, block), models)](
+        products,
+        bias,
+        mask,
+        large,
+        0 if bias is None else bias.stride(0),
+        rows,
+        HEIGHT=height,
+        WIDTH=width,
+        RELU=relu,
+        BLOCK=block,
+    )
+    return large
 
 
-@triton.jit
-def transpose_kernel(
-    small,
-    weight,
-    bias,
-    mask,
-    large,
-    small_stride,
-    weight_stride,
-    bias_stride,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    KERNEL: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    INPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    WIDE: tl.constexpr,
-    RELU: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Each small pixel is the corner of 2 × 2 large ones, its phases, of k/2 × k/2 taps each."""
-    MARGIN: tl.constexpr = (KERNEL - 2) // 2
-    REACH: tl.constexpr = KERNEL // 2
-    TAPS: tl.constexpr = REACH * REACH
-    model = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    x = row % WIDTH
-    y = row // WIDTH % HEIGHT
-    image = row // (WIDTH * HEIGHT)
-    along = tl.arange(0, WIDE)
-    channel = tl.arange(0, COLUMNS)
-    images = small + model * small_stride
-    weights = weight + model * weight_stride
-    known = (along < INPUTS)[:, None] & (channel < CHANNELS)[None, :]
-    real = (row < rows)[:, None] & (channel < CHANNELS)[None, :]
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    keep = tl.full((ROWS, COLUMNS), 1.0, large.dtype.element_ty)
-    for step in tl.range(0, 4 * TAPS, num_stages=STAGES):
-        phase_y = step // TAPS // 2
-        phase_x = step // TAPS % 2
-        corner = model * rows * 4 + (image * 2 * HEIGHT + 2 * y + phase_y) * 2 * WIDTH
-        place = (corner + 2 * x + phase_x)[:, None] * CHANNELS + channel[None, :]
-        # The mask is asked for early, so that it arrives in time.
-        if mask is not None:  # noqa: SIM102 - known when compiled, the other is not
-            if step % TAPS == 0:
-                keep = tl.load(mask + place, mask=real, other=0.0)
-        shift_y = step % TAPS // REACH + (phase_y - 1) * (KERNEL // 4)
-        shift_x = step % REACH + (phase_x - 1) * (KERNEL // 4)
-        at_y = y + shift_y
-        at_x = x + shift_x
-        inside = (row < rows) & (at_y >= 0) & (at_y < HEIGHT) & (at_x >= 0) & (at_x < WIDTH)
-        inside = inside[:, None] & (along < INPUTS)[None, :]
-        pixel = (image * HEIGHT + at_y) * WIDTH + at_x
-        seen = tl.load(
-            images + pixel[:, None] * INPUTS + along[None, :],
-            mask=inside,
-            other=0,
-            cache_modifier=".ca",
+def conv_weight_grad(
+    large: Tensor,
+    small: Tensor,
+    kernel: int,
+    bias: str | None = None,
+    launch: Launch | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """See `reference.conv_weight_grad`."""
+    models, batch, height, width, channels = large.shape
+    outputs = small.shape[-1]
+    large, small = _dense(large), _dense(small)
+    total = kernel * kernel * channels
+    thin = Launch(rows=128, taps=64, splits=16, stages=2)
+    chunks = triton.cdiv(total, Launch.taps)
+    if outputs <= 32:
+        wide = Launch(rows=64, splits=max(2, 16 // chunks))
+    else:
+        wide = Launch(rows=64, warps=8, splits=max(2, 8 // chunks))
+    launch = launch or (thin if total <= FUSED else wide)
+    taps = min(launch.taps, power(total))
+    rows = batch * (height // 2) * (width // 2)
+    sums = _Sums(launch, rows, (models, kernel, channels, outputs), bias, small)
+    weight_grad_kernel[(triton.cdiv(total, taps), sums.splits, models)](
+        large,
+        small,
+        sums.partial,
+        large.stride(0),
+        small.stride(0),
+        sums.width,
+        rows,
+        HEIGHT=height,
+        WIDTH=width,
+        KERNEL=kernel,
+        CHANNELS=channels,
+        OUTPUTS=outputs,
+        COLUMNS=power(outputs),
+        BIAS=bias or "none",
+        ROWS=launch.rows,
+        TAPS=taps,
+        PRECISION=precision(),
+        num_warps=launch.warps,
+        num_stages=launch.stages,
+    )
+    return sums.finish()
+
+
+def conv_transpose_backward(
+    gradient: Tensor,
+    small: Tensor,
+    weight: Tensor,
+    mask: Tensor | None = None,
+    launch: Launch | None = None,
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Compute all three gradients of a transpose in one pass; None if that is not faster."""
+    models, batch, height, width, channels = gradient.shape
+    kernel, outputs = weight.shape[1], weight.shape[4]
+    total = kernel * kernel * channels
+    other = mask is not None and mask.data_ptr() != small.data_ptr()
+    if total > FUSED or other:
+        return None
+    gradient, small, weight = gradient.contiguous(), small.contiguous(), _dense(weight)
+    launch = launch or Launch(splits=8, stages=2)
+    rows = batch * (height // 2) * (width // 2)
+    sums = _Sums(launch, rows, (models, kernel, channels, outputs), "large", small)
+    back = torch.empty_like(small)
+    transpose_backward_kernel[(sums.splits, models)](
+        gradient,
+        small,
+        weight,
+        back,
+        sums.partial,
+        weight.stride(0),
+        sums.width,
+        rows,
+        HEIGHT=height,
+        WIDTH=width,
+        KERNEL=kernel,
+        CHANNELS=channels,
+        OUTPUTS=outputs,
+        COLUMNS=power(outputs),
+        TAPS=power(total),
+        MASK=mask is not None,
+        ROWS=launch.rows,
+        PRECISION=precision(),
+        num_warps=launch.warps,
+        num_stages=launch.stages,
+    )
+    of_weight, of_bias = sums.finish()
+    assert of_bias is not None, "the large image has a bias"
+    return back, of_weight, of_bias
+
+
+class _Sums:
+    """Partial sums over pixels, one row per split and model, and their reduction.
+
+    A row contains the gradient of the weight, then that of the bias: by output channel if the
+    small image has a bias, by tap if the large one has.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        rows: int,
+        shape: tuple[int, int, int, int],
+        bias: str | None,
+        like: Tensor,
+    ) -> None:
+        self.models, self.kernel, self.channels, self.outputs = shape
+        self.total = self.kernel**2 * self.channels
+        self.bias, self.dtype = bias, like.dtype
+        of_bias = {"large": self.total, "small": self.outputs, None: 0}[bias]
+        self.width = triton.cdiv(self.total * self.outputs + of_bias, LEAST) * LEAST
+        self.splits = max(1, min(launch.splits, rows // launch.rows))
+        self.partial = torch.empty(
+            self.splits, self.models, self.width, dtype=torch.float32, device=like.device
         )
-        tap = (phase_y + MARGIN - 2 * shift_y) * KERNEL + phase_x + MARGIN - 2 * shift_x
-        entry = (tap * CHANNELS + channel)[None, :] * INPUTS + along[:, None]
-        w = tl.load(weights + entry, mask=known, other=0.0)
-        total = tl.dot(seen.to(w.dtype), w, total, input_precision=PRECISION)
-        if step % TAPS == TAPS - 1:
-            if bias is not None:
-                total += tl.load(
-                    bias + model * bias_stride + channel, mask=channel < CHANNELS, other=0.0
-                )
-            if RELU:
-                total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-            if mask is not None:
-                total = tl.where(keep > 0, total, 0.0)
-            tl.store(large + place, total.to(large.dtype.element_ty), mask=real)
-            total = tl.zeros((ROWS, COLUMNS), tl.float32)
+
+    def finish(self) -> tuple[Tensor, Tensor | None]:
+        """Return the gradients of weight and bias."""
+        added = torch.empty(self.models, self.width, dtype=self.dtype, device=self.partial.device)
+        size, block = added.numel(), 1024
+        add_up_kernel[(triton.cdiv(size, block),)](self.partial, added, size, self.splits, block)
+        end = self.total * self.outputs
+        shape = (self.kernel, self.kernel, self.channels, self.outputs)
+        weight = added[:, :end].unflatten(1, shape)
+        if self.bias is None:
+            return weight, None
+        if self.bias == "small":
+            return weight, added[:, end : end + self.outputs]
+        # The middle 2 × 2 taps cover every pixel of the large image exactly once.
+        middle = slice(self.kernel // 2 - 1, self.kernel // 2 + 1)
+        by_tap = added[:, end : end + self.total].unflatten(1, shape[:3])
+        return weight, by_tap[:, middle, middle].sum((1, 2))
 
 
-@triton.jit
-def thin_transpose_kernel(
-    small,
-    weight,
-    bias,
-    mask,
-    large,
-    small_stride,
-    weight_stride,
-    bias_stride,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    INPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    WIDE: tl.constexpr,
-    RELU: tl.constexpr,
-    ROWS: tl.constexpr,
-    STAGES: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """To few channels, 4 × 4 taps: the phases and channels together are the columns."""
-    model = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    x = row % WIDTH
-    y = row // WIDTH % HEIGHT
-    image = row // (WIDTH * HEIGHT)
-    column = tl.arange(0, COLUMNS)
-    phase_y = column // (2 * CHANNELS)
-    phase_x = column // CHANNELS % 2
-    channel = column % CHANNELS
-    along = tl.arange(0, WIDE)
-    images = small + model * small_stride
-    weights = weight + model * weight_stride
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for step in tl.range(0, 9, num_stages=STAGES):
-        shift_y = step // 3 - 1
-        shift_x = step % 3 - 1
-        at_y = y + shift_y
-        at_x = x + shift_x
-        inside = (row < rows) & (at_y >= 0) & (at_y < HEIGHT) & (at_x >= 0) & (at_x < WIDTH)
-        inside = inside[:, None] & (along < INPUTS)[None, :]
-        pixel = (image * HEIGHT + at_y) * WIDTH + at_x
-        seen = tl.load(
-            images + pixel[:, None] * INPUTS + along[None, :],
-            mask=inside,
-            other=0,
-            cache_modifier=".ca",
-        )
-        tap_y = phase_y + 1 - 2 * shift_y
-        tap_x = phase_x + 1 - 2 * shift_x
-        reached = (tap_y >= 0) & (tap_y < 4) & (tap_x >= 0) & (tap_x < 4)
-        known = (along < INPUTS)[:, None] & (reached & (column < 4 * CHANNELS))[None, :]
-        entry = ((tap_y * 4 + tap_x) * CHANNELS + channel)[None, :] * INPUTS + along[:, None]
-        w = tl.load(weights + entry, mask=known, other=0.0)
-        total = tl.dot(seen.to(w.dtype), w, total, input_precision=PRECISION)
-    if bias is not None:
-        total += tl.load(bias + model * bias_stride + channel)
-    if RELU:
-        total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    pixel_y = (image * 2 * HEIGHT + 2 * y)[:, None] + phase_y[None, :]
-    pixel = pixel_y * 2 * WIDTH + (2 * x)[:, None] + phase_x[None, :]
-    place = (model * rows * 4 + pixel) * CHANNELS + channel[None, :]
-    real = (row < rows)[:, None] & (column < 4 * CHANNELS)[None, :]
-    if mask is not None:
-        total = tl.where(tl.load(mask + place, mask=real, other=0.0) > 0, total, 0.0)
-    tl.store(large + place, total.to(large.dtype.element_ty), mask=real)
+def _dense(tensor: Tensor) -> Tensor:
+    """Return a tensor that is contiguous except for the model axis, which may be expanded."""
+    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
-@triton.jit
-def products_kernel(
-    small,
-    weight,
-    products,
-    small_stride,
-    weight_stride,
-    rows,
-    INPUTS: tl.constexpr,
-    WIDE: tl.constexpr,
-    TAPS: tl.constexpr,
-    ROWS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Every small pixel times every tap, `[M, taps, rows]`."""
-    model = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    along = tl.arange(0, WIDE)
-    tap = tl.arange(0, TAPS)
-    inside = (row < rows)[:, None] & (along < INPUTS)[None, :]
-    place = row[:, None] * INPUTS + along[None, :]
-    seen = tl.load(small + model * small_stride + place, mask=inside, other=0.0)
-    place = tap[None, :] * INPUTS + along[:, None]
-    known = (along < INPUTS)[:, None]
-    w = tl.load(weight + model * weight_stride + place, mask=known, other=0.0)
-    total = tl.dot(seen.to(w.dtype), w, input_precision=PRECISION)
-    place = (model * TAPS + tap)[None, :] * rows + row[:, None]
-    tl.store(products + place, total.to(products.dtype.element_ty), mask=(row < rows)[:, None])
+def _maybe_dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else _dense(tensor)
 
 
-@triton.jit
-def meet_kernel(
-    products,
-    bias,
-    mask,
-    large,
-    bias_stride,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    RELU: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Each large pixel adds the products of the 2 × 2 small pixels and taps that reach it."""
-    model = tl.program_id(1).to(tl.int64)
-    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    real = pixel < 4 * rows
-    x = pixel % (2 * WIDTH)
-    y = pixel // (2 * WIDTH) % (2 * HEIGHT)
-    image = pixel // (4 * HEIGHT * WIDTH)
-    total = tl.zeros((BLOCK,), tl.float32)
-    if bias is not None:
-        total += tl.load(bias + model * bias_stride).to(tl.float32)
-    for near in tl.static_range(4):
-        at_y = y // 2 + y % 2 + near // 2 - 1
-        at_x = x // 2 + x % 2 + near % 2 - 1
-        tap = (y + 1 - 2 * at_y) * 4 + x + 1 - 2 * at_x
-        inside = real & (at_y >= 0) & (at_y < HEIGHT) & (at_x >= 0) & (at_x < WIDTH)
-        place = (model * 16 + tap) * rows + (image * HEIGHT + at_y) * WIDTH + at_x
-        total += tl.load(products + place, mask=inside, other=0.0).to(tl.float32)
-    if RELU:
-        total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    place = model * 4 * rows + pixel
-    if mask is not None:
-        total = tl.where(tl.load(mask + place, mask=real, other=0.0) > 0, total, 0.0)
-    tl.store(large + place, total.to(large.dtype.element_ty), mask=real)
+def _whole(tensor: Tensor | None) -> Tensor | None:
+    """Return a contiguous tensor, or None."""
+    return None if tensor is None else tensor.contiguous()
 
 
-@triton.jit
-def add_up_kernel(partial, added, size, splits, BLOCK: tl.constexpr):
-    """Sums over the splits, in the precision asked for."""
-    item = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for split in range(splits):
-        total += tl.load(partial + split * size.to(tl.int64) + item, mask=item < size, other=0.0)
-    tl.store(added + item, total.to(added.dtype.element_ty), mask=item < size)
+def power(size: int) -> int:
+    return max(LEAST, triton.next_power_of_2(size))
 
 
-@triton.jit
-def transpose_backward_kernel(
-    gradient,
-    small,
-    weight,
-    back,
-    sums,
-    weight_stride,
-    sums_width,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    KERNEL: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    TAPS: tl.constexpr,
-    MASK: tl.constexpr,
-    ROWS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """The neighbourhoods of the gradient serve twice while they are at hand."""
-    TOTAL: tl.constexpr = KERNEL * KERNEL * CHANNELS
-    split = tl.program_id(0)
-    model = tl.program_id(1).to(tl.int64)
-    tap = tl.arange(0, TAPS)
-    output = tl.arange(0, COLUMNS)
-    images = gradient + model * rows * 4 * CHANNELS
-    known = (tap < TOTAL)[:, None] & (output < OUTPUTS)[None, :]
-    entry = tap[:, None] * OUTPUTS + output[None, :]
-    w = tl.load(weight + model * weight_stride + entry, mask=known, other=0.0)
-    share = tl.cdiv(tl.cdiv(rows, tl.num_programs(0)), ROWS) * ROWS
-    total = tl.zeros((TAPS, COLUMNS), tl.float32)
-    by_tap = tl.zeros((TAPS, 16), tl.float32)
-    ones = tl.full((ROWS, 16), 1.0, small.dtype.element_ty)
-    for start in range(split * share, tl.minimum(rows, (split + 1) * share), ROWS):
-        row = start + tl.arange(0, ROWS)
-        seen = _neighbourhoods(images, rows, row, tap, HEIGHT, WIDTH, KERNEL, CHANNELS)
-        real = (row < rows)[:, None] & (output < OUTPUTS)[None, :]
-        place = (model * rows + row)[:, None] * OUTPUTS + output[None, :]
-        value = tl.load(small + place, mask=real, other=0.0)
-        flow = tl.dot(seen, w, input_precision=PRECISION)
-        if MASK:
-            flow = tl.where(value > 0, flow, 0.0)
-        tl.store(back + place, flow.to(back.dtype.element_ty), mask=real)
-        total = tl.dot(tl.trans(seen), value, total, input_precision=PRECISION)
-        by_tap = tl.dot(tl.trans(seen), ones, by_tap, input_precision=PRECISION)
-    corner = sums + (split * tl.num_programs(1) + model) * sums_width
-    tl.store(corner + entry, total, mask=known)
-    tl.store(corner + TOTAL * OUTPUTS + tap, tl.max(by_tap, 1), mask=tap < TOTAL)
-
-
-@triton.jit
-def weight_grad_kernel(
-    large,
-    small,
-    sums,
-    large_stride,
-    small_stride,
-    sums_width,
-    rows,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    KERNEL: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    BIAS: tl.constexpr,
-    ROWS: tl.constexpr,
-    TAPS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Neighbourhoods times small pixels, summed over a share of the pixels."""
-    TOTAL: tl.constexpr = KERNEL * KERNEL * CHANNELS
-    split = tl.program_id(1)
-    model = tl.program_id(2).to(tl.int64)
-    tap = tl.program_id(0) * TAPS + tl.arange(0, TAPS)
-    output = tl.arange(0, COLUMNS)
-    images = large + model * large_stride
-    gradients = small + model * small_stride
-    share = tl.cdiv(tl.cdiv(rows, tl.num_programs(1)), ROWS) * ROWS
-    total = tl.zeros((TAPS, COLUMNS), tl.float32)
-    # Sums over pixels are products with ones: much faster than adding up across threads.
-    ones = tl.full((ROWS, 16), 1.0, small.dtype.element_ty)
-    large_total = tl.zeros((TAPS, 16), tl.float32)
-    small_total = tl.zeros((16, COLUMNS), tl.float32)
-    for start in range(split * share, tl.minimum(rows, (split + 1) * share), ROWS):
-        row = start + tl.arange(0, ROWS)
-        seen = _neighbourhoods(images, rows, row, tap, HEIGHT, WIDTH, KERNEL, CHANNELS)
-        real = (row < rows)[:, None] & (output < OUTPUTS)[None, :]
-        gradient = tl.load(
-            gradients + row[:, None] * OUTPUTS + output[None, :], mask=real, other=0.0
-        )
-        if BIAS == "large":
-            large_total = tl.dot(
-                tl.trans(seen.to(gradient.dtype)), ones, large_total, input_precision=PRECISION
-            )
-        if BIAS == "small":
-            small_total = tl.dot(tl.trans(ones), gradient, small_total, input_precision=PRECISION)
-        total = tl.dot(
-            tl.trans(seen.to(gradient.dtype)), gradient, total, input_precision=PRECISION
-        )
-    if large.dtype.element_ty == tl.uint8:
-        total *= 1 / 255
-    corner = sums + (split * tl.num_programs(2) + model) * sums_width
-    known = (tap < TOTAL)[:, None] & (output < OUTPUTS)[None, :]
-    tl.store(corner + tap[:, None] * OUTPUTS + output[None, :], total, mask=known)
-    bias = corner + TOTAL * OUTPUTS
-    if BIAS == "large":
-        tl.store(bias + tap, tl.max(large_total, 1), mask=tap < TOTAL)
-    if BIAS == "small":  # noqa: SIM102 - as above
-        if tl.program_id(0) == 0:
-            tl.store(bias + output, tl.max(small_total, 0), mask=output < OUTPUTS)
+def precision() -> str:
+    """Return the input precision for float32: three tf32 products, or one if tf32 is allowed."""
+    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -1,7 +1,7 @@
-"""The end of a dense layer on a GPU: bias and activation in one pass, in place.
+"""Bias and activation of a dense layer on a GPU, in one pass and in place.
 
-Products themselves are the library's, which are faster than ours. The library could add a bias
-too, but copies it first, once for every row.
+The matrix product itself uses cuBLAS, which is faster than Triton. PyTorch could also add the
+bias, but first copies it for every row.
 """
 
 import triton
@@ -14,15 +14,15 @@ ROWS, COLUMNS = 8, 256
 
 
 def finish(y: Tensor, bias: Tensor, slope: float) -> Tensor:
-    """y + bias where that is positive, slope (y + bias) elsewhere, written over y.
+    """Add the bias to y and multiply negative results by `slope`, in place.
 
     Args:
-        y: `[M, B, O]`, contiguous.
-        bias: `[M, O]`, of which a model's numbers lie side by side.
-        slope: 0 for a ReLU.
+        y: Matrix product `[M, B, O]`, contiguous.
+        bias: Biases `[M, O]`, contiguous for each model.
+        slope: Slope of the activation below 0; 0 for a ReLU.
     """
     models, rows, columns = y.shape
-    # The first axis of a grid is the only one that may be long.
+    # Only the first axis of a grid may be longer than 65,535.
     grid = (models * triton.cdiv(rows, ROWS), triton.cdiv(columns, COLUMNS))
     _kernel[grid](y, bias, rows, columns, bias.stride(0), slope, ROWS, COLUMNS)
     return y

@@ -1,11 +1,10 @@
-"""Color-, Noisy- and Scream-dSprites on a GPU: one pass over the pixels each.
+"""Color-, Noisy- and Scream-dSprites on a GPU, in one pass over the pixels each.
 
-Every value of an image is made where it is written, from the sprite and from numbers drawn there.
-The images are those of `dsprites_variants.py`, to the bit: whether a product and a sum are rounded
-once or twice makes no difference, since the products are exact.
+Random numbers are generated where the pixels are written. The images are bit-identical to those of
+`dsprites_variants.py`: products are exact, so fused multiply-add does not change the rounding.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -20,45 +19,31 @@ if TYPE_CHECKING:
 __all__ = ["colored", "noisy", "on_painting"]
 
 BLOCK = 4096
-"""Values per program: each draws its image's numbers anew, so it should have many to fill."""
+"""Values per program; large, since each program generates the random numbers of its image."""
 
 
 def colored(images: Tensor, stream: "Stream", items: Tensor) -> Tensor:
     """See `Colored`."""
-    return _paint(_color_kernel, images, stream, items)
+    return _paint("colored", images, stream, items)
 
 
 def noisy(images: Tensor, stream: "Stream", items: Tensor) -> Tensor:
     """See `Noisy`."""
-    return _paint(_noise_kernel, images, stream, items)
+    return _paint("noisy", images, stream, items)
 
 
 def on_painting(images: Tensor, painting: Tensor, stream: "Stream", items: Tensor) -> Tensor:
     """See `OnPainting`."""
-    height, width = images.shape[-3:-1]
-    rows, columns = painting.shape[:2]
-    return _paint(
-        _painting_kernel,
-        images,
-        stream,
-        items,
-        painting.contiguous(),
-        rows - height,
-        columns - width,
-        columns,
-        width,
-    )
+    return _paint("on painting", images, stream, items, painting.contiguous())
 
 
-def _paint(kernel: Any, images: Tensor, stream: "Stream", items: Tensor, *own: Any) -> Tensor:
-    """Launch a kernel for all images `[*S, n, H, W, C]`, which may be shared between seeds.
+def _paint(
+    kind: str, images: Tensor, stream: "Stream", items: Tensor, painting: Tensor | None = None
+) -> Tensor:
+    """Launch the kernel for all images `[*S, n, H, W, C]`, which may be shared between seeds.
 
-    Args:
-        kernel: One of those below.
-        images: Bytes or float32 in [0, 1], of one channel or three.
-        stream: With seeds `[*S]`.
-        items: int64, broadcasts against `[*S, n]`.
-        own: What only this kernel takes.
+    Images are uint8 or float32 in [0, 1], with one or three channels; seeds of the stream are
+    `[*S]`, and items broadcast with `[*S, n]`.
     """
     seeds, channels = stream.seeds, images.shape[-1]
     shape = torch.broadcast_shapes(
@@ -71,18 +56,24 @@ def _paint(kernel: Any, images: Tensor, stream: "Stream", items: Tensor, *own: A
     sprites = sprites.reshape(len(keys), count, height * width * channels)
     out = torch.empty(shape, dtype=torch.float32, device=images.device)
     values = height * width * 3
-    kernel[(len(keys) * count, triton.cdiv(values, BLOCK))](
+    rows, columns = (height, width) if painting is None else painting.shape[:2]
+    _kernel[(len(keys) * count, triton.cdiv(values, BLOCK))](
         sprites,
         keys,
         items,
         torch.as_tensor(stream.step, device=images.device),
+        painting,
         out,
         signed(stream.purpose_word),
         count,
         values,
         *sprites.stride()[:2],
         *items.stride(),
-        *own,
+        rows - height,
+        columns - width,
+        columns,
+        kind,
+        width,
         channels,
         BLOCK,
     )
@@ -90,25 +81,71 @@ def _paint(kernel: Any, images: Tensor, stream: "Stream", items: Tensor, *own: A
 
 
 @triton.jit
-def _sources(
-    sprites, keys, items, image, count, model_stride, image_stride, key_stride, item_stride
+def _kernel(
+    sprites,
+    keys,
+    items,
+    step,
+    painting,
+    out,
+    purpose,
+    count,
+    values,
+    model_stride,
+    image_stride,
+    key_stride,
+    item_stride,
+    tops,
+    lefts,
+    columns,
+    KIND: tl.constexpr,
+    WIDTH: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """Where the sprite of an image lies, and the seed and item to draw its numbers by."""
+    image = tl.program_id(0)
+    value = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    known = value < values
     model, place = (image // count).to(tl.int64), (image % count).to(tl.int64)
     sprite = sprites + model * model_stride + place * image_stride
-    return sprite, tl.load(keys + model), tl.load(items + model * key_stride + place * item_stride)
+    key = tl.load(keys + model)
+    item = tl.load(items + model * key_stride + place * item_stride)
+    zero, now = tl.full((), 0, tl.int32), tl.load(step)
+    if KIND == "noisy":
+        block = tl.program_id(1) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
+        first, second, third, fourth = four_words(key, block, item, now, purpose)
+        # Interleave, so that each thread writes four adjacent values at once.
+        words = tl.interleave(tl.interleave(first, third), tl.interleave(second, fourth))
+        seen = _brightness(sprite, value, known, CHANNELS)
+        shown = tl.minimum(seen + as_uniform(words), 1.0)
+    else:
+        red, green, blue, down = four_words(key, zero, item, now, purpose)
+        red, green, blue = as_uniform(red), as_uniform(green), as_uniform(blue)
+        if KIND == "colored":
+            color = _by_channel(value, 0.5 + 0.5 * red, 0.5 + 0.5 * green, 0.5 + 0.5 * blue)
+            shown = _brightness(sprite, value, known, CHANNELS) * color
+        else:
+            across, _, _, _ = four_words(key, zero + 1, item, now, purpose)
+            row = tl.umulhi(down, tops).to(tl.int32) + value // 3 // WIDTH
+            column = tl.umulhi(across, lefts).to(tl.int32) + value // 3 % WIDTH
+            at = painting + (row * columns + column) * 3 + value % 3
+            crop = tl.load(at, mask=known, other=0.0)
+            background = (crop + _by_channel(value, red, green, blue)) * 0.5
+            seen = _brightness(sprite, value, known, CHANNELS)
+            shown = tl.where(seen == 1.0, 1.0 - background, background)
+    tl.store(out + image.to(tl.int64) * values + value, shown, mask=known)
 
 
 @triton.jit
 def _brightness(sprite, value, known, CHANNELS: tl.constexpr):
-    """The sprite in [0, 1], under each value of the result."""
+    """Return the brightness of the sprite in [0, 1] at each value of the result."""
     if CHANNELS == 1:
         seen = tl.load(sprite + value // 3, mask=known, other=0).to(tl.float32)
     else:
         seen = tl.load(sprite + value, mask=known, other=0).to(tl.float32)
     if sprite.dtype.element_ty == tl.uint8:
-        # 1 / 255 = 1 / 256 + 1 / 65280; for every byte, and however rounded, this gives the bits
-        # of a division, which is slower.
+        # 1 / 255 = 1 / 256 + 1 / 65280: for every byte this gives the same bits as a division,
+        # with or without fused multiply-add, but faster.
         seen = seen * (1 / 256) + seen * (1 / 65280)
     return seen
 
@@ -117,110 +154,3 @@ def _brightness(sprite, value, known, CHANNELS: tl.constexpr):
 def _by_channel(value, red, green, blue):
     channel = value % 3
     return tl.where(channel == 0, red, tl.where(channel == 1, green, blue))
-
-
-@triton.jit
-def _color(word):
-    return 0.5 + 0.5 * as_uniform(word)
-
-
-@triton.jit
-def _color_kernel(
-    sprites,
-    keys,
-    items,
-    step,
-    out,
-    purpose,
-    count,
-    values,
-    model_stride,
-    image_stride,
-    key_stride,
-    item_stride,
-    CHANNELS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    image = tl.program_id(0)
-    value = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    known = value < values
-    sprite, key, item = _sources(
-        sprites, keys, items, image, count, model_stride, image_stride, key_stride, item_stride
-    )
-    red, green, blue, _ = four_words(key, tl.full((), 0, tl.int32), item, tl.load(step), purpose)
-    color = _by_channel(value, _color(red), _color(green), _color(blue))
-    seen = _brightness(sprite, value, known, CHANNELS)
-    tl.store(out + image.to(tl.int64) * values + value, seen * color, mask=known)
-
-
-@triton.jit
-def _noise_kernel(
-    sprites,
-    keys,
-    items,
-    step,
-    out,
-    purpose,
-    count,
-    values,
-    model_stride,
-    image_stride,
-    key_stride,
-    item_stride,
-    CHANNELS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    image = tl.program_id(0)
-    value = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    known = value < values
-    sprite, key, item = _sources(
-        sprites, keys, items, image, count, model_stride, image_stride, key_stride, item_stride
-    )
-    block = tl.program_id(1) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
-    first, second, third, fourth = four_words(key, block, item, tl.load(step), purpose)
-    # Four neighbours in one thread, in order, are written at once.
-    words = tl.interleave(tl.interleave(first, third), tl.interleave(second, fourth))
-    seen = _brightness(sprite, value, known, CHANNELS)
-    shown = tl.minimum(seen + as_uniform(words), 1.0)
-    tl.store(out + image.to(tl.int64) * values + value, shown, mask=known)
-
-
-@triton.jit
-def _painting_kernel(
-    sprites,
-    keys,
-    items,
-    step,
-    out,
-    purpose,
-    count,
-    values,
-    model_stride,
-    image_stride,
-    key_stride,
-    item_stride,
-    painting,
-    tops,
-    lefts,
-    columns,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    image = tl.program_id(0)
-    value = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    known = value < values
-    sprite, key, item = _sources(
-        sprites, keys, items, image, count, model_stride, image_stride, key_stride, item_stride
-    )
-    zero, now = tl.full((), 0, tl.int32), tl.load(step)
-    red, green, blue, down = four_words(key, zero, item, now, purpose)
-    across, _, _, _ = four_words(key, zero + 1, item, now, purpose)
-    row = tl.umulhi(down, tops).to(tl.int32) + value // 3 // WIDTH
-    column = tl.umulhi(across, lefts).to(tl.int32) + value // 3 % WIDTH
-    crop = tl.load(painting + (row * columns + column) * 3 + value % 3, mask=known, other=0.0)
-    tint = _by_channel(value, as_uniform(red), as_uniform(green), as_uniform(blue))
-    background = (crop + tint) * 0.5
-    seen = _brightness(sprite, value, known, CHANNELS)
-    shown = tl.where(seen == 1.0, 1.0 - background, background)
-    tl.store(out + image.to(tl.int64) * values + value, shown, mask=known)

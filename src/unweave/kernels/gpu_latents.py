@@ -1,4 +1,4 @@
-"""Codes and their KL divergence on a GPU: one pass over the posteriors each way.
+"""Codes and KL divergences on a GPU: one pass over the posteriors, forward and backward.
 
 z = μ + σ ε,                          ∂z / ∂μ = 1,     ∂z / ∂ log σ² = ½ σ ε
 KL = ½ Σ (μ² + σ² - log σ² - 1),      ∂KL / ∂μ = μ,    ∂KL / ∂ log σ² = ½ (σ² - 1)
@@ -17,7 +17,7 @@ BLOCK = 512
 
 
 def sample_and_kl(mu: Tensor, logvar: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes `[..., d]` and KL divergences `[...]`, from tensors `[..., d]`; see `Posterior`."""
+    """Return codes `[..., d]` and KL divergences `[...]`, from tensors `[..., d]`."""
     return _SampleAndKL.apply(mu, logvar, noise)
 
 
@@ -33,7 +33,7 @@ class _SampleAndKL(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, of_z: Tensor, of_kl: Tensor) -> tuple[Tensor | None, ...]:
         mu, logvar, noise = context.saved_tensors
-        # Somebody will differentiate this again, or asks for what training never does.
+        # For second derivatives, or the gradient of the noise, which training does not need.
         if torch.is_grad_enabled() or context.needs_input_grad[2]:
             sigma, weight = (logvar / 2).exp(), of_kl[..., None]
             of_logvar = 0.5 * (of_z * noise * sigma + weight * logvar.expm1())
@@ -44,7 +44,7 @@ class _SampleAndKL(torch.autograd.Function):
 def gradients(
     mu: Tensor, logvar: Tensor, noise: Tensor, of_z: Tensor, of_kl: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """∂ / ∂μ and ∂ / ∂ log σ² of Σ z of_z + Σ KL of_kl."""
+    """Return ∂ / ∂μ and ∂ / ∂ log σ² of Σ z of_z + Σ KL of_kl."""
     of_mu, of_logvar = mu.new_empty(mu.shape), logvar.new_empty(mu.shape)
     tensors = [rows_of(mu), rows_of(logvar), rows_of(noise), rows_of(of_z)]
     _launch(_backward_kernel, tensors, of_kl.contiguous(), of_mu, of_logvar)
@@ -52,7 +52,7 @@ def gradients(
 
 
 def rows_of(tensor: Tensor) -> Tensor:
-    """`[..., d]` as `[rows, d]`; half of an encoder's output is not copied for it."""
+    """Reshape `[..., d]` to `[rows, d]`, without copying half of an encoder's output."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     return rows if rows.stride(1) == 1 else rows.contiguous()
 
@@ -86,7 +86,7 @@ def _forward_kernel(
     e = tl.load(noise + row * noise_stride + latent, mask=known, other=0.0)
     sigma, excess = _spread(v)
     tl.store(z + row * latents + latent, m + sigma * e, mask=known)
-    # What is not known counts as the prior, whose divergence is 0.
+    # Masked entries count as the prior, whose divergence is 0.
     divergence = 0.5 * tl.sum(m.to(tl.float64) * m + excess - v, 1, keep_dims=True)
     tl.store(kl + row, divergence.to(kl.dtype.element_ty), mask=row < rows)
 
@@ -130,6 +130,6 @@ def _places(rows, latents, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _spread(logvar):
-    """σ, and σ² - 1 in double precision, where the 1 may be taken away without harm."""
+    """Return σ, and σ² - 1 in double precision to avoid cancellation."""
     sigma = tl.exp(0.5 * logvar.to(tl.float64))
     return sigma.to(tl.float32), sigma * sigma - 1

@@ -1,8 +1,8 @@
-"""Densities of codes under the mixture of a batch's posteriors on a GPU, never one per latent.
+"""Densities of codes under the mixture of a batch's posteriors, on a GPU.
 
 joint_j = log Σ_i Π_l q(z_jl|x_i),    product_j = Σ_l log Σ_i q(z_jl|x_i)
 
-of B codes and as many components, both ways without the B² d densities in memory. With
+for B codes and B components, forward and backward without storing B² d densities. With
 
 G_jil = ∂ / ∂ log q(z_jl|x_i) = W_ji + p_jil of_product_j,
 W_ji = of_joint_j Π_l q(z_jl|x_i) / Σ_k Π_l q(z_jl|x_k),    p_jil = q(z_jl|x_i) / Σ_k q(z_jl|x_k)
@@ -12,11 +12,11 @@ the gradients are
 ∂ / ∂z_jl = -Σ_i G_jil (z_jl - μ_il) / σ²_il,    ∂ / ∂μ_il = Σ_j G_jil (z_jl - μ_il) / σ²_il,
 ∂ / ∂ log σ²_il = ½ Σ_j G_jil ((z_jl - μ_il)² / σ²_il - 1)
 
-for which W alone is written down. Logarithms are to base 2, which is what a GPU computes:
+of which only W is stored. Logarithms have base 2, which is native on GPUs:
 
 log₂ q = c - u²,    u = (z - μ) s,    s² = log₂ e / 2σ²,    c = -½ log₂ 2πσ²
 
-Every sum has an order of its own, so that a model's numbers do not depend on its fleet.
+Every sum has a fixed order, so that results do not depend on the fleet.
 """
 
 import math
@@ -33,12 +33,12 @@ __all__ = ["gradients", "log_mixtures"]
 
 BLOCK = 512
 TILE = (16, 128)
-"""Codes and components of the passes that add up over components, and of the one that writes W."""
+"""Tile of codes and components in the kernels that sum over components or write W."""
 DEEP_TILE = (2, 32, 32)
-"""Latents, codes and components of those that read W, once for both latents.
+"""Tile of latents, codes and components in the kernels that read W, once for both latents.
 
-Latents times codes or components stay below the 128 threads of a program, or else Triton chooses
-how threads share a tile by what is loaded for one code, and moves all of it once more for W.
+Latents times codes or components must stay below the 128 threads of a program. Otherwise Triton
+chooses the layout of a tile by the loads for one code, and converts all of it again for W.
 """
 
 LN_2 = math.log(2)
@@ -51,7 +51,7 @@ LOWEST = tl.constexpr(-3e38)
 
 
 def log_mixtures(z: Tensor, mu: Tensor, logvar: Tensor) -> tuple[Tensor, Tensor]:
-    """log Σ_i Π_l q(z_jl|x_i) and Σ_l log Σ_i q(z_jl|x_i), `[M, B]`, from tensors `[M, B, d]`."""
+    """log Σ_i Π_l q(z_jl|x_i) and Σ_l log Σ_i q(z_jl|x_i), `[M, B]`, for tensors `[M, B, d]`."""
     return _LogMixtures.apply(z, mu, logvar)
 
 
@@ -66,8 +66,7 @@ class _LogMixtures(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, of_joint: Tensor, of_product: Tensor) -> tuple[Tensor, ...]:
         z, mu, logvar, columns, joint, each = context.saved_tensors
-        # Somebody will differentiate this again.
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # for second derivatives
             return _plain_gradients(z, mu, logvar, of_joint, of_product)
         return gradients(columns, joint, each, of_joint, of_product)
 
@@ -78,11 +77,11 @@ def gradients(
     """∂ / ∂z, ∂ / ∂μ and ∂ / ∂ log σ² of Σ joint of_joint + Σ product of_product, `[M, B, d]`.
 
     Args:
-        columns: `[M, 4, d, B]`, see `_columns`.
-        joint: `[M, 1, B]`, log₂ Σ_i Π_l q(z_jl|x_i).
-        each: `[M, d, B]`, log₂ Σ_i q(z_jl|x_i).
-        of_joint: `[M, B]`
-        of_product: `[M, B]`
+        columns: Result of `_columns`.
+        joint: `_log2_sums` over all latents together.
+        each: `_log2_sums` for each latent.
+        of_joint: Gradient of the joint densities, `[M, B]`.
+        of_product: Gradient of the products of densities, `[M, B]`.
     """
     models, _, latents, size = columns.shape
     codes, components = (triton.cdiv(size, tile) for tile in TILE)
@@ -106,7 +105,7 @@ def gradients(
 def _plain_gradients(
     z: Tensor, mu: Tensor, logvar: Tensor, of_joint: Tensor, of_product: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same by formulas that can be differentiated, on tensors `[M, j, i, l]`."""
+    """Compute `gradients` by differentiable formulas, on tensors `[M, j, i, l]`."""
     away, spread = z[:, :, None] - mu[:, None], logvar[:, None]
     pull = away * (-spread).exp()
     log_q = -0.5 * (pull * away + spread + math.log(2 * math.pi))
@@ -118,7 +117,7 @@ def _plain_gradients(
 
 
 def _columns(z: Tensor, mu: Tensor, logvar: Tensor) -> Tensor:
-    """z, μ, s and c, `[M, 4, d, B]`: a latent of all images side by side."""
+    """Return z, μ, s and c, `[M, 4, d, B]`, with each latent contiguous over images."""
     models, size, latents = z.shape
     columns = z.new_empty(models, PARTS.value, latents, size)
     rows = [rows_of(tensor) for tensor in (z, mu, logvar)]
@@ -131,7 +130,7 @@ def _columns(z: Tensor, mu: Tensor, logvar: Tensor) -> Tensor:
 
 
 def _log2_sums(columns: Tensor, groups: int) -> Tensor:
-    """log₂ Σ_i Π_l q(z_jl|x_i), l of one of some equal groups of latents, `[M, groups, B]`."""
+    """log₂ Σ_i Π_l q(z_jl|x_i), with l in each of `groups` equal groups, `[M, groups, B]`."""
     models, _, latents, size = columns.shape
     sums = columns.new_empty(models, groups, size)
     grid = (models * groups * triton.cdiv(size, TILE[0]),)
@@ -184,13 +183,13 @@ def _sums_kernel(
     code = (tl.program_id(0) % blocks) * CODES + tl.arange(0, CODES)[:, None]
     own = columns + (row // groups) * PARTS * latents * size
     first = (row % groups).to(tl.int32) * together
-    # Each place of a tile has a sum of its own, so that places meet only once.
+    # Each entry of a tile has its own sum, so that entries are combined only once.
     largest = tl.full([CODES, COMPONENTS], LOWEST, tl.float32)
     total = tl.zeros([CODES, COMPONENTS], tl.float32)
     for start in range(0, size, COMPONENTS):
         component = start + tl.arange(0, COMPONENTS)[None, :]
         log_q = _log2_density(own, first, together, code, component, size, latents)
-        smaller = tl.exp2(-tl.abs(log_q - largest))  # of the two, the other is 1
+        smaller = tl.exp2(-tl.abs(log_q - largest))  # the larger of the two is 1
         grown = log_q > largest
         total = total * tl.where(grown, smaller, 1.0) + tl.where(grown, 1.0, smaller)
         largest = tl.maximum(log_q, largest)
@@ -236,7 +235,7 @@ def _codes_kernel(
     CODES: tl.constexpr,
     COMPONENTS: tl.constexpr,
 ):
-    # Programs that read the same weights follow each other.
+    # Adjacent programs read the same weights.
     groups = tl.cdiv(latents, LATENTS)
     latent = (tl.program_id(0) % groups) * LATENTS + tl.arange(0, LATENTS)[:, None, None]
     model, code = _model_and_places(tl.program_id(0) // groups, size, CODES)
@@ -298,7 +297,7 @@ def _posteriors_kernel(
 
 @triton.jit
 def _log2_density(own, first, together, code, component, size, latents):
-    """Σ_l log₂ q(z_jl|x_i) over some latents; -∞ where there is no component."""
+    """Σ_l log₂ q(z_jl|x_i) over some latents; -∞ for masked components."""
     constants = tl.zeros([1, component.shape[1]], tl.float32)
     squares = tl.zeros([code.shape[0], component.shape[1]], tl.float32)
     for latent in range(first, first + together):
@@ -313,14 +312,14 @@ def _log2_density(own, first, together, code, component, size, latents):
 
 @triton.jit
 def _model_and_places(block, size, LENGTH: tl.constexpr):
-    """Which model a block of codes or components is of, in 64 bits, and which of them it has."""
+    """Return the model of a block, in 64 bits, and the indices of its codes or components."""
     blocks = tl.cdiv(size, LENGTH)
     return (block // blocks).to(tl.int64), (block % blocks) * LENGTH + tl.arange(0, LENGTH)
 
 
 @triton.jit
 def _component(place, part, known):
-    """μ, s and c; what is no component, or no latent, has no density anywhere."""
+    """Load μ, s and c; masked components and latents have density 0."""
     mean = tl.load(place + part, mask=known, other=0.0)
     scale = tl.load(place + 2 * part, mask=known, other=0.0)
     return mean, scale, tl.load(place + 3 * part, mask=known, other=float("-inf"))
@@ -328,7 +327,7 @@ def _component(place, part, known):
 
 @triton.jit
 def _code(own, each, of_product, model, latent, code, size, latents):
-    """z, log₂ Σ_i q(z|x_i) and the slope of its loss; what is no code has no slope."""
+    """Load z, log₂ Σ_i q(z|x_i) and its gradient; masked codes have gradient 0."""
     known = (code < size) & (latent < latents)
     z = tl.load(own + latent * size + code, mask=known, other=0.0)
     place = each + (model * latents + latent) * size + code

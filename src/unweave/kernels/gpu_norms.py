@@ -1,12 +1,12 @@
-"""Normalisation of images on a GPU: one pass each way for what is a dozen in PyTorch.
+"""Instance normalisation on a GPU: one kernel forward and one backward, a dozen in PyTorch.
 
-    n = (x - μ) / √(σ² + ε),     a = γ n + β,     y = a where that is positive, slope · a elsewhere
+    n = (x - μ) / √(σ² + ε),     a = γ n + β,     y = a if a > 0, else slope · a
 
-with μ and σ² over the P pixels of a channel. With ȧ = ∂L / ∂a, and so for the others,
+with μ and σ² over the P pixels of a channel. With ȧ = ∂L / ∂a, and likewise for the others,
 
     β̇ = Σ ȧ,     γ̇ = Σ ȧ n,     ẋ = γ (ȧ - β̇ / P - n γ̇ / P) / √(σ² + ε)
 
-A program has some channels of one image, which it reads again from the cache.
+A program processes some channels of one image, and reads them repeatedly from the cache.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ PIXELS, CHANNELS = 64, 32
 
 
 def instance_norm(x: Tensor, both: Tensor | None, activation: str, slope: float) -> Tensor:
-    """See `reference.instance_norm`; the slope is that of the activation below 0."""
+    """See `reference.instance_norm`; `slope` is the slope of the activation below 0."""
     return _InstanceNorm.apply(x, both, activation, slope)
 
 
@@ -35,7 +35,7 @@ class _InstanceNorm(torch.autograd.Function):
     ) -> Tensor:
         x, both = x.contiguous(), None if both is None else both.contiguous()
         y = torch.empty_like(x)
-        # Mean and 1 / deviation.
+        # Mean and 1 / standard deviation.
         moments = torch.empty(2, *x.shape[:2], x.shape[-1], device=x.device)
         _launch(_forward_kernel, x, both, moments, y, slope, reference.EPSILON)
         context.activation, context.slope = activation, slope
@@ -45,7 +45,7 @@ class _InstanceNorm(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, both, moments = context.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this again
+        if torch.is_grad_enabled():  # for second derivatives
             inputs = (x,) if both is None else (x, both)
             y = reference.instance_norm(x, both, context.activation)
             found = torch.autograd.grad(y, inputs, gradient, create_graph=True)
@@ -58,7 +58,7 @@ class _InstanceNorm(torch.autograd.Function):
 
 def _launch(kernel: Any, x: Tensor, both: Tensor | None, *others: Any) -> None:
     models, batch, height, width, channels = x.shape
-    # The first axis of a grid is the only one that may be long.
+    # Only the first axis of a grid may be longer than 65,535.
     grid = (models * batch, triton.cdiv(channels, CHANNELS))
     sizes = (models * batch, height * width, channels)
     kernel[grid](x, both, *others, *sizes, both is not None, PIXELS, CHANNELS)
@@ -137,7 +137,7 @@ def _backward_kernel(
     for start in range(0, pixels, PIXELS):
         pixel = start + tl.arange(0, PIXELS)[:, None]
         known = (pixel < pixels) & own[None, :]
-        normal, back = _seen(
+        normal, back = _normalised(
             x, gradient, at + pixel * channels, known, mean, inverse, scale, shift, slope
         )
         sums += back
@@ -151,7 +151,7 @@ def _backward_kernel(
     for start in range(0, pixels, PIXELS):
         pixel = start + tl.arange(0, PIXELS)[:, None]
         known = (pixel < pixels) & own[None, :]
-        normal, back = _seen(
+        normal, back = _normalised(
             x, gradient, at + pixel * channels, known, mean, inverse, scale, shift, slope
         )
         back -= (of_shift[None, :] + normal * of_scale[None, :]) / pixels
@@ -161,7 +161,7 @@ def _backward_kernel(
 
 @triton.jit
 def _adapted(both, image, channel, channels, own, ADAPTIVE: tl.constexpr, CHANNELS: tl.constexpr):
-    """γ and β of some channels of an image."""
+    """Load γ and β of some channels of an image."""
     if ADAPTIVE:
         first = both + 2 * image * channels + channel
         scale = tl.load(first, mask=own, other=0.0).to(tl.float32)
@@ -173,8 +173,8 @@ def _adapted(both, image, channel, channels, own, ADAPTIVE: tl.constexpr, CHANNE
 
 
 @triton.jit
-def _seen(x, gradient, place, known, mean, inverse, scale, shift, slope):
-    """n, and ȧ."""
+def _normalised(x, gradient, place, known, mean, inverse, scale, shift, slope):
+    """Return n and ȧ."""
     value = tl.load(x + place, mask=known, other=0.0).to(tl.float32)
     normal = (value - mean[None, :]) * inverse[None, :]
     back = tl.load(gradient + place, mask=known, other=0.0).to(tl.float32)

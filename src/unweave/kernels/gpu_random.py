@@ -1,6 +1,6 @@
-"""Philox on a GPU: the numbers of `streams.py` in one kernel.
+"""Philox on a GPU: the random numbers of `unweave.random` in one kernel.
 
-Words and uniform numbers are the same bits, normal numbers the same up to rounding.
+Words and uniform numbers are bit-identical to those on a CPU; normal numbers agree up to rounding.
 """
 
 import math
@@ -19,21 +19,15 @@ DTYPES = {"words": torch.int64, "uniform": torch.float32, "normal": torch.float3
 def draw(
     kind: str, seeds: Tensor, items: Tensor, step: int | Tensor, purpose: int, width: int
 ) -> Tensor:
-    """What `Stream.words`, `Stream.uniform` or `Stream.normal` draws, `[*S, n, width]`.
+    """Compute `Stream.words`, `Stream.uniform` or `Stream.normal`, `[*S, n, width]`.
 
-    Args:
-        kind: `"words"`, `"uniform"` or `"normal"`.
-        seeds: int64 `[*S]`
-        items: int64, broadcasts against `[*S, n]`.
-        step: A counter.
-        purpose: A number for the purpose.
-        width: Numbers per item.
+    Seeds are int64 `[*S]`; items are int64 and broadcast with `[*S, n]`.
     """
     count = items.shape[-1]
     keys = seeds.reshape(-1).contiguous()
     items = items.expand(*seeds.shape, count).reshape(len(keys), count)
     out = torch.empty(len(keys), count, width, dtype=DTYPES[kind], device=seeds.device)
-    # A number is written by the device: a copy from the host cannot be recorded in a graph.
+    # Fill on the device: a copy from the host cannot be captured in a CUDA graph.
     if isinstance(step, Tensor):
         steps = step.to(seeds.device)
     else:
@@ -57,13 +51,13 @@ def draw(
 
 
 def signed(purpose: int) -> int:
-    """A word as Triton takes it: a Python number above 2**31 would pass for a long."""
+    """Convert a word to int32, since Triton would treat larger Python integers as int64."""
     return purpose - 2**32 if purpose >= 2**31 else purpose
 
 
 @triton.jit
 def four_words(key, block, item, step, purpose):
-    """The words 4 · block … 4 · block + 3 of an item, in the shape of `block`."""
+    """Return the words 4 · block … 4 · block + 3 of an item, in the shape of `block`."""
     zero = block * 0
     return tl.philox(
         key,
@@ -76,7 +70,7 @@ def four_words(key, block, item, step, purpose):
 
 @triton.jit
 def as_uniform(word):
-    """A word as a number in [0, 1), exactly, so that nothing after it can round differently."""
+    """Convert a word to a number in [0, 1), exactly, so that rounding cannot differ."""
     return (word >> 8).to(tl.float32) * 5.9604644775390625e-08
 
 
@@ -117,8 +111,8 @@ def _kernel(
 
 @triton.jit
 def _normal(one, other):
-    """Two normal numbers of two uniform ones, by Box-Muller."""
-    # On its grid 1 - u is exact, so that its logarithm is as good as log1p.
+    """Return two normal numbers from two uniform ones, by Box-Muller."""
+    # 1 - u is exact for these u, so its logarithm is as precise as log1p.
     radius = tl.sqrt_rn(-2 * tl.log(1 - one))
     angle = 6.283185307179586 * other
     return radius * tl.cos(angle), radius * tl.sin(angle)

@@ -1,4 +1,4 @@
-"""Step statistics on a GPU, one kernel each; see `unweave.fleet.step_statistics`."""
+"""Step statistics on a GPU, one kernel per function; see `unweave.fleet.step_statistics`."""
 
 from collections.abc import Sequence
 
@@ -73,9 +73,9 @@ def _add_kernel(
     sound = tl.load(alive + model, mask=known, other=False)
     sound &= tl.load(finite + model, mask=known, other=False)
     tl.store(alive + model, sound, mask=known)
-    fell = tl.load(diverged_at + model, mask=known, other=0)
-    fell = tl.where(sound | (fell >= 0), fell, tl.load(step))
-    tl.store(diverged_at + model, fell, mask=known)
+    at_step = tl.load(diverged_at + model, mask=known, other=0)
+    at_step = tl.where(sound | (at_step >= 0), at_step, tl.load(step))
+    tl.store(diverged_at + model, at_step, mask=known)
     for term in tl.static_range(TERMS):
         value = tl.load(values[term] + model, mask=known, other=0.0)
         place = sums + term * models + model

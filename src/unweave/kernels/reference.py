@@ -1,22 +1,20 @@
-"""The definition of every kernel: plain PyTorch, any device, any dtype.
+"""Reference implementation of all kernels in plain PyTorch, for any device and dtype.
 
 Shapes: M models, B images, H × W pixels of the large image, h × w = H/2 × W/2 of the small one,
 C channels of the large image, O of the small one, k × k taps. Weights are always `[M, k, k, C,
 O]`.
 
-A stride-2 convolution takes large to small, its transpose small to large with the same weights,
-and both have the same weight gradient, so the three functions are closed under differentiation.
-Padding is (k - 2) / 2 on each side, for odd k one more after than before, which is what TensorFlow
-calls "same".
+A stride-2 convolution maps large images to small ones, its transpose maps small images to large
+ones with the same weights, and both have the same weight gradient, so the three functions are
+closed under differentiation. Padding is (k - 2) / 2 on each side; for odd k it is one more after
+than before, as in TensorFlow's "same" padding.
 
-Images may be bytes, 0 … 255, which stand for [0, 1]. A mask is an image of the result's shape:
-where it is not positive, the result is 0, which is how a gradient goes back through a ReLU.
+Images may be uint8 values from 0 to 255, which are divided by 255. A mask has the shape of the
+result, which is 0 where the mask is not positive, as in the gradient of a ReLU.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,12 +25,8 @@ __all__ = [
     "EPSILON",
     "LEAK",
     "bernoulli",
-    "composed_backward",
-    "composed_transpose_backward",
     "conv",
-    "conv_backward",
     "conv_transpose",
-    "conv_transpose_backward",
     "conv_weight_grad",
     "finish",
     "instance_norm",
@@ -43,11 +37,9 @@ __all__ = [
     "unit",
 ]
 
-_here = sys.modules[__name__]
-
 LEAK = 0.2
 EPSILON = 1e-5
-"""Added to variances by which images are normalised."""
+"""Constant added to variances in normalisation."""
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "relu": F.relu,
@@ -57,22 +49,22 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 
 def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
-    """Images in [0, 1], whether they are bytes or already numbers."""
+    """Convert images to `dtype`; uint8 values are divided by 255."""
     return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, activation: str = "none") -> Tensor:
-    """`[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`; the activation is of `ACTIVATIONS`."""
+    """Dense layer: `[M, B, I]`, `[M, I, O]`, `[M, O]` to `[M, B, O]`, then an activation."""
     return ACTIVATIONS[activation](torch.baddbmm(bias[:, None], unit(x, weight.dtype), weight))
 
 
 def instance_norm(x: Tensor, both: Tensor | None, activation: str = "none") -> Tensor:
-    """Normalise every channel of every image `[M, B, H, W, C]`; then γ n + β, and an activation.
+    """Normalise each channel of each image, compute γ n + β, and apply an activation.
 
     Args:
-        x: The images.
-        both: γ and then β, `[M, B, 2 C]`; None for 1 and 0.
-        activation: Of `ACTIVATIONS`.
+        x: Images `[M, B, H, W, C]`.
+        both: γ and β, concatenated, `[M, B, 2 C]`; None for 1 and 0.
+        activation: One of `ACTIVATIONS`.
     """
     result = normalised(x, (2, 3))
     if both is not None:
@@ -84,7 +76,7 @@ def instance_norm(x: Tensor, both: Tensor | None, activation: str = "none") -> T
 def normalised(x: Tensor, axes: tuple[int, ...], reference: int | None = None) -> Tensor:
     """(x - mean) / √(variance + ε) over some axes, in float32 or better.
 
-    Mean and variance are those of the first inputs for `reference`, or of all.
+    Mean and variance are those of the first `reference` inputs, or of all if it is None.
     """
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     variance, mean = torch.var_mean(x[:, :reference], axes, correction=0, keepdim=True)
@@ -125,45 +117,15 @@ def conv_weight_grad(
     """`[M, B, H, W, C]`, `[M, B, h, w, O]` to `[M, k, k, C, O]`: ∂⟨conv(large, w), small⟩ / ∂w.
 
     Args:
-        large: The large images.
-        small: The small ones.
-        kernel: k.
-        bias: Which of the two images had a bias, `"small"` (a convolution's result) or `"large"`
-            (its transpose's); its gradient, the sum over pixels, comes second.
+        large: Large images.
+        small: Small images.
+        kernel: Kernel size k.
+        bias: Image that has a bias: `"small"` (result of a convolution) or `"large"` (result of
+            its transpose). The second return value is its gradient, the sum over pixels.
     """
     gradient = torch.bmm(neighbourhoods(unit(large, small.dtype), kernel).mT, small.flatten(1, 3))
     summed = None if bias is None else (small if bias == "small" else large).sum((1, 2, 3))
     return gradient.unflatten(1, (kernel, kernel, large.shape[-1])), summed
-
-
-def conv_backward(
-    large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `conv`'s images (masked), weight and bias from that of its result."""
-    return composed_backward(_here, large, gradient, weight, mask)
-
-
-def conv_transpose_backward(
-    gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `conv_transpose`'s images (masked), weight and bias."""
-    return composed_transpose_backward(_here, gradient, small, weight, mask)
-
-
-def composed_backward(
-    version: Any, large: Tensor, gradient: Tensor, weight: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`conv_backward` by the single kernels of some version."""
-    back = version.conv_transpose(gradient, weight, mask=mask)
-    return back, *version.conv_weight_grad(large, gradient, weight.shape[1], "small")
-
-
-def composed_transpose_backward(
-    version: Any, gradient: Tensor, small: Tensor, weight: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`conv_transpose_backward` by the single kernels of some version."""
-    back = version.conv(gradient, weight, mask=mask)
-    return back, *version.conv_weight_grad(gradient, small, weight.shape[1], "large")
 
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
@@ -176,7 +138,7 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
 
 
 def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) -> Tensor:
-    """Add the bias `[M, channels]`, cut off what is negative, and mask, where asked."""
+    """Optionally add a bias `[M, channels]`, apply a ReLU, and apply a mask."""
     if bias is not None:
         image = image + bias[:, None, None, None]
     image = image.relu() if relu else image
@@ -184,7 +146,7 @@ def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) 
 
 
 def neighbourhoods(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
-    """The k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
+    """Return the k × k neighbourhood of every small pixel, `[M, B * h * w, k * k * C]`."""
     models = len(large)
     before, after = margins(kernel, stride)
     wide = _wide(large)
@@ -195,13 +157,13 @@ def neighbourhoods(large: Tensor, kernel: int, stride: int = 2) -> Tensor:
 
 
 def margins(kernel: int, stride: int = 2) -> tuple[int, int]:
-    """How far the first window reaches out of the image, and the last."""
+    """Return the padding before and after the image."""
     before = (kernel - stride) // 2
     return before, kernel - stride - before
 
 
 def _wide(image: Tensor) -> Tensor:
-    """The same memory as 16-byte numbers where the channels allow: copies are then much faster."""
+    """View memory as 16-byte numbers if the channels allow, which makes copies much faster."""
     image = image.contiguous()
     size = image.element_size()
     fits = image.shape[-1] * size % 16 == 0 and image.storage_offset() * size % 16 == 0
@@ -209,10 +171,10 @@ def _wide(image: Tensor) -> Tensor:
 
 
 def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
-    """The transpose for 4 × 4 taps as one product.
+    """Compute the transpose for 4 × 4 taps as one matrix product.
 
-    Each of the 2 × 2 phases of the large image sees 2 × 2 of the 3 × 3 neighbours of a small
-    pixel: phase 0 the taps 3, 1 of neighbours -1, 0; phase 1 the taps 2, 0 of neighbours 0, 1.
+    Each of the 2 × 2 phases of the large image depends on 2 × 2 of the 3 × 3 neighbours of a small
+    pixel: phase 0 uses taps 3, 1 of neighbours -1, 0; phase 1 uses taps 2, 0 of neighbours 0, 1.
     """
     models, batch, height, width, inputs = small.shape
     outputs = weight.shape[3]
@@ -228,7 +190,7 @@ def _transpose_by_phases(small: Tensor, weight: Tensor) -> Tensor:
 
 
 def _uncolumns(columns: Tensor, small: tuple[int, ...], kernel: int) -> Tensor:
-    """The adjoint of `neighbourhoods`: add every neighbourhood back where it came from."""
+    """Adjoint of `neighbourhoods`: add every neighbourhood back to its position."""
     models, batch, height, width = small
     taps = columns.view(models, batch, height, width, kernel, kernel, -1)
     before, after = margins(kernel)

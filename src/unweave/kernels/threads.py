@@ -1,8 +1,8 @@
-"""Threads of a CPU, used so that no result depends on how many there are.
+"""CPU threads, used so that results do not depend on their number.
 
-A library that divides a product among its threads rounds differently for each number of them. Here
-the unit of work is a task, which one thread computes alone, and how work is cut into tasks never
-depends on the number of threads.
+Libraries that split a matrix product between threads round differently for each number of threads.
+Here each task runs on one thread, and the split into tasks does not depend on the number of
+threads.
 """
 
 import os
@@ -20,15 +20,15 @@ Result = TypeVar("Result")
 
 
 def run_all(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run tasks, each on one thread, on as many threads as PyTorch may use.
+    """Run tasks, one thread each, on as many threads as PyTorch may use.
 
-    A task may call this function again; threads that have nothing else to do then help.
+    A task may call this function again; idle threads then take part.
 
     Args:
         tasks: Functions without arguments, independent of each other.
 
     Returns:
-        Their results, in order.
+        Results of the tasks, in order.
 
     Example:
         >>> run_all([lambda: 1, lambda: 2])
@@ -50,19 +50,19 @@ def run_all(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 
 
 _this_thread = threading.local()
-"""While this thread runs a task, its `helpers` are those of that task."""
+"""Thread-local state; `helpers` is set while the thread runs a task."""
 
 
 class _Helpers:
-    """Threads that work beside the one that has tasks."""
+    """Threads that run tasks in addition to the calling thread."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._unfinished = 0
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(count, "unweave", self._start)
-        # PyTorch notes the number of threads that was set last, by any thread, for new threads:
-        # all must have set theirs before the caller restores its own.
+        # New threads inherit the number of threads that any thread has set last in PyTorch, so
+        # all helpers must have set theirs before the caller restores its own.
         started = threading.Barrier(count + 1)
         for _ in range(count):
             self._pool.submit(started.wait)
@@ -73,14 +73,14 @@ class _Helpers:
         _this_thread.helpers = self
 
     def run(self, tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-        """Run tasks, by this thread alone where all helpers are busy."""
+        """Run tasks; on this thread alone if all helpers are busy."""
         if len(tasks) < 2 or self._unfinished >= self._count:
             return [task() for task in tasks]
         differentiable = torch.is_grad_enabled()
         futures = [self._submit(task, differentiable) for task in tasks]
         own: dict[int, Result] = {}
         try:
-            # Helpers begin with the first task, this thread with the last.
+            # Helpers start with the first task, this thread with the last.
             for place in reversed(range(len(tasks))):
                 if futures[place].cancel():
                     own[place] = tasks[place]()
@@ -109,6 +109,6 @@ class _Helpers:
 
 
 @cache
-def _helpers(count: int, process: int) -> _Helpers:  # noqa: ARG001 - threads do not survive a fork
-    """So many helpers in this process."""
+def _helpers(count: int, process: int) -> _Helpers:  # noqa: ARG001 (threads do not survive a fork)
+    """Return the helpers of this process, created once."""
     return _Helpers(count)

@@ -1,4 +1,4 @@
-"""The methods: one file each, its hyperparameters a frozen dataclass, its objective a function."""
+"""Training methods: one file each, with hyperparameters as fields and an objective."""
 
 import inspect
 from typing import Any
@@ -9,7 +9,7 @@ from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
 from unweave.methods.base import Losses, Method, Nets
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.cgan import CGAN
@@ -30,7 +30,6 @@ from unweave.methods.mixins import (
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
 from unweave.methods.pcl import PCL
-from unweave.methods.posterior import Posterior
 from unweave.methods.settings import PerModel, Strength
 from unweave.methods.slow_vae import SlowVAE
 from unweave.methods.vae import VAE
@@ -103,38 +102,38 @@ METHODS: dict[str, type[Method]] = {
 SECOND_STAGES: dict[str, type[Method]] = {
     method.name: method for method in (MSVAE, JacobianSupervision, MSGAN, CGAN)
 }
-"""Methods that build on trained models of another."""
+"""Methods that build on trained models of another method."""
 
 GENERATORS: dict[str, type[Method]] = {method.name: method for method in (InfoGAN, FromFactors)}
-"""Methods of one stage that generate images and reconstruct none."""
+"""Single-stage methods that generate images but do not reconstruct them."""
 
 EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
-"""All that can be trained, by name."""
+"""All trainable methods, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}
-"""What models may say of themselves that are not trained by themselves."""
+"""Methods that appear in saved models but cannot be trained on their own."""
 
 
 def find_method(name: object) -> type[Method]:
-    """The class of a method.
+    """Return the class of a method.
 
     Args:
-        name: Of `EVERY`, `package.module:Name`, or the `name` of a plugin's method; in a file it
-            may be anything.
+        name: A name in `EVERY`, `package.module:Name`, or the `name` of a plugin's method. Values
+            read from files may have any type.
     """
     if isinstance(name, str) and name in EVERY:
         return EVERY[name]
     if isinstance(name, str) and is_reference(name):
-        found: type[Method] = resolve(name, "method", _is_users_method)
+        found: type[Method] = resolve(name, "method", _is_custom_method)
         return found
-    known = {**{method.name: method for method in offered(_is_users_method)}, **EVERY}
+    known = {**{method.name: method for method in offered(_is_custom_method)}, **EVERY}
     if not isinstance(name, str) or name not in known:
         raise UnknownNameError("method", name, known)
     return known[name]
 
 
 def known_method(name: str) -> type[Method] | None:
-    """The class of a method or of a part of one; None for one that this process does not know."""
+    """Return the class of a method in `EVERY`, `PARTS` or a plugin; None if it is unknown."""
     try:
         return PARTS[name] if name in PARTS else find_method(name)
     except UnweaveError:
@@ -142,12 +141,12 @@ def known_method(name: str) -> type[Method] | None:
 
 
 def saved_name(kind: type[Method]) -> str:
-    """What saved configs call a method: its name, or for a user's method where it is defined."""
+    """Return a method's name in saved configs: `package.module:Name` for custom methods."""
     ours = {**EVERY, **PARTS}.get(kind.name)
     return kind.name if ours is kind else f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _is_users_method(thing: Any) -> bool:
+def _is_custom_method(thing: Any) -> bool:
     return (
         isinstance(thing, type)
         and issubclass(thing, Method)

@@ -1,4 +1,4 @@
-"""Ada-GVAE and Ada-ML-VAE: pairs of images that share unknown factors."""
+"""Ada-GVAE and Ada-ML-VAE: learning from pairs of images that share unknown factors."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,15 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.methods.base import MODEL, Losses, Method, Nets, Strength
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import Pairs
-from unweave.methods.posterior import Posterior
 
 __all__ = ["AdaGVAE", "AdaMLVAE"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaGVAE(Pairs, Method):
-    """Ada-GVAE: average the posteriors of a pair in the latents that seem shared.
+    """Ada-GVAE: average the posteriors of a pair in the latents that appear to be shared.
 
         δ_l = KL(q(z_l|x) ‖ q(z_l|x')) of each latent;   l is shared where δ_l < ½ (min δ + max δ)
         shared:  μ̄ = ½ (μ + μ'),  σ̄² = ½ (σ² + σ'²)  for both;   otherwise each keeps its own
@@ -24,7 +23,7 @@ class AdaGVAE(Pairs, Method):
 
     Args:
         beta: Weight of the KL divergence.
-        changed: How many factors change in a pair, as in `WeakPairs`.
+        changed: Largest number of factors that change in a pair; -1 samples it for each pair.
 
     References:
         Locatello et al., Weakly-Supervised Disentanglement Without Compromises, arXiv:2002.02886.
@@ -40,7 +39,7 @@ class AdaGVAE(Pairs, Method):
         return WeakPairs(changed=self.changed)
 
     def average(self, one: Posterior, two: Posterior) -> Posterior:
-        """What both images are given in the latents they share."""
+        """Return the posterior that both images use for the shared latents."""
         variance = 0.5 * (one.logvar.exp() + two.logvar.exp())
         return Posterior(0.5 * (one.mu + two.mu), variance.log())
 
@@ -65,13 +64,13 @@ class AdaGVAE(Pairs, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaMLVAE(AdaGVAE):
-    """Ada-ML-VAE: as Ada-GVAE, but shared latents get the precision-weighted average.
+    """Ada-ML-VAE: like Ada-GVAE, but with a precision-weighted average of shared latents.
 
         σ̄² = 2 σ² σ'² / (σ² + σ'²),     μ̄ = ½ (μ / σ² + μ' / σ'²) σ̄²
 
     Args:
         beta: Weight of the KL divergence.
-        changed: How many factors change in a pair, as in `WeakPairs`.
+        changed: Largest number of factors that change in a pair; -1 samples it for each pair.
 
     References:
         Bouchacourt et al., Multi-Level Variational Autoencoder, arXiv:1705.08841; adaptive by
@@ -89,7 +88,7 @@ class AdaMLVAE(AdaGVAE):
 
 
 def is_shared(one: Posterior, two: Posterior) -> Tensor:
-    """Which latents `[M, B, d]` differ less than halfway between the least and the most."""
+    """Mask `[M, B, d]` of latents whose divergence is below the mid-range over all latents."""
     difference = two.mu - one.mu
     distance = (
         (one.logvar - two.logvar).exp()

@@ -1,11 +1,11 @@
-"""What methods share that train a generator against a discriminator."""
+"""Losses and decoding shared by adversarial methods."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.methods.base import Nets
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Posterior
 from unweave.nets.adam import Adam
 from unweave.random import Stream
 
@@ -21,23 +21,23 @@ __all__ = [
 
 DISCRIMINATOR = "discriminator"
 OPTIMISER = Adam(lr=1e-4, beta1=0.5)
-"""Of discriminators."""
+"""Optimiser of discriminators."""
 REFERENCE = 64
-"""Codes by which batches are normalised when a trained generator decodes."""
+"""Number of reference codes for batch normalisation in a trained generator."""
 
 
 def generator_loss(fake: Tensor) -> Tensor:
-    """E[-log σ(D(fake))], the loss that does not saturate, of logits `[M, B, 1]`, `[M]`."""
+    """Non-saturating loss E[-log σ(D(fake))] `[M]` for logits `[M, B, 1]`."""
     return F.softplus(-fake).flatten(1).mean(-1)
 
 
 def discriminator_loss(real: Tensor, fake: Tensor) -> Tensor:
-    """½ E[-log σ(D(real))] + ½ E[-log(1 - σ(D(fake)))] of logits `[M, B, 1]`, `[M]`."""
+    """½ E[-log σ(D(real))] + ½ E[-log(1 - σ(D(fake)))] `[M]` for logits `[M, B, 1]`."""
     return (F.softplus(-real) + F.softplus(fake)).flatten(1).mean(-1) / 2
 
 
 def judgements(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-    """How likely the discriminator takes images to be real, `[M]` each; ½ if it cannot tell."""
+    """Mean probability of being real, by the discriminator, `[M]` each; ½ if it cannot tell."""
     return {
         "judged_real": real.sigmoid().flatten(1).mean(-1),
         "judged_fake": fake.sigmoid().flatten(1).mean(-1),
@@ -45,18 +45,18 @@ def judgements(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
 
 
 def with_unknown(known: Posterior, latents: int) -> Posterior:
-    """Codes and so many more, of which nothing is known but that they are N(0, 1)."""
+    """Append `latents` unobserved latents to a posterior, each with its prior N(0, 1)."""
     unknown = known.mu.new_zeros(*known.mu.shape[:-1], latents)
-    return Posterior(*(torch.cat([of, unknown], -1) for of in (known.mu, known.logvar)))
+    return Posterior(*(torch.cat([values, unknown], -1) for values in (known.mu, known.logvar)))
 
 
 def generated(nets: Nets, codes: Tensor) -> Tensor:
-    """What a trained generator with batch norm makes of codes `[M, B, d]`: logits.
+    """Decode codes `[M, B, d]` to logits with a trained generator that uses batch norm.
 
-    They are normalised as in a batch of codes from N(0, I), which is always the same, so that what
-    becomes of a code does not depend on the others.
+    Normalisation uses the statistics of a fixed batch of codes from N(0, I), so that the image of
+    a code does not depend on the other codes.
     """
     seed = torch.zeros((), dtype=torch.int64, device=codes.device)
-    usual = Stream(seed, "reference").normal(REFERENCE, codes.shape[-1]).to(codes.dtype)
-    both = torch.cat([usual.expand(len(codes), -1, -1), codes], 1)
+    fixed = Stream(seed, "reference").normal(REFERENCE, codes.shape[-1]).to(codes.dtype)
+    both = torch.cat([fixed.expand(len(codes), -1, -1), codes], 1)
     return nets.apply["decoder"](both, reference=REFERENCE)[:, REFERENCE:]

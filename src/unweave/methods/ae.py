@@ -1,4 +1,4 @@
-"""The plain autoencoder, the baseline without a prior."""
+"""The plain autoencoder, a baseline without a prior."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ __all__ = ["AE"]
 
 @dataclass(frozen=True, kw_only=True)
 class AE(Method):
-    """The autoencoder: reconstruct from the mean, no noise and no prior.
+    """The autoencoder: reconstruct from the mean code, without noise or prior.
 
     L = -log p(x | μ(x))
     """

@@ -1,4 +1,4 @@
-"""AnnealedVAE: a capacity that grows while training."""
+"""AnnealedVAE: a capacity that grows during training."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,14 +15,14 @@ __all__ = ["AnnealedVAE"]
 
 @dataclass(frozen=True, kw_only=True)
 class AnnealedVAE(VAE):
-    """AnnealedVAE: hold the KL divergence at a capacity that grows linearly.
+    """AnnealedVAE: keep the KL divergence at a capacity that grows linearly.
 
         L = E_q[-log p(x|z)] + γ |KL(q(z|x) ‖ N(0, I)) - C(t)|,     C(t) = C_max min(1, t / T)
 
     Args:
-        c_max: The final capacity in nats; the study takes 5, 10, 25, 50, 75, 100.
-        gamma: How strictly the capacity is kept.
-        threshold: T, the number of steps over which it grows.
+        c_max: Final capacity in nats; the 12,600-model study uses 5, 10, 25, 50, 75, 100.
+        gamma: Weight of the deviation from the capacity.
+        threshold: Number of steps T over which the capacity grows.
 
     References:
         Burgess et al., Understanding Disentangling in β-VAE, arXiv:1804.03599.
@@ -38,10 +38,10 @@ class AnnealedVAE(VAE):
 
     def check(self) -> None:
         if self.threshold == 0:
-            raise UnweaveError("annealed_vae's threshold must be positive: steps until c_max")
+            raise UnweaveError("threshold of annealed_vae must be above 0, got 0")
 
     def capacity(self, step: Tensor) -> Tensor:
-        """C(t), `[M]`."""
+        """Return the capacity C(t), `[M]`."""
         return self.c_max * (step / self.threshold).clamp(max=1)
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:

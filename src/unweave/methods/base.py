@@ -1,15 +1,15 @@
-"""A method: hyperparameters as fields, an objective over a leading model axis.
+"""Base class of methods: hyperparameters as fields, an objective with a leading model axis.
 
-Shapes: M models of a fleet, B images per model and step, d latents. A loss is one number per
+Shapes: M models in a fleet, B images per model and step, d latents. A loss is one number per
 model, `[M]`, so objectives reduce over the last axes only (`.sum(-1)`, `.mean(-1)`) and read like
 the paper's equation.
 
-What only some methods have (pairs, a first stage, members, diagnostics …) is in
-`unweave.methods.mixins`.
+Optional features (pairs, a first stage, members, diagnostics …) are in `unweave.methods.mixins`.
 """
 
 import copy
 import itertools
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.methods.batch import Batch
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.settings import PerModel, Strength, check_kinds, each_value, settings_of
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES, build
@@ -40,37 +39,23 @@ __all__ = [
     "Strength",
 ]
 
-
-GREEK = {
-    "alpha": "α",
-    "beta": "β",
-    "gamma": "γ",
-    "delta": "δ",
-    "epsilon": "ε",
-    "eta": "η",
-    "kappa": "κ",
-    "mu": "μ",
-    "rho": "ρ",
-    "sigma": "σ",
-    "tau": "τ",
-}
 MODEL = "model"
-"""The network group that every method has, trained by the optimiser of the run."""
+"""Name of the network group that every method has, trained by the optimiser of the run."""
 FIRST = "first"
-"""The network group of the first stage; frozen unless a method has an optimiser for it."""
+"""Name of the first stage's network group; frozen unless a method has an optimiser for it."""
 
 NetworkGroups = Mapping[str, Mapping[str, Network]]
-"""Networks by group and name. Those of one group are trained together, by one optimiser."""
+"""Networks by group and name. The networks of a group share one optimiser."""
 
 
 class NetworkSpec(NamedTuple):
-    """What the networks of a method are built for.
+    """The sizes from which a method builds its networks.
 
     Args:
         architecture: One of the method's `architectures`.
         shape: Height, width and channels of the images.
         latents: Size of the model's own code.
-        base_latents: Size of the first stage's code; 0 unless the method is a second stage.
+        base_latents: Size of the first stage's code (0 unless the method is a second stage).
     """
 
     architecture: str
@@ -81,14 +66,14 @@ class NetworkSpec(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nets:
-    """The networks of a fleet with their current parameters, as an objective sees them.
+    """The networks of a fleet with their current parameters, as passed to an objective.
 
     Args:
-        apply: By name, a function from a network's input to its output, model axis first; for a
-            network that adapts to codes, from its input and the codes.
-        likelihood: From decoder output and images, `[M, B, ...]` each, to the negative
+        apply: Forward functions by network name, from inputs to outputs, model axis first.
+            Networks with adaptive normalisation take codes as a second argument.
+        likelihood: Function from decoder outputs and images, `[M, B, ...]` each, to the negative
             log-likelihood `[M, B]`.
-        first: The first stage, for methods that build on one.
+        first: First stage, for methods that build on one.
         latents: Size of the model's own code, without that of the first stage.
     """
 
@@ -98,28 +83,28 @@ class Nets:
     latents: int = 0
 
     def encode(self, images: Tensor) -> Posterior:
-        """q(z|x) for images `[M, B, H, W, C]`."""
+        """Return q(z|x) for images `[M, B, H, W, C]`."""
         mu, logvar = self.apply["encoder"](images).float().chunk(2, -1)
         return Posterior(mu, logvar)
 
     def decode(self, z: Tensor) -> Tensor:
-        """Logits or means of images, `[M, B, H, W, C]`."""
+        """Return logits or means of images, `[M, B, H, W, C]`."""
         return self.apply["decoder"](z)
 
     def reconstruction(self, z: Tensor, images: Tensor) -> Tensor:
-        """-log p(x|z) summed over pixels, averaged over the batch, `[M]`."""
+        """Return -log p(x|z), summed over pixels and averaged over the batch, `[M]`."""
         return self.likelihood(self.decode(z), images).mean(-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The first stage, as a method that builds on it sees it.
+    """The first stage, as passed to a method that builds on it.
 
     Args:
-        method: The method of its models.
-        nets: Its networks with their parameters.
-        latents: Size of its code.
-        mean: From its decoder's output to mean images in [0, 1].
+        method: Method of the first stage.
+        nets: Networks of the first stage with their parameters.
+        latents: Size of the first stage's code.
+        mean: Function from decoder outputs to mean images in [0, 1].
     """
 
     method: "Method"
@@ -128,11 +113,11 @@ class Stage:
     mean: Callable[[Tensor], Tensor]
 
     def encode(self, images: Tensor) -> Posterior:
-        """q(c|x) for images `[M, B, H, W, C]`."""
+        """Return q(c|x) for images `[M, B, H, W, C]`."""
         return self.method.encode(self.nets, images)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
+        """Return logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
         return self.method.decode(self.nets, codes)
 
 
@@ -140,8 +125,8 @@ class Losses(NamedTuple):
     """The result of an objective.
 
     Args:
-        groups: For each network group with an optimiser, the loss `[M]` that it minimises.
-        terms: Further values to report, `[M]` each.
+        groups: Loss `[M]` of each network group that has an optimiser.
+        terms: Additional values to report, `[M]` each.
     """
 
     groups: Mapping[str, Tensor]
@@ -150,28 +135,27 @@ class Losses(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """A published method: its hyperparameters are fields, its objective is `losses`.
+    """A training method: its hyperparameters are fields, its objective is `losses`.
 
-    Fields marked `PerModel` may differ between the models of a fleet, all others are shared. A
-    field may be given several values, `BetaVAE(beta=[1, 4, 16])`, for one method per value
-    (`grid`).
+    Fields marked `PerModel` may differ between the models of a fleet; all others are shared. A
+    list of values, as in `BetaVAE(beta=[1, 4, 16])`, stands for one method per value (`grid`).
 
-    A method has a `name` and `losses`; everything else is optional.
+    Only `name` and `losses` are required; everything else is optional.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    """Display name, as papers write it; `name` where a class does not say."""
+    """Display name, as written in papers (default: `name`)."""
     symbols: ClassVar[Mapping[str, str]] = {}
-    """Display names of fields for which `symbol` finds none by itself."""
+    """Display names of fields whose symbol does not follow from their name."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """Supported architectures, the default first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
     """Supported likelihoods."""
     decodes: ClassVar[bool] = True
-    """Whether it has a decoder."""
+    """Whether the method has a decoder."""
     deterministic: ClassVar[bool] = False
-    """Whether codes have neither noise nor a prior, so that log-variances mean nothing."""
+    """Whether codes have neither noise nor a prior, so that log-variances are meaningless."""
     standard_noise: ClassVar[bool] = True
     """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
 
@@ -182,47 +166,47 @@ class Method(ABC):
 
     @abstractmethod
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        """The losses of M models on a batch."""
+        """Return the losses of M models on a batch."""
 
     def check(self) -> None:  # noqa: B027 (optional)
-        """Refuse impossible settings, each of them a single value, with an `UnweaveError`."""
+        """Raise an `UnweaveError` for invalid settings; each setting has a single value here."""
 
     def check_latents(self, latents: int) -> None:  # noqa: B027 (optional)
-        """Refuse a number of latents that the settings do not allow."""
+        """Raise an `UnweaveError` if the settings do not allow this number of latents."""
 
     def extra_networks(self, latents: int) -> NetworkGroups:  # noqa: ARG002
-        """Networks besides encoder and decoder.
+        """Return networks in addition to the encoder and decoder.
 
-        Those of the group `MODEL` are trained together with encoder and decoder.
+        Networks in the group `MODEL` are trained together with the encoder and decoder.
         """
         return {}
 
     def extra_optimisers(self) -> Mapping[str, Adam]:
-        """The optimiser of each network group besides `MODEL`; groups without one are frozen."""
+        """Return the optimisers of groups other than `MODEL`; groups without one are frozen."""
         return {}
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
-        """All networks, for methods with other networks than an encoder and a decoder."""
+        """Build all networks: an encoder, a decoder and the extra networks."""
         encoder, decoder = build(spec.architecture, spec.shape, spec.latents)
         extra = dict(self.extra_networks(spec.latents))
         main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
         return {MODEL: main, **extra}
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
-        """The codes that trained models give images `[M, B, H, W, C]`."""
+        """Return the codes that trained models assign to images `[M, B, H, W, C]`."""
         return nets.encode(images)
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
-        """Logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
+        """Return logits or means of images, `[M, B, H, W, C]`, for codes `[M, B, d]`."""
         self.require_decoder()
         return nets.decode(codes)
 
     def per_model(self, name: str) -> Tensor:
-        """The values of a per-model number beside `[M]`: `[M]` in a fleet, else a scalar."""
+        """Return a per-model number to broadcast with `[M]`: `[M]` in a fleet, or a scalar."""
         return torch.as_tensor(getattr(self, name), dtype=torch.float32)
 
     def per_latent(self, name: str) -> Tensor:
-        """The values of a per-model number beside `[M, d]` or `[M, B]`: `[M, 1]`, or a scalar."""
+        """Return a per-model number to broadcast with `[M, d]`: `[M, 1]`, or a scalar."""
         values = self.per_model(name)
         return values[:, None] if values.ndim else values
 
@@ -236,34 +220,38 @@ class Method(ABC):
 
     @property
     def num_members(self) -> int:
-        """How many members a model has; more than 1 for an `Ensemble`."""
+        """Number of members per model; more than 1 for an `Ensemble`."""
         return 1
 
     def require_decoder(self) -> None:
-        """Refuse to decode without a decoder."""
+        """Raise an `UnweaveError` if the method has no decoder."""
         if not self.decodes:
             raise UnweaveError(
-                f"{self.name} decodes nothing, it only encodes; for pictures and reconstructions "
-                "train a method that has a decoder"
+                f"{self.name} has no decoder; for pictures and reconstructions, train a method "
+                "with a decoder, such as beta_vae",
+                subject="decoder",
             )
 
     @classmethod
     def symbol(cls, field: str) -> str:
-        """How pictures and tables write a field: `β` for `beta`, `λ_od` for `lambda_od`."""
+        """Return the display name of a field: `β` for `beta`, `λ_od` for `lambda_od`."""
         if field in cls.symbols:
             return cls.symbols[field]
-        if field.startswith("lambda_"):  # alone it is a keyword of Python
+        if field.startswith("lambda_"):  # `lambda` alone is a Python keyword
             return field.replace("lambda", "λ", 1)
-        return GREEK.get(field, field.replace("_", " "))
+        try:
+            return unicodedata.lookup(f"GREEK SMALL LETTER {field}")
+        except KeyError:
+            return field.replace("_", " ")
 
     @classmethod
     def strengths(cls) -> tuple[str, ...]:
-        """The names of the numbers that may differ between the models of a fleet."""
+        """Return the names of numeric fields that may differ between the models of a fleet."""
         settings = settings_of(cls).items()
         return tuple(name for name, one in settings if one.per_model and one.kind is float)
 
     def grid(self) -> list[Self]:
-        """One method for every combination of the values given."""
+        """Return one method for each combination of the given values."""
         names = list(settings_of(type(self)))
         values = [each_value(getattr(self, name)) for name in names]
         return [
@@ -273,17 +261,20 @@ class Method(ABC):
 
     @classmethod
     def stack(cls, methods: Sequence[Self], device: torch.device | str = "cpu") -> Self:
-        """One method whose per-model fields hold the values of M methods."""
+        """Combine M methods into one whose per-model fields hold the values of all of them."""
         stacked = copy.copy(methods[0])
         for name, setting in settings_of(cls).items():
             values = [getattr(method, name) for method in methods]
-            together: Any = values[0]
+            combined: Any = values[0]
             if name in cls.strengths():
-                together = torch.tensor(values, dtype=torch.float32, device=device)
+                combined = torch.tensor(values, dtype=torch.float32, device=device)
             elif setting.per_model:
-                together = tuple(values)
+                combined = tuple(values)
             elif any(value != values[0] for value in values):
-                raise UnweaveError(f"models of one fleet must share {cls.name}'s {name}")
-            # Not by `replace`, which would take a tuple for a grid.
-            object.__setattr__(stacked, name, together)
+                raise UnweaveError(
+                    f"{name} of {cls.name} must be the same for all models of a fleet",
+                    subject=name,
+                )
+            # `replace` would interpret a tuple as a grid.
+            object.__setattr__(stacked, name, combined)
         return stacked

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.kernels.dispatch import fused
+from unweave.kernels import fused
 from unweave.methods.base import Strength
-from unweave.methods.batch import Batch
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.settings import check_choice
 from unweave.methods.vae import VAE, Elbo
 
@@ -21,7 +20,7 @@ ESTIMATORS = ("minibatch", "weighted", "stratified")
 
 
 class Decomposition(NamedTuple):
-    """E KL(q(z|x) ‖ p(z)) in three parts, `[M]` each; their sum is its one-sample estimate."""
+    """Three parts of E KL(q(z|x) ‖ p(z)), `[M]` each; their sum is its one-sample estimate."""
 
     mutual_information: Tensor
     total_correlation: Tensor
@@ -30,28 +29,27 @@ class Decomposition(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BetaTCVAE(VAE):
-    """β-TCVAE: weigh the total correlation of the codes.
+    """β-TCVAE: penalise the total correlation of the codes.
 
         L = E_q[-log p(x|z)] + KL + (α - 1) I(x; z) + (β - 1) TC(z) + (γ - 1) Σ_l KL(q(z_l) ‖
         p(z_l))
 
-    with log q(z) = log Σ_i w_i q(z|x_i) over the minibatch. With α = γ = 1, which is the published
-    setting, only the total correlation is estimated and the KL divergence stays exact.
+    with log q(z) = log Σ_i w_i q(z|x_i) over the minibatch. With α = γ = 1, the published setting,
+    only the total correlation is estimated and the KL divergence is exact.
 
     Args:
-        beta: Weight of the total correlation; the study takes 1, 2, 4, 6, 8, 10.
+        beta: Weight of the total correlation; the 12,600-model study uses 1, 2, 4, 6, 8, 10.
         alpha: Weight of the index-code mutual information.
         gamma: Weight of the dimension-wise KL divergence.
-        estimator: The weights w_i: `"minibatch"` (1, as disentanglement_lib: constants that do not
-            matter for the gradient of TC are dropped), `"weighted"` (1 / NB, minibatch-weighted
+        estimator: Weights w_i: `"minibatch"` (1, as in disentanglement_lib, which drops constants
+            that do not affect the gradient of TC), `"weighted"` (1 / NB, minibatch-weighted
             sampling), or `"stratified"` (minibatch-stratified sampling).
 
     Notes:
-        The stratified weights follow the paper's equation (1/N for the image itself, (N - M) / NM
-        for one other, 1/M for the rest, M = B - 1), which its published code assigns to the wrong
-        entries.
-        They assume a batch without repeats; batches here, as in the protocol, are drawn with
-        replacement.
+        The stratified weights follow the paper's equation: 1/N for the image itself, (N - M) / NM
+        for one other image and 1/M for the rest, with M = B - 1. The published code assigns them
+        to the wrong entries. The weights assume a batch without repeats, but batches are sampled
+        with replacement here, as in the protocol.
 
     References:
         Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942.
@@ -93,10 +91,9 @@ def decompose(posterior: Posterior, z: Tensor, estimator: str, data_size: int) -
 def log_mixtures(
     posterior: Posterior, z: Tensor, estimator: str, data_size: int
 ) -> tuple[Tensor, Tensor]:
-    """log q(z_j) = log Σ_i w_ji Π_l q(z_jl|x_i) and Σ_l log q(z_jl), the same of each latent.
+    """Compute log q(z_j) = log Σ_i w_ji Π_l q(z_jl|x_i) and Σ_l log q(z_jl), `[M, B]` each.
 
-    A GPU computes both, `[M, B]` each, without the densities of all latents in memory where the
-    weights are all the same.
+    With equal weights, the GPU kernel does not store the densities of all latents.
     """
     log_w = log_weights(z.shape[1], estimator, data_size, z)
     if fused(z) and log_w.numel() == 1 and z.shape == posterior.mu.shape:
@@ -112,7 +109,7 @@ def log_mixtures(
 
 
 def log_weights(size: int, estimator: str, data_size: int, like: Tensor) -> Tensor:
-    """log w `[j, i]`: how much posterior i counts in q(z_j); `[1, 1]` where all count the same."""
+    """Return log w `[j, i]`, the weight of posterior i in q(z_j); `[1, 1]` if all are equal."""
     if estimator == "minibatch":
         return like.new_zeros(1, 1)
     if estimator == "weighted":
@@ -120,7 +117,9 @@ def log_weights(size: int, estimator: str, data_size: int, like: Tensor) -> Tens
     others = size - 1
     if not 1 < size <= data_size:
         raise UnweaveError(
-            "stratified sampling needs a batch of at least 2 and at most the data set"
+            "estimator='stratified' needs a batch size of at least 2 and at most the size of the "
+            f"data set ({data_size}), got {size}",
+            subject="batch",
         )
     own = torch.eye(size, dtype=like.dtype, device=like.device)
     one = own.roll(1, 1)

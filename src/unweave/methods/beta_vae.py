@@ -1,4 +1,4 @@
-"""β-VAE: a heavier prior."""
+"""β-VAE: a weighted KL divergence."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,13 @@ __all__ = ["BetaVAE"]
 
 @dataclass(frozen=True, kw_only=True)
 class BetaVAE(VAE):
-    """β-VAE: weigh the prior more than the reconstruction.
+    """β-VAE: give the KL divergence more weight than the reconstruction.
 
         L = E_q[-log p(x|z)] + β KL(q(z|x) ‖ N(0, I))
 
     Args:
-        beta: 1 is the VAE; the study takes 1, 2, 4, 6, 8, 16.
+        beta: Weight of the KL divergence; 1 is the VAE, the 12,600-model study uses 1, 2, 4, 6,
+            8, 16.
 
     References:
         Higgins et al., beta-VAE: Learning Basic Visual Concepts with a Constrained Variational

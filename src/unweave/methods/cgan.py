@@ -1,4 +1,4 @@
-"""The conditional GAN of MS-GAN's comparison: the code itself in place of a blurry image."""
+"""The conditional GAN, conditioned on the code itself; a baseline for MS-GAN."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from unweave.methods.adversarial import DISCRIMINATOR, generated
 from unweave.methods.base import MODEL, Nets, NetworkGroups, NetworkSpec, Stage
-from unweave.methods.ms_gan import MSGAN, judge
+from unweave.methods.ms_gan import MSGAN, conditional_discriminator
 from unweave.nets import dcgan
 
 __all__ = ["CGAN"]
@@ -20,17 +20,17 @@ class CGAN(MSGAN):
         L_G = E[-log σ(D(G(c, ε), c))]                                   c ~ q(c|x),  ε ~ N(0, I)
         L_D = ½ E[-log σ(D(x, c))] + ½ E[-log(1 - σ(D(G(c, ε), c)))]
 
-    As MS-GAN, but nothing comes between C and X: the generator is the DCGAN's, on C and noise side
-    by side, with batch norm, and the discriminator sees C as channels of one value each.
+    Like MS-GAN, but conditioned on C directly: the generator is a DCGAN with batch norm on C and
+    noise, concatenated, and the discriminator gets C as constant channels.
 
     Notes:
-        In training, batches are normalised by themselves. A trained generator normalises codes as
-        in one batch from N(0, I) that is always the same, so that what becomes of a code does not
-        depend on the others. The paper leaves open how its discriminator sees C.
+        In training, each batch is normalised by its own statistics. A trained generator uses the
+        statistics of a fixed batch from N(0, I), so that the image of a code does not depend on
+        the other codes. The paper does not state how its discriminator receives C.
 
     References:
-        Mirza & Osindero, Conditional Generative Adversarial Nets, arXiv:1411.1784; as compared
-        with in Srivastava et al., arXiv:2010.13187.
+        Mirza & Osindero, Conditional Generative Adversarial Nets, arXiv:1411.1784; a baseline in
+        Srivastava et al., arXiv:2010.13187.
     """
 
     name = "cgan"
@@ -40,15 +40,17 @@ class CGAN(MSGAN):
         width, size = dcgan.WIDTHS[spec.architecture], spec.base_latents + spec.latents
         return {
             MODEL: {"decoder": dcgan.decoder(spec.shape, size, width, "batch")},
-            DISCRIMINATOR: {DISCRIMINATOR: judge(spec.shape, spec.base_latents, width)},
+            DISCRIMINATOR: {
+                DISCRIMINATOR: conditional_discriminator(spec.shape, spec.base_latents, width)
+            },
         }
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         return generated(nets, codes)
 
-    def given(self, first: Stage, c: Tensor) -> Tensor:
+    def condition(self, first: Stage, c: Tensor) -> Tensor:
         del first
         return c
 
-    def generate(self, nets: Nets, given: Tensor, noise: Tensor) -> Tensor:
-        return nets.decode(torch.cat([given, noise], -1))
+    def generate(self, nets: Nets, condition: Tensor, noise: Tensor) -> Tensor:
+        return nets.decode(torch.cat([condition, noise], -1))

@@ -1,4 +1,4 @@
-"""DIP-VAE-I and -II: codes whose covariance is the identity."""
+"""DIP-VAE-I and DIP-VAE-II: penalties that push the covariance of codes towards the identity."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from unweave.methods.base import Strength
-from unweave.methods.batch import Batch
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.vae import VAE, Elbo
 
 __all__ = ["DIPVAEI", "DIPVAEII"]
@@ -15,15 +14,16 @@ __all__ = ["DIPVAEI", "DIPVAEII"]
 
 @dataclass(frozen=True, kw_only=True)
 class DIPVAEI(VAE):
-    """DIP-VAE-I: bring the covariance of the means close to the identity.
+    """DIP-VAE-I: push the covariance of the posterior means towards the identity.
 
         L = E_q[-log p(x|z)] + KL + λ_od Σ_{i≠j} C_ij² + λ_d Σ_i (C_ii - 1)²,     C = Cov_x[μ(x)]
 
-    over the minibatch, with 1/B.
+    The covariance is estimated on the minibatch, with divisor B.
 
     Args:
-        lambda_od: λ_od; the study takes 1, 2, 5, 10, 20, 50.
-        d_factor: λ_d / λ_od.
+        lambda_od: Weight of off-diagonal entries, λ_od; the 12,600-model study uses 1, 2, 5, 10,
+            20, 50.
+        d_factor: Ratio λ_d / λ_od.
 
     References:
         Kumar et al., Variational Inference of Disentangled Latent Concepts from Unlabeled
@@ -37,7 +37,7 @@ class DIPVAEI(VAE):
     d_factor: Strength = 10.0
 
     def covariance(self, posterior: Posterior) -> Tensor:
-        """The covariance `[M, d, d]` that should be the identity."""
+        """Return the covariance `[M, d, d]` that should be the identity."""
         centred = posterior.mu - posterior.mu.mean(-2, keepdim=True)
         return centred.mT @ centred / centred.shape[-2]
 
@@ -51,11 +51,12 @@ class DIPVAEI(VAE):
 
 @dataclass(frozen=True, kw_only=True)
 class DIPVAEII(DIPVAEI):
-    """DIP-VAE-II: the same for the covariance of the codes, C = Cov_x[μ(x)] + E_x[diag σ²(x)].
+    """DIP-VAE-II: as DIP-VAE-I, for the covariance of codes, C = Cov_x[μ(x)] + E_x[diag σ²(x)].
 
     Args:
-        lambda_od: λ_od; the study takes 1, 2, 5, 10, 20, 50.
-        d_factor: λ_d / λ_od.
+        lambda_od: Weight of off-diagonal entries, λ_od; the 12,600-model study uses 1, 2, 5, 10,
+            20, 50.
+        d_factor: Ratio λ_d / λ_od.
 
     References:
         Kumar et al., arXiv:1711.00848.

@@ -16,26 +16,27 @@ from unweave.random import Stream
 __all__ = ["FactorVAE", "permute_dims"]
 
 DISCRIMINATOR = "discriminator"
-SMALLEST = 1e-6
+MIN_PROBABILITY = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactorVAE(VAE):
-    """FactorVAE: a discriminator tells codes from codes with shuffled dimensions.
+    """FactorVAE: a discriminator distinguishes codes from codes with shuffled dimensions.
 
         L   = E_q[-log p(x|z)] + KL + γ E[D_0(z) - D_1(z)]
         L_D = -½ E log softmax(D(z))_0 - ½ E log softmax(D(z̃))_1
 
-    where z̃ permutes each latent over the batch by itself, and D has two logits. Both networks see
-    the same batch and are updated together, as in disentanglement_lib.
+    where z̃ is z with each latent permuted over the batch independently, and D has two logits.
+    Both networks use the same batch and are updated together, as in disentanglement_lib.
 
     Args:
-        gamma: Weight of the total correlation; the study takes 10, 20, 30, 40, 50, 100.
+        gamma: Weight of the total correlation; the 12,600-model study uses 10, 20, 30, 40, 50,
+            100.
 
     Notes:
-        Kim & Mnih draw a second batch for z̃. In disentanglement_lib both optimisers count the
-        same global step, so that its 300,000 steps are 150,000 updates of each; a step here is one
-        update of both.
+        Kim & Mnih sample a second batch for z̃. In disentanglement_lib, both optimisers increment
+        the same global step, so its 300,000 steps are 150,000 updates of each; a step here
+        updates both.
 
     References:
         Kim & Mnih, Disentangling by Factorising, arXiv:1802.05983.
@@ -59,9 +60,9 @@ class FactorVAE(VAE):
         real, permuted = both.chunk(2, 1)
         total_correlation = (real[..., 0] - real[..., 1]).mean(-1)
         loss = elbo.reconstruction + elbo.kl + self.gamma * total_correlation
-        judgement = -0.5 * (log_probability(real, 0) + log_probability(permuted, 1))
+        discriminator_loss = -0.5 * (log_probability(real, 0) + log_probability(permuted, 1))
         return Losses(
-            {MODEL: loss, DISCRIMINATOR: judgement},
+            {MODEL: loss, DISCRIMINATOR: discriminator_loss},
             {
                 "reconstruction": elbo.reconstruction,
                 "kl": elbo.kl,
@@ -77,6 +78,6 @@ def permute_dims(z: Tensor, stream: Stream) -> Tensor:
 
 
 def log_probability(logits: Tensor, label: int) -> Tensor:
-    """E log p(label) over the batch, p kept within [1e-6, 1 - 1e-6] as in the protocol."""
+    """E log p(label) over the batch, with p clamped to [1e-6, 1 - 1e-6] as in the protocol."""
     probability = logits.softmax(-1)[..., label]
-    return probability.clamp(SMALLEST, 1 - SMALLEST).log().mean(-1)
+    return probability.clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY).log().mean(-1)

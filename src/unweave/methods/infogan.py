@@ -1,4 +1,4 @@
-"""InfoGAN: a GAN some of whose codes can be read from its images."""
+"""InfoGAN: a GAN with codes that can be recovered from its images."""
 
 import math
 from collections.abc import Mapping
@@ -19,8 +19,7 @@ from unweave.methods.adversarial import (
     with_unknown,
 )
 from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec, Strength
-from unweave.methods.batch import Batch
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.settings import check_whole
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
@@ -34,25 +33,25 @@ BODY, READER = "body", "reader"
 
 @dataclass(frozen=True, kw_only=True)
 class InfoGAN(Method):
-    """InfoGAN: the generator keeps in its images what some of its codes were.
+    """InfoGAN: a GAN trained so that some of its codes can be recovered from its images.
 
         L_G = E[-log σ(D(G(c, ε)))] - λ I                                        c, ε ~ N(0, I)
         L_D = ½ E[-log σ(D(x))] + ½ E[-log(1 - σ(D(G(c, ε))))] - λ I
         I   = E[log q(c|G(c, ε))] + H(c) ≤ I(c; G(c, ε))
 
-    q is Gaussian and reads codes from images; it has the convolutions of the discriminator and is
-    trained with it. There is no stage before. Codes of a trained model are c and then ε, of which
-    an image tells nothing: encoded, it is 0 with the variance 1 of its prior.
+    q is a Gaussian encoder; it shares the convolutions of the discriminator and is trained with
+    it. Codes of a trained model are c followed by ε. Images carry no information about ε, so its
+    encoding is the prior, with mean 0 and variance 1.
 
     Args:
-        codes: How many of the latents are c; the others are ε.
-        lambda_info: λ.
+        codes: Number of latents in c; the others are ε.
+        lambda_info: Weight of the mutual information, λ.
 
     Notes:
-        All codes are continuous. The generator has batch norm: in training, batches are normalised
-        by themselves, and a trained one normalises as in one batch from N(0, I) that is always the
-        same. Discriminator and q normalise every image by itself, since a code must not depend on
-        the batch that an image is in. Both are updated together.
+        All codes are continuous. The generator has batch norm: in training, each batch is
+        normalised by its own statistics; a trained generator uses those of a fixed batch from
+        N(0, I). The discriminator and q normalise each image separately, since a code must not
+        depend on the rest of the batch. All networks are updated together.
 
     References:
         Chen et al., InfoGAN: Interpretable Representation Learning by Information Maximizing
@@ -74,7 +73,9 @@ class InfoGAN(Method):
     def check_latents(self, latents: int) -> None:
         if latents <= self.codes:
             raise UnweaveError(
-                f"infogan has {self.codes} codes and needs noise besides, but got {latents=}"
+                f"latents must be above codes={self.codes}, since infogan also needs noise, "
+                f"got {latents}",
+                subject="latents",
             )
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
@@ -94,16 +95,16 @@ class InfoGAN(Method):
         return {DISCRIMINATOR: OPTIMISER}
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
-        drawn = batch.stream("generator").normal(batch.images.shape[1], nets.latents)
-        fakes = nets.decode(drawn).float().sigmoid()
-        seen = nets.apply[BODY](unit(batch.images, fakes.dtype)), nets.apply[BODY](fakes)
-        real, fake = (nets.apply[DISCRIMINATOR](features).float() for features in seen)
-        told = information(self._read(nets, seen[1]), drawn[..., : self.codes])
+        z = batch.stream("generator").normal(batch.images.shape[1], nets.latents)
+        fakes = nets.decode(z).float().sigmoid()
+        features = nets.apply[BODY](unit(batch.images, fakes.dtype)), nets.apply[BODY](fakes)
+        real, fake = (nets.apply[DISCRIMINATOR](values).float() for values in features)
+        bound = information(self._read(nets, features[1]), z[..., : self.codes])
         groups = {
-            MODEL: generator_loss(fake) - self.lambda_info * told,
-            DISCRIMINATOR: discriminator_loss(real, fake) - self.lambda_info * told,
+            MODEL: generator_loss(fake) - self.lambda_info * bound,
+            DISCRIMINATOR: discriminator_loss(real, fake) - self.lambda_info * bound,
         }
-        return Losses(groups, {"information": told, **judgements(real, fake)})
+        return Losses(groups, {"information": bound, **judgements(real, fake)})
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         of_c = self._read(nets, nets.apply[BODY](images))
@@ -113,11 +114,11 @@ class InfoGAN(Method):
         return generated(nets, codes)
 
     def _read(self, nets: Nets, features: Tensor) -> Posterior:
-        """q(c|x)."""
+        """Return q(c|x)."""
         return Posterior(*nets.apply[READER](features).float().chunk(2, -1))
 
 
 def information(posterior: Posterior, c: Tensor) -> Tensor:
-    """E[log q(c|x)] + H(c) for c ~ N(0, I), a lower bound of I(c; x) in nats, `[M]`."""
+    """E[log q(c|x)] + H(c) for c ~ N(0, I), a lower bound on I(c; x) in nats, `[M]`."""
     entropy = c.shape[-1] / 2 * math.log(2 * math.pi * math.e)
     return posterior.log_density(c).sum(-1).mean(-1) + entropy

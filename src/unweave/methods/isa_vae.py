@@ -1,4 +1,4 @@
-"""ISA-VAE and ISA-TCVAE: a prior of independent subspaces, which no rotation leaves as it is."""
+"""ISA-VAE and ISA-TCVAE: a prior of independent subspaces that is not rotation-invariant."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,62 +11,63 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.methods.base import MODEL, Losses, Nets, NetworkGroups, PerModel, Strength
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.beta_tc_vae import decompose
 from unweave.methods.mixins import CustomPrior, Diagnostics
-from unweave.methods.posterior import Posterior
-from unweave.methods.settings import check_choice
+from unweave.methods.settings import check_choice, check_range
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Offsets
 from unweave.nets.network import Network
+from unweave.priors.layouts import Tree, tree_of
 from unweave.priors.lp_nested import log_density, mixed_log_density, sample, unit_scale
-from unweave.priors.trees import Tree, tree_of
 from unweave.random import Stream
 
 __all__ = ["ISATCVAE", "ISAVAE"]
 
 PRIOR, EXPONENTS = "prior", "exponents"
 STABLE = (0.5, 20.0)
-"""Exponents for which densities and their gradients are computed well."""
+"""Range of exponents for which densities and gradients are numerically stable."""
 LEARNED = (1.05, 10.0)
-"""Where learned exponents are kept."""
+"""Range to which learned exponents are clamped."""
 SUBSPACE = 4
-"""Latents of a subspace, at most, where no layout is given; as published."""
+"""Largest number of latents in a subspace of the default layout, as published."""
 SCALES = {"unit": None, "reference": 1.0, "standard": 2.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ISAVAE(CustomPrior, Diagnostics, VAE):
-    """ISA-VAE: the β-VAE with an Lp-nested prior.
+    """ISA-VAE: a β-VAE with an Lp-nested prior.
 
         L = E_q[-log p(x|z) + β (log q(z|x) - log p(z))]
 
         log p(z) = Σ_i c_i - v_i^p₀ / s,    v_i = (Σ_j |z_j|^p_i)^(1/p_i) over the latents j of
         subspace i
 
-    with one code z per image; the KL divergence has no closed form. `unweave.priors.lp_nested` has
-    the constants. Subspaces are independent of each other; inside one, latents are independent
-    only where p_i = p₀.
+    with one sampled code z per image, since the KL divergence has no closed form. The constants
+    are in `unweave.priors.lp_nested`. Subspaces are mutually independent; latents within a
+    subspace are independent only if p_i = p₀.
 
     Args:
-        beta: β; the paper takes 1 to 6, and 0.5 to 5 with learned exponents.
-        p0: p₀, of the root.
-        p: p_i of all subspaces, or where they begin if they are learned; the paper takes 2.2 on
-            dSprites, 1.9 on faces, and 2.0 to begin with.
-        layout: The sizes of subspaces, `"5x4"`, or a tree, `"2x(1,2),4"`; in a fleet each model
-            may have its own. Without it, as few subspaces of at most four latents as there can be:
-            `"5x4"` for 20 latents and `"4,3,3"` for 10, as published.
-        learned: Whether each p_i is learned, by an Adam of its own with the learning rate 5e-4;
-            p₀ stays. They are kept between 1.05 and 10.
-        scale: s: `"unit"`, so that the variance of latents is 1 in the mean, at the exponents
-            given; `"reference"`, 1, as the authors' code has it; or `"standard"`, 2, with which
-            exponents of 2 are the standard normal.
-        exact_entropy: Whether E log q(z|x) is computed and not sampled, with less noise.
+        beta: Weight of the KL divergence, β; the paper uses 1 to 6, and 0.5 to 5 with learned
+            exponents.
+        p0: Exponent of the root, p₀.
+        p: Exponent of all subspaces, p_i, or its initial value if exponents are learned; the
+            paper uses 2.2 on dSprites, 1.9 on faces, and 2.0 as the initial value.
+        layout: Sizes of the subspaces, such as `"5x4"`, or a tree, such as `"2x(1,2),4"`; it may
+            differ between the models of a fleet. The default is the smallest number of subspaces
+            of at most four latents, as published: `"5x4"` for 20 latents, `"4,3,3"` for 10.
+        learned: Whether each p_i is learned, by a separate Adam with learning rate 5e-4, and
+            clamped to 1.05 … 10; p₀ is fixed.
+        scale: Scale s: `"unit"` gives latents a mean variance of 1 at the given exponents;
+            `"reference"` is 1, as in the authors' code; `"standard"` is 2, which gives the
+            standard normal for exponents of 2.
+        exact_entropy: Whether E log q(z|x) is computed exactly, which reduces noise, rather than
+            sampled.
 
     Notes:
-        The authors' code learns p₀ too, and stops where an exponent makes the loss infinite. The
-        paper does not say what the scale is.
+        The authors' code also learns p₀, and stops when an exponent makes the loss infinite. The
+        paper does not state the scale.
 
     References:
         Stühmer, Turner & Nowozin, Independent Subspace Analysis for Unsupervised Learning of
@@ -86,20 +87,13 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
     exact_entropy: bool = False
 
     def check(self) -> None:
-        self._check_exponent("p0", *STABLE)
-        self._check_exponent("p", *(LEARNED if self.learned else STABLE))
+        check_range(self, "p0", *STABLE)
+        if self.learned:
+            check_range(self, "p", *LEARNED, where=" if it is learned")
+        check_range(self, "p", *STABLE)
         if self.layout:
             tree_of(self.layout)
         check_choice(self, "scale", SCALES)
-
-    def _check_exponent(self, name: str, least: float, most: float) -> None:
-        value = getattr(self, name)
-        if not least <= value <= most:
-            where = " where it is learned" if (least, most) == LEARNED else ""
-            raise UnweaveError(
-                f"{self.name}'s {name} must be between {least:g} and {most:g}{where}, but got "
-                f"{value!r}"
-            )
 
     def check_latents(self, latents: int) -> None:
         tree_for(self.layout, latents)
@@ -118,32 +112,32 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
         elbo = Elbo(posterior, z, nets.reconstruction(z, batch.images), kl)
         groups = {MODEL: elbo.reconstruction + self.regularizer(elbo, batch)}
         if self.learned:
-            groups[PRIOR] = -self.weight_of_prior() * log_p
+            groups[PRIOR] = -self.prior_weight() * log_p
         return Losses(groups, {"reconstruction": elbo.reconstruction, "kl": kl})
 
     def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002
         return self.beta * elbo.kl
 
-    def weight_of_prior(self) -> Any:
-        """What -log p(z) is multiplied with in the loss."""
+    def prior_weight(self) -> Any:
+        """Return the weight of -log p(z) in the loss."""
         return self.beta
 
     def log_posterior(self, posterior: Posterior, z: Tensor) -> Tensor:
-        """log q(z|x), or its mean over z, `[M, B]`."""
+        """Return log q(z|x), or its mean over z, `[M, B]`."""
         if self.exact_entropy:
             return -0.5 * (1 + math.log(2 * math.pi) + posterior.logvar).sum(-1)
         return posterior.log_density(z).sum(-1)
 
     def exponents(self, nets: Nets, z: Tensor) -> Tensor:
-        """p₀ and as many p_i as there may be, `[M, 1 + d]`."""
+        """Return p₀ and d values of p_i, the most that any layout uses, `[M, 1 + d]`."""
         p0, p = self._given_exponents(z)
         p = p.expand(-1, z.shape[-1])
         if self.learned:
-            p = kept_within(nets.apply[EXPONENTS](p[:, None]).squeeze(1).to(z.dtype))
+            p = clamp_learned(nets.apply[EXPONENTS](p[:, None]).squeeze(1).to(z.dtype))
         return torch.cat([p0, p], 1)
 
     def log_prior(self, z: Tensor, exponents: Tensor) -> Tensor:
-        """log p(z), `[M, B]`."""
+        """Return log p(z), `[M, B]`."""
         layouts = self.layout if isinstance(self.layout, tuple) else (self.layout,) * len(z)
         trees = [tree_for(layout, z.shape[-1]) for layout in layouts]
         scale = self.scales(trees, z)
@@ -152,7 +146,7 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
         return mixed_log_density(z, exponents, trees, scale)
 
     def scales(self, trees: Sequence[Tree], like: Tensor) -> Tensor | float:
-        """s, a number or `[M]`; that of unit variance is of the exponents that were given."""
+        """Return the scale s, a number or `[M]`; `"unit"` uses the given exponents."""
         known = SCALES[self.scale]
         if known is not None:
             return known
@@ -166,7 +160,7 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
         return torch.stack([by_tree[tree][m] for m, tree in enumerate(trees)])
 
     def diagnostic_names(self, latents: int) -> tuple[str, ...]:
-        # As many as any layout has, since those of a fleet may differ.
+        # The most that any layout has, since layouts may differ within a fleet.
         below_root = latents - 1 if self.learned else 0
         return tuple(f"p_{node}" for node in range(1, below_root + 1))
 
@@ -176,23 +170,18 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
         logvars: np.ndarray,  # noqa: ARG002
         parameters: Mapping[str, Tensor],
     ) -> Sequence[float]:
-        """The learned exponents p_1, p_2, …; NaN beyond those of the layout."""
+        """Return the learned exponents p_1, p_2, …; NaN beyond those of the layout."""
         latents = means.shape[-1]
         learned = self.prior_exponents(latents, parameters)[1:].tolist()
         return [*learned, *[math.nan] * (len(self.diagnostic_names(latents)) - len(learned))]
 
     def prior_exponents(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
-        """p₀ and all p_i of one trained model, in the order of the nodes of its layout.
-
-        Args:
-            latents: d.
-            parameters: Those of the model, by network and name.
-        """
+        """Return p₀ and all p_i of one trained model, in the order of the nodes of its layout."""
         nodes = tree_for(self.layout, latents).num_exponents
         p = torch.full((nodes - 1,), float(self.p))
         if self.learned:
             offsets = parameters[f"{EXPONENTS}/0.offset"].reshape(-1)[: nodes - 1].cpu()
-            p = kept_within(p + offsets)
+            p = clamp_learned(p + offsets)
         return torch.cat([torch.tensor([float(self.p0)]), p])
 
     def prior_samples(
@@ -204,28 +193,28 @@ class ISAVAE(CustomPrior, Diagnostics, VAE):
         return sample(stream, count, self.prior_exponents(latents, parameters), tree, scale)
 
     def _given_exponents(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """p₀ and p as they were given, `[M, 1]` each."""
+        """Return the given p₀ and p, `[M, 1]` each."""
         p0, p = (self.per_latent(name).to(like).expand(len(like), 1) for name in ("p0", "p"))
         return p0, p
 
 
 @dataclass(frozen=True, kw_only=True)
 class ISATCVAE(ISAVAE):
-    """ISA-TCVAE: weigh the total correlation alone, under the prior of ISA-VAE.
+    """ISA-TCVAE: penalise only the total correlation, with the prior of ISA-VAE.
 
         L = E_q[-log p(x|z)] + I(x; z) + β TC(z) + E_q[Σ_l log q(z_l) - log p(z)]
 
-    where the three last terms are the KL divergence at β = 1, and the total correlation is
+    where the last three terms are the KL divergence at β = 1, and the total correlation is
     estimated on the minibatch as in β-TCVAE, with minibatch-weighted sampling.
 
     Args:
-        beta: β.
-        p0: See `ISAVAE`, as for all others.
-        p: p_i, or where they begin.
-        layout: The sizes of subspaces.
+        beta: Weight of the total correlation, β.
+        p0: Exponent of the root, p₀; for details of all other settings see `ISAVAE`.
+        p: Exponent of all subspaces, p_i, or its initial value.
+        layout: Sizes of the subspaces.
         learned: Whether each p_i is learned.
-        scale: s.
-        exact_entropy: Whether E log q(z|x) is computed and not sampled.
+        scale: Scale s.
+        exact_entropy: Whether E log q(z|x) is computed exactly rather than sampled.
 
     References:
         Stühmer, Turner & Nowozin, arXiv:1909.05063.
@@ -238,12 +227,12 @@ class ISATCVAE(ISAVAE):
         parts = decompose(elbo.posterior, elbo.z, "weighted", batch.data_size)
         return elbo.kl + (self.beta - 1) * parts.total_correlation
 
-    def weight_of_prior(self) -> Any:
+    def prior_weight(self) -> Any:
         return 1.0
 
 
 def tree_for(layout: str, latents: int) -> Tree:
-    """The tree of a layout, or, where it is empty, the one of as many subspaces as are needed.
+    """Return the tree of a layout, or the default tree if the layout is empty.
 
     Example:
         >>> str(tree_for("", 20)), str(tree_for("", 10)), str(tree_for("2x2", 4))
@@ -256,12 +245,13 @@ def tree_for(layout: str, latents: int) -> Tree:
     tree = tree_of(layout)
     if tree.num_latents != latents:
         raise UnweaveError(
-            f"the layout {layout} is one of {tree.num_latents} latents, but models have {latents};"
-            " give both the same number, or leave the layout out"
+            f"layout {layout} has {tree.num_latents} latents, but models have {latents}; use the "
+            "same number for both, or omit the layout",
+            subject="layout",
         )
     return tree
 
 
-def kept_within(p: Tensor) -> Tensor:
-    """Exponents within `LEARNED`; their gradients are as if they were not, so they can return."""
+def clamp_learned(p: Tensor) -> Tensor:
+    """Clamp exponents to `LEARNED`; gradients pass through, so that exponents can move back."""
     return p + (p.clamp(*LEARNED) - p).detach()

@@ -1,4 +1,4 @@
-"""Jacobian supervision: a student that reconstructs, and varies with C as its teacher does."""
+"""Jacobian supervision: a student autoencoder that varies with C as its teacher does."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,14 @@ from torch import Tensor
 from unweave.kernels import unit
 from unweave.methods.ae import AE
 from unweave.methods.base import MODEL, Losses, Nets, NetworkGroups, NetworkSpec, Strength
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import SecondStage
-from unweave.methods.posterior import Posterior
 from unweave.nets import dcgan
 
 __all__ = ["JacobianSupervision", "covariance_norm"]
 
 NOISELESS = -20.0
-"""The log-variance of codes that have none."""
+"""Log-variance assigned to deterministic codes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,26 +26,26 @@ class JacobianSupervision(SecondStage, AE):
           + λ_diff MSE(x̂_S(y_j, z_i) - x̂_S(y_i, z_i), x̂_T(y_j) - x̂_T(y_i))
           + λ_cov ‖Σ_b (y_b - ȳ)(z_b - z̄)ᵀ‖_F / B
 
-    The teacher T is the first stage, which stays as it is: y_T is the mean of its code C and x̂_T
-    the image it means. The student S has no noise; its code is y_S, of the size of C, and then
-    z_S. Each image i has a partner j, by a random permutation of the batch, with which it swaps y:
-    the images of the student should change by what those of the teacher do, which stands for equal
-    derivatives ∂x̂/∂y. Codes of a trained model are the student's.
+    The teacher T is the first stage, which is frozen: y_T is the mean of its code C, and x̂_T its
+    mean image. The student S is deterministic; its code is y_S, of the size of C, followed by z_S.
+    Each image i swaps y with a partner j, given by a random permutation of the batch. The images
+    of the student should change as those of the teacher do, which approximates equal derivatives
+    ∂x̂/∂y. Codes of a trained model are those of the student.
 
     Args:
-        lambda_y: λ_y.
-        lambda_diff: λ_diff.
-        lambda_cov: λ_cov; its norm is not squared.
+        lambda_y: Weight of the code error, λ_y.
+        lambda_diff: Weight of the difference error, λ_diff.
+        lambda_cov: Weight of the covariance norm, λ_cov; the norm is not squared.
 
     Notes:
-        The authors copy the teacher's weights and add one latent after the other; here one student
-        begins from scratch, as in the comparison of Srivastava et al. Theirs has batch norm; ours
-        normalises every image by itself, since a code must not depend on the batch that an image
-        is in. There is no weight decay.
+        The authors copy the teacher's weights and add one latent at a time; here a student is
+        trained from scratch, as in the comparison of Srivastava et al. The original has batch
+        norm; here each image is normalised separately, since a code must not depend on the rest
+        of the batch. There is no weight decay.
 
     References:
         Lezama, Overcoming the Disentanglement vs Reconstruction Trade-off via Jacobian
-        Supervision, ICLR 2019; as compared with in Srivastava et al., arXiv:2010.13187.
+        Supervision, ICLR 2019; a baseline in Srivastava et al., arXiv:2010.13187.
     """
 
     name = "jacobian"
@@ -72,22 +71,22 @@ class JacobianSupervision(SecondStage, AE):
         first, images = self.first_stage(nets), batch.images
         partners = batch.stream("partner").words(images.shape[1], 1).argsort(1)[..., 0]
         with torch.no_grad():
-            taught = first.encode(images).mu
-            blurry = first.mean(first.decode(taught))
-            step_of_teacher = swapped(blurry, partners) - blurry
+            target = first.encode(images).mu
+            blurry = first.mean(first.decode(target))
+            teacher_difference = of_partners(blurry, partners) - blurry
         y, z = self._codes(nets, images).tensor_split([first.latents], -1)
-        own, other = torch.cat([y, z], -1), torch.cat([swapped(y, partners), z], -1)
+        own, other = torch.cat([y, z], -1), torch.cat([of_partners(y, partners), z], -1)
         decoded = nets.decode(torch.cat([own, other], 1)).float().sigmoid()
-        reconstructed, exchanged = decoded.chunk(2, 1)
+        reconstructed, swapped = decoded.chunk(2, 1)
         terms = {
             "squared_error": mean_square(reconstructed - unit(images, decoded.dtype)),
-            "code_error": mean_square(y - taught),
-            "difference_error": mean_square(exchanged - reconstructed - step_of_teacher),
+            "code_error": mean_square(y - target),
+            "difference_error": mean_square(swapped - reconstructed - teacher_difference),
             "covariance": covariance_norm(y, z),
         }
         weights = (1.0, self.lambda_y, self.lambda_diff, self.lambda_cov)
-        weighed = [weight * term for weight, term in zip(weights, terms.values(), strict=True)]
-        return Losses({MODEL: torch.stack(weighed).sum(0)}, terms)
+        weighted = [weight * term for weight, term in zip(weights, terms.values(), strict=True)]
+        return Losses({MODEL: torch.stack(weighted).sum(0)}, terms)
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         codes = self._codes(nets, images)
@@ -97,18 +96,18 @@ class JacobianSupervision(SecondStage, AE):
         return nets.apply["encoder"](images).float()
 
 
-def swapped(values: Tensor, partners: Tensor) -> Tensor:
-    """What belongs to images `[M, B, …]`, of their partners `[M, B]`."""
+def of_partners(values: Tensor, partners: Tensor) -> Tensor:
+    """Replace the values `[M, B, …]` of each image by those of its partner `[M, B]`."""
     places = partners[(...,) + (None,) * (values.ndim - 2)]
     return values.gather(1, places.expand_as(values))
 
 
 def mean_square(difference: Tensor) -> Tensor:
-    """The mean of squares over all but models, `[M]`."""
+    """Mean of squares over all axes but the model axis, `[M]`."""
     return difference.square().flatten(1).mean(-1)
 
 
 def covariance_norm(y: Tensor, z: Tensor) -> Tensor:
-    """‖Σ_b (y_b - ȳ)(z_b - z̄)ᵀ‖_F / B of codes `[M, B, c]` and `[M, B, d]`, `[M]`."""
+    """‖Σ_b (y_b - ȳ)(z_b - z̄)ᵀ‖_F / B `[M]` for codes `[M, B, c]` and `[M, B, d]`."""
     products = (y - y.mean(1, keepdim=True)).mT @ (z - z.mean(1, keepdim=True))
     return torch.linalg.vector_norm(products, dim=(1, 2)) / y.shape[1]

@@ -1,8 +1,8 @@
-"""What only some methods have, one mixin each: `class SlowVAE(Pairs, VAE)`.
+"""Mixins for optional features of methods, as in `class SlowVAE(Pairs, VAE)`.
 
-The engine, models and reports ask `isinstance(method, Pairs)` and never for a method by name.
+The engine, models and reports check `isinstance(method, Pairs)`, never the name of a method.
 
-Shapes: n members of a model, B images, d latents.
+Shapes: n members per model, B images, d latents.
 """
 
 from abc import ABC, abstractmethod
@@ -13,68 +13,85 @@ from torch import Tensor
 
 from unweave.data.pairs import PairRule
 from unweave.methods.base import Method, Nets, Stage
+from unweave.methods.batch import Batch
 from unweave.random import Stream
 
 __all__ = ["CustomPrior", "Diagnostics", "Ensemble", "KnownFactors", "Pairs", "SecondStage"]
 
 
 class Pairs(ABC):
-    """A method that trains on pairs of images; the second ones arrive as `batch.partners`."""
+    """A method that trains on pairs of images; the second images are in `batch.partners`."""
 
     @abstractmethod
     def pair_rule(self) -> PairRule:
-        """How the second image of a pair is drawn, given the first."""
+        """Return the rule by which the second image of a pair is sampled, given the first."""
 
 
-class SecondStage(ABC):  # noqa: B024 (nothing needs to be added)
-    """A method that builds on trained models of another, its first stage.
+class SecondStage(ABC):  # noqa: B024 (no abstract methods)
+    """A method that builds on trained models of another method, its first stage.
 
-    The networks of the first stage are the group `FIRST`, frozen unless `extra_optimisers` has an
-    optimiser for it. Codes of a trained model may begin with those of the first stage.
+    The networks of the first stage form the group `FIRST`, frozen unless `extra_optimisers` has
+    an optimiser for it. Codes of a trained model may begin with those of the first stage.
     """
 
     @staticmethod
     def first_stage(nets: Nets) -> Stage:
-        """The models that it builds on."""
-        assert nets.first is not None, "a second stage without a first"
+        """Return the first stage."""
+        assert nets.first is not None, "a second stage needs a first stage"
         return nets.first
+
+    @staticmethod
+    def noise_of_images(batch: Batch, like: Tensor, draws: int = 1) -> Tensor:
+        """Return the noise of first-stage codes, which is fixed for each image.
+
+        Args:
+            batch: Batch with image indices.
+            like: Tensor `[M, B, d]` of the same shape.
+            draws: Number of codes per image, of which one is chosen at random (default 1).
+        """
+        assert batch.indices is not None, "a second stage needs image indices"
+        places = batch.indices
+        if draws > 1:
+            chosen = batch.stream("draws").integers(draws, places.shape[1], 1)
+            places = places * draws + chosen[..., 0]
+        return Stream(batch.seeds, "first stage").normal(places, like.shape[-1]).to(like.dtype)
 
 
 class Ensemble(ABC):
-    """A method whose models each have n members, trained together with one loss.
+    """A method whose models have n members each, trained together with one loss.
 
-    The parameters of the group `MODEL` are n adjacent rows per model, `[M · n, P]`, so that
-    layers, kernels and Adam see a larger fleet. `batch.of_members()` gives every member the images
-    of its model and noise of its own; `losses` reduces `[M · n]` to `[M]`.
+    The parameters of the group `MODEL` have n adjacent rows per model, `[M · n, P]`, so that
+    layers, kernels and Adam treat members as a larger fleet. `batch.of_members()` gives all
+    members of a model the same images but different noise; `losses` reduces `[M · n]` to `[M]`.
     """
 
     @property
     @abstractmethod
     def num_members(self) -> int:
-        """n."""
+        """Number of members per model, n."""
 
     @abstractmethod
     def member_method(self) -> Method:
-        """The method that a single member, as a model of its own, was trained with."""
+        """Return the method of a single member as a separate model."""
 
     @abstractmethod
     def maps(self, latents: int, parameters: Mapping[str, Tensor]) -> np.ndarray:
-        """Linear maps from codes of member i to those of member j, float32 `[n, n, d, d]`.
+        """Return linear maps from codes of member i to member j, float32 `[n, n, d, d]`.
 
         Args:
-            latents: d.
-            parameters: Those of one trained model, by network and name, `[n, *shape]`:
-                `"maps/0.weight"`.
+            latents: Number of latents, d.
+            parameters: Parameters of one trained model, by network and name, such as
+                `"maps/0.weight"`, `[n, *shape]` each.
         """
 
 
 class KnownFactors(ABC):
-    """A method whose codes are known factors of the data, which arrive as `batch.factors`."""
+    """A method whose codes are known factors of the data, passed as `batch.factors`."""
 
     @property
     @abstractmethod
     def factor_names(self) -> tuple[str, ...]:
-        """The names of these factors."""
+        """Names of these factors."""
 
 
 class CustomPrior(ABC):
@@ -84,13 +101,13 @@ class CustomPrior(ABC):
     def prior_samples(
         self, stream: Stream, count: int, latents: int, parameters: Mapping[str, Tensor]
     ) -> Tensor:
-        """Codes drawn from the prior of one trained model, `[count, d]`.
+        """Sample codes from the prior of one trained model, `[count, d]`.
 
         Args:
             stream: Source of random numbers.
-            count: How many codes.
-            latents: d.
-            parameters: Those of the model, by network and name.
+            count: Number of codes.
+            latents: Number of latents, d.
+            parameters: Parameters of the model, by network and name.
         """
 
     def prior_exponents(
@@ -98,25 +115,25 @@ class CustomPrior(ABC):
         latents: int,  # noqa: ARG002
         parameters: Mapping[str, Tensor],  # noqa: ARG002
     ) -> Tensor | None:
-        """The exponents of an Lp-nested prior, root first; None for any other prior."""
+        """Return the exponents of an Lp-nested prior, root first; None for any other prior."""
         return None
 
 
 class Diagnostics(ABC):
-    """A method with columns of its own in the curve, too costly to compute at every step."""
+    """A method with extra columns in the training curve that are too costly for every step."""
 
     @abstractmethod
     def diagnostic_names(self, latents: int) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Return the names of the columns."""
 
     @abstractmethod
     def diagnostics(
         self, means: np.ndarray, logvars: np.ndarray, parameters: Mapping[str, Tensor]
     ) -> Sequence[float]:
-        """The values of these columns for one model in training.
+        """Compute the values of these columns for one model during training.
 
         Args:
-            means: Of the codes of images that are always the same, `[n, B, d]`.
-            logvars: The log-variances of these codes, `[n, B, d]`.
-            parameters: Those of the extra networks, by network and name, `[n, *shape]`.
+            means: Code means of a fixed set of images, `[n, B, d]`.
+            logvars: Log-variances of these codes, `[n, B, d]`.
+            parameters: Parameters of the extra networks, by network and name, `[n, *shape]` each.
         """

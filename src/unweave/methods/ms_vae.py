@@ -1,4 +1,4 @@
-"""MS-VAE: a second stage adds to a disentangled, blurry image what it lacks."""
+"""MS-VAE: a second stage that adds missing detail to the blurry images of a disentangled model."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -19,14 +19,12 @@ from unweave.methods.base import (
     Stage,
     Strength,
 )
-from unweave.methods.batch import Batch
-from unweave.methods.first_stage import noise_of_images
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import SecondStage
-from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_choice, check_whole
 from unweave.methods.vae import VAE, Elbo
+from unweave.nets import dcgan
 from unweave.nets.adam import Adam
-from unweave.nets.second_stage import WIDTHS, generator, residual_encoder
 
 __all__ = ["MSVAE"]
 
@@ -37,27 +35,28 @@ MIXINGS = ("adain", "pixelwise", "concat")
 
 @dataclass(frozen=True, kw_only=True)
 class MSVAE(SecondStage, VAE):
-    """MS-VAE: a conditional VAE over trained models of another method, which stay as they are.
+    """MS-VAE: a conditional VAE on top of frozen trained models of another method.
 
         L = E_q[-log p(x|y, z)] + β KL(q(z|x - y) ‖ N(0, I)),     y = E p(y|c),  c ~ q(c|x)
 
-    The first stage has learned C and draws blurry images Y; the second, from Y and a code Z of
-    what is missing, draws X. Given Y, C and Z are independent, so that C keeps its meaning. Codes
-    of a trained model are C and then Z. Each image has one c, drawn once and for all.
+    The first stage has learned C and generates blurry images Y. The second stage generates X from
+    Y and a code Z of the missing detail. Given Y, C and Z are independent, so that C keeps its
+    meaning. Codes of a trained model are C followed by Z. Each image has one c, which is sampled
+    once.
 
     Args:
-        beta: β, 1 in the paper.
-        condition: What the generator is given: `"image"`, Y; `"logits"`, those of Y, as the
-            authors' code does; or `"code"`, C (their ablations M2 and M3).
-        mixing: How Z joins: `"adain"`, it says how each channel of each layer is normalised;
-            `"pixelwise"`, each pixel, as the authors' code does; or `"concat"`, beside what the
-            generator is given (their ablation M2).
-        draws: How many c an image has; the paper takes 10 for CelebA.
-        together: Whether the first stage is trained along, by its own penalty and the likelihood
-            of X alone (their ablation M1); it should then have been trained for 0 steps.
+        beta: Weight of the KL divergence, β (1 in the paper).
+        condition: Input of the generator: `"image"` is Y; `"logits"` the logits of Y, as in the
+            authors' code; `"code"` is C (the paper's ablations M2 and M3).
+        mixing: How Z enters the generator: `"adain"` normalises each channel of each layer by Z;
+            `"pixelwise"` each pixel, as in the authors' code; `"concat"` appends Z to the input
+            (the paper's ablation M2).
+        draws: Number of samples c per image; the paper uses 10 for CelebA.
+        together: Whether the first stage is trained jointly, by its own penalty and the likelihood
+            of X (the paper's ablation M1); its model should then have been trained for 0 steps.
 
     Notes:
-        The authors' code weighs the likelihood of grey images three times.
+        The authors' code weights the likelihood of greyscale images by 3.
 
     References:
         Srivastava et al., Improving the Reconstruction of Disentangled Representation Learners via
@@ -66,7 +65,7 @@ class MSVAE(SecondStage, VAE):
 
     name = "ms_vae"
     label = "MS-VAE"
-    architectures = WIDTHS
+    architectures = dcgan.WIDTHS
 
     beta: Strength = 1.0
     condition: str = "image"
@@ -80,13 +79,13 @@ class MSVAE(SecondStage, VAE):
         check_whole(self, "draws", 1, MOST_DRAWS)
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
-        shape, latents, width = spec.shape, spec.latents, WIDTHS[spec.architecture]
+        shape, latents, width = spec.shape, spec.latents, dcgan.WIDTHS[spec.architecture]
         inputs = spec.base_latents if self.condition == "code" else None
         adaptive, pixelwise = self.mixing != "concat", self.mixing == "pixelwise"
         return {
             MODEL: {
-                "encoder": residual_encoder(shape, latents, width),
-                "decoder": generator(shape, inputs, latents, width, adaptive, pixelwise),
+                "encoder": dcgan.residual_encoder(shape, latents, width),
+                "decoder": dcgan.generator(shape, inputs, latents, width, adaptive, pixelwise),
             }
         }
 
@@ -98,10 +97,10 @@ class MSVAE(SecondStage, VAE):
         with nullcontext() if self.together else torch.no_grad():
             posterior = first.encode(batch.images)
             c, kl_of_c = posterior.sample_and_kl(self._noise(batch, posterior.mu))
-            seen = self.seen(first, c)
-        of_z = self.posterior(nets, batch.images, seen)
+            blurry = self.first_image(first, c)
+        of_z = self.posterior(nets, batch.images, blurry)
         z, kl_of_z = of_z.sample_and_kl(batch.noise("posterior", of_z.mu))
-        decoded = self.generate(nets, seen, c, z)
+        decoded = self.generate(nets, blurry, c, z)
         reconstruction = nets.likelihood(decoded, batch.images).mean(-1)
         kl = kl_of_z.mean(-1)
         loss = reconstruction + self.beta * kl
@@ -115,43 +114,45 @@ class MSVAE(SecondStage, VAE):
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         first = self.first_stage(nets)
         of_c = first.encode(images)
-        of_z = self.posterior(nets, images, self.seen(first, of_c.mu))
+        of_z = self.posterior(nets, images, self.first_image(first, of_c.mu))
         pairs = zip((of_c.mu, of_c.logvar), (of_z.mu, of_z.logvar), strict=True)
         return Posterior(*(torch.cat(pair, -1) for pair in pairs))
 
     def decode(self, nets: Nets, codes: Tensor) -> Tensor:
         first = self.first_stage(nets)
         c, z = codes.tensor_split([first.latents], -1)
-        return self.generate(nets, self.seen(first, c), c, z)
+        return self.generate(nets, self.first_image(first, c), c, z)
 
     def _noise(self, batch: Batch, like: Tensor) -> Tensor:
-        """Of c: always the same for an image, unless the first stage could learn to undo it."""
+        """Return the noise of c: fixed for each image, unless the first stage could undo it."""
         if self.together:
             return batch.noise("first stage", like)
-        return noise_of_images(batch, like, self.draws)
+        return self.noise_of_images(batch, like, self.draws)
 
-    def seen(self, first: Stage, c: Tensor) -> Tensor:
-        """Y, `[M, B, H, W, C]`, of codes of the first stage."""
+    def first_image(self, first: Stage, c: Tensor) -> Tensor:
+        """Return Y, `[M, B, H, W, C]`, for codes of the first stage."""
         decoded = first.decode(c)
         return decoded.float() if self.condition == "logits" else first.mean(decoded)
 
-    def posterior(self, nets: Nets, images: Tensor, seen: Tensor) -> Posterior:
-        """q(z|x - y)."""
-        return nets.encode(unit(images, seen.dtype) - seen)
+    def posterior(self, nets: Nets, images: Tensor, blurry: Tensor) -> Posterior:
+        """Return q(z|x - y)."""
+        return nets.encode(unit(images, blurry.dtype) - blurry)
 
-    def generate(self, nets: Nets, seen: Tensor, c: Tensor, z: Tensor) -> Tensor:
-        """Logits or means of X."""
-        given = c if self.condition == "code" else seen
+    def generate(self, nets: Nets, blurry: Tensor, c: Tensor, z: Tensor) -> Tensor:
+        """Return logits or means of X."""
+        inputs = c if self.condition == "code" else blurry
         if self.mixing == "concat":
-            beside = z if given.ndim == z.ndim else z[:, :, None, None]
-            given = torch.cat([given, beside.expand(*given.shape[:-1], -1)], -1)
-        return nets.apply["decoder"](given, z)
+            extra = z if inputs.ndim == z.ndim else z[:, :, None, None]
+            inputs = torch.cat([inputs, extra.expand(*inputs.shape[:-1], -1)], -1)
+        return nets.apply["decoder"](inputs, z)
 
 
 def penalty(first: Stage, elbo: Elbo, batch: Batch) -> Tensor:
-    """What the method of the first stage adds to the likelihood, `[M]`."""
+    """Return the penalty that the method of the first stage adds to the likelihood, `[M]`."""
     if not isinstance(first.method, VAE) or type(first.method).losses is not VAE.losses:
         raise UnweaveError(
-            f"{first.method.name} has no penalty that could be trained along; take beta_vae"
+            f"together=True needs a first stage whose penalty can be trained jointly, such as "
+            f"beta_vae, got {first.method.name}",
+            subject="together",
         )
     return first.method.regularizer(elbo, batch)

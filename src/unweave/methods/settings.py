@@ -1,9 +1,9 @@
-"""Fields of methods: which may differ within a fleet, which hold several values, and checks."""
+"""Declared types of method fields, grids of values, and validation."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 from torch import Tensor
 
@@ -17,6 +17,7 @@ __all__ = [
     "Strength",
     "check_choice",
     "check_kinds",
+    "check_range",
     "check_whole",
     "each_value",
     "settings_of",
@@ -29,7 +30,8 @@ class PerModel:
         beta: Annotated[float, PerModel] = 4.0
         layout: Annotated[str, PerModel] = ""
 
-    In `losses`, the numbers of M models are a tensor `[M]`, and their texts a tuple of length M.
+    In `losses`, a numeric field of M models is a tensor `[M]`, and a string field a tuple of
+    length M.
     """
 
 
@@ -41,8 +43,8 @@ class Setting(NamedTuple):
     """The declared type of a field.
 
     Args:
-        kind: `float`, `int`, `bool`, `str`, or any other type.
-        per_model: Whether it is marked with `PerModel`.
+        kind: Type of the field: `float`, `int`, `bool`, `str`, or any other.
+        per_model: Whether the field is marked with `PerModel`.
     """
 
     kind: Any
@@ -51,12 +53,12 @@ class Setting(NamedTuple):
 
 @cache
 def settings_of(owner: type) -> Mapping[str, Setting]:
-    """The fields of a dataclass by name, also where its annotations are postponed."""
+    """Return the fields of a dataclass by name; postponed annotations are resolved."""
     try:
         hints = get_type_hints(owner, include_extras=True)
     except NameError as error:
         raise UnweaveError(
-            f"the annotations of {owner.__name__} cannot be resolved: {error}; import the name at "
+            f"cannot resolve the annotations of {owner.__name__}: {error}; import the name at "
             "the top of its module, not in a function or under TYPE_CHECKING"
         ) from error
     return {field.name: _setting(hints[field.name]) for field in fields(owner)}
@@ -71,7 +73,7 @@ def _setting(hint: Any) -> Setting:
 
 
 def each_value(value: object) -> list[Any]:
-    """The values of a field, which may be several."""
+    """Return the values of a field as a list, whether it holds one or several."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
@@ -82,43 +84,52 @@ def _is_strength(value: object) -> bool:
 CHECKS: dict[Setting, tuple[Callable[[Any], bool], str]] = {
     Setting(float, per_model=True): (_is_strength, "at least 0 and finite"),
     **{
-        Setting(str, per_model): (lambda value: isinstance(value, str), "text")
+        Setting(str, per_model): (lambda value: isinstance(value, str), "a string")
         for per_model in (True, False)
     },
-    Setting(int): (lambda value: type(value) is int, "a whole number"),
+    Setting(int): (lambda value: type(value) is int, "an integer"),
     Setting(bool): (lambda value: isinstance(value, bool), "True or False"),
 }
-"""Whether a value is of a field's kind, and the words for such a value."""
+"""Validation function and expected value, for error messages, of each type of field."""
 
 
 def check_kinds(method: Any) -> None:
-    """Refuse values that are not of their field's kind: those from a file may be anything."""
+    """Check that values have the type of their field; values read from files may have any type."""
     owner: type = type(method)
     for name, setting in settings_of(owner).items():
         if setting not in CHECKS:
             continue
-        fits, words = CHECKS[setting]
+        is_valid, expected = CHECKS[setting]
         for value in each_value(getattr(method, name)):
-            if not fits(value):
-                raise UnweaveError(
-                    f"{method.name}'s {name} must be {words}, but got {shown(value)}"
-                )
+            if not is_valid(value):
+                _refuse(method, name, expected, value)
 
 
 def check_whole(method: Any, name: str, least: int, most: int | None = None) -> None:
-    """Refuse a field of a method that is not a whole number within limits."""
+    """Check that a field of a method is an integer within limits."""
     value = getattr(method, name)
     if type(value) is not int or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise UnweaveError(
-            f"{method.name}'s {name} must be a whole number {limits}, but got {shown(value)}"
-        )
+        _refuse(method, name, f"an integer {limits}", value)
 
 
 def check_choice(method: Any, name: str, valid: Iterable[str]) -> None:
-    """Refuse a field of a method that is none of some words."""
+    """Check that a field of a method is one of the valid values."""
     value = getattr(method, name)
     if value not in valid:
-        raise UnweaveError(
-            f"{method.name}'s {name} must be one of {', '.join(valid)}, but got {shown(value)}"
-        )
+        _refuse(method, name, f"one of {', '.join(valid)}", value)
+
+
+def check_range(method: Any, name: str, least: float, most: float, where: str = "") -> None:
+    """Check that a field of a method is a number within limits."""
+    value = getattr(method, name)
+    if not least <= value <= most:
+        _refuse(method, name, f"between {least:g} and {most:g}{where}", value)
+
+
+def _refuse(method: Any, name: str, expected: str, value: object) -> NoReturn:
+    raise UnweaveError(
+        f"{name} of {method.name} must be {expected}, got {shown(value)}",
+        subject=name,
+        value=value,
+    )

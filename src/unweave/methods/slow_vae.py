@@ -1,4 +1,4 @@
-"""SlowVAE: factors move rarely and little from one image to the next."""
+"""SlowVAE: a prior for factors that change rarely and little between consecutive images."""
 
 import dataclasses
 import math
@@ -11,9 +11,8 @@ from torch import Tensor
 from unweave.data.pairs import PairRule, transition_rule
 from unweave.errors import UnweaveError
 from unweave.methods.base import MODEL, Losses, Nets, Strength
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import Pairs
-from unweave.methods.posterior import Posterior
 from unweave.methods.vae import VAE
 
 __all__ = ["SlowVAE", "expected_distance"]
@@ -21,27 +20,28 @@ __all__ = ["SlowVAE", "expected_distance"]
 
 @dataclass(frozen=True, kw_only=True)
 class SlowVAE(Pairs, VAE):
-    """SlowVAE: a VAE on pairs whose prior of the second code is Laplace's around the first.
+    """SlowVAE: a VAE on pairs of images with a Laplace prior on the change between their codes.
 
         L = 2 r̄ + β KL̄(q(z|x) ‖ N(0, I)) + γ [CE₀₁ + CE₁₀ - H̄]
 
-    for the frames x₀ and x₁ of a pair: r is E_q[-log p(x|z)], H the entropy of q(z|x), bars are
-    means over both frames, and CE is the cross-entropy to a Laplace distribution around the mean
-    of the other frame, of rate λ. CE₀₁ is of frame 1, with m = μ₁ - μ₀ and σ = σ₁, and CE₁₀ of
-    frame 0:
+    for the frames x₀ and x₁ of a pair. Here r is E_q[-log p(x|z)], H is the entropy of q(z|x),
+    bars are means over both frames, and CE is the cross-entropy to a Laplace distribution with
+    rate λ around the mean of the other frame. CE₀₁ is for frame 1, with m = μ₁ - μ₀ and σ = σ₁,
+    and CE₁₀ for frame 0:
 
         CE = Σ_l { λ [σ √(2/π) exp(-m² / 2σ²) + m erf(m / σ√2)] - log(λ/2) }
 
     Args:
         beta: Weight of the KL divergence to N(0, I).
-        gamma: γ, weight of the pair.
-        rate: λ, the larger, the slower.
-        consistent: Take ½ (CE₀₁ + CE₁₀) - H̄, the mean KL divergence of both directions. The
-            reference sums cross-entropies but averages entropies, which is no divergence.
+        gamma: Weight of the transition term, γ.
+        rate: Rate of the Laplace prior, λ; larger values favour smaller changes.
+        consistent: Whether to use ½ (CE₀₁ + CE₁₀) - H̄, the mean KL divergence of both directions.
+            The reference code sums cross-entropies but averages entropies, which is not a
+            divergence.
         transitions: How the second image follows: `laplace`, `uniform`, or `neighbours` in time.
 
     Notes:
-        The reference has 32 pairs in a batch; `Config.batch` counts pairs.
+        The reference code uses batches of 32 pairs; `Config.batch` counts pairs.
 
     References:
         Klindt et al., Towards Nonlinear Disentanglement in Natural Data with Temporal Sparse
@@ -60,7 +60,7 @@ class SlowVAE(Pairs, VAE):
 
     def check(self) -> None:
         if self.rate == 0:
-            raise UnweaveError("slow_vae's rate must be above 0, but got 0")
+            raise UnweaveError("rate of slow_vae must be above 0, got 0", subject="rate")
         transition_rule(self.transitions)
 
     def pair_rule(self) -> PairRule:
@@ -75,20 +75,20 @@ class SlowVAE(Pairs, VAE):
         return Losses({MODEL: loss}, terms)
 
     def transition(self, frames: Posterior) -> Tensor:
-        """What γ weighs, of first and second frames one after the other, `[M]`."""
+        """Return the term weighted by γ, `[M]`; `frames` are all first, then all second frames."""
         mu, sigma = frames.mu, (frames.logvar / 2).exp()
         latents = mu.shape[-1]
         rate = self.per_model("rate").to(mu)
-        # Both cross-entropies: each frame around the mean of the other of its pair.
+        # Cross-entropies in both directions: each frame around the mean of its partner.
         others = mu.roll(mu.shape[1] // 2, 1)
-        apart = expected_distance(mu - others, sigma).sum(-1).mean(-1)
-        mean_of_both = rate * apart - latents * (rate / 2).log()
+        distance = expected_distance(mu - others, sigma).sum(-1).mean(-1)
+        cross_entropy = rate * distance - latents * (rate / 2).log()
         entropy = 0.5 * (frames.logvar + math.log(2 * math.pi * math.e)).sum(-1).mean(-1)
-        return (1 if self.consistent else 2) * mean_of_both - entropy
+        return (1 if self.consistent else 2) * cross_entropy - entropy
 
 
 def expected_distance(m: Tensor, sigma: Tensor) -> Tensor:
-    """E|z| of z ~ N(m, σ²)."""
+    """E|z| for z ~ N(m, σ²)."""
     scaled = m / sigma
     return (
         sigma * math.sqrt(2 / math.pi) * (-(scaled**2) / 2).exp()

@@ -1,4 +1,4 @@
-"""The variational autoencoder, from which most methods differ by one term."""
+"""The variational autoencoder (VAE); most other methods differ from it by one term."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,14 +6,13 @@ from typing import NamedTuple
 from torch import Tensor
 
 from unweave.methods.base import MODEL, Losses, Method, Nets
-from unweave.methods.batch import Batch
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Batch, Posterior
 
 __all__ = ["VAE", "Elbo"]
 
 
 class Elbo(NamedTuple):
-    """The parts of the evidence lower bound on a batch."""
+    """Terms of the evidence lower bound on a batch."""
 
     posterior: Posterior
     z: Tensor
@@ -27,8 +26,8 @@ class VAE(Method):
 
         L = E_q[-log p(x|z)] + KL(q(z|x) ‖ N(0, I))
 
-    summed over pixels and latents, averaged over the batch, in nats. Methods that add to this
-    replace `regularizer`.
+    summed over pixels and latents, averaged over the batch, in nats. Methods that change the
+    second term override `regularizer`.
 
     References:
         Kingma & Welling, Auto-Encoding Variational Bayes, arXiv:1312.6114.
@@ -43,11 +42,11 @@ class VAE(Method):
         return Losses({MODEL: loss}, {"reconstruction": elbo.reconstruction, "kl": elbo.kl})
 
     def elbo(self, nets: Nets, batch: Batch) -> Elbo:
-        """Encode, sample, decode."""
+        """Encode, sample and decode a batch."""
         posterior = nets.encode(batch.images)
         z, kl = posterior.sample_and_kl(batch.noise("posterior", posterior.mu))
         return Elbo(posterior, z, nets.reconstruction(z, batch.images), kl.mean(-1))
 
-    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002 - used by others
-        """All of the loss but the reconstruction, `[M]`."""
+    def regularizer(self, elbo: Elbo, batch: Batch) -> Tensor:  # noqa: ARG002 (for subclasses)
+        """Return the loss without the reconstruction term, `[M]`."""
         return elbo.kl

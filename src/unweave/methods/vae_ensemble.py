@@ -1,4 +1,4 @@
-"""The VAE ensemble: several VAEs whose codes must agree up to linear maps."""
+"""VAE ensemble: several VAEs whose codes must agree up to linear maps."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,11 @@ from torch import Tensor
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, Strength
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior, for_members
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
-from unweave.methods.members import for_members
 from unweave.methods.mixins import Diagnostics, Ensemble
-from unweave.methods.posterior import Posterior
 from unweave.methods.settings import check_whole
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
@@ -26,7 +24,7 @@ from unweave.text import shown
 __all__ = ["EnsembleMember", "VAEEnsemble"]
 
 MAPS = "maps"
-MOST = 16
+MAX_MEMBERS = 16
 ALL = -1
 OBJECTIVES: dict[str, tuple[type[VAE], str]] = {
     "beta_vae": (BetaVAE, "beta"),
@@ -34,43 +32,45 @@ OBJECTIVES: dict[str, tuple[type[VAE], str]] = {
     "dip_vae_i": (DIPVAEI, "lambda_od"),
     "dip_vae_ii": (DIPVAEII, "lambda_od"),
 }
-"""What a member may minimise by itself, and the field that `strength` is."""
+"""Supported objectives of members, with the field that `strength` sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VAEEnsemble(Ensemble, Diagnostics, Method):
-    """The VAE ensemble: n VAEs, and a linear map from the code of each to that of each other.
+    """VAE ensemble: several VAEs with linear maps between the codes of every pair.
 
         L = Σ_ij E[-log p_j(x | z_ij)] + Σ_i KL(q_i(z|x) ‖ N(0, I)) + γ Σ_ij E ‖z_jj - z_ij‖²
 
-    with z_ii drawn from q_i(z|x), once per image, z_ij = M_ij z_ii, and M_ii = I. Members see the
-    same images and differ in their initial weights and noise. Of the reported terms,
-    `reconstruction` and `kl` are means over members, so that they compare with those of one VAE;
+    for n members, with z_ii sampled from q_i(z|x), z_ij = M_ij z_ii, and M_ii = I. All members
+    get the same images but different initial weights and noise. The reported terms
+    `reconstruction` and `kl` are means over members, comparable with those of a single VAE;
     `cross_reconstruction` and `alignment` are means over pairs i ≠ j.
 
     Args:
-        gamma: Weight of the alignment; the paper takes 1, 5, 10.
-        members: n, from 1, which is a single model, to 16; the paper takes 2, 3, 4, 5.
-        objective: What each member minimises by itself: `"beta_vae"`, which with strength 1 is the
-            VAE and the published ensemble; `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`; or a
-            mixture that members take in turn, `"beta_vae=1 + beta_tc_vae=4"`.
-        strength: The β of the first two, the λ_od of the others, with its other settings as usual;
-            for objectives that name none.
-        cross_reconstruction: Whether decoders are given the codes of other members, i ≠ j in the
-            first sum.
-        alignment: Whether the last sum is there; without it maps learn from cross reconstruction.
-        stop_grad_target: Whether z_jj in the last sum is held fixed, so that only M_ij and z_ii
-            follow it.
-        neighbours: To how many others each code is mapped, the next ones around the ring of
-            members; -1 is to all, as published.
-        gamma_steps: Over how many steps γ grows from 0 to its value; 0 is at once, as published.
+        gamma: Weight of the alignment, γ; the paper uses 1, 5, 10.
+        members: Number of members n, from 1 (a single model) to 16; the paper uses 2, 3, 4, 5.
+        objective: Objective of each member: `"beta_vae"` (with strength 1 the VAE, as in the
+            published ensemble), `"beta_tc_vae"`, `"dip_vae_i"` or `"dip_vae_ii"`; or a mixture
+            that cycles through the members, `"beta_vae=1 + beta_tc_vae=4"`.
+        strength: Value of β for the first two objectives, of λ_od for the others, unless the
+            mixture states one; their other settings have default values.
+        cross_reconstruction: Whether decoders also decode the codes of other members (i ≠ j in
+            the first sum).
+        alignment: Whether the loss has the last sum; without it, maps learn from cross
+            reconstruction.
+        stop_grad_target: Whether to stop the gradient of z_jj in the last sum, so that it trains
+            only M_ij and z_ii.
+        neighbours: Number of other members to which each code is mapped, the next ones in cyclic
+            order; -1 for all, as published.
+        gamma_steps: Number of steps over which γ grows from 0 to its value; 0 for a constant γ,
+            as published.
 
     Notes:
-        A code is decoded n times and pays for one KL divergence, so β is 1 / n in effect: compare
-        with single models of that β. A latent that nobody uses ends at σ² = 1 / (1 + 2 γ (n - 1)),
-        since both sides of the last sum follow; that it carries nothing shows in the variance of
-        its mean. The paper says neither how maps begin nor whether they have a bias: here they are
-        Glorot-uniform, without.
+        A code is decoded n times but incurs one KL divergence, so the effective β is 1 / n:
+        compare with single models of that β. An unused latent converges to
+        σ² = 1 / (1 + 2 γ (n - 1)), since both sides of the last sum are trained; it can be
+        recognised by the variance of its mean. The paper states neither the initialisation of the
+        maps nor whether they have a bias: here they are Glorot-uniform, without bias.
 
     References:
         Improving the Unsupervised Disentangled Representation Learning with VAE Ensemble, under
@@ -92,8 +92,8 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
     gamma_steps: int = 0
 
     def check(self) -> None:
-        check_whole(self, "members", 1, MOST)
-        check_whole(self, "neighbours", ALL, MOST - 1)
+        check_whole(self, "members", 1, MAX_MEMBERS)
+        check_whole(self, "neighbours", ALL, MAX_MEMBERS - 1)
         check_whole(self, "gamma_steps", 0, 2**32)
         _mixture(self.objective)
 
@@ -103,7 +103,7 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
 
     @property
     def mapped(self) -> int:
-        """To how many others each code is mapped."""
+        """Number of other members to which each code is mapped."""
         others = self.members - 1
         return others if self.neighbours == ALL else min(self.neighbours, others)
 
@@ -152,12 +152,11 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
         logvars: np.ndarray,
         parameters: Mapping[str, Tensor],
     ) -> Sequence[float]:
-        """Means over pairs i ≠ j of the distance to orthogonality (DtO).
+        """Compute mean distances to orthogonality (DtO) over pairs i ≠ j.
 
-        `dto_…` is that of the learned maps, by both published definitions; `fit_dto_…` that of the
-        best linear maps between the members' codes, which exist for members trained apart too;
-        `fit_dto` the same of standardised codes of informative latents, divided by √d
-        (`select.dto`).
+        `dto_…` is for the learned maps, by both published definitions; `fit_dto_…` for
+        least-squares maps between the members' codes, which also exist without learned maps;
+        `fit_dto` for standardised codes of informative latents, divided by √d (`select.dto`).
         """
         from unweave.analysis.activity import kl_in_use
         from unweave.analysis.latents import Latents
@@ -174,17 +173,17 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
         return [*np.concatenate(found).tolist(), float(dto_pairs(latents)[apart].mean())]
 
     def maps(self, latents: int, parameters: Mapping[str, Tensor]) -> np.ndarray:
-        """M_ij; those from a member to itself are identities, those not learned are NaN."""
+        """Return the maps M_ij; M_ii are identities, and maps that are not learned are NaN."""
         learned = np.empty((self.members, 0, latents, latents), np.float32)
         if self.mapped:
             learned = parameters[f"{MAPS}/0.weight"].cpu().numpy()
         return maps_between(learned)
 
     def codes(self, nets: Nets, z: Tensor) -> Tensor:
-        """What every decoder may be given, `[M · n, 1 + others, B, d]`.
+        """Return the codes that each decoder can decode, `[M · n, 1 + others, B, d]`.
 
-        First its own member's codes z, then those mapped to it from the member one before it
-        around the ring, two before it, and so on.
+        The member's own codes z come first, followed by those mapped to it from the member one
+        before it in cyclic order, two before it, and so on.
         """
         if not (self.mapped and (self.cross_reconstruction or self.alignment)):
             return z[:, None]
@@ -195,7 +194,7 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
         return torch.stack([self.of_models(z), *received], 2).flatten(0, 1)
 
     def regularizer(self, elbo: Elbo, own: Batch) -> Tensor:
-        """All that a member minimises by itself but the reconstruction, `[M · n]`."""
+        """Return each member's own objective without the reconstruction, `[M · n]`."""
         parts = _mixture(self.objective)
         found: dict[int, Tensor] = {}
         for place, (name, strength) in enumerate(parts):
@@ -206,13 +205,13 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
             chosen = self.strength if strength is None else strength
             if isinstance(chosen, Tensor):
                 chosen = for_members(chosen, len(members))
-            few = self.of_some(elbo, slice(place, None, len(parts)))
-            values = kind(**{field: chosen}).regularizer(few, own)
+            subset = self.select_members(elbo, slice(place, None, len(parts)))
+            values = kind(**{field: chosen}).regularizer(subset, own)
             found |= zip(members, values.unflatten(0, (-1, len(members))).unbind(1), strict=True)
         return torch.stack([found[member] for member in range(self.members)], 1).flatten()
 
-    def of_some(self, elbo: Elbo, members: slice) -> Elbo:
-        """The same of some members only."""
+    def select_members(self, elbo: Elbo, members: slice) -> Elbo:
+        """Restrict ELBO terms to some members."""
         mu, logvar, *others = (
             self.of_models(values)[:, members].flatten(0, 1)
             for values in (elbo.posterior.mu, elbo.posterior.logvar, *elbo[1:])
@@ -220,21 +219,21 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
         return Elbo(Posterior(mu, logvar), *others)
 
     def weight(self, step: Tensor) -> Tensor:
-        """γ at a step, `[M]`."""
+        """Return γ at a step, `[M]`."""
         return (
             self.gamma * (step / self.gamma_steps).clamp(max=1) if self.gamma_steps else self.gamma
         )
 
     def of_models(self, values: Tensor) -> Tensor:
-        """`[M · n, …]` as `[M, n, …]`."""
+        """Reshape `[M · n, …]` to `[M, n, …]`."""
         return values.unflatten(0, (-1, self.members))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleMember(VAEEnsemble):
-    """One member of a trained ensemble, as a model of its own, and how the ensemble was trained.
+    """One member of a trained ensemble as a separate model, with the ensemble's settings.
 
-    It is what `Model.members` are; it cannot be trained without the others.
+    The models in `Model.members` have this method; it cannot be trained on its own.
     """
 
     name = "vae_ensemble_member"
@@ -251,17 +250,21 @@ class EnsembleMember(VAEEnsemble):
         return {}
 
     def maps(self, latents: int, parameters: Mapping[str, Tensor]) -> np.ndarray:  # noqa: ARG002
-        raise UnweaveError(f"{self.name} models have no maps between members; take the ensemble's")
+        raise UnweaveError(f"{self.name} models have no maps; use the maps of the ensemble")
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:  # noqa: ARG002
-        raise UnweaveError("one member of an ensemble cannot be trained alone; train vae_ensemble")
+        raise UnweaveError(
+            f"{self.name} cannot be trained on its own; train vae_ensemble",
+            subject="method",
+        )
 
 
 def maps_between(learned: np.ndarray) -> np.ndarray:
-    """M_ij of one ensemble, `[n, n, d, d]`, from those to the next members around the ring.
+    """Return all maps M_ij of one ensemble, `[n, n, d, d]`; M_ii are identities.
 
     Args:
-        learned: `[n, others, d, d]`. Maps that are not there are NaN, M_ii is the identity.
+        learned: Maps to the next members in cyclic order, `[n, others, d, d]`. Missing maps are
+            NaN in the result.
     """
     n, others, d, _ = learned.shape
     maps = np.full((n, n, d, d), np.nan, np.float32)
@@ -273,10 +276,15 @@ def maps_between(learned: np.ndarray) -> np.ndarray:
 
 
 def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
-    """-log p(x|z) of codes `[M · n, k, B, d]` of the same images, each decoder's in one batch.
+    """Compute -log p(x|z) of k sets of codes of the same images, one batch per decoder.
+
+    Args:
+        nets: Networks of the ensemble.
+        codes: Codes `[M · n, k, B, d]`.
+        images: Images `[M · n, B, H, W, C]`.
 
     Returns:
-        Averaged over images, `[M · n, k]`.
+        Averages over images, `[M · n, k]`.
     """
     times, size = codes.shape[1:3]
     images = images[:, None].expand(-1, times, *images.shape[1:]).flatten(1, 2)
@@ -285,7 +293,7 @@ def reconstructions(nets: Nets, codes: Tensor, images: Tensor) -> Tensor:
 
 
 def _mixture(objective: str) -> list[tuple[str, float | None]]:
-    """The objectives that members take in turn, and their own strengths.
+    """Parse a mixture of objectives into names and optional strengths.
 
     Example:
         >>> _mixture("beta_vae + beta_tc_vae=4")
@@ -293,16 +301,18 @@ def _mixture(objective: str) -> list[tuple[str, float | None]]:
     """
     parts: list[tuple[str, float | None]] = []
     for part in objective.split("+"):
-        name, given, strength = (word.strip() for word in part.partition("="))
+        name, given, strength = (text.strip() for text in part.partition("="))
         if name not in OBJECTIVES:
-            raise UnknownNameError("objective of members", name, OBJECTIVES)
+            raise UnknownNameError("member objective", name, OBJECTIVES)
         try:
             value = float(strength) if given else None
         except ValueError:
             value = math.nan
         if value is not None and not 0 <= value < math.inf:
             raise UnweaveError(
-                f"the strength of {name} must be a number of at least 0, but got {shown(strength)}"
+                f"the strength of {name} must be at least 0 and finite, got {shown(strength)}",
+                subject="objective",
+                value=strength,
             )
         parts.append((name, value))
     return parts

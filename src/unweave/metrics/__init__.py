@@ -1,10 +1,10 @@
-"""Metrics: how disentangled codes are, from arrays of codes and factors.
+"""Disentanglement metrics, computed from arrays of codes and factors.
 
-Every metric is a function of arrays, for anybody's codes:
+Every metric is a function of arrays and accepts codes from any source:
 
     scores = uw.metrics.mig(codes, factors)  # [n, d] and [n, K]
 
-`METRICS` describes each: whether higher is better, what it needs, how it is known to fail.
+`METRICS` describes each metric: whether higher is better, its inputs and its known failure.
 """
 
 from typing import Any
@@ -30,7 +30,6 @@ from unweave.metrics.gaussian_wasserstein_correlation import (
     gaussian_wasserstein_correlation,
 )
 from unweave.metrics.infomec import INFOMEC, infomec
-from unweave.metrics.interval import Interval, interval
 from unweave.metrics.irs import IRS, irs
 from unweave.metrics.jemmig import JEMMIG, jemmig
 from unweave.metrics.mcc import MCC, mcc
@@ -45,6 +44,7 @@ from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downs
 from unweave.metrics.rmig import RMIG, rmig
 from unweave.metrics.sap import SAP, accuracy_matrix, sap
 from unweave.metrics.strong_generalisation import STRONG_GENERALISATION, strong_generalisation
+from unweave.metrics.tools.intervals import Interval, interval
 from unweave.metrics.z_diff import Z_DIFF, z_diff
 from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
 from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
@@ -122,14 +122,14 @@ METRICS: dict[str, Metric] = {
     "fairness": FAIRNESS,
     "dci_es": DCI_ES,
 }
-"""Every metric by its name."""
+"""All built-in metrics by name."""
 
 CLASSIC = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
-"""The six of the study of Locatello et al., with its protocol."""
+"""The six metrics of the study of Locatello et al., with its protocol."""
 
 
 def find_metric(name: str) -> Metric:
-    """A metric of `METRICS`, of a plugin by its `name`, or a user's as `package.module:NAME`."""
+    """Return a metric by `name`: built-in, from a plugin, or a reference `package.module:NAME`."""
     if is_reference(name):
         found: Metric = resolve(name, "metric", _is_metric)
         return found
@@ -140,16 +140,16 @@ def find_metric(name: str) -> Metric:
 
 
 def known_metric(name: str) -> Metric | None:
-    """The metric of that `name`, of unweave or of modules used so far; None if there is none."""
+    """Return the metric called `name`, built-in or from an imported module, or None."""
     if name in METRICS:
         return METRICS[name]
     return next((metric for metric in offered(_is_metric) if metric.name == name), None)
 
 
 def saved_name(metric: Metric) -> str | None:
-    """What studies and kept scores call a metric: `find_metric` finds it by that.
+    """Return the name under which studies and cached scores refer to a metric.
 
-    None for a user's metric that is no variable at the top level of a module.
+    `find_metric` accepts this name. None if a custom metric is not a module-level variable.
     """
     if METRICS.get(metric.name) is metric:
         return metric.name

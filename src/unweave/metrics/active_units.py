@@ -1,4 +1,4 @@
-"""Active units: how many latents a model uses."""
+"""Active units: the number of latents that a model uses."""
 
 from typing import Any
 
@@ -13,25 +13,21 @@ BURDA_VARIANCE = 0.01
 
 
 def active_units(
-    codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,  # noqa: ARG001 - every metric takes one
-    *,
-    variance: float = BURDA_VARIANCE,
+    codes: Any, factors: Any = None, seed: int = 0, *, variance: float = BURDA_VARIANCE
 ) -> dict[str, float]:
-    """How many codes vary over the data.
+    """Count the codes that vary over the data.
 
         AU = #{j : Var_x(E[z_j | x]) > 0.01}
 
     Args:
-        codes: `[n, d]`: posterior means. Of sampled codes every latent varies.
+        codes: Posterior means `[n, d]`. With sampled codes, every latent varies.
         factors: Not used.
-        seed: Not used: all rows count.
-        variance: What a code's variance must exceed.
+        seed: Not used; all rows count.
+        variance: Variance above which a code counts as active.
 
     Returns:
-        `active_units`; `active_units_std`: by the rule of the FactorVAE score, standard deviation
-        at least 0.05; `active_fraction`: `active_units` / d.
+        `active_units`; `active_units_std`, counted by the rule of the FactorVAE score (standard
+        deviation of at least 0.05); `active_fraction`, which is `active_units` / d.
 
     References:
         Burda et al., Importance Weighted Autoencoders, arXiv:1509.00519;
@@ -53,13 +49,10 @@ def active_units(
 
 
 ACTIVE_UNITS = Metric(
-    name="active_units",
-    explanation="How many latents vary over the data: variance of the mean above 0.01.",
     function=active_units,
+    explanation="Number of latents that vary over the data: variance of the mean above 0.01.",
     higher_is_better=None,
     bounds=(0.0, float("inf")),
     needs="codes",
-    cost="seconds",
-    reference="Burda et al., Importance Weighted Autoencoders, arXiv:1509.00519",
-    failure="The threshold is in units of the code: rescaling makes latents active or passive.",
+    failure="The threshold is absolute, so rescaling the codes changes the count.",
 )

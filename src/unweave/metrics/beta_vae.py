@@ -1,4 +1,4 @@
-"""BetaVAE score: which factor was held fixed, told from differences of codes."""
+"""BetaVAE score: identify the fixed factor from differences between codes."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, Table, table
-from unweave.metrics.groups import groups
-from unweave.metrics.logistic import fit_logistic
+from unweave.metrics.tools.grouped_rows import groups
+from unweave.metrics.tools.predictors import fit_logistic
 
 __all__ = ["BETA_VAE", "beta_vae"]
 
@@ -21,27 +21,27 @@ def beta_vae(
     test: int = 5_000,
     batch: int = 64,
 ) -> dict[str, float]:
-    """Accuracy of a linear classifier that tells which factor two batches of rows share.
+    """Accuracy of a linear classifier that identifies the factor shared by two batches of rows.
 
-        x = 1/B Σ_b |z_b - z'_b|,    v_k = v'_k in every pair b, the other factors drawn freely
+        x = 1/B Σ_b |z_b - z'_b|,    v_k = v'_k in every pair b, other factors sampled freely
         score = accuracy of logistic regression of k on x
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`.
-        seed: Draws the factors and the pairs.
-        train: Points x to learn from.
-        test: Points x to test on.
-        batch: B, pairs per point.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling factors and pairs.
+        train: Number of training points x.
+        test: Number of test points x.
+        batch: Number B of pairs per point.
 
     Returns:
-        `beta_vae`, the accuracy on the test points, and `train_accuracy`.
+        `beta_vae`, the accuracy on the test points; `train_accuracy`.
 
     Notes:
-        Pairs are drawn from the rows given, be they a full grid or a sample: the first row is any,
-        the second any of those with the same value. The classifier is scikit-learn's
-        `LogisticRegression` as it comes, at most 100 iterations. With a single factor there is
-        nothing to confuse it with, and the score is 1.
+        Pairs are sampled from the given rows, whether these are a full grid or a sample: the first
+        row is any row, the second any row with the same value. The classifier is scikit-learn's
+        `LogisticRegression` with default settings (at most 100 iterations). With a single factor
+        the score is 1.
 
     References:
         Higgins et al., β-VAE: Learning Basic Visual Concepts with a Constrained Variational
@@ -68,17 +68,7 @@ def beta_vae(
 def differences(
     table: Table, fixed: np.ndarray, batch: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """The point x of each fixed factor.
-
-    Args:
-        table: Codes `[n, d]` and factors.
-        fixed: Factor numbers, `[points]`.
-        batch: Pairs per point.
-        generator: Draws the pairs.
-
-    Returns:
-        `[points, d]`
-    """
+    """Return the point x for each fixed factor `[points]`, `[points, d]`."""
     points = np.empty((len(fixed), table.codes.shape[1]))
     for factor in range(table.factors.shape[1]):
         chosen = np.flatnonzero(fixed == factor)
@@ -90,15 +80,11 @@ def differences(
 
 
 BETA_VAE = Metric(
-    name="beta_vae",
-    label="BetaVAE",
-    explanation="Two images share one factor. Can a linear classifier tell which one from how "
-    "far apart their codes are?",
     function=beta_vae,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="BetaVAE",
+    explanation="Two images share one factor. Can a linear classifier identify it from the "
+    "differences between their codes?",
     needs="pairs",
-    cost="seconds",
     reference="Higgins et al., β-VAE, ICLR 2017",
-    failure="A code that holds only K - 1 of the K factors scores 1, and so may a linear mixture.",
+    failure="Codes of only K - 1 of the K factors score 1, and linear mixtures can as well.",
 )

@@ -1,4 +1,4 @@
-"""Downstream accuracy: how well, and from how few labels, factors are predicted from codes."""
+"""Downstream accuracy: how well factors are predicted from codes, with few and many labels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
-from unweave.metrics.predictors import PREDICTORS, accuracies
+from unweave.metrics.tools.predictors import PREDICTORS, accuracies, fit_factors
 
 __all__ = ["DOWNSTREAM", "downstream"]
 
@@ -27,33 +27,33 @@ def downstream(
     test: int = 5_000,
     engine: str = "fast",
 ) -> dict[str, float]:
-    """Test accuracy of predicting each factor from the codes, learned from ever more rows.
+    """Test accuracy of predicting each factor from the codes, for several training set sizes.
 
-        accuracy(n) = mean_k P(f_k(z) = v_k),    f_k learned from n rows
+        accuracy(n) = mean_k P(f_k(z) = v_k),    f_k trained on n rows
         efficiency = accuracy(100) / accuracy(10,000)
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`.
-        seed: Draws rows where there are more than 15,000.
-        test_codes: Rows to test on, where they are given apart; then all others train.
-        test_factors: Their factors.
-        predictors: `"logistic"` (regression, its strength chosen by 5-fold cross-validation) or
-            `"trees"` (gradient boosting), or both.
-        sizes: How many rows to learn from.
-        test: How many rows to test on.
-        engine: Of the trees: `"fast"`, or `"sklearn"`, the published one.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling 15,000 rows if there are more.
+        test_codes: Codes of separate test rows; all other rows are then used for training.
+        test_factors: Factors of the test rows.
+        predictors: `"logistic"` (logistic regression, regularisation strength chosen by 5-fold
+            cross-validation), `"trees"` (gradient boosting), or both (default).
+        sizes: Training set sizes.
+        test: Number of test rows.
+        engine: Implementation of the trees: `"fast"` (default), or `"sklearn"` as published.
 
     Returns:
-        `downstream`, the mean accuracy at the largest size of the last predictor (the trees); for
-        each predictor p and size n `p_accuracy_n`, the mean over factors, `p_worst_n`, the
-        smallest, and `p_accuracy_n_factor_k`; and `p_efficiency`, the statistical efficiency.
+        `downstream`, the mean accuracy of the last predictor (trees by default) at the largest
+        size. For each predictor p and size n: `p_accuracy_n`, the mean over factors; `p_worst_n`,
+        the smallest; `p_accuracy_n_factor_k` for each factor; and `p_efficiency`.
 
     Notes:
-        The reference draws new rows for every size; here the smaller sets are the first rows of
-        the largest, and the rows to test on are the same, so that sizes are compared on equal
-        terms. Where fewer rows are given than the largest size, it is replaced by their number,
-        and the efficiency is that of 100 rows against all.
+        The reference samples new rows for every size. Here smaller training sets are the first
+        rows of the largest, and all sizes share the test rows, so that they are comparable. If
+        there are fewer rows than the largest size, all are used instead, and the efficiency
+        compares 100 rows with all rows.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -66,28 +66,26 @@ def downstream(
         >>> [round(scores[f"logistic_accuracy_{n}"], 2) for n in (10, 100, 1000)]
         [0.83, 0.93, 0.94]
     """
-    if not predictors or not sizes or min(sizes) < 1:
-        raise MetricError("downstream needs at least one predictor and sizes of at least one row")
-    learned, tested = train_and_test(
+    if not predictors:
+        raise MetricError.expected("predictors", "have at least one entry", predictors)
+    if not sizes or min(sizes) < 1:
+        raise MetricError.expected("sizes", "be one or more numbers of at least 1", sizes)
+    train_rows, test_rows = train_and_test(
         codes, factors, test_codes, test_factors, numpy_rng(seed), max(sizes), test
     )
+    possible = sorted({min(size, len(train_rows)) for size in sizes})
     scores = {}
     for predictor in predictors:
-        found = {
-            size: accuracies(predictor, learned.rows(slice(size)), tested, seed, engine)
-            for size in _possible(sizes, len(learned))
-        }
-        scores.update(_named(predictor, found, learned))
-    largest = max(_possible(sizes, len(learned)))
-    return {"downstream": scores[f"{predictors[-1]}_accuracy_{largest}"], **scores}
-
-
-def _possible(sizes: Sequence[int], rows: int) -> list[int]:
-    return sorted({min(size, rows) for size in sizes})
+        found = {}
+        for size in possible:
+            fitted = fit_factors(predictor, train_rows.rows(slice(size)), seed, engine)
+            found[size] = accuracies(fitted, test_rows)
+        scores.update(_named(predictor, found, train_rows))
+    return {"downstream": scores[f"{predictors[-1]}_accuracy_{possible[-1]}"], **scores}
 
 
 def _named(predictor: str, found: dict[int, np.ndarray], rows: Table) -> dict[str, float]:
-    """The scores of one predictor from its accuracies per size, `[K]` each."""
+    """Return the named scores of one predictor from its accuracies for each size, `[K]` each."""
     scores = {}
     for size, values in found.items():
         scores[f"{predictor}_accuracy_{size}"] = float(values.mean())
@@ -101,13 +99,8 @@ def _named(predictor: str, found: dict[int, np.ndarray], rows: Table) -> dict[st
 
 
 DOWNSTREAM = Metric(
-    name="downstream",
-    explanation="How well factors are predicted from the codes, learned from few rows or many.",
     function=downstream,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
+    explanation="How well are factors predicted after training on few or many rows?",
     cost="minutes",
-    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
-    failure="Entangled codes that keep all information are predicted from as well as others.",
+    failure="Entangled codes that keep all information score as well as disentangled ones.",
 )

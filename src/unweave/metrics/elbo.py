@@ -1,25 +1,34 @@
-"""The ELBO and its terms, from posteriors, images and their reconstructions."""
+"""ELBO and its terms from posteriors, images and reconstructions."""
 
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from unweave.errors import UnknownNameError
 from unweave.io.arrays import on_host
-from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars
+from unweave.metrics.base import (
+    Metric,
+    MetricError,
+    check_codes,
+    check_given,
+    check_logvars,
+    check_rows,
+)
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
+LIKELIHOODS = ("bernoulli", "gaussian", "narrow_gaussian")
 SMALLEST_PROBABILITY = 1e-7
 ROWS_AT_ONCE = 1_000
 NARROW = 0.1
-"""The deviation of `narrow_gaussian`, as `unweave.nets.likelihoods` has it."""
+"""Standard deviation of `narrow_gaussian`, equal to that in `unweave.nets.likelihoods`."""
 
 
 def elbo(
     codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,  # noqa: ARG001 - every metric takes one
+    factors: Any = None,
+    seed: int = 0,
     *,
     logvars: Any = None,
     images: Any = None,
@@ -27,24 +36,24 @@ def elbo(
     likelihood: str = "bernoulli",
     device: Any = None,
 ) -> dict[str, float]:
-    """The evidence lower bound and its parts, means over the images, in nats.
+    """Evidence lower bound and its terms, averaged over the images, in nats.
 
         ELBO = log p(x|z) - KL(N(μ, σ²) ‖ N(0, 1)),    Rec = -log p(x|z)
 
     Args:
         codes: Posterior means μ, `[n, d]`.
         factors: Not used.
-        seed: Not used: all rows count.
-        logvars: Posterior log-variances, `[n, d]`; must be given.
-        images: `[n, …]`, bytes 0 … 255 or floats in [0, 1]; must be given.
-        reconstructions: Of the same shape, what z decodes to; must be given. For the ELBO itself z
-            is drawn from the posterior; decoded from its mean, they give a slightly larger number.
+        seed: Not used; all rows count.
+        logvars: Posterior log-variances, `[n, d]`; required.
+        images: Images `[n, …]`, bytes 0 … 255 or floats in [0, 1]; required.
+        reconstructions: Decoded z, of the same shape; required. For the ELBO itself, z is sampled
+            from the posterior. Decoding the posterior means gives a slightly larger value.
         likelihood: `"bernoulli"`, `"gaussian"` or `"narrow_gaussian"`, see `log_likelihood`.
-        device: Where torch compares pixels, a GPU; by default NumPy does.
+        device: Device on which torch compares pixels (default: NumPy on the CPU).
 
     Returns:
-        `elbo`, `log_likelihood`, `reconstruction_error` (minus the log-likelihood, as the protocol
-        sums it over pixels), `squared_error` (summed over pixels) and `kl`.
+        `elbo`, `log_likelihood`, `reconstruction_error` (negative log-likelihood, summed over
+        pixels as in the protocol), `squared_error` (summed over pixels) and `kl`.
 
     References:
         Kingma and Welling, Auto-Encoding Variational Bayes, arXiv:1312.6114.
@@ -57,14 +66,10 @@ def elbo(
         {'elbo': -1.636, 'log_likelihood': -1.386, 'reconstruction_error': 1.386,
         'squared_error': 0.5, 'kl': 0.25}
     """
-    if logvars is None or images is None or reconstructions is None:
-        raise MetricError("the ELBO needs logvars, images and reconstructions beside the codes")
+    check_given("elbo", logvars=logvars, images=images, reconstructions=reconstructions)
     fits = log_likelihood(images, reconstructions, likelihood, device)
     costs = kl_divergence(codes, logvars)
-    if len(fits) != len(costs):
-        raise MetricError(
-            f"there must be as many images as codes, but got {len(fits):,} and {len(costs):,}"
-        )
+    check_rows(costs, images=fits)
     return {
         "elbo": float((fits - costs).mean()),
         "log_likelihood": float(fits.mean()),
@@ -75,7 +80,7 @@ def elbo(
 
 
 def kl_divergence(means: Any, logvars: Any) -> np.ndarray:
-    """KL(N(μ, σ²) ‖ N(0, 1)) = ½ Σ_j (μ_j² + σ_j² - log σ_j² - 1) of every row, `[n]`.
+    """Compute KL(N(μ, σ²) ‖ N(0, 1)) = ½ Σ_j (μ_j² + σ_j² - log σ_j² - 1) for each row, `[n]`.
 
     Example:
         >>> kl_divergence([[0.0, 2.0]], [[0.0, 0.0]])
@@ -89,21 +94,21 @@ def kl_divergence(means: Any, logvars: Any) -> np.ndarray:
 def log_likelihood(
     images: Any, reconstructions: Any, likelihood: str = "bernoulli", device: Any = None
 ) -> np.ndarray:
-    """The log-likelihood of every image x under its reconstruction p, summed over pixels, `[n]`.
+    """Compute the log-likelihood of every image x given its reconstruction p, `[n]`.
 
         bernoulli: Σ x log p + (1 - x) log (1 - p)        gaussian: -Σ (x - p)²
         narrow_gaussian: -Σ (x - p)² / 2σ², σ = 0.1
 
     Args:
         images: As for `elbo`.
-        reconstructions: …
-        likelihood: One of the three.
-        device: …
+        reconstructions: As for `elbo`.
+        likelihood: One of the three above.
+        device: As for `elbo`.
 
     Notes:
-        Probabilities are kept 1e-7 away from 0 and 1. The Gaussian has the protocol's scale,
-        without ½; both are without their constant. The narrow one is for scaled features, which
-        may lie outside [0, 1] where these are new.
+        Probabilities are clipped to 1e-7 from 0 and 1. The Gaussian has the scale of the protocol,
+        without the factor ½. Both Gaussians omit the constant. The narrow Gaussian is for scaled
+        features; new data may lie outside [0, 1].
 
     Example:
         >>> log_likelihood([[1.0, 0.0]], [[0.5, 0.5]]).round(3)
@@ -115,14 +120,12 @@ def log_likelihood(
         x, p = (np.asarray(on_host(v), np.float64) for v in (images, reconstructions))
         return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)
     if likelihood != "bernoulli":
-        raise MetricError(
-            f"likelihood must be bernoulli, gaussian or narrow_gaussian, not {likelihood!r}"
-        )
+        raise UnknownNameError("likelihood", likelihood, LIKELIHOODS)
     return _by_row(images, reconstructions, _bernoulli, device)
 
 
 def squared_error(images: Any, reconstructions: Any, device: Any = None) -> np.ndarray:
-    """Σ (x - p)² over the pixels of every image, `[n]`.
+    """Compute Σ (x - p)² over the pixels of every image, `[n]`.
 
     Example:
         >>> squared_error([[1.0, 0.0]], [[0.5, 0.5]])
@@ -132,7 +135,7 @@ def squared_error(images: Any, reconstructions: Any, device: Any = None) -> np.n
 
 
 def _bernoulli(x: Any, p: Any, library: Any) -> Any:
-    """Of arrays of NumPy or torch, by functions which both have."""
+    """Compute the Bernoulli log-likelihood of pixels with NumPy or torch as `library`."""
     p = library.clip(p, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
     return x * library.log(p) + (1 - x) * library.log1p(-p)
 
@@ -141,10 +144,8 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any, device: Any) -> n
     """Sum a function of pixels over each image, a few images at a time."""
     images, reconstructions = on_host(images), on_host(reconstructions)
     if images.shape != reconstructions.shape or images.ndim < 2:
-        raise MetricError(
-            f"images and reconstructions must have one shape [n, …], but got "
-            f"{list(images.shape)} and {list(reconstructions.shape)}"
-        )
+        wanted = f"have the shape [n, …] of the images, {list(images.shape)}"
+        raise MetricError.expected("reconstructions", wanted, list(reconstructions.shape))
     starts = range(0, len(images), ROWS_AT_ONCE)
     parts = [slice(start, start + ROWS_AT_ONCE) for start in starts]
     library = np if device is None else import_module("torch")
@@ -157,32 +158,30 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any, device: Any) -> n
 
 
 def _pixels(values: np.ndarray, what: str, device: Any) -> Any:
-    """Pixels as float64 in [0, 1], on a device where one is given; bytes are divided by 255."""
+    """Return pixels as float64 in [0, 1] on the device, if any; bytes are divided by 255."""
     if device is None:
         pixels: Any = values.astype(np.float64)
     else:
         pixels = import_module("torch").as_tensor(values).to(device).double()
     if values.dtype == np.uint8:
         return pixels / 255.0
-    # Not `< 0 or > 1`: NaN must fail too.
+    # Not `< 0 or > 1`, so that NaN is rejected too.
     if not ((pixels >= 0) & (pixels <= 1)).all():
+        low, high = float(pixels.min()), float(pixels.max())
         raise MetricError(
-            f"{what} must be bytes or floats in [0, 1], but got {pixels.min():g} … "
-            f"{pixels.max():g}"
+            f"{what} must be bytes or floats in [0, 1], got {low:g} … {high:g}",
+            subject=what,
+            value=(low, high),
         )
     return pixels
 
 
 ELBO = Metric(
-    name="elbo",
-    label="ELBO",
-    explanation="The lower bound of the log-likelihood, in nats: how well images are "
-    "reconstructed less what the codes cost.",
     function=elbo,
-    higher_is_better=True,
+    label="ELBO",
+    explanation="Lower bound on the log-likelihood, in nats: reconstruction quality minus the KL "
+    "divergence of the codes.",
     bounds=(-float("inf"), 0.0),
     needs="images",
-    cost="seconds",
-    reference="Kingma and Welling, Auto-Encoding Variational Bayes, arXiv:1312.6114",
     failure="Entangled and disentangled codes of the same images reach the same bound.",
 )

@@ -1,4 +1,4 @@
-"""FactorVAE score: which factor was held fixed, told from the code that varies least."""
+"""FactorVAE score: identify the fixed factor from the code with the least variance."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, Table, table
-from unweave.metrics.groups import groups
+from unweave.metrics.tools.grouped_rows import groups
 
 __all__ = ["FACTOR_VAE", "factor_vae", "vote_matrix"]
 
@@ -23,27 +23,27 @@ def factor_vae(
     batch: int = 64,
     threshold: float = THRESHOLD,
 ) -> dict[str, float]:
-    """Accuracy of a majority vote that tells a fixed factor from the code of least variance.
+    """Accuracy of a majority vote that identifies the fixed factor from the least variable code.
 
         vote = argmin_j Var_batch(z_j) / Var(z_j),    v_k the same in the whole batch
         score = share of votes (j, k) with k = majority factor of code j among the training votes
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`.
-        seed: Draws the factors, their values and the batches.
-        train: Votes that fix each code's majority factor.
-        test: Votes that are counted.
-        batch: Rows per vote.
-        threshold: Codes with a standard deviation below this are inactive and left out.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling factors, their values and batches.
+        train: Number of votes that determine the majority factor of each code.
+        test: Number of votes for the score.
+        batch: Number of rows per vote.
+        threshold: Standard deviation below which codes are inactive and ignored.
 
     Returns:
-        `factor_vae`, the share on the test votes; `train_accuracy`; `active`, the number of codes
-        that are not left out. All are 0 where no code is active.
+        `factor_vae`, the accuracy on the test votes; `train_accuracy`; `active`, the number of
+        active codes. All are 0 if no code is active.
 
     Notes:
-        The variance is that of all rows up to 10,000, else of 10,000 drawn. The reference reports
-        the number of all codes as `num_active_dims`; `active` is the number of active ones.
+        The variance is estimated from at most 10,000 rows. The reference reports the number of all
+        codes as `num_active_dims`; here `active` counts only active codes.
 
     References:
         Kim and Mnih, Disentangling by Factorising, arXiv:1802.05983.
@@ -54,13 +54,10 @@ def factor_vae(
         {'factor_vae': 1.0, 'train_accuracy': 1.0, 'active': 2.0}
     """
     rows, generator = table(codes, factors), numpy_rng(seed)
-    variances = global_variances(rows, generator)
-    active = active_codes(variances, threshold)
-    if not active.any():
-        return {"factor_vae": 0.0, "train_accuracy": 0.0, "active": 0.0}
-    learned = cast_votes(rows, variances, active, train, batch, generator)
-    tested = cast_votes(rows, variances, active, test, batch, generator)
-    return verdict("factor_vae", learned, tested, active)
+    variances = active_variances(rows, threshold, generator)
+    train_rows = cast_votes(rows, variances, train, batch, generator)
+    test_rows = cast_votes(rows, variances, test, batch, generator)
+    return majority_scores("factor_vae", train_rows, test_rows, variances)
 
 
 def vote_matrix(
@@ -72,78 +69,62 @@ def vote_matrix(
     batch: int = 64,
     threshold: float = THRESHOLD,
 ) -> np.ndarray:
-    """The training votes of the FactorVAE score: how often code j varied least with k fixed.
+    """Return the training votes of the FactorVAE score: how often code j varied least for fixed k.
 
     Returns:
-        Counts `[d, K]`; rows of inactive codes are 0. Factors with one value have no column.
+        Counts `[d, K]`; rows of inactive codes are 0. Constant factors have no column.
     """
     rows, generator = table(codes, factors), numpy_rng(seed)
-    variances = global_variances(rows, generator)
-    active = active_codes(variances, threshold)
-    return cast_votes(rows, variances, active, train, batch, generator)
+    variances = active_variances(rows, threshold, generator)
+    return cast_votes(rows, variances, train, batch, generator)
 
 
-def global_variances(table: Table, generator: np.random.Generator) -> np.ndarray:
-    """Variance of every code over at most 10,000 rows, `[d]`."""
-    return table.draw(10_000, generator).codes.var(0, ddof=1)
-
-
-def active_codes(variances: np.ndarray, threshold: float) -> np.ndarray:
-    """Which codes vary enough to count, `[d]`."""
-    return (np.sqrt(variances) >= threshold) & (variances > 0)
+def active_variances(table: Table, threshold: float, generator: np.random.Generator) -> np.ndarray:
+    """Return the variance of every code over at most 10,000 rows, `[d]`; NaN if inactive."""
+    variances = table.draw(generator).codes.var(0, ddof=1)
+    active = (np.sqrt(variances) >= threshold) & (variances > 0)
+    return np.where(active, variances, np.nan)
 
 
 def cast_votes(
-    table: Table,
-    variances: np.ndarray,
-    active: np.ndarray,
-    votes: int,
-    batch: int,
-    generator: np.random.Generator,
+    table: Table, variances: np.ndarray, votes: int, batch: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Hold a factor fixed at some row's value and count the code that varies least, `[d, K]`."""
+    """Fix a factor at the value of a random row and count the least variable code, `[d, K]`."""
     num_factors = table.factors.shape[1]
-    counts = np.zeros((len(active), num_factors), dtype=np.int64)
-    if not active.any():
+    counts = np.zeros((len(variances), num_factors), dtype=np.int64)
+    if np.isnan(variances).all():
         return counts
-    numbers = np.flatnonzero(active)
     fixed = np.bincount(generator.integers(num_factors, size=votes), minlength=num_factors)
     for factor, repeats in enumerate(fixed):
         first = generator.integers(len(table), size=(repeats, 1))
         rows = groups(table, factor).partners(np.repeat(first, batch, 1), generator)
-        local = np.take(table.codes, rows, 0).var(1, ddof=1)
-        least = np.argmin(local[:, active] / variances[active], 1)
-        counts[:, factor] = np.bincount(numbers[least], minlength=len(active))
+        least = np.nanargmin(relative_variances(table, rows, variances), 1)
+        counts[:, factor] = np.bincount(least, minlength=len(variances))
     return counts
 
 
-def verdict(
-    name: str, learned: np.ndarray, tested: np.ndarray, active: np.ndarray
+def relative_variances(table: Table, rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Return the variance of codes in each batch `[votes, batch]` relative to that of all rows."""
+    return np.take(table.codes, rows, 0).var(1, ddof=1) / variances
+
+
+def majority_scores(
+    name: str, train_rows: np.ndarray, test_rows: np.ndarray, variances: np.ndarray
 ) -> dict[str, float]:
-    """The scores of a majority vote, from votes `[d, K]` to learn from and to test on."""
-    majority = learned.argmax(1)
+    """Return the scores of a majority vote from training and test votes `[d, K]`."""
+    majority = np.arange(len(train_rows)), train_rows.argmax(1)
     return {
-        name: share(tested, majority),
-        "train_accuracy": share(learned, majority),
-        "active": float(active.sum()),
+        name: float(test_rows[majority].sum() / max(test_rows.sum(), 1)),
+        "train_accuracy": float(train_rows[majority].sum() / max(train_rows.sum(), 1)),
+        "active": float(np.isfinite(variances).sum()),
     }
 
 
-def share(votes: np.ndarray, majority: np.ndarray) -> float:
-    """The share of votes `[d, K]` that go to each code's majority factor `[d]`."""
-    return float(votes[np.arange(len(votes)), majority].sum() / votes.sum())
-
-
 FACTOR_VAE = Metric(
-    name="factor_vae",
-    label="FactorVAE",
-    explanation="Within a batch one factor is fixed. Does the latent that varies least tell "
-    "which one, by majority vote?",
     function=factor_vae,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="FactorVAE",
+    explanation="One factor is fixed within a batch. Does the latent with the least variance "
+    "identify it, by majority vote?",
     needs="pairs",
-    cost="seconds",
-    reference="Kim and Mnih, Disentangling by Factorising, arXiv:1802.05983",
-    failure="Several codes may share one factor, and a code may mix in others, at no cost.",
+    failure="Several codes may follow the same factor, and a code may mix factors, at no cost.",
 )

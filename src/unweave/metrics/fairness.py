@@ -1,4 +1,4 @@
-"""Unfairness: how much predictions of one factor change when another is set to other values."""
+"""Unfairness: how much predictions of one factor depend on the value of another."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, table
-from unweave.metrics.predictors import fit_factors
-from unweave.metrics.siblings import interventions
+from unweave.metrics.tools.grouped_rows import interventions
+from unweave.metrics.tools.predictors import fit_factors
 
 __all__ = ["FAIRNESS", "fairness"]
 
@@ -22,30 +22,30 @@ def fairness(
     predictor: str = "trees",
     engine: str = "fast",
 ) -> dict[str, float]:
-    """Total variation between predictions for one sensitive value and those for all values.
+    """Total variation between predictions for one sensitive value and for all values.
 
         U_ks = mean_c TV(p(ŷ_k | do(v_s = c)), mean_c' p(ŷ_k | do(v_s = c')))
         score = mean of U_ks over targets k and sensitive factors s ≠ k
 
-    It is an unfairness: 0 is fair.
+    The score measures unfairness: 0 is fair.
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`, at least two that vary.
-        seed: Draws rows to learn from and the rows to intervene on.
-        draws: Rows that are given every sensitive value.
-        train: Rows to learn from, at most.
-        predictor: `"trees"` or `"logistic"`.
-        engine: Of the trees: `"fast"`, or `"sklearn"`, the published one.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`, at least two of which vary.
+        seed: Random seed for sampling training rows and interventions.
+        draws: Number of rows that are set to every sensitive value.
+        train: Largest number of training rows.
+        predictor: `"trees"` (default) or `"logistic"`.
+        engine: Implementation of the trees: `"fast"` (default), or `"sklearn"` as published.
 
     Returns:
-        `fairness`, the headline of the reference (`mean_fairness:mean_pred:mean_sens`);
-        `max_fairness`, where each U_ks is the largest over values c instead of the mean;
+        `fairness`, the headline score of the reference (`mean_fairness:mean_pred:mean_sens`);
+        `max_fairness`, with the maximum over values c instead of the mean in each U_ks;
         `worst_pair`, the largest U_ks; and `fairness_k_given_s`, U_ks.
 
     Notes:
-        Interventions are rows that differ in the sensitive factor alone: a full grid has them all;
-        a sample without enough of them is refused.
+        Interventions are rows that differ only in the sensitive factor. A full grid contains all
+        of them; a sample with too few of them raises an error.
 
     References:
         Locatello et al., On the Fairness of Disentangled Representations, arXiv:1905.13662.
@@ -60,11 +60,11 @@ def fairness(
     rows, generator = table(codes, factors), numpy_rng(seed)
     num_factors = rows.factors.shape[1]
     if num_factors < 2:
-        raise MetricError("fairness needs at least two factors that vary")
+        raise MetricError.expected("factors", "have at least 2 that vary", num_factors)
     pairs = ~np.eye(num_factors, dtype=bool)
     chosen = {(k, s): interventions(rows, s, draws, generator) for k, s in np.argwhere(pairs)}
     learned = rows.rows(generator.integers(len(rows), size=train)) if rows.is_grid else rows
-    fitted = fit_factors(predictor, learned.draw(train, generator), seed, engine)
+    fitted = fit_factors(predictor, learned.draw(generator, train), seed, engine)
     mean, largest = np.zeros((2, num_factors, num_factors))
     for (k, s), numbers in chosen.items():
         answers = fitted[k].predict(rows.codes[numbers.ravel()]).reshape(numbers.shape)
@@ -82,14 +82,7 @@ def fairness(
 
 
 def variation(answers: np.ndarray, num_classes: int) -> np.ndarray:
-    """Total variation between the answers for each value and those for all.
-
-    Args:
-        answers: Predicted classes `[draws, values]`.
-        num_classes: Classes that can be predicted.
-
-    Returns:
-        `[values]`
+    """Compute the total variation between predictions `[draws, values]` for each value and all.
 
     Example:
         >>> variation(np.array([[0, 0, 1], [0, 1, 1]]), 2)
@@ -101,16 +94,11 @@ def variation(answers: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 FAIRNESS = Metric(
-    name="fairness",
-    explanation="How far predictions of one factor depend on another that should not matter. It "
-    "is an unfairness: 0 is fair.",
     function=fairness,
+    explanation="How much do predictions of one factor depend on another that should not matter? "
+    "The score measures unfairness: 0 is fair.",
     higher_is_better=False,
-    bounds=(0.0, 1.0),
     needs="pairs",
     cost="minutes",
-    reference=(
-        "Locatello et al., On the Fairness of Disentangled Representations, arXiv:1905.13662"
-    ),
     failure="A predictor that always gives the same answer is perfectly fair.",
 )

@@ -1,4 +1,4 @@
-"""Gaussian total correlation: how far codes are from uncorrelated, by their covariance alone."""
+"""Gaussian total correlation: how strongly codes are correlated, from their covariance alone."""
 
 from typing import Any
 
@@ -9,37 +9,31 @@ from unweave.metrics.base import Metric, MetricError, draw_codes
 
 __all__ = ["GAUSSIAN_TOTAL_CORRELATION", "gaussian_total_correlation"]
 
-PROTOCOL_ROWS = 10_000
-
 
 def gaussian_total_correlation(
-    codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,
-    *,
-    means: Any = None,
+    codes: Any, factors: Any = None, seed: int = 0, *, means: Any = None
 ) -> dict[str, float]:
-    """The total correlation of a normal law with the covariance Σ of the codes, in nats.
+    """Total correlation of a normal distribution with the covariance Σ of the codes, in nats.
 
         TC = ½ (Σ_j log Σ_jj - log det Σ) = KL(N(0, Σ) ‖ Π_j N(0, Σ_jj))
 
     Args:
-        codes: `[n, d]`, mean or sampled; the two can differ widely, see Notes.
+        codes: Codes `[n, d]`, mean or sampled; the two can give very different scores, see Notes.
         factors: Not used.
-        seed: Draws 10,000 rows where there are more.
-        means: Where codes are sampled, their means `[n, d]`, by which latents count as active.
+        seed: Random seed for sampling 10,000 rows if there are more.
+        means: Posterior means `[n, d]` for sampled codes, used to decide which latents are active.
 
     Returns:
-        `gaussian_total_correlation`, and `active_total_correlation`: the same over the codes whose
-        means have variance above 0.01, Burda's rule for active units. Sampled, every latent
-        varies, so that without `means` none of them counts as passive.
+        `gaussian_total_correlation`; `active_total_correlation`, the same for codes whose means
+        have a variance above 0.01, Burda's rule for active units. Every latent varies if codes are
+        sampled, so without `means` all sampled latents count as active.
 
     Notes:
-        The score does not see scale: a passive latent whose tiny mean copies an active one counts
-        in full, so that mean codes can have a large total correlation where sampled codes have
-        none. Read it beside the one over active codes.
-        Constant codes are left out, where the reference gives NaN; codes of which one is a linear
-        function of others score infinity.
+        The score is invariant to scale. A passive latent whose tiny mean copies an active one
+        counts in full, so mean codes can have a large total correlation where sampled codes have
+        none. Compare it with the score of active codes.
+        Constant codes are ignored; the reference returns NaN for them. The score is infinite if
+        a code is a linear function of others.
 
     References:
         Watanabe, Information Theoretical Analysis of Multivariate Correlation, 1960; as a score:
@@ -53,9 +47,9 @@ def gaussian_total_correlation(
         >>> {name: round(score, 2) for name, score in scores.items()}
         {'gaussian_total_correlation': 2.3, 'active_total_correlation': 0.0}
     """
-    covariance = covariance_of(draw_codes(codes, PROTOCOL_ROWS, seed))
-    seen = covariance if means is None else covariance_of(draw_codes(means, PROTOCOL_ROWS, seed))
-    active = np.diag(seen) > BURDA_VARIANCE
+    covariance = covariance_of(draw_codes(codes, seed))
+    covariance_of_means = covariance if means is None else covariance_of(draw_codes(means, seed))
+    active = np.diag(covariance_of_means) > BURDA_VARIANCE
     return {
         "gaussian_total_correlation": total_correlation(covariance),
         "active_total_correlation": total_correlation(covariance[np.ix_(active, active)]),
@@ -63,34 +57,33 @@ def gaussian_total_correlation(
 
 
 def covariance_of(codes: np.ndarray) -> np.ndarray:
-    """The covariance matrix `[d, d]` of codes `[n, d]`; constant codes have exactly zeros."""
+    """Return the covariance matrix `[d, d]` of codes `[n, d]`; exactly 0 for constant codes."""
     if len(codes) < 2:
-        raise MetricError("a covariance needs at least two rows of codes, but got one")
+        raise MetricError.expected("codes", "have at least two rows", len(codes))
     constant = np.ptp(codes, axis=0) == 0
     return np.atleast_2d(np.cov(np.where(constant, 0, codes), rowvar=False))
 
 
 def total_correlation(covariance: np.ndarray) -> float:
-    """½ (Σ_j log Σ_jj - log det Σ) of a covariance matrix `[d, d]`, without constant variables."""
+    """Compute ½ (Σ_j log Σ_jj - log det Σ) for a covariance `[d, d]`, without constant codes."""
     varying = np.diag(covariance) > 0
     covariance = covariance[np.ix_(varying, varying)]
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(scale, scale)
-    # Below rounding, the smallest eigenvalue only says that the determinant is 0.
+    # An eigenvalue below rounding error means that the determinant is 0.
     if len(scale) and np.linalg.eigvalsh(correlation)[0] < len(scale) * np.finfo(float).eps:
         return float("inf")
     return max(0.0, -0.5 * float(np.linalg.slogdet(correlation)[1]))
 
 
 GAUSSIAN_TOTAL_CORRELATION = Metric(
-    name="gaussian_total_correlation",
-    label="total correlation",
-    explanation="How far the codes are from uncorrelated, were they jointly normal, in nats.",
     function=gaussian_total_correlation,
+    label="total correlation",
+    explanation="How strongly are the codes correlated, assuming that they are jointly normal? "
+    "In nats.",
     higher_is_better=False,
     bounds=(0.0, float("inf")),
     needs="codes",
-    cost="seconds",
     reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
     failure="A passive latent whose tiny mean copies an active one counts in full.",
 )

@@ -1,4 +1,4 @@
-"""Gaussian Wasserstein correlation: the way from a normal law to the product of its marginals."""
+"""Gaussian Wasserstein correlation: distance of a normal distribution to its marginals."""
 
 from typing import Any
 
@@ -9,33 +9,29 @@ from unweave.metrics.gaussian_total_correlation import covariance_of
 
 __all__ = ["GAUSSIAN_WASSERSTEIN_CORRELATION", "gaussian_wasserstein_correlation"]
 
-PROTOCOL_ROWS = 10_000
-
 
 def gaussian_wasserstein_correlation(
-    codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,
+    codes: Any, factors: Any = None, seed: int = 0
 ) -> dict[str, float]:
-    """The squared 2-Wasserstein distance of N(0, Σ), Σ the codes' covariance, to its marginals.
+    """Squared 2-Wasserstein distance between N(0, Σ) and N(0, D), with Σ the covariance of codes.
 
         W = 2 tr Σ - 2 tr (D Σ)^½,  D = diag(Σ)
 
-    Unlike the total correlation it sees scale, so that passive latents hardly count.
+    Unlike the total correlation, it depends on scale, so that passive latents hardly count.
 
     Args:
-        codes: `[n, d]`, mean or sampled.
+        codes: Codes `[n, d]`, mean or sampled.
         factors: Not used.
-        seed: Draws 10,000 rows where there are more.
+        seed: Random seed for sampling 10,000 rows if there are more.
 
     Returns:
-        `gaussian_wasserstein_correlation`, and `gaussian_wasserstein_correlation_norm`: divided
-        by tr Σ, which does not change when all codes are rescaled together.
+        `gaussian_wasserstein_correlation`; `gaussian_wasserstein_correlation_norm`, divided by
+        tr Σ and therefore invariant to a common rescaling of all codes.
 
     Notes:
-        D Σ has the eigenvalues of the symmetric D^½ Σ D^½, of which the root's trace is taken:
-        the same number as the reference's matrix root, also where codes are constant or
-        duplicated. Codes that are all constant score 0.
+        The trace is computed from the eigenvalues of the symmetric D^½ Σ D^½, which are those of
+        D Σ. This gives the same number as the matrix root of the reference, and also works for
+        constant and duplicated codes. If all codes are constant, the score is 0.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -46,7 +42,7 @@ def gaussian_wasserstein_correlation(
         >>> {name: round(score, 3) for name, score in scores.items()}
         {'gaussian_wasserstein_correlation': 0.112, 'gaussian_wasserstein_correlation_norm': 0.05}
     """
-    covariance = covariance_of(draw_codes(codes, PROTOCOL_ROWS, seed))
+    covariance = covariance_of(draw_codes(codes, seed))
     variances = np.diag(covariance)
     scale = np.sqrt(variances)
     squares = np.linalg.eigvalsh(covariance * np.outer(scale, scale))
@@ -59,14 +55,11 @@ def gaussian_wasserstein_correlation(
 
 
 GAUSSIAN_WASSERSTEIN_CORRELATION = Metric(
-    name="gaussian_wasserstein_correlation",
-    label="Wasserstein correlation",
-    explanation="How far the codes are from uncorrelated, as a distance that sees their scale.",
     function=gaussian_wasserstein_correlation,
+    label="Wasserstein correlation",
+    explanation="Distance of the codes from uncorrelated codes. It depends on their scale.",
     higher_is_better=False,
     bounds=(0.0, float("inf")),
     needs="codes",
-    cost="seconds",
-    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
-    failure="Shrinking all codes lowers it, whatever they share; compare the normalised one.",
+    failure="Shrinking all codes lowers it, however correlated they are; use the normalised one.",
 )

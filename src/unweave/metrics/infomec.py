@@ -1,4 +1,4 @@
-"""InfoMEC: modularity, explicitness and compactness, all three by information."""
+"""InfoMEC: modularity, explicitness and compactness, based on mutual information."""
 
 import warnings
 from typing import Any
@@ -7,11 +7,10 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, standardised, table
-from unweave.metrics.discretise import entropy, mutual_information
+from unweave.metrics.tools.discretise import entropy, mutual_information
 
 __all__ = ["INFOMEC", "infomec"]
 
-PROTOCOL_ROWS = 10_000
 NEIGHBOURS = 10
 ACTIVE_SHARE = 1 / 20
 
@@ -19,7 +18,7 @@ ACTIVE_SHARE = 1 / 20
 def infomec(
     codes: Any, factors: Any, seed: int = 0, *, discrete_codes: bool = False
 ) -> dict[str, float]:
-    """Does a code know one factor, is a factor in one code, and is it there for a linear reader?
+    """Modularity, explicitness and compactness based on mutual information.
 
         N_kj = I(v_k; z_j) / H(v_k), over the active codes j
         InfoM = (mean_j max_k N_kj / Σ_k N_kj - 1/K) / (1 - 1/K)
@@ -27,25 +26,25 @@ def infomec(
         InfoE = mean_k [1 - CE(v_k | z) / CE(v_k)],    CE the log-loss of a linear classifier
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`.
-        seed: Draws 10,000 rows where there are more, and the noise that breaks ties among codes.
-        discrete_codes: Whether codes are a few values each, as quantised latents are: then
-            information is counted, every code that varies is active, and the linear classifier
-            reads one-hot codes.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling 10,000 rows if there are more, and for breaking ties.
+        discrete_codes: Whether each code has only a few values, like quantised latents. If so,
+            information is computed from counts, every varying code is active, and the linear
+            classifier uses one-hot codes.
 
     Returns:
-        `infomec`, which is the modularity; `modularity`, `explicitness`, `compactness`; and
-        `num_active`, the codes whose range exceeds 1/20 of the largest range.
+        `infomec` and `modularity`, both InfoM; `explicitness`; `compactness`; and `num_active`,
+        the number of codes whose range exceeds 1/20 of the largest range.
 
     Notes:
         As published: the information of standardised continuous codes is scikit-learn's
-        nearest-neighbour estimate with 10 neighbours; the classifier is an unpenalised balanced
-        multinomial logistic regression with at most 100 iterations, scored on the rows that it
-        learned from. The three are not meant to be averaged, so that the headline is one of them.
-        Where the published code divides 0 by 0: a code without information on any factor, or a
-        factor of which no code knows, counts 0; so does everything without active codes; a single
-        factor is modular and a single active code is compact as far as there is information.
+        nearest-neighbour estimate with 10 neighbours. The classifier is an unpenalised, balanced
+        multinomial logistic regression with at most 100 iterations, scored on its training rows.
+        The three scores are not meant to be averaged, so the headline score is one of them.
+        Where the published code divides 0 by 0, the score here is 0: for codes without information
+        on any factor, for factors that no code encodes, and if no code is active. A single factor
+        is modular, and a single active code compact, if there is any information.
 
     References:
         Hsu et al., Disentanglement via Latent Quantization, arXiv:2305.18378.
@@ -58,7 +57,7 @@ def infomec(
         'num_active': 3.0}
     """
     generator = numpy_rng(seed)
-    rows = table(codes, factors).draw(PROTOCOL_ROWS, generator)
+    rows = table(codes, factors).draw(generator)
     z = rows.codes.astype(np.float64)
     ranges = np.ptp(z, axis=0)
     active = ranges > (0 if discrete_codes else ranges.max() * ACTIVE_SHARE)
@@ -83,11 +82,7 @@ def infomec(
 
 
 def concentration(shares: np.ndarray) -> float:
-    """How much of each row's sum is in its largest entry: 0 if spread evenly, 1 if all is there.
-
-    Args:
-        shares: `[rows, columns]`, none negative.
-    """
+    """Return the share of each row's sum in its largest entry: 0 if even, 1 if in one entry."""
     columns = shares.shape[1]
     totals = shares.sum(1)
     even = np.full(len(shares), 1 / columns)
@@ -110,7 +105,7 @@ def _counted_information(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def _explicitness(inputs: np.ndarray, classes: np.ndarray) -> float:
-    """1 - (log-loss of a linear classifier) / (log-loss without inputs), on the same rows."""
+    """Compute 1 - (log-loss of a linear classifier) / (log-loss without inputs), same rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
@@ -120,7 +115,7 @@ def _explicitness(inputs: np.ndarray, classes: np.ndarray) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(inputs, classes)
-    # Balanced weights make the best guess without inputs uniform.
+    # With balanced weights, the best prediction without inputs is uniform.
     blind = np.log(classes.max() + 1)
     return float(1 - log_loss(classes, model.predict_proba(inputs)) / blind)
 
@@ -130,15 +125,9 @@ def _one_hot(codes: np.ndarray) -> np.ndarray:
 
 
 INFOMEC = Metric(
-    name="infomec",
-    label="InfoMEC",
-    explanation="Does a latent know one factor, is a factor in one latent, and can a linear "
-    "reader find it?",
     function=infomec,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
-    cost="seconds",
-    reference="Hsu et al., Disentanglement via Latent Quantization, arXiv:2305.18378",
-    failure="It does not see how much is known: a code with a trace of one factor is modular.",
+    label="InfoMEC",
+    explanation="Does a latent encode one factor, is a factor in one latent, and can it be "
+    "decoded linearly?",
+    failure="It ignores the amount of information: a code with a trace of one factor is modular.",
 )

@@ -1,18 +1,12 @@
-"""JEMMIG: the information gap, and how little a factor's best code says beyond the factor."""
+"""JEMMIG: mutual information gap, with a penalty for codes that encode more than their factor."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unweave.io.arguments import numpy_rng
-from unweave.metrics.base import (
-    Metric,
-    Table,
-    check_logvars,
-    choose_rows,
-    table,
-)
-from unweave.metrics.discretise import bins, contingency
+from unweave.metrics.base import Metric, Table, check_logvars, choose_rows, table
+from unweave.metrics.tools.discretise import bins, contingency
 
 __all__ = ["JEMMIG", "jemmig"]
 
@@ -22,47 +16,40 @@ POSTERIOR_RANGE = (-4.0, 4.0)
 
 
 class Gaps(NamedTuple):
-    """What RMIG and JEMMIG are made of, `[K]` each, in nats.
+    """Terms of RMIG and JEMMIG, `[K]` each, in nats, and the log of the number of bins."""
 
-    Args:
-        gap: I(z_j1; v_k) - I(z_j2; v_k).
-        joint: H(z_j1, v_k).
-        entropy: H(v_k).
-        capacity: log of the number of bins.
-    """
-
-    gap: np.ndarray
-    joint: np.ndarray
-    entropy: np.ndarray
+    gap: np.ndarray  # I(z_j1; v_k) - I(z_j2; v_k)
+    joint: np.ndarray  # H(z_j1, v_k)
+    entropy: np.ndarray  # H(v_k)
     capacity: float
 
 
 def jemmig(
     codes: Any, factors: Any, seed: int = 0, *, logvars: Any = None, count: int | None = None
 ) -> dict[str, float]:
-    """Joint entropy minus mutual information gap, normalised such that 1 is best.
+    """Joint entropy minus mutual information gap, normalised so that 1 is best.
 
         JEMMIG_k = H(z_j1, v_k) - [I(z_j1; v_k) - I(z_j2; v_k)]
         score = 1/K Σ_k [1 - JEMMIG_k / (H(v_k) + log #bins)]
 
-    with j1, j2 the codes of largest and second largest information about v_k.
+    where j1, j2 are the codes with the largest and second largest information about v_k.
 
     Args:
-        codes: `[n, d]`: mean or sampled codes, or posterior means where `logvars` are given.
-        factors: `[n, K]`.
-        seed: Draws 10,000 rows where there are more.
-        logvars: Posterior log-variances `[n, d]`. With them the law of a code is the mixture of
-            the posteriors on bins between -4 and 4, as in the paper; without them each row is in
-            one bin between the code's smallest and largest value.
-        count: Bins per code: by default 100 with `logvars`, as in the paper, else 20.
+        codes: Mean or sampled codes `[n, d]`, or posterior means if `logvars` are given.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling 10,000 rows if there are more.
+        logvars: Posterior log-variances `[n, d]`. If given, the distribution of a code is the
+            mixture of the posteriors, on bins between -4 and 4 as in the paper. Otherwise each row
+            falls into one bin between the smallest and largest value of the code.
+        count: Number of bins per code (default: 100 with `logvars`, as in the paper, else 20).
 
     Returns:
-        `jemmig`; `jemmig_nats`: the mean of JEMMIG_k itself, of which less is better.
+        `jemmig`; `jemmig_nats`, the mean of JEMMIG_k itself (lower is better).
 
     Notes:
-        The bins of a posterior have its density at their centre times their width, scaled to sum
-        to 1, as in the published code; a posterior too narrow for any centre falls into the
-        nearest bin. A single code is compared with no information.
+        As in the published code, the weight of a bin is the posterior density at its centre,
+        normalised to sum to 1. A posterior that is too narrow for any centre falls into the
+        nearest bin. A single code is compared with a code without information.
 
     References:
         Do and Tran, Theory and Evaluation Metrics for Learning Disentangled Representations,
@@ -85,22 +72,21 @@ def jemmig(
 
 
 def information_gaps(codes: Any, factors: Any, seed: int, logvars: Any, count: int | None) -> Gaps:
-    """The gap, joint entropy and entropy of every factor; arguments as for `jemmig`."""
+    """Return the gap, joint entropy and entropy of every factor; arguments as for `jemmig`."""
     rows = table(codes, factors)
-    chosen = choose_rows(len(rows), 10_000, numpy_rng(seed))
-    picked = slice(None) if chosen is None else chosen
+    chosen = choose_rows(len(rows), numpy_rng(seed))
     if logvars is None:
         count = count or BINS
-        joints = _joints_of_bins(rows.rows(picked), count)
+        joints = _joints_of_bins(rows.rows(chosen), count)
     else:
         count = count or POSTERIOR_BINS
         logvars = check_logvars(logvars, rows.codes)
-        joints = _joints_of_posteriors(rows.rows(picked), logvars[picked], count)
+        joints = _joints_of_posteriors(rows.rows(chosen), logvars[chosen], count)
     return _gaps(joints, float(np.log(count)))
 
 
 def _gaps(joints: list[list[np.ndarray]], capacity: float) -> Gaps:
-    """From joint probabilities, per factor and code `[bins, values]`."""
+    """Compute the gaps from joint probabilities for each factor and code, `[bins, values]`."""
     found = []
     for of_factor in joints:
         entropy = _entropy(of_factor[0].sum(0))
@@ -119,13 +105,13 @@ def _entropy(probabilities: np.ndarray) -> float:
 
 
 def _joints_of_bins(rows: Table, count: int) -> list[list[np.ndarray]]:
-    """p(bin, value) per factor and code."""
+    """Return p(bin, value) for each factor and code."""
     binned = bins(rows.codes, count)
     return [[contingency(z, v) / len(rows) for z in binned.T] for v in rows.factors.T]
 
 
 def _joints_of_posteriors(rows: Table, logvars: np.ndarray, count: int) -> list[list[np.ndarray]]:
-    """p(bin, value) per factor and code, the rows' posteriors spread over the bins."""
+    """Return p(bin, value) for each factor and code, with posteriors spread over the bins."""
     shares = [
         posterior_bins(mu, lv, count) for mu, lv in zip(rows.codes.T, logvars.T, strict=True)
     ]
@@ -138,11 +124,11 @@ def _joints_of_posteriors(rows: Table, logvars: np.ndarray, count: int) -> list[
 
 
 def posterior_bins(means: np.ndarray, logvars: np.ndarray, count: int) -> np.ndarray:
-    """How much of each normal law falls into each bin, `[n, count]`, rows summing to 1."""
+    """Return the share of each normal distribution in each bin, `[n, count]`; rows sum to 1."""
     edges = np.linspace(*POSTERIOR_RANGE, count + 1)
     centres = (edges[1:] + edges[:-1]) / 2
     distances = np.square(centres - means[:, None], dtype=np.float64)
-    # Relative to the nearest bin: a law too narrow or too far for any centre falls into that one.
+    # Relative to the nearest bin, which gets posteriors that are too narrow or far for any centre.
     distances -= distances.min(1, keepdims=True)
     precisions = np.exp(-np.clip(logvars[:, None], -60, 60).astype(np.float64))
     density = np.exp(-0.5 * distances * precisions)
@@ -150,17 +136,8 @@ def posterior_bins(means: np.ndarray, logvars: np.ndarray, count: int) -> np.nda
 
 
 JEMMIG = Metric(
-    name="jemmig",
-    label="JEMMIG",
-    explanation="As MIG, but a latent that also knows other things pays for it.",
     function=jemmig,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
-    cost="seconds",
-    reference=(
-        "Do and Tran, Theory and Evaluation Metrics for Learning Disentangled Representations, "
-        "arXiv:1908.09961"
-    ),
-    failure="A code that varies within one value of its factor loses, and more so with more bins.",
+    label="JEMMIG",
+    explanation="Like MIG, but penalises a latent that also encodes something else.",
+    failure="A code that varies within a value of its factor loses, and more so with more bins.",
 )

@@ -1,45 +1,40 @@
-"""MCC: the mean correlation of factors with codes, matched one to one."""
+"""MCC: mean correlation between factors and codes, matched one to one."""
 
 from typing import Any
 
 import numpy as np
 
+from unweave.errors import UnknownNameError
 from unweave.io.arguments import numpy_rng
-from unweave.metrics.base import (
-    Metric,
-    MetricError,
-    check_factors,
-    choose_rows,
-    standardised,
-    table,
-)
+from unweave.metrics import base
+from unweave.metrics.base import Metric
 
 __all__ = ["MCC", "mcc"]
 
-PROTOCOL_ROWS = 10_000
+CORRELATIONS = ("spearman", "pearson")
 
 
 def mcc(
     codes: Any, factors: Any, seed: int = 0, *, correlation: str = "spearman"
 ) -> dict[str, float]:
-    """Mean absolute correlation of each factor with the code that is matched to it.
+    """Mean absolute correlation of each factor with its matched code.
 
-        MCC = 1/K Σ_k |corr(v_k, z_π(k))|,    π the matching of largest sum
+        MCC = 1/K Σ_k |corr(v_k, z_π(k))|,    π the matching with the largest sum
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`; their values count, not only which are equal.
-        seed: Draws 10,000 rows where there are more, and the noise that pads the factors.
-        correlation: `"spearman"`, as in SlowVAE's protocol, or `"pearson"`.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`; their values matter, not only which are equal.
+        seed: Random seed for padding, and for sampling 10,000 rows if there are more.
+        correlation: `"spearman"` (default), as in the protocol of SlowVAE, or `"pearson"`.
 
     Returns:
-        `mcc` by the correlation asked for, and both: `spearman`, `pearson`.
+        `mcc`, for the chosen correlation; `spearman` and `pearson`, for both.
 
     Notes:
-        As in SlowVAE's code, factors are padded with standard normal noise up to the number of
-        codes, all of them are matched, and the mean is over the real ones. With fewer codes than
-        factors, where that code fails, factors that stay alone count 0; so do constant codes.
-        Factors with one value are left out.
+        As in the code of SlowVAE, factors are padded with standard normal noise to the number of
+        codes, all columns are matched, and the mean is over the real factors. Unmatched factors
+        score 0 if there are fewer codes than factors (that code fails then), as do constant codes.
+        Constant factors are dropped.
 
     References:
         Hyvärinen and Morioka, Unsupervised Feature Extraction by Time-Contrastive Learning,
@@ -53,58 +48,38 @@ def mcc(
         >>> {name: round(score, 2) for name, score in mcc(codes, factors).items()}
         {'mcc': 1.0, 'spearman': 1.0, 'pearson': 0.88}
     """
-    if correlation not in ("spearman", "pearson"):
-        raise MetricError(f"correlation must be spearman or pearson, not {correlation!r}")
+    from scipy.stats import rankdata
+
+    if correlation not in CORRELATIONS:
+        raise UnknownNameError("correlation", correlation, CORRELATIONS)
     generator = numpy_rng(seed)
-    rows = table(codes, factors)
-    values = check_factors(factors)[:, rows.columns]
-    chosen = choose_rows(len(rows), PROTOCOL_ROWS, generator)
-    picked = slice(None) if chosen is None else chosen
-    z, v = rows.codes[picked].astype(np.float64), values[picked]
+    rows = base.table(codes, factors)
+    values = base.check_factors(factors)[:, rows.columns]
+    chosen = base.choose_rows(len(rows), generator)
+    z, v = rows.codes[chosen].astype(np.float64), values[chosen]
     noise = generator.normal(size=(len(z), max(z.shape[1] - v.shape[1], 0)))
     padded = np.column_stack([v, noise])
     both = {
-        "spearman": matched_correlation(_ranked(z), _ranked(padded), v.shape[1]),
+        "spearman": matched_correlation(rankdata(z, axis=0), rankdata(padded, axis=0), v.shape[1]),
         "pearson": matched_correlation(z, padded, v.shape[1]),
     }
     return {"mcc": both[correlation], **both}
 
 
 def matched_correlation(codes: np.ndarray, padded: np.ndarray, num_factors: int) -> float:
-    """Match the columns of two tables, and average over the first factors.
-
-    Args:
-        codes: `[n, d]`.
-        padded: `[n, max(K, d)]`: factors, then noise.
-        num_factors: K.
-    """
+    """Match codes `[n, d]` with K factors and noise `[n, max(K, d)]`; average over the factors."""
     from scipy.optimize import linear_sum_assignment
 
-    strength = np.abs(standardised(padded).T @ standardised(codes)) / len(codes)
+    strength = np.abs(base.standardised(padded).T @ base.standardised(codes)) / len(codes)
     matched = linear_sum_assignment(strength, maximize=True)
     of_factor = np.zeros(padded.shape[1])
     of_factor[matched[0]] = strength[matched]
     return min(float(of_factor[:num_factors].mean()), 1.0)
 
 
-def _ranked(columns: np.ndarray) -> np.ndarray:
-    from scipy.stats import rankdata
-
-    return rankdata(columns, axis=0)
-
-
 MCC = Metric(
-    name="mcc",
-    label="MCC",
-    explanation="Latents and factors are matched one to one. How far do they correlate?",
     function=mcc,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
-    cost="seconds",
-    reference=(
-        "Hyvärinen and Morioka, Unsupervised Feature Extraction by Time-Contrastive Learning, "
-        "arXiv:1605.06336"
-    ),
+    label="MCC",
+    explanation="Latents and factors are matched one to one. How strongly do they correlate?",
     failure="Categories and angles have no order, so a perfect code of them need not correlate.",
 )

@@ -1,19 +1,20 @@
-"""MIG with entropies of densities, as first published, and not of histograms."""
+"""MIG from the densities of codes, as first published, instead of histograms."""
 
 from typing import Any
 
 import numpy as np
 
 from unweave.io.arguments import numpy_rng
-from unweave.metrics.base import Metric, MetricError, check_logvars, table
+from unweave.metrics.base import Metric, check_given, check_logvars, table
+from unweave.metrics.tools.discretise import gap
 
 __all__ = ["MIG_DENSITY", "mig_density"]
 
 SAMPLES = 1_000
 NARROWEST = -60.0
-"""Of log-variances: densities of less noise do not fit a float32."""
+"""Smallest log-variance, so that densities do not overflow float32."""
 AT_ONCE = 2**22
-"""Densities in memory at a time."""
+"""Number of densities in memory at a time."""
 
 
 def mig_density(
@@ -23,27 +24,27 @@ def mig_density(
 
         MIG = 1/K Σ_k [I(z_j1; v_k) - I(z_j2; v_k)] / H(v_k),    I(z_j; v_k) = H(z_j) - H(z_j|v_k)
 
-        H(z_j) = -E log 1/N Σ_n q(z_j|x_n),    H(z_j|v) the same over rows of one value, then
+        H(z_j) = -E log 1/N Σ_n q(z_j|x_n),    H(z_j|v) the same for the rows with value v, then
         averaged over values
 
-    with z_j drawn from the same mixture, and information between 0 and H(v_k).
+    where z_j is sampled from the same mixture, and information is clipped to [0, H(v_k)].
 
     Args:
         codes: Posterior means `[n, d]`.
-        factors: `[n, K]`.
-        seed: Draws rows and codes.
-        logvars: Posterior log-variances `[n, d]`, without which there is no density.
-        samples: Rows of each value, at most, and as many of all rows beside them.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling rows and codes.
+        logvars: Posterior log-variances `[n, d]`; required.
+        samples: Largest number of rows for each value, and of rows for comparison.
 
     Returns:
-        `mig_density`; `gap_K`: the gap of each factor K by its column, since papers leave
-        some out (dSprites' shape, in those of β-TCVAE and ISA-VAE).
+        `mig_density`; `gap_K` for each factor column K, because papers omit some factors (β-TCVAE
+        and ISA-VAE omit the shape of dSprites).
 
     Notes:
-        The authors' mixtures are of all rows of the data set. Ours are of fewer, so that each
-        component counts more in the mixture that it was drawn from; both mixtures have as many
-        components, so that a latent which knows nothing still scores 0, however little noise it
-        has. A single code is compared with no information.
+        The mixtures of the authors have all rows of the data set. Here they have fewer, so that
+        each component weighs more in the mixture from which it was sampled. Both mixtures have
+        equally many components, so a latent without information scores 0, however little noise it
+        has. A single code is compared with a code without information.
 
     References:
         Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942.
@@ -56,15 +57,14 @@ def mig_density(
         {'mig_density': 1.0, 'gap_0': 1.0}
     """
     rows = table(codes, factors)
-    if logvars is None:
-        raise MetricError("mig_density needs posterior log-variances; score mean codes of a model")
+    check_given("mig_density", logvars=logvars)
     spread = np.maximum(check_logvars(logvars, rows.codes), NARROWEST)
     generator = numpy_rng(seed)
     z = rows.codes + np.exp(spread / 2) * generator.normal(size=spread.shape)
 
     def entropy_of(chosen: np.ndarray, size: int) -> np.ndarray:
-        drawn = generator.permutation(chosen)[:size]
-        return mixture_entropy(rows.codes[drawn], spread[drawn], z[drawn])
+        sampled = generator.permutation(chosen)[:size]
+        return mixture_entropy(rows.codes[sampled], spread[sampled], z[sampled])
 
     gaps = {}
     for factor, column in zip(rows.factors.T, rows.columns, strict=True):
@@ -77,13 +77,12 @@ def mig_density(
             information += count / len(rows) * (overall - within)
         share = counts / len(rows)
         entropy = -(share @ np.log(share))
-        second, first = np.sort(np.append(information.clip(0, entropy), 0.0))[-2:]
-        gaps[f"gap_{column}"] = float((first - second) / entropy)
+        gaps[f"gap_{column}"] = float(gap(information.clip(0, entropy)[:, None])[0] / entropy)
     return {"mig_density": float(np.mean(list(gaps.values()))), **gaps}
 
 
 def mixture_entropy(means: np.ndarray, logvars: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """-E log 1/n Σ_i N(z; μ_i, σ_i²) of each latent, over codes z of all components, `[d]`."""
+    """Compute -E log 1/n Σ_i N(z; μ_i, σ_i²) for each latent, over codes z, `[d]`."""
     import torch
 
     mu, logvar, z = (
@@ -101,15 +100,10 @@ def mixture_entropy(means: np.ndarray, logvars: np.ndarray, codes: np.ndarray) -
 
 
 MIG_DENSITY = Metric(
-    name="mig_density",
-    label="MIG (densities)",
-    explanation="MIG with the densities of codes in place of histograms.",
     function=mig_density,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="MIG (densities)",
+    explanation="Like MIG, from the densities of codes instead of histograms.",
     needs="densities",
-    cost="seconds",
-    reference="Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942",
-    failure="A factor that a code bends or splits keeps its information: rotations are seen, "
-    "order is not.",
+    failure="It sees rotations but not order: a code that bends or splits a factor keeps its "
+    "information.",
 )

@@ -1,4 +1,4 @@
-"""Modularity and explicitness: one factor per code, and factors that are easy to read off."""
+"""Modularity and explicitness: one factor per code, and factors that can be decoded linearly."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
-from unweave.metrics.logistic import fit_logistic
 from unweave.metrics.mig import information_of
+from unweave.metrics.tools.predictors import fit_logistic
 
 __all__ = ["MODULARITY", "modularity"]
 
@@ -23,29 +23,29 @@ def modularity(
     test_factors: Any = None,
     count: int = 20,
 ) -> dict[str, float]:
-    """How far each code knows one factor only; and how well factors are read off linearly.
+    """Whether each code encodes one factor only, and how well factors are decoded linearly.
 
         modularity = 1/d Σ_j 1 - Σ_{k ≠ k*} I(z_j; v_k)² / [(K - 1) I(z_j; v_k*)²]
         explicitness = 1/K Σ_k mean over values of the one-vs-rest ROC-AUC of logistic regression
 
-    with k* the factor that code j knows most of; a code that knows none counts 0.
+    where k* is the factor about which code j has most information; codes without any score 0.
 
     Args:
-        codes: `[n, d]`; more than 15,000 rows are drawn from.
-        factors: `[n, K]`.
-        seed: Draws the rows.
-        test_codes: Rows to test explicitness on; without them, a third of the rows.
-        test_factors: Their factors.
-        count: Bins per code.
+        codes: Codes `[n, d]`; if there are more than 15,000 rows, that many are sampled.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling rows.
+        test_codes: Codes of test rows for explicitness (default: a third of the rows is used).
+        test_factors: Factors of the test rows.
+        count: Number of bins per code.
 
     Returns:
-        `modularity`, on the rows to learn from or on all if these are at most 10,000;
+        `modularity`, on the training rows, or on all rows if there are at most 10,000;
         `explicitness_train` and `explicitness_test`.
 
     Notes:
-        The regression sees standardised codes, of which constant ones are 0 (the reference divides
-        by zero). With a single factor, a code that knows it counts 1. The test averages over the
-        values that occur in it.
+        The regression uses standardised codes; constant codes become 0 (the reference divides by
+        zero). With a single factor, a code with any information about it scores 1. The test score
+        averages over the values that occur in the test rows.
 
     References:
         Ridgeway and Mozer, Learning Deep Disentangled Embeddings with the F-Statistic Loss,
@@ -58,9 +58,11 @@ def modularity(
         {'modularity': 0.6887, 'explicitness_train': 1.0, 'explicitness_test': 1.0}
     """
     generator = numpy_rng(seed)
-    learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator, TRAIN)
-    measured = learned if test_codes is not None else first_rows(learned, tested)
-    train, test = explicitness(learned, tested)
+    train_rows, test_rows = train_and_test(
+        codes, factors, test_codes, test_factors, generator, TRAIN
+    )
+    measured = train_rows if test_codes is not None else first_rows(train_rows, test_rows)
+    train, test = explicitness(train_rows, test_rows)
     return {
         "modularity": float(modularity_per_code(information_of(measured, count)).mean()),
         "explicitness_train": train,
@@ -68,18 +70,18 @@ def modularity(
     }
 
 
-def first_rows(learned: Table, tested: Table) -> Table:
-    """The rows to learn from, filled up to the protocol's number with rows to test on."""
-    missing = max(TRAIN - len(learned), 0)
+def first_rows(train_rows: Table, test_rows: Table) -> Table:
+    """Return the training rows, extended with test rows to the number of the protocol."""
+    missing = max(TRAIN - len(train_rows), 0)
     return Table(
-        np.concatenate([learned.codes, tested.codes[:missing]]),
-        np.concatenate([learned.factors, tested.factors[:missing]]),
-        learned.columns,
+        np.concatenate([train_rows.codes, test_rows.codes[:missing]]),
+        np.concatenate([train_rows.factors, test_rows.factors[:missing]]),
+        train_rows.columns,
     )
 
 
 def modularity_per_code(information: np.ndarray) -> np.ndarray:
-    """1 for a code that knows one factor only, 0 for one that knows all alike or none, `[d]`."""
+    """Return 1 for codes of one factor only, 0 for codes of all factors equally or none, `[d]`."""
     squared = information**2
     largest = squared.max(1)
     known = largest > 0
@@ -87,46 +89,40 @@ def modularity_per_code(information: np.ndarray) -> np.ndarray:
     return np.where(known, 1 - others / max(information.shape[1] - 1, 1), 0)
 
 
-def explicitness(learned: Table, tested: Table) -> tuple[float, float]:
-    """Mean ROC-AUC over factors, on the rows to learn from and on those to test on."""
-    mean, deviation = learned.codes.mean(0), learned.codes.std(0)
-    # A constant code's deviation may be a rounding error.
-    deviation[np.ptp(learned.codes, 0) == 0] = np.inf
-    x, x_test = (learned.codes - mean) / deviation, (tested.codes - mean) / deviation
-    scores = [
-        _area_of_factor(x, classes, x_test, test_classes)
-        for classes, test_classes in zip(learned.factors.T, tested.factors.T, strict=True)
-        if np.ptp(classes) > 0 and np.ptp(test_classes) > 0
-    ]
+def explicitness(train_rows: Table, test_rows: Table) -> tuple[float, float]:
+    """Return the mean ROC-AUC over factors for training and test rows."""
+    mean, deviation = train_rows.codes.mean(0), train_rows.codes.std(0)
+    # The standard deviation of a constant code may be a rounding error.
+    deviation[np.ptp(train_rows.codes, 0) == 0] = np.inf
+    x, x_test = (train_rows.codes - mean) / deviation, (test_rows.codes - mean) / deviation
+    scores = []
+    for classes, test_classes in zip(train_rows.factors.T, test_rows.factors.T, strict=True):
+        if np.ptp(classes) > 0 and np.ptp(test_classes) > 0:
+            model = fit_logistic(x, classes)
+            train = area_under_roc(model.predict_proba(x), classes, model.classes_)
+            test = area_under_roc(model.predict_proba(x_test), test_classes, model.classes_)
+            scores.append((train, test))
     if not scores:
         raise MetricError(
-            f"explicitness needs rows with different values to learn from and to test on, but "
-            f"{len(learned)} and {len(tested)} rows have one value of each factor"
+            f"explicitness needs a factor that varies in the training and in the test rows, but "
+            f"none varies in both {len(train_rows)} training and {len(test_rows)} test rows",
+            subject="factors",
+            value=(len(train_rows), len(test_rows)),
         )
-    train, test = np.mean(scores, 0)
-    return float(train), float(test)
-
-
-def _area_of_factor(
-    x: np.ndarray, classes: np.ndarray, x_test: np.ndarray, test_classes: np.ndarray
-) -> tuple[float, float]:
-    model = fit_logistic(x, classes)
-    return (
-        area_under_roc(model.predict_proba(x), classes, model.classes_),
-        area_under_roc(model.predict_proba(x_test), test_classes, model.classes_),
-    )
+    mean_train, mean_test = np.mean(scores, 0)
+    return float(mean_train), float(mean_test)
 
 
 def area_under_roc(scores: np.ndarray, classes: np.ndarray, columns: np.ndarray) -> float:
-    """Mean over classes of the one-vs-rest area under the ROC curve.
+    """Compute the mean over classes of the one-vs-rest area under the ROC curve.
 
-    The area is the chance that a row of the class scores higher than another row, ties counting
-    half, which ranks give without drawing the curve.
+    The area is the probability that a row of the class scores higher than another row, with ties
+    counting half. It is computed from ranks, without the curve.
 
     Args:
-        scores: `[n, C]`.
-        classes: The true class of every row, `[n]`.
-        columns: The class that each column of the scores belongs to, `[C]`.
+        scores: Scores `[n, C]`.
+        classes: True class of every row, `[n]`.
+        columns: Class of each column of the scores, `[C]`.
     """
     from scipy.stats import rankdata
 
@@ -140,17 +136,8 @@ def area_under_roc(scores: np.ndarray, classes: np.ndarray, columns: np.ndarray)
 
 
 MODULARITY = Metric(
-    name="modularity",
-    explanation="Does each latent know about one factor only? Whether all factors are known is "
-    "not asked.",
     function=modularity,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
-    cost="seconds",
-    reference=(
-        "Ridgeway and Mozer, Learning Deep Disentangled Embeddings with the F-Statistic Loss, "
-        "arXiv:1802.05312"
-    ),
-    failure="Codes that know nothing count too: noise that leans to one factor scores high.",
+    explanation="Does each latent encode one factor only? It does not check whether all factors "
+    "are encoded.",
+    failure="Codes without information count too: noise that favours one factor scores high.",
 )

@@ -1,36 +1,30 @@
-"""Mutual-information score: what pairs of codes say about each other."""
+"""Mutual information score: shared information between pairs of codes."""
 
 from typing import Any
 
 import numpy as np
 
 from unweave.metrics.base import Metric, draw_codes
-from unweave.metrics.discretise import bins, mutual_information
+from unweave.metrics.tools.discretise import bins, mutual_information
 
 __all__ = ["MUTUAL_INFO_SCORE", "mutual_info_score"]
 
-PROTOCOL_ROWS = 10_000
 
-
-def mutual_info_score(
-    codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,
-) -> dict[str, float]:
-    """The mean mutual information of two different codes, each cut into 20 bins, in nats.
+def mutual_info_score(codes: Any, factors: Any = None, seed: int = 0) -> dict[str, float]:
+    """Mean mutual information between pairs of codes, each split into 20 bins, in nats.
 
         MI = Σ_{i≠j} I(z_i; z_j) / (d (d - 1))
 
     Args:
-        codes: `[n, d]`, mean or sampled.
+        codes: Codes `[n, d]`, mean or sampled.
         factors: Not used.
-        seed: Draws 10,000 rows where there are more.
+        seed: Random seed for sampling 10,000 rows if there are more.
 
     Returns:
         `mutual_info_score`.
 
     Notes:
-        One code alone has nobody to share with and scores 0, where the reference divides by 0.
+        A single code scores 0, where the reference divides by 0.
 
     References:
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
@@ -42,7 +36,7 @@ def mutual_info_score(
         >>> round(mutual_info_score(z[:, [0, 0]])["mutual_info_score"], 2)  # log 20
         2.99
     """
-    classes = bins(draw_codes(codes, PROTOCOL_ROWS, seed))
+    classes = bins(draw_codes(codes, seed))
     num_codes = classes.shape[1]
     shared = mutual_information(classes, classes)
     np.fill_diagonal(shared, 0)
@@ -50,14 +44,11 @@ def mutual_info_score(
 
 
 MUTUAL_INFO_SCORE = Metric(
-    name="mutual_info_score",
-    label="mutual information",
-    explanation="How much two latents know about each other, on average over pairs.",
     function=mutual_info_score,
+    label="mutual information",
+    explanation="Mean mutual information between pairs of latents.",
     higher_is_better=False,
     bounds=(0.0, float(np.log(20))),
     needs="codes",
-    cost="seconds",
-    reference="Locatello et al., Challenging Common Assumptions, arXiv:1811.12359",
-    failure="A few rows in 20 × 20 bins give independent codes a score above 0.",
+    failure="With few rows, 20 × 20 bins give independent codes a score above 0.",
 )

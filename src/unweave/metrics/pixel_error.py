@@ -1,10 +1,10 @@
-"""Pixel error: how far reconstructions are from their images, pixel by pixel and in structure."""
+"""Pixel error: differences between images and reconstructions, per pixel and structural."""
 
 from typing import Any
 
 import numpy as np
 
-from unweave.metrics.base import Metric, MetricError, check_codes
+from unweave.metrics.base import Metric, check_codes, check_given, check_rows
 
 __all__ = ["PIXEL_ERROR", "pixel_error"]
 
@@ -14,29 +14,29 @@ AT_ONCE = 64
 
 def pixel_error(
     codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,  # noqa: ARG001 - every metric takes one
+    factors: Any = None,
+    seed: int = 0,
     *,
     images: Any = None,
     reconstructions: Any = None,
     device: Any = None,
 ) -> dict[str, float]:
-    """Means over the images of what `unweave.quality` says of each and its reconstruction.
+    """Mean pixel errors and structural similarity of images and their reconstructions.
 
         L1 = mean |x_p - y_p|,    L2 = mean (x_p - y_p)²,    SSIM: see `unweave.quality.ssim`
 
     Args:
-        codes: `[n, d]`, only checked: there must be one for each image.
+        codes: Codes `[n, d]`, one for each image; only their number is used.
         factors: Not used.
-        seed: Not used: all images count.
-        images: `[n, H, W, C]`, bytes 0 … 255 or floats in [0, 1]; must be given.
-        reconstructions: Of the same shape, what the codes decode to; must be given. Both may be
-            iterables of such arrays.
-        device: By default a GPU where there is one.
+        seed: Not used; all images count.
+        images: Images `[n, H, W, C]`, bytes 0 … 255 or floats in [0, 1]; required.
+        reconstructions: Decoded codes, of the same shape; required. Both may be iterables of
+            arrays.
+        device: Device (default: a GPU if available).
 
     Returns:
-        `pixel_error`, which is L2; `l1`, `l2`, and `ssim` where images have 11 × 11 pixels at
-        least; and `images`, how many there were.
+        `pixel_error` and `l2`, both L2; `l1`; `ssim`, for images of at least 11 × 11 pixels; and
+        `images`, the number of images.
 
     References:
         Wang et al., Image quality assessment, IEEE Transactions on Image Processing 2004.
@@ -47,12 +47,10 @@ def pixel_error(
         {'pixel_error': 0.25, 'l1': 0.5, 'l2': 0.25, 'images': 2.0}
     """
     from unweave.nets.device import chosen_device
-    from unweave.quality.images import l1, l2, ssim
-    from unweave.quality.sets import pairs
+    from unweave.quality.images import l1, l2, pairs, ssim
 
-    rows = len(check_codes(codes))
-    if images is None or reconstructions is None:
-        raise MetricError("the pixel error needs images and reconstructions beside the codes")
+    codes = check_codes(codes)
+    check_given("pixel_error", images=images, reconstructions=reconstructions)
     place = chosen_device(device)
     found: dict[str, list[np.ndarray]] = {}
     for pair in pairs(images, reconstructions, AT_ONCE):
@@ -62,22 +60,17 @@ def pixel_error(
             measures["ssim"] = ssim
         for name, measure in measures.items():
             found.setdefault(name, []).append(measure(x, y))
-    count = sum(map(len, found.get("l2", [])))
-    if count != rows:
-        raise MetricError(f"there must be as many images as codes, but got {count:,} and {rows:,}")
-    means = {name: float(np.concatenate(parts).mean()) for name, parts in found.items()}
-    return {"pixel_error": means["l2"], **means, "images": float(count)}
+    errors = {name: np.concatenate(parts) for name, parts in found.items()}
+    check_rows(codes, images=errors.get("l2", ()))
+    means = {name: float(values.mean()) for name, values in errors.items()}
+    return {"pixel_error": means["l2"], **means, "images": float(len(codes))}
 
 
 PIXEL_ERROR = Metric(
-    name="pixel_error",
-    explanation="How far a reconstructed image is from the image: the mean squared difference "
-    "of pixels, whose values are in 0 … 1.",
     function=pixel_error,
+    explanation="Mean squared difference between the pixels of images and reconstructions, with "
+    "values in 0 … 1.",
     higher_is_better=False,
-    bounds=(0.0, 1.0),
     needs="reconstructions",
-    cost="seconds",
-    reference="Wang et al., Image quality assessment, IEEE Transactions on Image Processing 2004",
-    failure="A blurred image has a smaller error than a sharp one that is a pixel off.",
+    failure="A blurred image has a smaller error than a sharp one that is shifted by a pixel.",
 )

@@ -1,46 +1,41 @@
-"""Polarised regime: latents are either active, with little noise, or passive, like the prior."""
+"""Polarised regime: each latent is either active, with little noise, or passive like the prior."""
 
 from typing import Any
 
 import numpy as np
 
 from unweave.io.arguments import numpy_rng
-from unweave.metrics.base import Metric, MetricError, check_codes, check_logvars, choose_rows
+from unweave.metrics.base import Metric, check_codes, check_given, check_logvars, choose_rows
 
 __all__ = ["POLARISED_REGIME", "polarised_regime"]
 
-PROTOCOL_ROWS = 10_000
 SMALLEST_KL = 1e-12
 
 
 def polarised_regime(
-    codes: Any,
-    factors: Any = None,  # noqa: ARG001 - every metric takes them
-    seed: int = 0,
-    *,
-    logvars: Any = None,
+    codes: Any, factors: Any = None, seed: int = 0, *, logvars: Any = None
 ) -> dict[str, float]:
-    """How much of each latent's KL divergence is the noise that an active latent does not have.
+    """Share of the noise term, absent for active latents, in each latent's KL divergence.
 
         log Δ_j = log E[L_KL - L_≈KL] - log E[L_KL] = log E[σ_j²] - log 2 E[L_KL]
         L_KL = ½ (μ_j² + σ_j² - log σ_j² - 1),    L_≈KL = ½ (μ_j² - log σ_j² - 1)
 
-    Far below 0 a latent is active (σ² ≪ 1), far above it is passive (μ² ≪ 1, σ² ≈ 1).
+    Far below 0 a latent is active (σ² ≪ 1); far above 0 it is passive (μ² ≪ 1, σ² ≈ 1).
 
     Args:
         codes: Posterior means μ, `[n, d]`.
         factors: Not used.
-        seed: Draws 10,000 rows where there are more.
-        logvars: Posterior log-variances log σ², `[n, d]`; must be given.
+        seed: Random seed for sampling 10,000 rows if there are more.
+        logvars: Posterior log-variances log σ², `[n, d]`; required.
 
     Returns:
-        `polarised_regime`: the mean of log Δ over latents; `num_active`: latents with log Δ < 0;
-        and for each latent j `log_delta_j` and, beside it, `mean_variance_j`, the variance of its
-        mean: a latent of small noise whose mean does not vary is not in use, whatever its log Δ.
+        `polarised_regime`, the mean of log Δ over latents; `num_active`, the number of latents
+        with log Δ < 0; and for each latent j, `log_delta_j` and `mean_variance_j`, the variance of
+        its mean. A latent with little noise whose mean is constant is unused, whatever its log Δ.
 
     Notes:
-        Both expectations are over the data, since ratios per image explode where an image's KL
-        divergence is near 0. L_≈KL is applied to every latent, also to passive ones.
+        Both expectations are over the data, because ratios for single images explode where the KL
+        divergence is near 0. L_≈KL is applied to every latent, including passive ones.
 
     References:
         Rolínek et al., Variational Autoencoders Pursue PCA Directions (by Accident),
@@ -53,13 +48,11 @@ def polarised_regime(
         {'polarised_regime': -0.77, 'num_active': 1.0, 'log_delta_0': -6.13, 'log_delta_1': 4.59,
         'mean_variance_0': 0.99, 'mean_variance_1': 0.01}
     """
-    if logvars is None:
-        raise MetricError("the polarised regime needs the posterior's log-variances as logvars")
+    check_given("polarised_regime", logvars=logvars)
     means = check_codes(codes)
     logvars = check_logvars(logvars, means)
-    chosen = choose_rows(len(means), PROTOCOL_ROWS, numpy_rng(seed))
-    if chosen is not None:
-        means, logvars = means[chosen], logvars[chosen]
+    chosen = choose_rows(len(means), numpy_rng(seed))
+    means, logvars = means[chosen], logvars[chosen]
     log_delta = log_noise_share(means, logvars)
     return {
         "polarised_regime": float(log_delta.mean()),
@@ -70,7 +63,7 @@ def polarised_regime(
 
 
 def log_noise_share(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
-    """Log Δ of every latent, `[d]`, from means and log-variances `[n, d]`."""
+    """Compute log Δ of every latent, `[d]`, from means and log-variances `[n, d]`."""
     means, logvars = means.astype(np.float64), logvars.astype(np.float64)
     noise = np.exp(logvars)
     kl = 0.5 * (means**2 + noise - logvars - 1).mean(0)
@@ -78,17 +71,11 @@ def log_noise_share(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
 
 
 POLARISED_REGIME = Metric(
-    name="polarised_regime",
-    explanation="Whether latents are either used, with little noise, or left to the prior. Far "
-    "below 0 they are used.",
     function=polarised_regime,
+    explanation="Is each latent either used, with little noise, or passive like the prior? Far "
+    "below 0 it is used.",
     higher_is_better=None,
     bounds=(-float("inf"), float("inf")),
     needs="posterior",
-    cost="seconds",
-    reference=(
-        "Rolínek et al., Variational Autoencoders Pursue PCA Directions (by Accident), "
-        "arXiv:1812.06775"
-    ),
-    failure="A latent with little noise looks active even where its mean never changes.",
+    failure="A latent with little noise looks active even if its mean never changes.",
 )

@@ -1,4 +1,4 @@
-"""Reduced downstream accuracy: what is left of a factor without the codes that know it best."""
+"""Reduced downstream accuracy: prediction of a factor without its most important codes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, train_and_test
-from unweave.metrics.predictors import accuracies, fit, importances
+from unweave.metrics.tools.predictors import accuracies, fit, fit_factors
 
 __all__ = ["REDUCED_DOWNSTREAM", "reduced_downstream"]
 
@@ -24,36 +24,36 @@ def reduced_downstream(
     predictor: str = "trees",
     engine: str = "fast",
 ) -> dict[str, float]:
-    """Test accuracy of each factor after its most important codes were taken away.
+    """Test accuracy for each factor after its most important codes are removed.
 
-        A_ik = accuracy of predicting v_i from the codes without those most important for v_k
+        A_ik = accuracy of predicting v_i from the codes without the most important ones for v_k
         score = 1/K Σ_k A_kk
 
-    In a disentangled code nothing else knows the factor: A_kk falls to guessing, while A_ik of the
-    other factors stays as it was.
+    If codes are disentangled, no other code encodes the factor: A_kk falls to chance level, while
+    A_ik does not change for the other factors.
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`.
-        seed: Draws rows where there are more than `train + test`.
-        test_codes: Rows to test on, where they are given apart; then all others train.
-        test_factors: Their factors.
-        removed: How many codes are taken away, one after the other, each the most important in
-            boosted trees on those that are left (as DCI has it).
-        train: How many rows to learn from.
-        test: How many rows to test on.
-        predictor: `"trees"` or `"logistic"`.
-        engine: Of the trees: `"fast"`, or `"sklearn"`, the published one.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling rows if there are more than `train + test`.
+        test_codes: Codes of separate test rows; all other rows are then used for training.
+        test_factors: Factors of the test rows.
+        removed: Number of codes to remove, one after the other, each time the most important in
+            boosted trees on the remaining codes (as in DCI).
+        train: Number of training rows.
+        test: Number of test rows.
+        predictor: `"trees"` (default) or `"logistic"`.
+        engine: Implementation of the trees: `"fast"` (default), or `"sklearn"` as published.
 
     Returns:
-        `reduced_downstream`, the accuracy left; `plain_accuracy`, with all codes; `drop`, their
-        difference; `other_accuracy`, the mean of A_ik over i ≠ k (with several factors); and
-        `accuracy_i_without_k`, A_ik.
+        `reduced_downstream`, the remaining accuracy; `plain_accuracy`, with all codes; `drop`,
+        their difference; `other_accuracy`, the mean of A_ik over i ≠ k (if there are several
+        factors); and `accuracy_i_without_k`, A_ik.
 
     Notes:
-        disentanglement_lib reports A alone, and ships one setting, of its own tests (100 rows to
-        learn from and to test on); the numbers of rows here are those of the other downstream
-        scores. Where no code is left, the most frequent value is predicted.
+        disentanglement_lib reports only A, and its only setting is that of its tests (100 training
+        and 100 test rows). The numbers of rows here are those of the other downstream scores. If
+        no code is left, the most frequent value is predicted.
 
     References:
         Locatello et al., disentanglement_lib, `reduced_downstream_task`; Eastwood and Williams,
@@ -70,17 +70,17 @@ def reduced_downstream(
         'accuracy_1_without_1': 0.5}
     """
     if removed < 1:
-        raise MetricError(f"at least one code must be removed, but got {removed}")
-    learned, tested = train_and_test(
+        raise MetricError.expected("removed", "be at least 1", removed)
+    train_rows, test_rows = train_and_test(
         codes, factors, test_codes, test_factors, numpy_rng(seed), train, test
     )
-    plain = accuracies(predictor, learned, tested, seed, engine)
+    plain = accuracies(fit_factors(predictor, train_rows, seed, engine), test_rows)
     num_factors = len(plain)
     reduced = np.empty((num_factors, num_factors))
     for k in range(num_factors):
-        kept = codes_kept(learned, k, removed, seed, engine)
-        fewer = _with_codes(learned, kept), _with_codes(tested, kept)
-        reduced[:, k] = accuracies(predictor, *fewer, seed, engine)
+        remaining = remaining_codes(train_rows, k, removed, seed, engine)
+        fitted = fit_factors(predictor, _with_codes(train_rows, remaining), seed, engine)
+        reduced[:, k] = accuracies(fitted, _with_codes(test_rows, remaining))
     own = reduced.diagonal()
     others = reduced[~np.eye(num_factors, dtype=bool)]
     return {
@@ -89,35 +89,34 @@ def reduced_downstream(
         "drop": float((plain - own).mean()),
         **({"other_accuracy": float(others.mean())} if num_factors > 1 else {}),
         **{
-            f"accuracy_{learned.columns[i]}_without_{learned.columns[k]}": float(reduced[i, k])
+            f"accuracy_{train_rows.columns[i]}_without_{train_rows.columns[k]}": float(
+                reduced[i, k]
+            )
             for k in range(num_factors)
             for i in range(num_factors)
         },
     }
 
 
-def codes_kept(rows: Table, factor: int, removed: int, seed: int, engine: str) -> np.ndarray:
-    """The numbers of the codes that are left when the most important ones are gone."""
-    kept = np.arange(rows.codes.shape[1])
-    for _ in range(min(removed, len(kept))):
-        trees = fit("trees", rows.codes[:, kept], rows.factors[:, factor], seed, engine)
-        kept = np.delete(kept, importances(trees, len(kept)).argmax())
-    return kept
+def remaining_codes(rows: Table, factor: int, removed: int, seed: int, engine: str) -> np.ndarray:
+    """Return the numbers of the codes that remain after removing the most important ones."""
+    remaining = np.arange(rows.codes.shape[1])
+    for _ in range(min(removed, len(remaining))):
+        trees = fit("trees", rows.codes[:, remaining], rows.factors[:, factor], seed, engine)
+        remaining = np.delete(remaining, trees.feature_importances_.argmax())
+    return remaining
 
 
-def _with_codes(rows: Table, kept: np.ndarray) -> Table:
-    return Table(rows.codes[:, kept], rows.factors, rows.columns)
+def _with_codes(rows: Table, remaining: np.ndarray) -> Table:
+    return Table(rows.codes[:, remaining], rows.factors, rows.columns)
 
 
 REDUCED_DOWNSTREAM = Metric(
-    name="reduced_downstream",
-    explanation="How well a factor is still predicted once its most important latent was taken "
-    "away. In a disentangled code, hardly.",
     function=reduced_downstream,
+    explanation="How well is a factor predicted after its most important latent is removed? "
+    "Hardly, if the codes are disentangled.",
     higher_is_better=False,
-    bounds=(0.0, 1.0),
-    needs="factors",
     cost="minutes",
     reference="Locatello et al., disentanglement_lib, reduced_downstream_task",
-    failure="Codes that know nothing at all score best; read it beside the plain accuracy.",
+    failure="Codes without any information score best; compare it with the plain accuracy.",
 )

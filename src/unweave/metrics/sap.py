@@ -1,4 +1,4 @@
-"""SAP: by how much one code predicts a factor better than any other code does."""
+"""SAP: accuracy gap between the two codes that predict a factor best."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ from unweave.metrics.base import (
     choose_rows,
     train_and_test,
 )
-from unweave.metrics.svm import LinearSVMs
+from unweave.metrics.tools.discretise import gap
+from unweave.metrics.tools.svm import LinearSVMs
 
 __all__ = ["SAP", "accuracy_matrix", "sap"]
 
@@ -29,27 +30,27 @@ def sap(
     test_factors: Any = None,
     continuous: bool = False,
 ) -> dict[str, float]:
-    """Gap between the two codes that predict a factor best.
+    """Accuracy gap between the two codes that predict a factor best.
 
         SAP = 1/K Σ_k S_j1,k - S_j2,k
 
-    with S_jk the test accuracy of a linear support vector machine that predicts factor k from
-    code j alone, and j1, j2 the best and the second best code.
+    where S_jk is the test accuracy of a linear support vector machine that predicts factor k from
+    code j alone, and j1, j2 are the best and second best code.
 
     Args:
-        codes: `[n, d]`; more than 15,000 rows are drawn from.
-        factors: `[n, K]`.
-        seed: Draws the rows.
-        test_codes: Rows to test on; without them, a third of the rows.
-        test_factors: Their factors.
-        continuous: Take the squared correlation of code and factor for S, on up to 10,000 rows.
+        codes: Codes `[n, d]`; if there are more than 15,000 rows, that many are sampled.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling rows.
+        test_codes: Codes of separate test rows (default: a third of the rows is used).
+        test_factors: Factors of the test rows.
+        continuous: Use the squared correlation of code and factor as S, on up to 10,000 rows.
 
     Returns:
         `sap`.
 
     Notes:
         The machines are those of scikit-learn's `LinearSVC(C=0.01, class_weight="balanced")`,
-        solved to the optimum instead of to a tolerance. A single code is compared with a constant.
+        solved exactly instead of to a tolerance. A single code is compared with a constant.
 
     References:
         Kumar et al., Variational Inference of Disentangled Latent Concepts from Unlabeled
@@ -64,49 +65,51 @@ def sap(
     if continuous:
         scores = squared_correlations(codes, factors, generator)
     else:
-        learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator)
-        scores = accuracies(learned, tested)
-    second, first = np.sort(scores, 0)[-2:]
-    return {"sap": float((first - second).mean())}
+        train_rows, test_rows = train_and_test(codes, factors, test_codes, test_factors, generator)
+        scores = accuracies(train_rows, test_rows)
+    return {"sap": float(gap(scores).mean())}
 
 
 def accuracy_matrix(
     codes: Any, factors: Any, seed: int = 0, *, test_codes: Any = None, test_factors: Any = None
 ) -> np.ndarray:
-    """Test accuracy of predicting every factor from every single code.
+    """Return the test accuracy of predicting every factor from every single code.
 
     Returns:
-        `[d, K]`. Factors with one value have no column.
+        `[d, K]`. Constant factors have no column.
     """
     generator = numpy_rng(seed)
-    learned, tested = train_and_test(codes, factors, test_codes, test_factors, generator)
-    return accuracies(learned, tested)[: learned.codes.shape[1]]
+    train_rows, test_rows = train_and_test(codes, factors, test_codes, test_factors, generator)
+    return accuracies(train_rows, test_rows)[: train_rows.codes.shape[1]]
 
 
-def accuracies(learned: Table, tested: Table) -> np.ndarray:
-    """The accuracy matrix; a single code is followed by a constant one, `[max(d, 2), K]`."""
-    x, x_test = learned.codes.astype(np.float64), tested.codes.astype(np.float64)
+def accuracies(train_rows: Table, test_rows: Table) -> np.ndarray:
+    """Return the accuracy matrix `[max(d, 2), K]`; a constant is appended to a single code."""
+    x, x_test = train_rows.codes.astype(np.float64), test_rows.codes.astype(np.float64)
     if x.shape[1] == 1:
         x, x_test = np.pad(x, ((0, 0), (0, 1))), np.pad(x_test, ((0, 0), (0, 1)))
     scores = [
         [
-            (machines.predict(k, x_test[:, j]) == tested.factors[:, k]).mean()
-            for k in range(learned.factors.shape[1])
+            (machines.predict(k, x_test[:, j]) == test_rows.factors[:, k]).mean()
+            for k in range(train_rows.factors.shape[1])
         ]
-        for j, machines in enumerate(LinearSVMs.fit(code, learned.factors) for code in x.T)
+        for j, machines in enumerate(LinearSVMs.fit(code, train_rows.factors) for code in x.T)
     ]
     return np.array(scores)
 
 
 def squared_correlations(codes: Any, factors: Any, generator: np.random.Generator) -> np.ndarray:
-    """Squared correlation of every code with every factor that varies, `[max(d, 2), K]`."""
+    """Return the squared correlation of every code and varying factor, `[max(d, 2), K]`."""
     x, v = check_codes(codes).astype(np.float64), check_factors(factors)
-    check_rows(x, v)
-    chosen = choose_rows(len(x), 10_000, generator)
-    x, v = (x, v) if chosen is None else (x[chosen], v[chosen])
+    check_rows(x, factors=v)
+    chosen = choose_rows(len(x), generator)
+    x, v = x[chosen], v[chosen]
     x, v = x - x.mean(0), (v - v.mean(0))[:, np.ptp(v, 0) > 0]
     if v.shape[1] == 0:
-        raise MetricError("factors must vary, but each of them has the same value in every row")
+        raise MetricError(
+            "factors must vary, but all of them are constant",
+            subject="factors",
+        )
     x = np.pad(x, ((0, 0), (0, 1))) if x.shape[1] == 1 else x
     degrees = len(x) - 1
     variance, variance_v = (x**2).sum(0) / degrees, (v**2).sum(0) / degrees
@@ -118,18 +121,9 @@ def squared_correlations(codes: Any, factors: Any, generator: np.random.Generato
 
 
 SAP = Metric(
-    name="sap",
+    function=sap,
     label="SAP",
     explanation="For each factor: how much better does the best single latent predict it than "
     "the second best?",
-    function=sap,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
-    needs="factors",
-    cost="seconds",
-    reference=(
-        "Kumar et al., Variational Inference of Disentangled Latent Concepts from Unlabeled "
-        "Observations, arXiv:1711.00848"
-    ),
-    failure="A line cannot find a factor's middle values: a perfect dSprites code scores 0.245.",
+    failure="Linear machines miss middle values: a perfect code of dSprites scores only 0.245.",
 )

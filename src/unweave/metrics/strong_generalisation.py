@@ -1,4 +1,4 @@
-"""Strong generalisation: what accuracy is lost where a factor takes values never seen before."""
+"""Strong generalisation: accuracy lost when a factor takes values not seen in training."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, MetricError, Table, table
-from unweave.metrics.predictors import accuracies, accuracy, fit
+from unweave.metrics.tools.predictors import accuracies, accuracy, fit, fit_factors
 
 __all__ = ["STRONG_GENERALISATION", "strong_generalisation"]
 
@@ -24,29 +24,30 @@ def strong_generalisation(
     predictor: str = "trees",
     engine: str = "fast",
 ) -> dict[str, float]:
-    """The share of accuracy lost when another factor is fixed in training and varies in testing.
+    """Share of accuracy lost when another factor is fixed in training and varies in testing.
 
         gap = 1 - strong / plain
         strong = mean over targets v_k and experiments of the accuracy on rows with v_j ≠ c of a
-        predictor of v_k learned from rows with v_j = c,    j ≠ k and c drawn
+        predictor of v_k trained on rows with v_j = c,    for random j ≠ k and c
 
     Args:
-        codes: `[n, d]`, mean or sampled.
-        factors: `[n, K]`, at least two that vary.
-        seed: Draws the factors, values and rows.
-        experiments: How many for each target.
-        train: How many rows to learn from, at most.
-        test: How many rows to test on, at most.
-        predictor: `"trees"` or `"logistic"`.
-        engine: Of the trees: `"fast"`, or `"sklearn"`, the published one.
+        codes: Codes `[n, d]`, mean or sampled.
+        factors: Factors `[n, K]`, at least two of which vary.
+        seed: Random seed for sampling factors, values and rows.
+        experiments: Number of experiments for each target.
+        train: Largest number of training rows.
+        test: Largest number of test rows.
+        predictor: `"trees"` (default) or `"logistic"`.
+        engine: Implementation of the trees: `"fast"` (default), or `"sklearn"` as published.
 
     Returns:
-        `strong_generalisation`, the gap; `plain_accuracy`, without shift; `strong_accuracy`.
+        `strong_generalisation`, the gap; `plain_accuracy`, without a shift; `strong_accuracy`.
 
     Notes:
-        The reference sets the factor and renders anew; here rows are chosen that have the value,
-        which on a full grid is the same law. It draws from a global generator, here from the seed.
-        No setting was published for the number of experiments; 10 is the default in its code.
+        The reference sets the factor and renders new images. Here the rows with that value are
+        chosen, which is equivalent on a full grid. The reference uses a global random generator,
+        here the seed is used. The number of experiments was not published; 10 is the default in
+        the published code.
 
     References:
         Locatello et al., disentanglement_lib, `strong_downstream_task`.
@@ -61,15 +62,19 @@ def strong_generalisation(
     """
     rows, generator = table(codes, factors), numpy_rng(seed)
     if rows.factors.shape[1] < 2:
-        raise MetricError("strong generalisation needs at least two factors that vary")
-    plain = accuracies(predictor, *rows.split(train, test, generator), seed, engine).mean()
+        raise MetricError.expected("factors", "have at least 2 that vary", rows.factors.shape[1])
+    train_rows, test_rows = rows.split(train, test, generator)
+    plain = accuracies(fit_factors(predictor, train_rows, seed, engine), test_rows).mean()
     strong = []
     for target in range(rows.factors.shape[1]):
         for _ in range(experiments):
-            learned, tested = shifted(rows, target, generator)
-            learned, tested = learned.draw(train, generator), tested.draw(test, generator)
-            fitted = fit(predictor, learned.codes, learned.factors[:, target], seed, engine)
-            strong.append(accuracy(fitted, tested.codes, tested.factors[:, target]))
+            train_rows, test_rows = shifted(rows, target, generator)
+            train_rows, test_rows = (
+                train_rows.draw(generator, train),
+                test_rows.draw(generator, test),
+            )
+            fitted = fit(predictor, train_rows.codes, train_rows.factors[:, target], seed, engine)
+            strong.append(accuracy(fitted, test_rows.codes, test_rows.factors[:, target]))
     return {
         "strong_generalisation": float(1 - np.mean(strong) / plain) if plain > 0 else 0.0,
         "plain_accuracy": float(plain),
@@ -78,29 +83,29 @@ def strong_generalisation(
 
 
 def shifted(rows: Table, target: int, generator: np.random.Generator) -> tuple[Table, Table]:
-    """Rows with one value of a factor other than the target, and the rows with other values."""
+    """Return rows with one value of a factor other than the target, and rows with other values."""
     others = [factor for factor in range(rows.factors.shape[1]) if factor != target]
     factor = generator.choice(others)
     value = generator.integers(rows.sizes[factor])
     chosen = rows.factors[:, factor] == value
     if chosen.sum() < FEWEST_ROWS and not rows.is_grid:
         raise MetricError(
-            f"strong generalisation learns from the rows with one value of factor "
-            f"{rows.columns[factor]}, but one of its values has only {chosen.sum()}; "
-            f"give more rows, or round that factor"
+            f"strong generalisation trains on rows with a single value of a factor, but factor "
+            f"{rows.columns[factor]} has a value with only {chosen.sum()} rows; provide more rows "
+            f"or round the factor",
+            subject=f"factor {rows.columns[factor]}",
+            value=int(chosen.sum()),
         )
     return rows.rows(chosen), rows.rows(~chosen)
 
 
 STRONG_GENERALISATION = Metric(
-    name="strong_generalisation",
-    explanation="What accuracy is lost where another factor was fixed in learning and varies in "
-    "testing.",
     function=strong_generalisation,
+    explanation="How much accuracy is lost if another factor is fixed in training and varies in "
+    "testing?",
     higher_is_better=False,
     bounds=(-float("inf"), 1.0),
-    needs="factors",
     cost="minutes",
     reference="Locatello et al., disentanglement_lib, strong_downstream_task",
-    failure="A share of the plain accuracy: codes that predict nothing lose nothing.",
+    failure="It is relative to the plain accuracy: codes that predict nothing lose nothing.",
 )

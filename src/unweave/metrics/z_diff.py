@@ -1,4 +1,4 @@
-"""Z-diff: another name of the BetaVAE score."""
+"""Z-diff: the BetaVAE score under another name."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ __all__ = ["Z_DIFF", "z_diff"]
 
 
 def z_diff(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[str, float]:
-    """The BetaVAE score, under the name that reviews of metrics give it.
+    """BetaVAE score, under the name used in reviews of metrics.
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`.
         seed: As for `beta_vae`.
         **options: As for `beta_vae`.
 
     Returns:
-        The scores of `beta_vae`, its headline as `z_diff`.
+        The scores of `beta_vae`, with the headline score as `z_diff`.
 
     Notes:
-        The review's own code rescales the accuracy such that guessing scores 0; this does not.
+        The code of the review rescales the accuracy so that guessing scores 0; this does not.
 
     References:
         Higgins et al., β-VAE: Learning Basic Visual Concepts with a Constrained Variational
@@ -39,14 +39,10 @@ def z_diff(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[str,
 
 
 Z_DIFF = Metric(
-    name="z_diff",
-    label="Z-diff",
-    explanation="The BetaVAE score under the name that reviews give it.",
     function=z_diff,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="Z-diff",
+    explanation="The BetaVAE score, under the name used in reviews of metrics.",
     needs="pairs",
-    cost="seconds",
     reference=BETA_VAE.reference,
     failure=BETA_VAE.failure,
 )

@@ -1,4 +1,4 @@
-"""Z-max variance: which factor was varied, told from the code that varies most."""
+"""Z-max variance: identify the varied factor from the code with the most variance."""
 
 from typing import Any
 
@@ -6,8 +6,13 @@ import numpy as np
 
 from unweave.io.arguments import numpy_rng
 from unweave.metrics.base import Metric, Table, table
-from unweave.metrics.factor_vae import THRESHOLD, active_codes, global_variances, verdict
-from unweave.metrics.siblings import siblings
+from unweave.metrics.factor_vae import (
+    THRESHOLD,
+    active_variances,
+    majority_scores,
+    relative_variances,
+)
+from unweave.metrics.tools.grouped_rows import siblings
 
 __all__ = ["Z_MAX_VAR", "z_max_var"]
 
@@ -22,29 +27,29 @@ def z_max_var(
     batch: int = 64,
     threshold: float = THRESHOLD,
 ) -> dict[str, float]:
-    """Accuracy of a majority vote that tells the only factor that varies from the code that does.
+    """Accuracy of a majority vote that identifies the varied factor from the most variable code.
 
         vote = argmax_j Var_batch(z_j) / Var(z_j),    all factors but v_k the same in the batch
         score = share of votes (j, k) with k = majority factor of code j among the training votes
 
     Args:
-        codes: `[n, d]`: mean codes; of sampled ones a passive latent is noise that outvotes all.
-        factors: `[n, K]`.
-        seed: Draws the factors, the values of the others and the batches.
-        train: Votes that fix each code's majority factor.
-        test: Votes that are counted.
-        batch: Rows per vote.
-        threshold: Codes with a standard deviation below this are inactive and left out.
+        codes: Mean codes `[n, d]`. If codes are sampled, the noise of passive latents dominates.
+        factors: Factors `[n, K]`.
+        seed: Random seed for sampling factors, values of the other factors and batches.
+        train: Number of votes that determine the majority factor of each code.
+        test: Number of votes for the score.
+        batch: Number of rows per vote.
+        threshold: Standard deviation below which codes are inactive and ignored.
 
     Returns:
-        `z_max_var`, the share on the test votes; `train_accuracy`; `active`, the number of codes
-        that are not left out. All are 0 where no code is active.
+        `z_max_var`, the accuracy on the test votes; `train_accuracy`; `active`, the number of
+        active codes. All are 0 if no code is active.
 
     Notes:
-        The name is that of the review of Carbonneau et al. (arXiv:2012.09276); the numbers of
-        votes and rows are those of the FactorVAE score's protocol, of which this is the reverse.
-        A batch needs rows that agree in all other factors: a full grid has them, a sample of a
-        large one has not, and is refused.
+        The name comes from the review of Carbonneau et al. (arXiv:2012.09276). The numbers of
+        votes and rows are those of the FactorVAE score, which this reverses. A batch needs rows
+        that agree in all other factors. A full grid contains such rows; a small sample of a large
+        grid does not and raises an error.
 
     References:
         Kim et al., Relevance Factor VAE: Learning and Identifying Disentangled Factors,
@@ -56,26 +61,23 @@ def z_max_var(
         {'z_max_var': 1.0, 'train_accuracy': 1.0, 'active': 2.0}
     """
     rows, generator = table(codes, factors), numpy_rng(seed)
-    variances = global_variances(rows, generator)
-    active = active_codes(variances, threshold)
-    if not active.any():
-        return {"z_max_var": 0.0, "train_accuracy": 0.0, "active": 0.0}
-    learned, tested = cast_votes(rows, variances, active, (train, test), batch, generator)
-    return verdict("z_max_var", learned, tested, active)
+    variances = active_variances(rows, threshold, generator)
+    train_rows, test_rows = cast_votes(rows, variances, (train, test), batch, generator)
+    return majority_scores("z_max_var", train_rows, test_rows, variances)
 
 
 def cast_votes(
     table: Table,
     variances: np.ndarray,
-    active: np.ndarray,
     votes: tuple[int, int],
     batch: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Vary one factor and count the code that varies most, in two turns `[2, d, K]`."""
+    """Vary one factor and count the most variable code, in two rounds `[2, d, K]`."""
     num_factors = table.factors.shape[1]
-    counts = np.zeros((len(votes), len(active), num_factors), dtype=np.int64)
-    numbers = np.flatnonzero(active)
+    counts = np.zeros((len(votes), len(variances), num_factors), dtype=np.int64)
+    if np.isnan(variances).all():
+        return counts
     varied = [
         np.bincount(generator.integers(num_factors, size=count), minlength=num_factors)
         for count in votes
@@ -85,24 +87,15 @@ def cast_votes(
         for turn, repeats in enumerate(varied):
             first = generator.choice(usable, size=(repeats[factor], 1))
             rows = grouped.partners(np.repeat(first, batch, 1), generator)
-            local = np.take(table.codes, rows, 0).var(1, ddof=1)
-            most = np.argmax(local[:, active] / variances[active], 1)
-            counts[turn, :, factor] = np.bincount(numbers[most], minlength=len(active))
+            most = np.nanargmax(relative_variances(table, rows, variances), 1)
+            counts[turn, :, factor] = np.bincount(most, minlength=len(variances))
     return counts
 
 
 Z_MAX_VAR = Metric(
-    name="z_max_var",
-    label="Z-max variance",
-    explanation="All factors but one are fixed. Does the latent that varies most tell which one?",
     function=z_max_var,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="Z-max variance",
+    explanation="All factors but one are fixed. Does the latent that varies most identify it?",
     needs="pairs",
-    cost="seconds",
-    reference=(
-        "Kim et al., Relevance Factor VAE: Learning and Identifying Disentangled Factors, "
-        "arXiv:1902.01568"
-    ),
-    failure="A code of noise, as a sampled passive latent is, varies most whatever is varied.",
+    failure="Noise, such as a sampled passive latent, varies most whichever factor varies.",
 )

@@ -1,4 +1,4 @@
-"""Z-min variance: another name of the FactorVAE score."""
+"""Z-min variance: the FactorVAE score under another name."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ __all__ = ["Z_MIN_VAR", "z_min_var"]
 
 
 def z_min_var(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[str, float]:
-    """The FactorVAE score, under the name that reviews of metrics give it.
+    """FactorVAE score, under the name used in reviews of metrics.
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`.
         seed: As for `factor_vae`.
         **options: As for `factor_vae`.
 
     Returns:
-        The scores of `factor_vae`, its headline as `z_min_var`.
+        The scores of `factor_vae`, with the headline score as `z_min_var`.
 
     Notes:
-        The review's own code rescales the accuracy such that guessing scores 0; this does not.
+        The code of the review rescales the accuracy so that guessing scores 0; this does not.
 
     References:
         Kim and Mnih, Disentangling by Factorising, arXiv:1802.05983; the name: Carbonneau et al.,
@@ -38,14 +38,10 @@ def z_min_var(codes: Any, factors: Any, seed: int = 0, **options: Any) -> dict[s
 
 
 Z_MIN_VAR = Metric(
-    name="z_min_var",
-    label="Z-min variance",
-    explanation="The FactorVAE score under the name that reviews give it.",
     function=z_min_var,
-    higher_is_better=True,
-    bounds=(0.0, 1.0),
+    label="Z-min variance",
+    explanation="The FactorVAE score, under the name used in reviews of metrics.",
     needs="pairs",
-    cost="seconds",
     reference=FACTOR_VAE.reference,
     failure=FACTOR_VAE.failure,
 )

@@ -1,1 +1,1 @@
-"""Trained models: their settings, networks and files, where they are found, and their codes."""
+"""Trained models: configs, networks, files, lookup, encoding and decoding."""

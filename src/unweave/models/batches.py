@@ -1,4 +1,4 @@
-"""Images for trained models, in batches as large as their device takes well."""
+"""Batches of images that fit a device, for encoding and decoding."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,51 +9,46 @@ from torch import Tensor
 from unweave.data.dataset import Dataset
 from unweave.io.arrays import writable
 from unweave.kernels import FAST
-from unweave.models.shapes import check_shape
+from unweave.models.images import check_shape
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 
 __all__ = ["at_once", "batches"]
 
 IMAGES_AT_ONCE = 65_536
-"""On a GPU, over all models together, so that a large fleet takes no more memory than one."""
+"""Batch size on a GPU, over all models, so that memory does not grow with the fleet."""
 CACHED_IMAGES = 512
-"""The same on a CPU, which is several times faster where a batch fits its caches."""
-LARGEST = 2**30
-"""Numbers in the largest image of one model's batch; kernels count in 32 bits."""
-NEIGHBOURHOODS = 100
-"""Numbers per pixel of an image where convolutions with 5 × 5 taps write neighbourhoods down."""
+"""Batch size on a CPU, over all models: several times faster if a batch fits the caches."""
+MULTIPLE = 64
+"""Divisor of batch sizes, since libraries choose kernels by the size of a batch."""
+MAX_NUMBERS = 2**30
+"""Largest number of activations per model and layer, since kernels use 32-bit indices."""
+UNFOLDED_PER_PIXEL = 100
+"""Numbers per input pixel for 5 × 5 convolutions, which store unfolded patches."""
 
 
 def at_once(
     networks: Iterable[Network], shape: tuple[int, int, int], models: int, device: torch.device
 ) -> int:
-    """How many images, for each of so many models, are in a batch."""
-    if device.type == "cpu":
-        return max(64, CACHED_IMAGES // models)
-    height, width, _ = shape
-    each = NEIGHBOURHOODS if _with_neighbourhoods(networks) else 8
-    return max(1, min(IMAGES_AT_ONCE // models, LARGEST // (each * height * width)))
-
-
-def _with_neighbourhoods(networks: Iterable[Network]) -> bool:
-    """Whether some convolution writes the neighbourhood of every pixel into memory."""
+    """Return the batch size per model for encoding and decoding."""
+    on_cpu = device.type == "cpu"
+    shared = (CACHED_IMAGES if on_cpu else IMAGES_AT_ONCE) // models
+    count = max(1, shared // MULTIPLE) * MULTIPLE
+    if on_cpu:
+        return count
     layers = [layer for network in networks for layer in network.layers]
-    return any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in layers)
+    unfolded = any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in layers)
+    height, width, _ = shape
+    most = MAX_NUMBERS // ((UNFOLDED_PER_PIXEL if unfolded else 8) * height * width)
+    return min(count, most // MULTIPLE * MULTIPLE or max(1, most))
 
 
 def batches(
     images: Any, seed: int, shape: tuple[int, int, int], count: int, device: torch.device
 ) -> Iterator[Tensor]:
-    """Batches `[count, H, W, C]` on a device, the last one smaller.
+    """Yield batches `[count, H, W, C]` on a device; the last one may be smaller.
 
-    Args:
-        images: Bytes or floats in [0, 1], `[n, H, W, C]` or a single one, NumPy or torch; or a
-            data set, for all of its images.
-        seed: For a data set whose images are random given their factors, the draw.
-        shape: H, W and C that the models take.
-        count: How many images are in a batch.
-        device: Where they should be.
+    `images` is any input of `Fleet.encode`, or a single image `[H, W, C]`.
     """
     if isinstance(images, Dataset):
         check_shape(shape, images.shape, images.name)

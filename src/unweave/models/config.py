@@ -1,4 +1,4 @@
-"""A run: everything that one trained model depends on, as plain data."""
+"""The config of a run: everything that one trained model depends on, as plain data."""
 
 import dataclasses
 import hashlib
@@ -24,35 +24,36 @@ from unweave.text import shown
 __all__ = ["PRECISIONS", "RUN_NAME", "Config", "group_into_fleets"]
 
 SINGLE = (float, int, bool, str)
-"""Types of fields of which a run has one value; several are a grid."""
+"""Types of fields with one value per run; a list of values is a grid."""
 PRECISIONS = ("float32", "tf32", "bf16")
 LIMITS = {"seed": (0, 2**63 - 1), "steps": (0, 2**32), "batch": (1, 2**20), "latents": (1, 10_000)}
-"""The least and the most of each whole number: a config of somebody else's may ask for anything,
-and random numbers are counted by the step in 32 bits."""
-MOST_STAGES = 8
+"""Smallest and largest value of each integer. Untrusted configs may contain any value, and random
+streams count steps in 32 bits."""
+MAX_STAGES = 8
 Item = TypeVar("Item")
 RUN_NAME = re.compile(r"[0-9a-f]{16}")
-"""What `Config.hash` gives, and so the name of a run's folder."""
+"""Pattern of `Config.hash`, which is also the name of a run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a model is trained with. Equal configs give equal models.
+    """All settings of one trained model. Equal configs give equal models.
 
     Args:
-        method: The objective and its hyperparameters.
-        data: How the data set is made (`Dataset.origin`).
-        seed: Of initial weights, batches and noise.
-        steps: Updates of the parameters.
-        batch: Images per step.
-        latents: Size of the code.
-        architecture: Of those that the method takes, by default the first of them; or your own,
-            an `Architecture` or `package.module:NAME` of one.
-        likelihood: Of those that the method takes, by default all of `LIKELIHOODS`.
-        init: Of `INITS`.
-        optimiser: Adam, of the encoder and decoder.
-        precision: `float32`; `tf32` or `bf16` multiply with fewer digits, on a GPU.
-        first: The run of the stage before, where the method builds on one.
+        method: Method with its hyperparameters.
+        data: Steps that create the data set (`Dataset.origin`).
+        seed: Random seed of initial weights, batches and noise (default 0).
+        steps: Number of training steps (default 300,000).
+        batch: Images per step (default 64).
+        latents: Number of latents (default 10).
+        architecture: One of the method's `architectures` (default: the first), a custom
+            `Architecture`, or the `package.module:NAME` of one.
+        likelihood: One of the method's `likelihoods` (default `"bernoulli"`).
+        init: Weight initialisation, one of `INITS` (default `"glorot"`).
+        optimiser: Adam settings for the encoder and decoder.
+        precision: `"float32"` (default), or `"tf32"` or `"bf16"` for faster matrix
+            multiplications on a GPU.
+        first: Config of the first stage, for methods that build on one.
     """
 
     method: Method
@@ -70,12 +71,12 @@ class Config:
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method):
-            raise UnweaveError(f"method must be one of uw.methods, but got {shown(self.method)}")
+            raise UnweaveError(f"method must be one of uw.methods, got {shown(self.method)}")
         if self.architecture == "":
             object.__setattr__(self, "architecture", next(iter(self.method.architectures)))
-        own: object = self.architecture
-        if isinstance(own, Architecture):
-            object.__setattr__(self, "architecture", name_of(own))
+        architecture: object = self.architecture
+        if isinstance(architecture, Architecture):
+            object.__setattr__(self, "architecture", name_of(architecture))
         for kind, name, valid in (
             ("architecture", self.architecture, self._architectures()),
             ("likelihood", self.likelihood, self.method.likelihoods),
@@ -87,20 +88,21 @@ class Config:
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, SupportsIndex) or isinstance(value, bool):
-                raise UnweaveError(f"{name} must be a whole number, but got {shown(value)}")
+                raise UnweaveError(f"{name} must be an integer, got {shown(value)}")
             object.__setattr__(self, name, operator.index(value))
             if not least <= getattr(self, name) <= most:
                 raise UnweaveError(
-                    f"{name} must be between {least} and {most:,}, but got {shown(value)}"
+                    f"{name} must be between {least} and {most:,}, got {shown(value)}",
+                    subject=name,
                 )
         if not isinstance(self.optimiser, Adam):
-            raise UnweaveError(f"the optimiser must be a uw.Adam, but got {shown(self.optimiser)}")
+            raise UnweaveError(f"optimiser must be a uw.Adam, got {shown(self.optimiser)}")
         self._check_data()
         self.method.check_latents(self.latents)
         self._check_first()
 
     def _architectures(self) -> Iterable[str]:
-        """Valid names; also of the user's own where the method takes any encoder and decoder."""
+        """Return valid names, with a custom one if the method supports any encoder and decoder."""
         names = self.method.architectures
         if not is_reference(self.architecture) or not set(ARCHITECTURES) <= set(names):
             return names
@@ -108,43 +110,50 @@ class Config:
         return (*names, self.architecture)
 
     def _check_data(self) -> None:
-        """Require a list of steps; `unweave.data.origin` checks the steps themselves."""
+        """Check for a list of steps; `unweave.data.origin` checks the steps themselves."""
         steps = self.data if isinstance(self.data, list | tuple) else [self.data]
         for step in steps:
             if not isinstance(step, list | tuple) or not step or not isinstance(step[0], str):
                 raise UnweaveError(
-                    "data must be a list of steps, each a list that begins with its name, but got "
-                    f"{shown(step)}"
+                    "data must be a list of steps, each a list that starts with a name, got "
+                    f"{shown(step)}",
+                    subject="data",
                 )
 
     def _check_first(self) -> None:
         second = isinstance(self.method, SecondStage)
         if self.first is None and second:
             raise UnweaveError(
-                f"{self.method.name} builds on trained models; say on which: first=…"
+                f"{self.method.name} builds on trained models; pass them as first=…",
+                subject="first",
             )
         if self.first is not None and not isinstance(self.first, Config):
-            raise UnweaveError(f"first must be the run before, but got {shown(self.first)}")
+            raise UnweaveError(f"first must be a Config, got {shown(self.first)}")
         if self.first is not None and not second:
             raise UnweaveError(
-                f"{self.method.name} builds on no other models; leave out what came first"
+                f"{self.method.name} does not build on other models; omit first",
+                subject="first",
+                value=self.first,
             )
         if self.first is not None and self.first.method.num_members > 1:
             raise UnweaveError(
-                f"{self.method.name} builds on single models, and {self.first.method.name} trains "
-                "several members each; choose one of them: fleet.members"
+                f"{self.method.name} builds on single models, but {self.first.method.name} has "
+                "several members per model; choose one of them from fleet.members",
+                subject="members",
             )
-        if len(self.stages) > MOST_STAGES:
-            raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")
+        if len(self.stages) > MAX_STAGES:
+            raise UnweaveError(
+                f"a model has at most {MAX_STAGES} stages; build on fewer", subject="stages"
+            )
 
     @property
     def code_size(self) -> int:
-        """Latents of a trained model: its own, after those of the stages before."""
+        """Number of latents of all stages together."""
         return self.latents + (0 if self.first is None else self.first.code_size)
 
     @property
     def stages(self) -> dict[str, range]:
-        """The latents of each stage, by name: `C` of the first, `Z` of the second, then `Z2` …
+        """Latents of each stage, by name: `C` for the first, `Z` for the second, then `Z2` …
 
         Example:
             >>> from unweave.methods import MSVAE, VAE
@@ -157,7 +166,7 @@ class Config:
 
     @property
     def latent_names(self) -> list[str]:
-        """What latents are called: `latent 3`, or where there are several stages `C 3`, `Z 0`."""
+        """Names of latents: `latent 3`, or `C 3` and `Z 0` if there are several stages."""
         if self.first is None:
             return [f"latent {latent}" for latent in range(self.latents)]
         return [
@@ -165,7 +174,7 @@ class Config:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return the config as plain data, for JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         if self.first is None:
             del plain["first"]
@@ -180,12 +189,12 @@ class Config:
     def from_dict(
         cls, plain: Any, own: type[Method] | None = None, at: tuple[str, ...] = ()
     ) -> "Config":
-        """The inverse of `to_dict`.
+        """Create a config from the result of `to_dict`.
 
         Args:
-            plain: From a file, so it may be anything; what is no config is an `UnweaveError`.
-            own: The class of a method that may be found by no name.
-            at: Where it stands in its file, for messages.
+            plain: Plain data, possibly from a file; invalid data raise an `UnweaveError`.
+            own: Class of a custom method that cannot be imported by name.
+            at: Position in the file, for error messages.
         """
         values = FILE.check(plain, at)
         first, data = values.pop("first", None), values.pop("data", ())
@@ -211,13 +220,13 @@ class Config:
 
     @property
     def hash(self) -> str:
-        """A name for this run that no other run has."""
+        """Unique name of this run."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def fleet(self) -> str:
-        """What all runs of one fleet have in common; only those with the same can share one."""
+        """Settings that all runs of a fleet share; runs with equal values can train together."""
         plain = self.to_dict()
         plain["seed"] = None
         for name, setting in settings_of(type(self.method)).items():
@@ -233,7 +242,7 @@ class Config:
 def group_into_fleets(
     items: Iterable[Item], config_of: Callable[[Item], Config] | None = None
 ) -> list[list[Item]]:
-    """Runs, or items that each belong to one, grouped by `Config.fleet`, in order of appearance.
+    """Group runs, or items that each have a config, by `Config.fleet`, in order of appearance.
 
     Example:
         >>> from unweave.methods import AE, VAE
@@ -249,7 +258,7 @@ def group_into_fleets(
 
 
 def _plain(settings: Any) -> dict[str, Any]:
-    """The fields of a dataclass, with 1 and 1.0 written alike where it wants floats."""
+    """Return the fields of a dataclass; values of float fields are converted to floats."""
     kind: type = type(settings)
     values = {name: getattr(settings, name) for name in settings_of(kind)}
     return {
@@ -260,7 +269,7 @@ def _plain(settings: Any) -> dict[str, Any]:
 
 @cache
 def _settings_schema(kind: type[Method]) -> Schema:
-    """What a file may say of a method besides its name."""
+    """Return the schema of a method's settings in a file, without its name."""
     return Schema(f"the settings of {kind.name}", f"setting of {kind.__name__}", fields_of(kind))
 
 
@@ -268,28 +277,22 @@ FILE = Schema(
     "a config",
     "setting of Config",
     {
+        **fields_of(Config),
         "method": Required[dict[str, Any]],
         "data": list[Any],
-        "seed": int,
-        "steps": int,
-        "batch": int,
-        "latents": int,
-        "architecture": str,
-        "likelihood": str,
-        "init": str,
         "optimiser": dict[str, Any],
-        "precision": str,
-        "first": Any,
     },
 )
-"""`config.json`."""
+"""Schema of `config.json`."""
 OPTIMISER = Schema("the optimiser", "setting of Adam", fields_of(Adam))
 
 
 def _check_stages(first: Any) -> None:
-    """Refuse long chains before they are followed."""
-    for _ in range(MOST_STAGES):
+    """Reject long chains of stages before they are followed."""
+    for _ in range(MAX_STAGES):
         if not isinstance(first, Mapping):
             return
         first = first.get("first")
-    raise UnweaveError(f"a model has at most {MOST_STAGES} stages; build on fewer")
+    raise UnweaveError(
+        f"a model has at most {MAX_STAGES} stages; build on fewer", subject="stages"
+    )

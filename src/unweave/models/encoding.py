@@ -1,4 +1,4 @@
-"""Encode images with trained models: the one function that does it, and its codes as a table.
+"""Encoding of images with trained models, as arrays or as a table.
 
 Shapes: M models, n images, d latents.
 """
@@ -21,10 +21,9 @@ from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
-from unweave.models.join import join
+from unweave.models.images import check_shape
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
-from unweave.models.model import Fleet, Model
-from unweave.models.shapes import check_shape
+from unweave.models.model import Fleet, Model, join
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.text import size_text, spelled
@@ -38,7 +37,7 @@ Member = int | Literal["mean"]
 ENCODING = "encoding images"
 ROWS_AT_ONCE = 32_768
 COMPARED = 10_000
-"""Images, at most, on which the codes of members are compared."""
+"""Largest number of images on which the codes of members are compared."""
 
 
 def encode(
@@ -53,26 +52,26 @@ def encode(
     progress: bool = True,
     **options: Any,
 ) -> pd.DataFrame:
-    """The codes of images as a table, one row per image.
+    """Encode images into a table with one row per image.
 
     Args:
-        model: A model, the folder of one, or a folder that has it in `best`.
-        source: A data set, or what `uw.data.load` takes; your own images are resized and made grey
-            or coloured as the model needs them.
-        member: Of an ensemble: the number of the member that encodes, its latents in its own
-            order; or `"mean"`: the mean of all members, the latents of each as those of the first.
-        logvar: Whether to add the log-variances of the codes; of the mean, that of the mean σ².
-        spread: Whether to add the standard deviation of codes over members; with `"mean"`.
-        seed: For a data set whose images are random given their factors, the draw to encode.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far it is.
-        options: Of `uw.data.load`, where `source` is a name.
+        model: A model, its folder, or a folder with a model in `best`.
+        source: A data set, or any source that `uw.data.load` accepts; custom images are resized
+            and converted to the channels of the model.
+        member: For ensembles, the index of the member that encodes (default 0), or `"mean"` for
+            the mean over members, whose latents are aligned with those of the first.
+        logvar: Whether to add the log-variances of the codes; with `"mean"`, log of the mean σ².
+        spread: Whether to add the standard deviation of codes over members; needs `"mean"`.
+        seed: Random seed of the images, for data sets whose images are random given the factors.
+        device: Device to run on (default: a GPU if available).
+        progress: Whether to show a progress bar.
+        options: Options of `uw.data.load`.
 
     Returns:
-        `file`, where each image has one, the means `z0`, `z1` …, then `logvar0`, `logvar1` …, then
-        `spread0`, `spread1` …. With `"mean"` and at least two images, `table.attrs["agreement"]`
-        says of each latent how far members agree, and `table.attrs["members"]` whether they
-        `"agree"`, `"disagree"`, or leave it `"unused"`.
+        A table with the column `file`, if images come from files, the means `z0`, `z1` …, then
+        `logvar0`, `logvar1` …, then `spread0`, `spread1` …. With `"mean"` and at least two images,
+        `table.attrs["agreement"]` has the mean correlation between members for each latent, and
+        `table.attrs["members"]` the verdict `"agree"`, `"disagree"` or `"unused"`.
 
     Example:
         >>> import unweave as uw
@@ -90,21 +89,23 @@ def encode(
     check_shape(model.shape, data.shape, data.name)
     check_member(model, member)
     if spread and member != MEAN:
-        raise UnweaveError("codes of one member have no spread; ask for the mean of all members")
+        raise UnweaveError(
+            f"spread needs the mean of all members; use member={MEAN!r}", subject="spread"
+        )
     placed = model.to(place)
-    sample: list[Aligned] = []
+    attributes: dict[str, Any] = {}
     with lines({ENCODING: len(data)}, shown=progress) as advance:
-        told = partial(advance, ENCODING)
+        step = partial(advance, ENCODING)
         if member == MEAN:
-            parts = _together(placed, data, seed, sample, told)
+            parts, attributes = _ensemble_mean(placed, data, seed, step)
         else:
-            (means,), (logvars,) = posteriors(placed, data, seed=seed, member=member, advance=told)
+            (means,), (logvars,) = posteriors(placed, data, seed=seed, member=member, advance=step)
             parts = {"z": means, "logvar": logvars}
-    asked = ["z", *["logvar"] * logvar, *["spread"] * spread]
-    names = [f"{part}{latent}" for part in asked for latent in range(model.config.code_size)]
-    table = pd.DataFrame(np.concatenate([parts[part] for part in asked], 1), columns=names)
-    if len(data) > 1 and sample:
-        table.attrs = _agreement(sample)
+    chosen = ["z", *["logvar"] * logvar, *["spread"] * spread]
+    names = [f"{part}{latent}" for part in chosen for latent in range(model.config.code_size)]
+    table = pd.DataFrame(np.concatenate([parts[part] for part in chosen], 1), columns=names)
+    if len(data) > 1:
+        table.attrs = attributes
     if data.files:
         table.insert(0, "file", data.files)
     return table
@@ -119,17 +120,17 @@ def posteriors(
     member: int = 0,
     advance: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and log-variances of the codes of images, float32 `[M, n, d]` each.
+    """Return means and log-variances of the codes of images, float32 `[M, n, d]` each.
 
-    Models that can share a fleet encode together, on their device, some thousand images at a time.
+    Models that can share a fleet encode together, on their device, in batches.
 
     Args:
-        models: Models with equally many latents.
-        images: A data set, or images `[n, H, W, C]`, bytes or floats in [0, 1].
-        rows: The numbers of the images to encode, in their order; by default all.
-        seed: For a data set whose images are random given their factors, the draw to encode.
-        member: Of ensembles, the number of the member that encodes.
-        advance: Called after each batch with the number of images encoded, summed over models.
+        models: Models with the same number of latents.
+        images: A data set, or images `[n, H, W, C]`, uint8 or floats in [0, 1].
+        rows: Indices of the images to encode, in this order (default: all).
+        seed: Random seed of the images, for data sets whose images are random given the factors.
+        member: For ensembles, the index of the member that encodes (default 0).
+        advance: Callback for the number of images encoded by each batch, summed over models.
     """
     configs = [config for model in models for config in model.configs]
     count = len(images) if rows is None else len(rows)
@@ -145,7 +146,7 @@ def posteriors(
 
 
 def _fleets(models: Fleet | Sequence[Model]) -> list[tuple[slice | list[int], Fleet]]:
-    """Models that can encode together, and their places among all of them."""
+    """Group models that can encode together, with their indices."""
     if isinstance(models, Fleet):
         return [(slice(None), models)]
     kinds = group_into_fleets(range(len(models)), lambda place: models[place].config)
@@ -155,7 +156,7 @@ def _fleets(models: Fleet | Sequence[Model]) -> list[tuple[slice | list[int], Fl
 def _parts(
     fleet: Fleet, images: Any, rows: np.ndarray | None, seed: int
 ) -> Iterator[tuple[slice, Any]]:
-    """Some thousand images at a time, and their places among those asked for."""
+    """Yield batches of images with their positions among the requested rows."""
     whole = isinstance(images, Dataset)
     if whole:
         check_shape(fleet.shape, images.shape, images.name)
@@ -168,87 +169,78 @@ def _parts(
         yield part, images.inputs(chosen, seed) if whole else images[chosen]
 
 
-def _together(
-    model: Model,
-    data: Dataset,
-    seed: int,
-    sample: list[Aligned],
-    advance: Callable[[int], None],
-) -> dict[str, np.ndarray]:
-    """The mean code of all members, its log-variance and spread; and a sample of what each says.
-
-    Args:
-        model: An ensemble.
-        data: The images.
-        seed: See `posteriors`.
-        sample: Posteriors of at most `COMPARED` images are added to it.
-        advance: See `posteriors`.
-    """
+def _ensemble_mean(
+    model: Model, data: Dataset, seed: int, advance: Callable[[int], None]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the mean code of all members, its log-variance and spread, and their agreement."""
     compared = np.zeros(len(data), bool)
     compared[np.random.default_rng(0).permutation(len(data))[:COMPARED]] = True
-    found = []
+    found, sample = [], []
     for part, images in _parts(model, data, None, seed):
         aligned = aligned_posteriors(model, images)
         sample.append(aligned.only(compared[part]))
         found.append((aligned.mean, aligned.logvar, aligned.spread))
         advance(part.stop - part.start)
     columns = [np.concatenate(each).astype(np.float32) for each in zip(*found, strict=True)]
-    return dict(zip(("z", "logvar", "spread"), columns, strict=True))
+    means = np.concatenate([part.means for part in sample], 1)
+    whole = Aligned(means, np.concatenate([part.logvars for part in sample], 1), aligned.ways)
+    names = [f"z{latent}" for latent in range(model.config.code_size)]
+    agreement = {
+        "agreement": dict(zip(names, whole.agreement.tolist(), strict=True)),
+        "members": dict(zip(names, whole.verdicts, strict=True)),
+    }
+    return dict(zip(("z", "logvar", "spread"), columns, strict=True)), agreement
 
 
 def check_member(model: Model, member: Any) -> None:
-    """Refuse a member that a model does not have."""
+    """Check that a model has a member."""
     method, number = model.config.method, type(member) is int
     if member != MEAN and not number:
-        raise UnweaveError(f"a member is its number or {MEAN!r}, but got {member!r}")
+        raise UnweaveError(
+            f"member must be an integer or {MEAN!r}, got {member!r}",
+            subject="member",
+            value=member,
+        )
     if number and member in range(method.num_members):
         return
     if method.num_members == 1:
         raise UnweaveError(
-            f"this model of {method.name} has no members to choose from; leave the member out, or "
-            "train vae_ensemble"
+            f"{method.name} models have no members; omit member, or train vae_ensemble",
+            subject="members",
         )
     if number:
         raise UnweaveError(
-            f"this ensemble has members 0 to {method.num_members - 1}, but got {member}"
+            f"member must be between 0 and {method.num_members - 1}, got {member}",
+            subject="member",
+            value=member,
         )
-    signed_permutations(model)  # refuses members without a map to the first
-
-
-def _agreement(sample: Sequence[Aligned]) -> dict[str, dict[str, Any]]:
-    """How far members agree on each latent, and that in a word."""
-    means = np.concatenate([part.means for part in sample], 1)
-    logvars = np.concatenate([part.logvars for part in sample], 1)
-    whole = Aligned(means, logvars, sample[0].ways)
-    names = [f"z{latent}" for latent in range(whole.means.shape[2])]
-    return {
-        "agreement": dict(zip(names, whole.agreement.tolist(), strict=True)),
-        "members": dict(zip(names, whole.verdicts, strict=True)),
-    }
+    signed_permutations(model)  # raises an error if a member has no map to the first
 
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
-    """The images of any source of `uw.data.load`, your own as the model needs them."""
+    """Load images from any source of `uw.data.load`, with custom images resized for the model."""
     named = isinstance(source, str) and is_named(spelled(source))
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape
     if height != width or height not in SIZES or channels not in (1, 3):
         raise DataError(
-            f"this model takes arrays of {size_text(model.shape)}, which files of images are not "
-            "resized to; encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform"
+            f"image files cannot be resized to {size_text(model.shape)}, the input of this model; "
+            "encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform",
+            subject="shape",
         )
     return load_data(source, size=height, channels=channels, fewest=1, **options)
 
 
 def check_trained(model: Model) -> None:
-    """An error where a model diverged, a warning where it never was trained."""
+    """Raise an error if a model diverged; warn if it was trained for 0 steps."""
     if model.diverged_at[0] >= 0:
         raise UnweaveError(
-            f"this model diverged at step {model.diverged_at[0]:,} and its codes mean nothing; "
-            "take another"
+            f"this model diverged at step {model.diverged_at[0]:,}, so its codes are meaningless; "
+            "use another model",
+            subject="diverged_at",
         )
     if model.config.steps == 0:
         logging.getLogger("unweave").warning(
-            "this model was trained for 0 steps, so its codes are those of random weights"
+            "this model was trained for 0 steps, so its codes come from random weights"
         )

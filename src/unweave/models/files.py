@@ -1,12 +1,12 @@
-"""The files of a saved model, which is a folder, written whole or not at all.
+"""Files of a saved model: a folder that is written atomically.
 
-    config.json          what it was trained with
-    weights.safetensors  its parameters by name
-    curve.parquet        what the losses did while training
-    SHA256SUMS           checksums of these, as `sha256sum --check` reads them
+    config.json          settings of the run
+    weights.safetensors  parameters by name
+    curve.parquet        losses during training
+    SHA256SUMS           checksums of these files, in the format of `sha256sum --check`
 
-Every file is compared with its checksum before it is used. A model of an ensemble has n members:
-its parameters are n rows, in its file `[n, …]`. The same model always gives the same bytes.
+Every file is verified against its checksum before use. The parameters of an ensemble of n members
+have the shape `[n, …]`. Saving the same model always gives the same bytes.
 """
 
 import hashlib
@@ -14,9 +14,8 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -32,8 +31,11 @@ from unweave.io.tensors import Layout, open_tensors, write_tensors
 from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
-from unweave.models.networks import networks_by_name, parameters_by_name
+from unweave.models.networks import networks_by_name
 from unweave.nets.network import Network
+
+if TYPE_CHECKING:
+    from unweave.models.model import Model
 
 __all__ = [
     "BEST",
@@ -44,7 +46,7 @@ __all__ = [
     "SUMS",
     "UNREADABLE",
     "WEIGHTS",
-    "Saved",
+    "describe_error",
     "diverged_at",
     "fill",
     "finite_losses",
@@ -53,21 +55,21 @@ __all__ = [
     "read_config",
     "read_curve",
     "read_settings",
-    "trouble_with",
     "write",
 ]
 
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 FILES = (CONFIG, WEIGHTS, CURVE)
 RUNS, BEST = "runs", "best"
-"""Folders, beside each other: of the models of a study or of a fit, and of the one it chose."""
+"""Subfolders of a study or fit: all models, and a copy of the chosen model."""
 BESIDE = re.compile(r"run|step|kl_\d+")
-"""Columns of a curve that are no losses."""
-MOST_PIXELS = 1 << 28
-LARGEST = float(np.finfo(np.float32).max)
-"""Of a loss, which is computed in float32."""
-MOST_LETTERS = 300
-"""Of a reason in an error message."""
+"""Columns of a curve that are not losses."""
+MAX_VALUES = 1 << 28
+"""Largest number of values (pixels times channels) in an image."""
+MAX_LOSS = float(np.finfo(np.float32).max)
+"""Largest loss that float32 can represent."""
+MAX_REASON = 300
+"""Largest number of characters of a reason in an error message."""
 UNREADABLE = (
     OSError,
     ValueError,
@@ -75,55 +77,42 @@ UNREADABLE = (
     TypeError,
     AttributeError,
     ArithmeticError,
-    RuntimeError,  # torch, of numbers that are too large for it
+    RuntimeError,  # torch, for sizes that are too large
     MemoryError,
 )
-"""What reading the files of a model may raise."""
+"""Exceptions that reading the files of a model may raise."""
 
 
-@dataclass(frozen=True, eq=False)
-class Saved:
-    """What the files of a model hold.
-
-    Args:
-        config: Its run.
-        shape: Height, width and channels of its images.
-        parameters: By network, `[1, P]`; those of an ensemble of n, `[n, P]`.
-        curve: The losses while training, one row per window of steps.
-        diverged_at: The step at which it stopped being finite, or -1.
-    """
-
-    config: Config
-    shape: tuple[int, int, int]
-    parameters: Mapping[str, Tensor]
-    curve: pd.DataFrame
-    diverged_at: int
-
-
-def write(saved: Saved, folder: Path) -> None:
-    """Write a model into a folder that is not there yet."""
+def write(model: "Model", folder: Path) -> None:
+    """Write a model into a new folder."""
     with whole_folder(folder) as temporary:
-        fill(temporary, saved)
+        fill(temporary, model)
         write_sums(temporary, FILES)
 
 
-def fill(folder: Path, saved: Saved) -> None:
+def fill(folder: Path, model: "Model") -> None:
     """Write the files of a model into a folder, without their checksums."""
-    weights = parameters_by_name(networks_by_name(saved.config, saved.shape), saved.parameters)
-    text = json.dumps(saved.config.to_dict(), indent=1)
+    text = json.dumps(model.config.to_dict(), indent=1)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-    facts = {"shape": list(saved.shape), "diverged_at": saved.diverged_at}
-    write_tensors(folder / WEIGHTS, weights, facts)
-    saved.curve.to_parquet(folder / CURVE, index=False)
+    facts = {"shape": list(model.shape), "diverged_at": int(model.diverged_at[0])}
+    write_tensors(folder / WEIGHTS, model.named_parameters(), facts)
+    model.curve.to_parquet(folder / CURVE, index=False)
 
 
-def read(folder: Path, device: str | torch.device, method: type[Method] | None) -> Saved:
-    """What `write` wrote, checked against the networks of its run; see `unweave.load`."""
+def read(
+    folder: Path, device: str | torch.device, method: type[Method] | None
+) -> tuple[Config, tuple[int, int, int], dict[str, Tensor], pd.DataFrame, int]:
+    """Read the files of a model and check them against the networks of its run.
+
+    Returns:
+        Config, shape of images, parameters by network (`[n, P]` for n members), curve, and the
+        step at which the model diverged, or -1.
+    """
     try:
         verify(folder, FILES)
         config = read_config(folder, method)
         with open_tensors(folder / WEIGHTS, device) as file:
-            shape, lost = _shape(file.facts), _diverged_at(file.facts)
+            shape, diverged = _shape(file.facts), _diverged_at(file.facts)
             networks = networks_by_name(config, shape)
             _check_layout(networks, file.layout, config.method.num_members)
             weights = file.tensors()
@@ -134,54 +123,54 @@ def read(folder: Path, device: str | torch.device, method: type[Method] | None) 
             for name, network in networks.items()
         }
         _check_members(len(parameters[next(iter(networks))]), [config.method.num_members])
-        if lost < 0 and not all(bool(value.isfinite().all()) for value in parameters.values()):
-            raise ValueError("it has weights that are not finite, but is not marked as diverged")
+        if diverged < 0 and not all(bool(v.isfinite().all()) for v in parameters.values()):
+            raise ValueError("weights are not finite, but the model is not marked as diverged")
         curve = read_curve(folder)
     except UNREADABLE as error:
-        raise UnweaveError(trouble_with(folder, error)) from error
-    return Saved(config, shape, parameters, curve, lost)
+        raise UnweaveError(describe_error(folder, error), subject=folder) from error
+    return config, shape, parameters, curve, diverged
 
 
 def read_config(folder: Path, method: type[Method] | None = None) -> Config:
-    """The run of a saved model; errors are those of `UNREADABLE`, or say what is unknown in it."""
+    """Return the config of a saved model; raises `UNREADABLE` errors or an `UnweaveError`."""
     return Config.from_dict(read_settings(folder), method)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """The run of a saved model as plain data; errors are those of `UNREADABLE`."""
+    """Return the config of a saved model as plain data; raises errors in `UNREADABLE`."""
     verify(folder, [CONFIG])
     try:
         plain = read_json(folder / CONFIG)
     except ValueError as error:
-        raise ValueError(f"{CONFIG} cannot be read: {error}") from error
+        raise ValueError(f"cannot read {CONFIG}: {error}") from error
     if not isinstance(plain, dict):
-        raise TypeError(f"{CONFIG} does not hold the settings of a run")
+        raise TypeError(f"{CONFIG} does not contain the settings of a run")
     name = folder.absolute().name
-    # Of the data as they were written: a later version may know more settings.
+    # Hash the data as written, since a later version may know more settings.
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     run = hashlib.sha256(text.encode()).hexdigest()[:16]
     if RUN_NAME.fullmatch(name) and name != run:
-        raise ValueError(f"it is run {run}, not the one that its folder is named after")
+        raise ValueError(f"its config belongs to run {run}, not to the run in the folder name")
     return plain
 
 
 def read_curve(folder: Path) -> pd.DataFrame:
-    """The losses while training; errors are those of `UNREADABLE`."""
+    """Return the losses during training; raises errors in `UNREADABLE`."""
     verify(folder, [CURVE])
     curve = read_table(folder / CURVE)
     for name in ("run", "step"):
         if name not in curve:
             raise ValueError(f"{CURVE} has no column {name!r}")
     numbers = curve.select_dtypes("number").to_numpy(np.float64)
-    if (np.abs(numbers[np.isfinite(numbers)]) > LARGEST).any():
-        raise ValueError(f"{CURVE} has larger numbers than training can give")
+    if (np.abs(numbers[np.isfinite(numbers)]) > MAX_LOSS).any():
+        raise ValueError(f"{CURVE} has values that float32 cannot represent")
     return curve
 
 
 def diverged_at(folder: Path) -> int:
-    """The step at which a saved model stopped being finite, or -1; its weights are not read.
+    """Return the step at which a saved model diverged, or -1, without reading its weights.
 
-    Errors are those of `UNREADABLE`.
+    Raises errors in `UNREADABLE`.
     """
     with open_tensors(folder / WEIGHTS) as file:
         if not file.checked:
@@ -190,7 +179,7 @@ def diverged_at(folder: Path) -> int:
 
 
 def intact(folder: Path) -> bool:
-    """Whether the files of a saved model are those that were written."""
+    """Return whether the files of a saved model match their checksums."""
     try:
         verify(folder, FILES)
     except (OSError, ValueError):
@@ -198,23 +187,23 @@ def intact(folder: Path) -> bool:
     return True
 
 
-def trouble_with(folder: Path, error: Exception) -> str:
-    """Why a folder cannot be read as a model, and what to do."""
+def describe_error(folder: Path, error: Exception) -> str:
+    """Return an error message for a folder that cannot be read as a model."""
     if isinstance(error, FileNotFoundError):
-        # Asked of the folder, as not every error names the file.
+        # Check the folder, since not every error names the file.
         missing = [name for name in (*FILES, SUMS) if not (folder / name).exists()]
         if missing == [SUMS]:
             return (
-                f"the model in {folder} cannot be verified: {SUMS} is missing; copy it as well, "
+                f"cannot verify the model in {folder}: {SUMS} is missing; copy it as well, "
                 f"or, if you trust the files, run `sha256sum {' '.join(FILES)} > {SUMS}` there"
             )
         what = missing[0] if missing else "a file"
-        return f"{folder} holds no model: {what} is missing; give the folder of a saved one"
+        return f"{folder} is not a model: {what} is missing; use the folder of a saved model"
     if isinstance(error, ExtensionError):
         return str(error)
     reason = " ".join(str(error).split()) or type(error).__name__
-    if len(reason) > MOST_LETTERS:
-        reason = f"{reason[:MOST_LETTERS]}…"
+    if len(reason) > MAX_REASON:
+        reason = f"{reason[:MAX_REASON]}…"
     return (
         f"the model in {folder} is damaged ({reason}); restore it from a copy, or remove the "
         "folder and train it again"
@@ -222,15 +211,15 @@ def trouble_with(folder: Path, error: Exception) -> str:
 
 
 def _shape(facts: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Height, width and channels of images, as the metadata have them."""
+    """Return height, width and channels of images from the metadata."""
     shape = facts["shape"]
     if (
         not isinstance(shape, list)
         or len(shape) != 3
         or any(type(size) is not int or size < 1 for size in shape)
-        or math.prod(shape) > MOST_PIXELS
+        or math.prod(shape) > MAX_VALUES
     ):
-        raise ValueError(f"{WEIGHTS} says that images have the shape {shape}")
+        raise ValueError(f"{WEIGHTS} has an invalid image shape: {shape}")
     height, width, channels = shape
     return height, width, channels
 
@@ -238,12 +227,12 @@ def _shape(facts: Mapping[str, Any]) -> tuple[int, int, int]:
 def _diverged_at(facts: Mapping[str, Any]) -> int:
     step = facts["diverged_at"]
     if type(step) is not int or not -1 <= step < 2**63:
-        raise ValueError(f"{WEIGHTS} says that the model diverged at step {step}")
+        raise ValueError(f"{WEIGHTS} has an invalid diverged_at: {step}")
     return step
 
 
 def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: int) -> None:
-    """Whether a file has the weights of these networks, before any of them is read."""
+    """Check that a file has the weights of these networks, before reading any of them."""
     wanted = {
         f"{name}/{key}": shape
         for name, network in networks.items()
@@ -253,29 +242,29 @@ def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: 
         if key not in layout:
             raise ValueError(f"{WEIGHTS} has no {key}")
         kind, found = layout[key]
-        got = found[len(found) - len(shape) :]  # without an axis for members
+        got = found[len(found) - len(shape) :]  # without the member axis
         if got != shape or len(found) > len(shape) + 1:
-            raise ValueError(f"{key} is {list(got)}, but its settings want {list(shape)}")
-        # A network that all members share has one row.
+            raise ValueError(f"{key} must have the shape {list(shape)}, got {list(got)}")
+        # A network shared by all members has one row.
         _check_members(found[0] if len(found) > len(shape) else 1, [num_members, 1])
         if kind != torch.float32:
-            raise ValueError(f"{key} is not float32")
+            raise ValueError(f"{key} must be float32, got {kind}")
     if len(layout) > len(wanted):
-        raise ValueError(f"{WEIGHTS} has {len(layout)} parameters in place of {len(wanted)}")
+        raise ValueError(f"{WEIGHTS} must have {len(wanted)} parameters, got {len(layout)}")
 
 
 def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A parameter of one model with an axis for its members, even of one."""
+    """Add the member axis to a parameter if it is missing."""
     return value if value.ndim > len(shape) else value[None]
 
 
 def _check_members(found: int, expected: Sequence[int]) -> None:
     if found not in expected:
-        raise ValueError(f"{found} members in place of {expected[0]}")
+        raise ValueError(f"weights must have {expected[0]} members, got {found}")
 
 
 def finite_losses(row: Mapping[str, Any]) -> dict[str, float]:
-    """The losses in a row of a curve, without its run, its step and what is of single latents.
+    """Return the finite losses in a row of a curve, without run, step and values per latent.
 
     Example:
         >>> finite_losses({"run": "0f3a", "step": 100, "loss": 41.5, "kl": math.nan})

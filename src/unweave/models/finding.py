@@ -1,19 +1,18 @@
-"""Which models are here: in memory, in folders, matching patterns, of studies, or all of these.
+"""Lookup of models in memory, in folders, by pattern, or in the results of studies.
 
-Listing reads no files of runs; each file is read when it is asked for. The known folders:
+Listing does not read the files of runs; each file is read when needed. Folder layouts:
 
-    RUN/                  the files of a saved model
-    FOLDER/RUN/ …         several of them
-    FOLDER/runs/RUN/ …    the same, of a study or a fit
-    FOLDER/best/          beside them, a copy of the run that was chosen
+    RUN/                  files of a saved model
+    FOLDER/RUN/ …         several saved models
+    FOLDER/runs/RUN/ …    models of a study or fit
+    FOLDER/best/          copy of the chosen model, next to `runs`
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pandas as pd
 import torch
@@ -28,11 +27,11 @@ from unweave.models.files import (
     RUNS,
     UNREADABLE,
     WEIGHTS,
+    describe_error,
     diverged_at,
     read_config,
     read_curve,
     read_settings,
-    trouble_with,
 )
 from unweave.models.model import Fleet, Model, load
 
@@ -41,28 +40,29 @@ __all__ = ["HasRuns", "Models", "Run", "find_runs", "models_of", "one_model", "r
 
 @runtime_checkable
 class HasRuns(Protocol):
-    """What knows the folders of its trained models, such as the results of a study."""
+    """An object that knows the folders of its trained models, such as the results of a study."""
 
     @property
     def run_folders(self) -> list[Path]:
-        """The folder of each trained model, in `runs` of a common folder."""
+        """Folder of each trained model, inside `runs` of a common folder."""
         ...
 
 
 Models: TypeAlias = "Fleet | str | Path | HasRuns | Iterable[Models]"
-"""A fleet, a model, the folder of a saved run, of several, of a fit or a study, a pattern of such
-folders (`runs/a*`), the results of a study, or any number of these."""
+"""A fleet, a model, the folder of one or more saved models, of a fit or of a study, a pattern of
+folders (`runs/a*`), the results of a study, or an iterable of these."""
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trained model, in memory or in a folder; what cannot be read is an `UnweaveError`.
+    """A trained model in memory or in a folder; unreadable files raise an `UnweaveError`.
 
     Args:
-        folder: Where it is saved; None for a model in memory.
-        held: The model, where it is in memory.
-        home: The folder that was given, in which this one was found.
-        best: Whether it is the copy of the chosen run in `best`.
+        folder: Folder of the saved model; None for a model in memory.
+        held: The model, if it is in memory.
+        home: The folder that was searched.
+        best: Whether this is the copy of the chosen model in `best`.
     """
 
     folder: Path | None = None
@@ -72,101 +72,83 @@ class Run:
 
     @cached_property
     def model(self) -> Model:
-        """The model, loaded once and kept."""
+        """The model, loaded once and cached."""
         return self.open()
 
     def open(self, device: str | torch.device = "cpu") -> Model:
-        """The model, loaded anew where it is in a folder."""
+        """Return the model; a saved model is loaded on every call."""
         if self.held is not None:
             return self.held
-        return load(self._saved, device)
+        assert self.folder is not None, "a run is in memory or in a folder"
+        return load(self.folder, device)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What it was trained with, as plain data, which is only checked to be a mapping."""
-        if self.held is not None:
-            return self.held.config.to_dict()
-        with _reading(self._saved):
-            return read_settings(self._saved)
+        """Config as plain data, checked only to be a mapping."""
+        return self._read(read_settings) if self.held is None else self.held.config.to_dict()
 
     @cached_property
     def config(self) -> Config:
-        """What it was trained with."""
-        if self.held is not None:
-            return self.held.config
-        with _reading(self._saved):
-            return read_config(self._saved)
+        """Config of the run."""
+        return self._read(read_config) if self.held is None else self.held.config
 
     @cached_property
     def diverged_at(self) -> int:
-        """The step at which it stopped being finite, or -1; weights are not loaded for that."""
-        if self.held is not None:
-            return int(self.held.diverged_at[0])
-        with _reading(self._saved):
-            return diverged_at(self._saved)
+        """Step at which the model diverged, or -1; weights are not loaded."""
+        return self._read(diverged_at) if self.held is None else int(self.held.diverged_at[0])
 
     @cached_property
     def curve(self) -> pd.DataFrame:
-        """The losses while training."""
-        if self.held is not None:
-            return self.held.curve
-        with _reading(self._saved):
-            return read_curve(self._saved)
+        """Losses during training."""
+        return self._read(read_curve) if self.held is None else self.held.curve
 
     @cached_property
     def damage(self) -> str:
-        """Why its files cannot be read, or nothing; for those who go on with other runs.
+        """Error message if the files cannot be read, else an empty string.
 
-        Weights are not loaded for that, so that loading them may still fail.
+        Lets callers skip damaged runs. Weights are not loaded, so loading them may still fail.
         """
         if self.folder is None:
             return ""
         try:
-            _ = self.config, self.diverged_at
-            with _reading(self.folder):
-                (self.folder / CURVE).stat()
+            _ = self.config, self.diverged_at, self._read(lambda folder: (folder / CURVE).stat())
         except UnweaveError as error:
             return str(error)
         return ""
 
-    @property
-    def _saved(self) -> Path:
-        if self.folder is None:
-            raise UnweaveError("this model has no folder and is not in memory")
-        return self.folder
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[None]:
-    """What goes wrong while files of a run are read, as a sentence."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise UnweaveError(trouble_with(folder, error)) from error
+    def _read(self, reader: Callable[[Path], Found]) -> Found:
+        """Apply a reader to the folder and turn its errors into an `UnweaveError`."""
+        assert self.folder is not None, "a run is in memory or in a folder"
+        try:
+            return reader(self.folder)
+        except UNREADABLE as error:
+            raise UnweaveError(describe_error(self.folder, error), subject=self.folder) from error
 
 
 def find_runs(models: Models) -> list[Run]:
-    """Every run once, in the order given; those of a folder by name, the copy in `best` first."""
+    """Return each run once, in the given order; within a folder `best` first, then by name."""
     found = list(_found(models))
     if not found:
-        raise UnweaveError("no model was given; give a fleet, or the folder of a saved model")
-    seen: set[Path] = set()
-    return [run for run in found if run.folder is None or _is_new(run.folder.resolve(), seen)]
+        raise UnweaveError("no models were given; pass a fleet or the folder of a saved model")
+    once: dict[Run | Path, Run] = {}
+    for run in found:
+        once.setdefault(run if run.folder is None else run.folder.resolve(), run)
+    return list(once.values())
 
 
 def runs_of(models: Models) -> list[Run]:
-    """Every run once; `best` only where the run that it is a copy of is not there."""
+    """Return each run once; `best` only if the folder has no other runs."""
     found = find_runs(models)
     homes = {run.home for run in found if not run.best}
     return [run for run in found if not run.best or run.home not in homes]
 
 
 def models_of(models: Models, *, chosen: bool = False) -> list[Model]:
-    """The models of `runs_of`, loaded.
+    """Load the models of `runs_of`.
 
     Args:
-        models: Where they are.
-        chosen: Whether of a folder with a `best` only this is meant.
+        models: Models to load.
+        chosen: Whether to load only `best` from folders that have it.
     """
     runs = runs_of(models)
     if chosen:
@@ -177,13 +159,14 @@ def models_of(models: Models, *, chosen: bool = False) -> list[Model]:
 
 
 def one_model(folder: str | Path) -> Model:
-    """The model in a folder, in `best` inside it, or the only one in it."""
+    """Load the model in a folder, the one in its `best`, or the only one inside it."""
     found = find_runs(folder)
     runs = [run for run in found if run.best] or found
     if len(runs) > 1:
         raise UnweaveError(
-            f"{folder} holds {len(runs)} models and does not say which is best; give one of them, "
-            f"such as {runs[0].folder}"
+            f"{folder} contains {len(runs)} models and no chosen one (best/); pass one of them, "
+            f"such as {runs[0].folder}",
+            subject=folder,
         )
     return runs[0].model
 
@@ -199,9 +182,9 @@ def _found(models: Models) -> Iterable[Run]:
 
 
 def _folders(path: str | Path) -> list[Path]:
-    """The folder of a path, or those that match a pattern."""
+    """Return the folder at a path, or the folders that match a pattern."""
     if "://" in str(path):
-        raise UnweaveError(f"models are read from folders; copy {path} into one first")
+        raise UnweaveError(f"cannot read models from {path}; copy them into a local folder first")
     with path_errors(Path(path), "read"):
         folder = Path(path).expanduser()
         if folder.is_dir():
@@ -211,7 +194,7 @@ def _folders(path: str | Path) -> list[Path]:
         matching = root.glob(pattern) if set(pattern) & set("*?[") else ()
         found = sorted(match for match in matching if match.is_dir())
     if not found:
-        raise UnweaveError(f"there is no folder {path}; give one that training wrote")
+        raise UnweaveError(f"no folder {path}; pass the folder of a trained model")
     return found
 
 
@@ -222,22 +205,16 @@ def _in_folder(folder: Path) -> list[Run]:
         refuse_inner_links(folder, (RUNS, BEST))
         best = [Run(folder / BEST, home=folder, best=True)] if _is_run(folder / BEST) else []
         for place in (folder / RUNS, folder):
-            # Names with a dot are runs that are being written.
+            # Names that start with a dot belong to runs that are being written.
             inside = sorted(path for path in place.glob("[!.]*") if path != folder / BEST)
             runs = [Run(path, home=folder) for path in inside if _is_run(path)]
             if runs:
                 return best + runs
     if not best:
-        raise UnweaveError(f"{folder} holds no model and no folder of one; give one that does")
+        raise UnweaveError(f"no models in {folder}; pass the folder of a trained model")
     return best
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder holds the files of a model, even if one of them is lost."""
+    """Return whether a folder contains files of a model, even if some are missing."""
     return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
-
-
-def _is_new(folder: Path, seen: set[Path]) -> bool:
-    known = folder in seen
-    seen.add(folder)
-    return not known

@@ -1,4 +1,4 @@
-"""What the members of one VAE ensemble say together: codes in one order, and where they agree."""
+"""Codes of VAE ensembles: alignment of members and their agreement."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +20,14 @@ WAYS = ("permutations", "maps")
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Posteriors of all members for the same images, their latents as those of the first.
+    """Posteriors of all members for the same images, aligned with the latents of the first.
 
     Shapes: n members, d latents.
 
     Args:
         means: Posterior means, `[n, images, d]`.
         logvars: Posterior log-variances, `[n, images, d]`.
-        ways: The signed permutation from each member's latents to those of the first, `[n, d, d]`.
+        ways: Signed permutations from each member's latents to those of the first, `[n, d, d]`.
     """
 
     means: np.ndarray
@@ -36,32 +36,32 @@ class Aligned:
 
     @property
     def latents(self) -> np.ndarray:
-        """Which latent of each member is latent l of the first, `[n, d]`."""
+        """Index of the latent of each member that matches latent l of the first, `[n, d]`."""
         return np.abs(self.ways).argmax(2)
 
     @property
     def signs(self) -> np.ndarray:
-        """Whether it points the same way, 1, or the other way, -1, `[n, d]`."""
+        """Sign of the matching latent of each member, 1 or -1, `[n, d]`."""
         return self.ways.sum(2).astype(int)
 
     @property
     def mean(self) -> np.ndarray:
-        """The code of the ensemble: the mean of its members' means, `[images, d]`."""
+        """Code of the ensemble: the mean over members, `[images, d]`."""
         return self.means.mean(0)
 
     @property
     def logvar(self) -> np.ndarray:
-        """The logarithm of the mean of its members' variances, `[images, d]`."""
+        """Logarithm of the mean variance over members, `[images, d]`."""
         return np.log(np.exp(self.logvars).mean(0))
 
     @property
     def spread(self) -> np.ndarray:
-        """The standard deviation of the means over members, `[images, d]`."""
+        """Standard deviation of the means over members, `[images, d]`."""
         return self.means.std(0)
 
     @cached_property
     def agreement(self) -> np.ndarray:
-        """How far other members have each latent of the first, `[d]`; see `member_agreement`."""
+        """Agreement of members on each latent, `[d]`; see `member_agreement`."""
         return member_agreement(self.means)
 
     @cached_property
@@ -82,36 +82,36 @@ class Aligned:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether members `"agree"` on a latent, `"disagree"`, or nobody uses it, `"unused"`."""
+        """For each latent: `"agree"`, `"disagree"`, or `"unused"` if no member uses it."""
         agreed = self.agreement >= LEAST_CORRELATION
         return [
             str(v) for v in np.where(self.used, np.where(agreed, "agree", "disagree"), "unused")
         ]
 
     def only(self, images: np.ndarray) -> "Aligned":
-        """The same of some images, `[images]` true or false."""
+        """Restrict to some images, given a mask `[images]`."""
         return Aligned(self.means[:, images], self.logvars[:, images], self.ways)
 
     def own(self, member: int, codes: np.ndarray) -> np.ndarray:
-        """Codes `[…, d]` in the order of the first member, as a member has them."""
+        """Convert aligned codes `[…, d]` to the latents of a member."""
         return codes @ self.ways[member].astype(codes.dtype)
 
 
 def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned:
-    """What all members say of images, with the latents of each as those of the first.
+    """Encode images with all members and align their latents with those of the first.
 
-    Latents are reordered and turned as the signed permutation nearest to the learned map says, so
-    that a latent stays one latent of its member.
+    Latents are permuted and their signs flipped by the signed permutation nearest to the learned
+    map, so that each aligned latent is one latent of its member.
 
     Args:
-        model: An ensemble of at least two members.
-        images: What `Model.encode` takes: images, or a data set.
-        seed: See `Model.encode`.
+        model: Ensemble of at least two members.
+        images: Images or a data set, as for `Model.encode`.
+        seed: Random seed of the images; see `Model.encode`.
     """
     ways = signed_permutations(model)
     if len(ways) < 2:
         raise SelectionError(
-            "this ensemble has one member, which has nobody to agree with; train one of two or "
+            "agreement needs an ensemble of at least 2 members, got 1; train with members=2 or "
             "more"
         )
     found = [model.encode(images, seed, member) for member in range(len(ways))]
@@ -124,17 +124,18 @@ def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned
 
 
 def signed_permutations(model: "Model") -> np.ndarray:
-    """P(M_i0) of each member, from its latents to those of the first, float32 `[n, d, d]`."""
+    """Return P(M_i0), from each member's latents to those of the first, float32 `[n, d, d]`."""
     found = [nearest_signed_permutation(learned) for learned in _maps_to_first(model)]
     return np.stack(found).astype(np.float32)
 
 
 def _maps_to_first(model: "Model") -> np.ndarray:
     to_first = model.maps[:, 0]
-    lost = np.flatnonzero(np.isnan(to_first).any((1, 2)))
-    if len(lost):
+    unmapped = np.flatnonzero(np.isnan(to_first).any((1, 2)))
+    if len(unmapped):
         raise SelectionError(
-            f"member {lost[0]} has no map to member 0; train the ensemble with neighbours=-1"
+            f"member {unmapped[0]} has no map to member 0; train the ensemble with neighbours=-1",
+            subject="maps",
         )
     return to_first
 
@@ -142,7 +143,7 @@ def _maps_to_first(model: "Model") -> np.ndarray:
 def aligned_codes(
     model: "Model", images: Any, *, by: str = "permutations", seed: int = 0
 ) -> np.ndarray:
-    """The mean codes of all members, with the latents of each as those of the first.
+    """Return the mean codes of all members, aligned with the latents of the first.
 
         permutations   P(M_i0) z_i,  the nearest signed permutation to the learned map
         maps           M_i0 z_i
@@ -151,16 +152,16 @@ def aligned_codes(
 
     Args:
         model: An ensemble.
-        images: What `Model.encode` takes: images, or a data set.
-        by: `"permutations"`, which only reorder latents and turn their signs, so that a latent
-            stays one latent of its member; or `"maps"`, which mix latents as training did.
-        seed: See `Model.encode`.
+        images: Images or a data set, as for `Model.encode`.
+        by: `"permutations"` (default), which only permutes latents and flips signs, or `"maps"`,
+            which mixes latents by the learned maps.
+        seed: Random seed of the images; see `Model.encode`.
 
     Returns:
-        float32 `[members, images, d]`; those of the first member are as they are.
+        Codes, float32 `[members, images, d]`; those of the first member are unchanged.
     """
     if by not in WAYS:
-        raise SelectionError(f"members are aligned by one of {', '.join(WAYS)}, not {by!r}")
+        raise SelectionError(f"by must be one of {', '.join(WAYS)}, got {by!r}")
     ways = signed_permutations(model) if by == "permutations" else _maps_to_first(model)
     return np.stack(
         [model.encode(images, seed, member)[0] @ way.T for member, way in enumerate(ways)]
@@ -168,15 +169,15 @@ def aligned_codes(
 
 
 def member_agreement(aligned: Any) -> np.ndarray:
-    """How far other members have each latent of the first: mean correlation over them, `[d]`.
+    """Compute the mean correlation of each latent of the first member with the others, `[d]`.
 
         agreement_l = 1 / (n - 1) Σ_i corr(z_0l, z_il)
 
-    A latent that does not vary, in the first or in another member, has correlation 0 with it. It
-    is not the absolute value: a latent whose sign is not that of its map is not agreed on.
+    Correlations with constant latents count as 0. Signs matter: a latent whose sign disagrees with
+    its map does not count as agreement.
 
     Args:
-        aligned: Codes `[members, images, d]`, as `aligned_codes` gives them.
+        aligned: Codes `[members, images, d]` from `aligned_codes`.
 
     Example:
         >>> z = np.random.default_rng(0).normal(size=(1000, 3))
@@ -187,12 +188,12 @@ def member_agreement(aligned: Any) -> np.ndarray:
     codes = np.asarray(aligned, np.float64)
     if codes.ndim != 3 or len(codes) < 2:
         raise SelectionError(
-            f"agreement needs codes [members, images, d] of at least two members, but got "
+            "aligned must be codes [members, images, d] of at least 2 members, got the shape "
             f"{list(codes.shape)}"
         )
     centred = codes - codes.mean(1, keepdims=True)
     spread = np.sqrt((centred**2).mean(1))
-    together = (centred[:1] * centred[1:]).mean(1)
+    covariance = (centred[:1] * centred[1:]).mean(1)
     scale = spread[:1] * spread[1:]
     constant = scale <= np.finfo(np.float32).eps ** 2
-    return np.where(constant, 0.0, together / np.where(constant, 1.0, scale)).mean(0)
+    return np.where(constant, 0.0, covariance / np.where(constant, 1.0, scale)).mean(0)

@@ -1,12 +1,12 @@
-"""Trained models: encode, decode, save and load, one at a time or a fleet at once.
+"""Trained models and fleets: encode, decode, save and load.
 
-A model of an ensemble has n members: its parameters are n rows. How a model is saved is in
+An ensemble model has n members and n rows of parameters. The file format is described in
 `unweave.models.files`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -19,32 +19,32 @@ from torch import Tensor
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.methods import Method
-from unweave.methods.base import Nets
+from unweave.methods.base import FIRST, Nets
+from unweave.methods.batch import member_seeds
 from unweave.methods.mixins import CustomPrior, Ensemble
 from unweave.models.batches import at_once, batches
 from unweave.models.config import Config
-from unweave.models.files import Saved, read, write
-from unweave.models.inner_runs import first_of, members_of
-from unweave.models.networks import BELOW, applied, nets_of, networks_by_name, parameters_by_name
+from unweave.models.files import read, write
+from unweave.models.networks import BELOW, applied, nets_of, networks_by_name
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
 from unweave.text import counted, size_text
 
-__all__ = ["Fleet", "Model", "load", "saved_form"]
+__all__ = ["Fleet", "Model", "check_alike", "join", "load"]
 
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """M trained models of one fleet.
+    """M trained models with the same networks.
 
     Args:
-        configs: Their runs.
-        shape: Height, width and channels of their images.
-        parameters: By network (`encoder`, `decoder` and the method's own), `[M, P]`; those of
-            ensembles of n, `[M · n, P]`.
-        curve: The losses while training, one row per model and window of steps.
-        diverged_at: The step at which each model stopped being finite, or -1, `[M]`.
+        configs: Configs of the models.
+        shape: Height, width and channels of the images.
+        parameters: Parameters by network (`encoder`, `decoder` and others of the method),
+            `[M, P]`; for ensembles of n members, `[M · n, P]`.
+        curve: Losses during training, one row per model and window of steps.
+        diverged_at: Step at which each model diverged, or -1, `[M]`.
     """
 
     configs: Sequence[Config]
@@ -75,33 +75,33 @@ class Fleet:
 
     def __repr__(self) -> str:
         method = self.configs[0].method
-        lost = int((self.diverged_at >= 0).sum())
-        note = f", {lost} diverged" if lost else ""
+        diverged = int((self.diverged_at >= 0).sum())
+        suffix = f", {diverged} diverged" if diverged else ""
         models = counted(len(self), f"{method.name} model")
-        return f"{models} of {size_text(self.shape)} images{note}"
+        return f"{models} of {size_text(self.shape)} images{suffix}"
 
     @property
     def device(self) -> torch.device:
-        """Where the models are."""
+        """Device of the models."""
         return next(iter(self.parameters.values())).device
 
     def to(self, device: str | torch.device) -> Self:
-        """The same models on another device."""
+        """Return the models on another device."""
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
         return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
 
     @property
     def members(self) -> "Fleet":
-        """The members of all models, a model each, one model's after the other.
+        """Members of all models as separate models, grouped by model.
 
-        A model that is no ensemble is its only member. Members of an ensemble have seeds of their
-        own, of which the first is the ensemble's. Their curves are the ensemble's; the KL
-        divergence of each latent, which it follows for the first member, is NaN for the others.
+        A model that is not an ensemble is its own only member. Each member of an ensemble has its
+        own seed; the first has the seed of the ensemble. Members have the curve of the ensemble,
+        but the KL divergence per latent, which is that of the first member, is NaN for the others.
         """
         count = self._num_members
         if count == 1:
             return self
-        configs = [member for config in self.configs for member in members_of(config)]
+        configs = [member for config in self.configs for member in _members_of(config)]
         curves = [_curve_of_member(model.curve, k) for model in self for k in range(count)]
         named = [
             curve.assign(run=config.hash) for curve, config in zip(curves, configs, strict=True)
@@ -116,41 +116,44 @@ class Fleet:
 
     @property
     def maps(self) -> np.ndarray:
-        """M_ij of ensembles, which map codes of member i to member j, float32 `[M, n, n, d, d]`.
+        """Maps M_ij of ensembles from codes of member i to member j, float32 `[M, n, n, d, d]`.
 
-        `codes @ maps[i, j].T` is what codes of member i are to member j. Those from a member to
-        itself are identities; those that were not learned are NaN.
+        `codes @ maps[i, j].T` converts codes of member i to those of member j. Maps from a member
+        to itself are identities; maps that were not learned are NaN.
         """
         return np.stack([model.maps for model in self])
 
     @property
     def first(self) -> Self:
-        """The models of the first stage, on which these build; their curves are not kept.
+        """Models of the first stage, without their curves.
 
-        Where the first stage was trained further along with the second, its models have other
-        seeds than the runs they began from.
+        If the first stage was trained jointly with the second, its models have different seeds
+        from the runs they started from.
         """
-        configs = [first_of(config) for config in self.configs if config.first is not None]
+        configs = [_first_of(config) for config in self.configs if config.first is not None]
         if not configs:
-            raise UnweaveError(f"{self.configs[0].method.name} models build on no others")
+            raise UnweaveError(
+                f"{self.configs[0].method.name} models have no first stage", subject="first"
+            )
         below = {
             name.removeprefix(BELOW): buffer
             for name, buffer in self.parameters.items()
             if name.startswith(BELOW)
         }
-        nothing = pd.DataFrame({"run": [], "step": []})
-        return type(self)(configs, self.shape, below, nothing, np.full(len(self), -1))
+        no_curve = pd.DataFrame({"run": [], "step": []})
+        return type(self)(configs, self.shape, below, no_curve, np.full(len(self), -1))
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and log-variance of the codes, float32 `[M, n, d]` each.
+        """Return mean and log-variance of the codes, float32 `[M, n, d]` each.
 
-        Those of a model in stages are of all of them, the first stage's first.
+        Codes of a model with several stages contain all of them, the first stage first.
 
         Args:
-            images: Bytes or floats in [0, 1], `[n, H, W, C]`, NumPy or torch; or a data set, for
-                all of its images.
-            seed: For a data set whose images are random given their factors, the draw to encode.
-            member: Of ensembles, which member encodes.
+            images: Images `[n, H, W, C]`, uint8 or floats in [0, 1], NumPy or torch; or a data
+                set, for all of its images.
+            seed: Random seed of the images, for data sets whose images are random given the
+                factors.
+            member: For ensembles, the index of the member that encodes (default 0).
         """
         means, logvars = [], []
         for batch in self._batches(images, seed):
@@ -161,17 +164,19 @@ class Fleet:
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
-        """The mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
+        """Return the mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
 
         Args:
-            codes: `[n, d]` for all models alike, or `[M, n, d]`.
-            member: Of ensembles, which member decodes.
+            codes: Codes `[n, d]` for all models, or `[M, n, d]`.
+            member: For ensembles, the index of the member that decodes (default 0).
         """
         self.configs[0].method.require_decoder()
         codes = torch.as_tensor(writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
-                f"codes have {self.configs[0].code_size} latents, but got {list(codes.shape)}"
+                f"codes must have {self.configs[0].code_size} latents, got the shape "
+                f"{list(codes.shape)}",
+                subject="codes",
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
         parts = codes.split(self._at_once, 1)
@@ -182,10 +187,10 @@ class Fleet:
         return mean_image(self.configs[0].likelihood, torch.cat(decoded, 1)).cpu().numpy()
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write each model into a folder of its own, named by its run, inside `folder`."""
+        """Write each model into its own folder inside `folder`, named by its run."""
         places = [Path(folder) / config.hash for config in self.configs]
         for model, place in zip(self, places, strict=True):
-            if not place.exists():  # by another process that trained the same run
+            if not place.exists():  # another process may have trained the same run
                 model.save(place)
         return places
 
@@ -195,21 +200,21 @@ class Fleet:
 
     @cached_property
     def _working(self) -> dict[str, Tensor]:
-        """The parameters in the precision that the models were trained in, on a GPU."""
-        fewer = self.configs[0].precision == "bf16" and self.device.type == "cuda"
-        dtype = torch.bfloat16 if fewer else torch.float32
+        """Parameters in the training precision on a GPU, else in float32."""
+        use_bf16 = self.configs[0].precision == "bf16" and self.device.type == "cuda"
+        dtype = torch.bfloat16 if use_bf16 else torch.float32
         return {name: buffer.to(dtype) for name, buffer in self.parameters.items()}
 
     @property
     def _num_members(self) -> int:
-        """How many members each model has."""
+        """Number of members per model."""
         return self.configs[0].method.num_members
 
     def nets(self, member: int = 0) -> Nets:
-        """The networks of one member of each model, as their method sees them."""
+        """Return the networks of one member of each model, as passed to their method."""
         if member not in range(self._num_members):
             raise UnweaveError(
-                f"these models have {self._num_members} members, counted from 0, but got {member=}"
+                f"member must be at least 0 and below {self._num_members}, got {member}"
             )
         rows = {name: self._working[name][member :: self._num_members] for name in self._networks}
         apply = {
@@ -224,7 +229,7 @@ class Fleet:
             yield
 
     def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
-        """Batches `[M, n, H, W, C]` on the models' device, the same for every model."""
+        """Yield batches `[M, n, H, W, C]` on the models' device, the same for every model."""
         for pixels in batches(images, seed, self.shape, self._at_once, self.device):
             yield pixels.expand(len(self), *pixels.shape)
 
@@ -238,68 +243,65 @@ class Model(Fleet):
 
     @property
     def config(self) -> Config:
-        """Its run."""
+        """Config of the model."""
         return self.configs[0]
 
     @property
     def maps(self) -> np.ndarray:
-        """M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
+        """Maps M_ij of an ensemble, float32 `[n, n, d, d]`; see `Fleet.maps`."""
         method = self.config.method
         if not isinstance(method, Ensemble):
             raise UnweaveError(
-                f"{method.name} models have no maps between members; train an ensemble for that"
+                f"{method.name} models have no maps between members; train vae_ensemble instead"
             )
         return method.maps(self.config.latents, self.named_parameters())
 
     @property
     def exponents(self) -> np.ndarray:
-        """The exponents of an Lp-nested prior, root first, in the order of its layout, float32."""
+        """Exponents of an Lp-nested prior, root first, in the order of its layout, float32."""
         method, exponents = self.config.method, None
         if isinstance(method, CustomPrior):
             exponents = method.prior_exponents(self.config.latents, self.named_parameters())
         if exponents is None:
-            raise UnweaveError(f"{method.name} models have no exponents: their prior has none")
+            raise UnweaveError(
+                f"{method.name} models have no exponents; only Lp-nested priors have them",
+                subject="exponents",
+            )
         return exponents.numpy()
 
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and log-variance of the codes, float32 `[n, d]` each; see `Fleet.encode`."""
+        """Return mean and log-variance of the codes, float32 `[n, d]`; see `Fleet.encode`."""
         mean, logvar = super().encode(images, seed, member)
         return mean[0], logvar[0]
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
-        """The mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
+        """Return the mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
         return super().decode(codes, member)[0]
 
     def __repr__(self) -> str:
-        fate = f", diverged at step {self.diverged_at[0]:,}" if self.diverged_at[0] >= 0 else ""
+        diverged = self.diverged_at[0]
+        suffix = f", diverged at step {diverged:,}" if diverged >= 0 else ""
         steps, seed = f"{self.config.steps:,}", self.config.seed
-        return f"{self.config.method} trained for {steps} steps, seed {seed}{fate}"
+        return f"{self.config.method} trained for {steps} steps, seed {seed}{suffix}"
 
     def named_parameters(self) -> dict[str, Tensor]:
-        """Every parameter by name (`"encoder/0.weight"`), without the model axis.
+        """Return all parameters by name (`"encoder/0.weight"`), without the model axis.
 
-        Those of an ensemble begin with the axis of its members.
+        Parameters of an ensemble have its members as the first axis.
         """
-        return parameters_by_name(self._networks, self.parameters)
+        return {
+            f"{network}/{name}": (value[0] if len(value) == 1 else value).contiguous()
+            for network, buffer in self.parameters.items()
+            for name, value in self._networks[network].named(buffer)
+        }
 
     def save(self, folder: str | Path) -> Path:  # type: ignore[override] # one model, one folder
         """Write the model into `folder`, which must not exist yet."""
         folder = Path(folder)
         if folder.exists():
-            raise UnweaveError(f"{folder} is already there; choose another folder")
-        write(saved_form(self), folder)
+            raise UnweaveError(f"{folder} already exists; choose another folder")
+        write(self, folder)
         return folder
-
-
-def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:
-    latents = [] if member == 0 else [name for name in curve if name.startswith("kl_")]
-    return curve.assign(**dict.fromkeys(latents, np.nan))
-
-
-def saved_form(model: Model) -> Saved:
-    """What the files of a model hold."""
-    lost = int(model.diverged_at[0])
-    return Saved(model.config, model.shape, model.parameters, model.curve, lost)
 
 
 def load(
@@ -307,13 +309,67 @@ def load(
     device: str | torch.device = "cpu",
     method: type[Method] | None = None,
 ) -> Model:
-    """The model in a folder that `save` wrote.
+    """Load a saved model.
 
     Args:
-        folder: Where it was saved.
-        device: Where it should be.
-        method: The class of its method, where that is your own and not one of `METHODS`.
+        folder: Folder of the saved model.
+        device: Device of the loaded model (default `"cpu"`).
+        method: Class of a custom method that is not in `METHODS`.
     """
-    saved = read(Path(folder), device, method)
-    lost = np.array([saved.diverged_at])
-    return Model([saved.config], saved.shape, saved.parameters, saved.curve, lost)
+    config, shape, parameters, curve, diverged = read(Path(folder), device, method)
+    return Model([config], shape, parameters, curve, np.array([diverged]))
+
+
+def join(models: Sequence[Fleet]) -> Fleet:
+    """Combine models with the same networks into one fleet."""
+    first = models[0]
+    check_alike([config for model in models for config in model.configs], first.shape)
+    parameters = {
+        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
+    }
+    return Fleet(
+        [config for model in models for config in model.configs],
+        first.shape,
+        parameters,
+        pd.concat([model.curve for model in models], ignore_index=True),
+        np.concatenate([model.diverged_at for model in models]),
+    )
+
+
+def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
+    """Check that all runs have the networks and the number of members of the first."""
+    first, *others = {config.fleet: config for config in configs}.values()
+    needed = _sizes(first, shape)
+    if any(not needed.items() <= _sizes(other, shape).items() for other in others):
+        raise UnweaveError(
+            "models of one fleet must have the same networks and number of members; train models "
+            "that differ in these separately"
+        )
+
+
+def _sizes(config: Config, shape: tuple[int, int, int]) -> dict[str, int]:
+    """Return the size of each network and the number of members."""
+    sizes = {name: len(network) for name, network in networks_by_name(config, shape).items()}
+    return {**sizes, "members": config.method.num_members}
+
+
+def _members_of(config: Config) -> list[Config]:
+    """Return the configs of an ensemble's members; the first has the seed of the ensemble."""
+    if not isinstance(config.method, Ensemble):
+        return [config]
+    seeds = member_seeds(torch.tensor([config.seed]), config.method.num_members).tolist()
+    return [replace(config, method=config.method.member_method(), seed=seed) for seed in seeds]
+
+
+def _first_of(config: Config) -> Config:
+    """Return the config of the first stage, with a new seed if it was trained further."""
+    assert config.first is not None
+    if not config.method.extra_optimisers().get(FIRST):
+        return config.first
+    (seed,) = member_seeds(torch.tensor([config.seed]), 2).tolist()[1:]
+    return replace(config.first, seed=seed)
+
+
+def _curve_of_member(curve: pd.DataFrame, member: int) -> pd.DataFrame:
+    latents = [] if member == 0 else [name for name in curve if name.startswith("kl_")]
+    return curve.assign(**dict.fromkeys(latents, np.nan))

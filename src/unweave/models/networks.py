@@ -1,25 +1,43 @@
-"""The networks of a run: which there are, and what its method sees of them."""
+"""Networks of a run: construction, forward functions and sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from unweave.io.paths import check_room
 from unweave.methods import Method
-from unweave.methods.base import FIRST, Nets, NetworkSpec, Stage
+from unweave.methods.base import FIRST, MODEL, Nets, NetworkSpec, Stage
 from unweave.models.config import Config
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image
 from unweave.nets.network import Network
+from unweave.text import counted
 
-__all__ = ["BELOW", "applied", "nets_of", "networks_by_name", "networks_of", "parameters_by_name"]
+__all__ = [
+    "BELOW",
+    "applied",
+    "check_disk",
+    "disk_bytes",
+    "nets_of",
+    "networks_by_name",
+    "networks_of",
+    "num_parameters",
+]
 
 BELOW = "first/"
 """Prefix of the names of the first stage's networks."""
+CURVE_BYTES = 12
+"""Bytes per number in a compressed curve."""
+WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
+CHECKPOINT_COPIES = 6
+"""Copies of the parameters in checkpoints: parameters and two moments, in the last two."""
 
 
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
-    """All networks of a run, by group and name."""
+    """Build all networks of a run, by group and name."""
     below = 0 if config.first is None else config.first.code_size
     spec = NetworkSpec(config.architecture, shape, config.latents, below)
     groups = {group: dict(networks) for group, networks in config.method.networks(spec).items()}
@@ -33,23 +51,9 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
 
 
 def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, Network]:
-    """All networks of a run by name, of all groups."""
+    """Build all networks of a run, by name."""
     groups = networks_of(config, shape).values()
     return {name: network for group in groups for name, network in group.items()}
-
-
-def parameters_by_name(
-    networks: Mapping[str, Network], parameters: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Every parameter of one model by name (`"encoder/0.weight"`), without the model axis.
-
-    Those of an ensemble begin with the axis of its members.
-    """
-    return {
-        f"{network}/{name}": (value[0] if len(value) == 1 else value).contiguous()
-        for network, buffer in parameters.items()
-        for name, value in networks[network].named(buffer)
-    }
 
 
 def nets_of(
@@ -57,13 +61,12 @@ def nets_of(
     apply: Mapping[str, Callable[..., Tensor]],
     before: Sequence[Method] | None = None,
 ) -> Nets:
-    """The networks of a run as its method sees them, with those of its first stage.
+    """Return the networks of a run as passed to its method, with those of its first stage.
 
     Args:
-        config: The run.
-        apply: What each network does, by name.
-        before: The methods of earlier stages, the latest first, stacked for a fleet; by default
-            those of the run alone.
+        config: Config of the run.
+        apply: Forward functions by network name.
+        before: Stacked methods of earlier stages, latest first (default: that of `config.first`).
     """
     own = {name: network for name, network in apply.items() if not name.startswith(BELOW)}
     first = None
@@ -91,6 +94,37 @@ def applied(
     code: Tensor | None = None,
     reference: int | None = None,
 ) -> Tensor:
-    """The output of a network that multiplies numbers of some kind."""
-    as_it_is = network.precise or x.dtype == torch.uint8
-    return network(parameters, x if as_it_is else x.to(dtype), code, reference)
+    """Apply a network to inputs converted to `dtype`; uint8 images are passed unchanged."""
+    unchanged = network.precise or x.dtype == torch.uint8
+    return network(parameters, x if unchanged else x.to(dtype), code, reference)
+
+
+def disk_bytes(config: Config, shape: tuple[int, int, int], in_training: bool = False) -> int:
+    """Estimate the disk space of a run, with its share of checkpoints if it is in training."""
+    weights = 4 * num_parameters(config, shape)
+    windows = -(-config.steps // WINDOW)
+    saved = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
+    return saved + (CHECKPOINT_COPIES * weights if in_training else 0)
+
+
+def check_disk(configs: Sequence[Config], shape: tuple[int, int, int], folder: Path) -> None:
+    """Check that the runs fit on the disk; runs already in the folder need no space."""
+    missing = [config for config in configs if not (folder / config.hash).exists()]
+    need = sum(disk_bytes(config, shape, in_training=True) for config in missing)
+    check_room(folder, need, counted(len(missing), "model"))
+
+
+def num_parameters(config: Config, shape: tuple[int, int, int]) -> int:
+    """Count the parameters of one model, including all members and extra networks."""
+    # Strengths do not affect sizes; replacing all by 2 (always valid) makes the cache effective.
+    method = replace(config.method, **dict.fromkeys(config.method.strengths(), 2.0))
+    return _counted(replace(config, method=method, data=(), seed=0), shape)
+
+
+@lru_cache
+def _counted(config: Config, shape: tuple[int, int, int]) -> int:
+    return sum(
+        network.width * (config.method.num_members if group == MODEL else 1)
+        for group, networks in networks_of(config, shape).items()
+        for network in networks.values()
+    )

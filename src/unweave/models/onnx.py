@@ -1,13 +1,14 @@
-"""Encoder and decoder as ONNX files, which most languages can run; checked before written.
+"""Export of the encoder and decoder to ONNX, verified against torch before writing.
 
-Graphs take and give what `Model.encode` and `Model.decode` do, with any number of images at once:
+The graphs have the inputs and outputs of `Model.encode` and `Model.decode`, for any batch size:
 
     encoder.onnx    images [batch, H, W, C] in [0, 1]    →  mean, logvar [batch, latents]
     decoder.onnx    codes [batch, latents]               →  images [batch, H, W, C] in [0, 1]
-    model.json      names, shapes and ranges of these, and what the model was trained with
+    model.json      names, shapes and ranges of these, and the config of the model
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,29 @@ from unweave import __version__
 from unweave.errors import UnweaveError
 from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
+from unweave.methods.base import MODEL
 from unweave.models.encoding import check_trained
 from unweave.models.finding import one_model
 from unweave.models.model import Model
-from unweave.models.onnx_graphs import decoder_graph, encoder_graph
+from unweave.models.networks import networks_of
 from unweave.models.rows import Features, read_rows
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.network import Network
+from unweave.nets.norms import AdaptiveNorm
 
-__all__ = ["FILES", "TOLERANCE", "export_onnx"]
+__all__ = ["FILES", "TOLERANCE", "decoder_graph", "encoder_graph", "export_onnx"]
 
 FILES = ENCODER, DECODER, ABOUT = "encoder.onnx", "decoder.onnx", "model.json"
 TOLERANCE = 1e-4
-"""How far results may be from torch's, relative to those that are larger than 1."""
+"""Largest allowed difference from torch, relative to values above 1."""
 CHECKED_BATCHES = (1, 7)
+OPSET, IR_VERSION = 17, 8
+"""ONNX versions of 2022, which older runtimes can read."""
+ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "relu": ("Relu", {}),
+    "tanh": ("Tanh", {}),
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.2}),
+}
 
 
 def export_onnx(
@@ -36,18 +48,18 @@ def export_onnx(
 ) -> float:
     """Write `encoder.onnx`, `decoder.onnx` and `model.json` into a folder.
 
-    Both graphs are run by onnxruntime and compared with torch first; where they differ by more
-    than 1e-4, nothing is written. Of an ensemble the first member is written.
+    Both graphs are first run with onnxruntime and compared with torch. If they differ by more than
+    1e-4, nothing is written. For an ensemble, the first member is exported.
 
     Args:
-        model: A model, the folder of one, or a folder that has it in `best`.
-        folder: Where the files go; made if need be.
-        overwrite: Whether to replace such files there.
+        model: A model, its folder, or a folder with a model in `best`.
+        folder: Output folder; created if missing.
+        overwrite: Whether to replace existing files.
 
     Returns:
-        The largest difference from torch, relative to values that are larger than 1.
+        The largest difference from torch, relative to values above 1.
     """
-    _needed()
+    _check_installed()
     folder = Path(folder)
     check_free([folder / name for name in FILES], overwrite)
     scaling = {} if isinstance(model, Model) else _scaling(Path(model))
@@ -56,21 +68,23 @@ def export_onnx(
     model.config.method.require_decoder()
     if model.config.first is not None:
         raise UnweaveError(
-            f"{model.config.method.name} models are not exported yet, only single stages; export "
-            "its first stage: model.first"
+            f"cannot export {model.config.method.name} models, since only single stages are "
+            "supported; export the first stage, model.first"
         )
     if "encoder" not in model.parameters:
         raise UnweaveError(
-            f"{model.config.method.name} models are not exported yet, for they have no encoder of "
-            "their own; export others"
+            f"cannot export {model.config.method.name} models, since they have no encoder network "
+            "of their own; export a model of another method",
+            subject="encoder",
         )
     model = model.to("cpu").members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])
     if not difference <= TOLERANCE:  # NaN too
         raise UnweaveError(
-            f"the exported networks differ from the model by {difference:.2g}, more than "
-            f"{TOLERANCE:g}; nothing was written; please report this"
+            f"nothing was written: the exported networks differ from the model by "
+            f"{difference:.2g}, more than {TOLERANCE:g}; please report this",
+            subject="difference",
         )
     about = json.dumps({**_about(model, difference), **scaling}, indent=1, ensure_ascii=False)
     for name, content in {**files, ABOUT: f"{about}\n".encode()}.items():
@@ -80,7 +94,7 @@ def export_onnx(
 
 
 def largest_difference(model: Model, encoder: bytes, decoder: bytes) -> float:
-    """How far onnxruntime's results are from torch's, on random images and codes."""
+    """Return the largest difference of onnxruntime from torch on random images and codes."""
     rng = np.random.default_rng(0)
     found = [0.0]
     for batch in CHECKED_BATCHES:
@@ -103,14 +117,14 @@ def _run(content: bytes, **inputs: np.ndarray) -> list[np.ndarray]:
 
 
 def _about(model: Model, difference: float) -> dict[str, Any]:
-    """What somebody needs to know who has only the files."""
+    """Return the content of `model.json`, which documents the ONNX files."""
     latents = ["batch", model.config.latents]
     images = {
         "name": "images",
         "type": "float32",
         "shape": ["batch", *model.shape],
         "axes": ["batch", "height", "width", "channels"],
-        "values": "0 … 1: bytes divided by 255",
+        "values": "0 … 1: pixel values divided by 255",
     }
     codes = {"type": "float32", "shape": latents, "axes": ["batch", "latents"]}
     return {
@@ -138,7 +152,7 @@ def _about(model: Model, difference: float) -> dict[str, Any]:
 
 
 def _scaling(folder: Path) -> dict[str, Any]:
-    """How features become what the encoder takes, where an `Unweaver` was fitted to such."""
+    """Return the feature scaling of an `Unweaver` that was fitted to features, else nothing."""
     rows = read_rows(folder)
     if not isinstance(rows, Features):
         return {}
@@ -151,11 +165,136 @@ def _scaling(folder: Path) -> dict[str, Any]:
     }
 
 
-def _needed() -> None:
+def _check_installed() -> None:
     try:
-        import onnx  # noqa: F401 - only whether it is there
-        import onnxruntime  # noqa: F401 - the same
+        import onnx  # noqa: F401 (only to check that it is installed)
+        import onnxruntime  # noqa: F401
     except ImportError as error:
         raise UnweaveError(
-            f"exporting needs {error.name}, which is not installed; pip install 'unweave[onnx]'"
+            f"exporting needs {error.name}, which is not installed; install it with "
+            "pip install 'unweave[onnx]'",
+            subject=error.name,
         ) from error
+
+
+def encoder_graph(model: Model) -> bytes:
+    """Return the encoder as the content of an ONNX file."""
+    graph = _Graph("images", model.shape)
+    _add_network(graph, model, "encoder")
+    sizes = graph.constant(np.array([model.config.latents] * 2, np.int64))
+    graph.add("Split", sizes, outputs=("mean", "logvar"), axis=1)
+    return graph.content(dict.fromkeys(("mean", "logvar"), (model.config.latents,)))
+
+
+def decoder_graph(model: Model) -> bytes:
+    """Return the decoder as the content of an ONNX file."""
+    graph = _Graph("codes", (model.config.latents,))
+    _add_network(graph, model, "decoder")
+    if model.config.likelihood == "bernoulli":
+        graph.add("Sigmoid", outputs=("images",))
+    else:
+        bounds = [graph.constant(np.array(bound, np.float32)) for bound in (0, 1)]
+        graph.add("Clip", *bounds, outputs=("images",))
+    return graph.content({"images": model.shape})
+
+
+class _Graph:
+    """A chain of ONNX nodes, in which each node takes the output of the previous one."""
+
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        self.input = name, shape
+        self.last = name
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: np.ndarray) -> str:
+        """Store an array in the file and return its name."""
+        from onnx import numpy_helper
+
+        name = f"constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, outputs: Sequence[str] = (), **settings: Any) -> None:
+        """Add a node that takes the last output and further inputs."""
+        from onnx import helper
+
+        outputs = list(outputs) or [f"result{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(kind, [self.last, *inputs], outputs, **settings))
+        self.last = outputs[0]
+
+    def content(self, outputs: Mapping[str, tuple[int, ...]]) -> bytes:
+        """Return the whole file as bytes, after the ONNX checker has accepted it."""
+        from onnx import TensorProto, checker, helper
+
+        def value(name: str, shape: tuple[int, ...]) -> Any:
+            return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
+
+        results = [value(name, shape) for name, shape in outputs.items()]
+        graph = helper.make_graph(
+            self.nodes, "unweave", [value(*self.input)], results, self.constants
+        )
+        file = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="unweave",
+            producer_version=__version__,
+        )
+        checker.check_model(file, full_check=True)
+        return file.SerializeToString()
+
+
+def _add_network(graph: _Graph, model: Model, name: str) -> None:
+    network: Network = networks_of(model.config, model.shape)[MODEL][name]
+    weights = {key: value.numpy() for key, value in model.named_parameters().items()}
+    for place, layer in enumerate(network.layers):
+        own = {key: weights[f"{name}/{place}.{key}"] for key in layer.shapes}
+        _add_layer(graph, layer, own)
+
+
+def _add_layer(
+    graph: _Graph, layer: Layer | AdaptiveNorm, weights: Mapping[str, np.ndarray]
+) -> None:
+    if isinstance(layer, Reshape):
+        _reshape(graph, layer.shape)
+    elif isinstance(layer, Linear):
+        _dense(graph, weights["weight"], weights["bias"], layer.activation)
+    elif isinstance(layer, Expand):
+        bias = np.tile(weights["bias"], layer.side**2)
+        _dense(graph, weights["weight"], bias, layer.activation)
+        _reshape(graph, (layer.side, layer.side, layer.outputs))
+    elif isinstance(layer, Conv):
+        _convolve(graph, layer, weights)
+    else:
+        raise TypeError(f"ONNX export of {type(layer).__name__} is missing; add it in {__name__}")
+
+
+def _reshape(graph: _Graph, shape: tuple[int, ...]) -> None:
+    graph.add("Reshape", graph.constant(np.array([-1, *shape], np.int64)))
+
+
+def _dense(graph: _Graph, weight: np.ndarray, bias: np.ndarray, activation: str) -> None:
+    graph.add("Gemm", graph.constant(weight), graph.constant(bias))
+    if activation != "none":
+        kind, settings = ACTIVATIONS[activation]
+        graph.add(kind, **settings)
+
+
+def _convolve(graph: _Graph, layer: Conv, weights: Mapping[str, np.ndarray]) -> None:
+    """Add a convolution or its transpose; ONNX is channels-first, so transposes are inserted."""
+    before = (layer.kernel - 2) // 2
+    after = layer.kernel - 2 - before
+    graph.add("Transpose", perm=[0, 3, 1, 2])
+    graph.add(
+        "ConvTranspose" if isinstance(layer, ConvTranspose) else "Conv",
+        # [k, k, C, O] to [O, C, k, k], which for the transpose is [inputs, outputs, k, k].
+        graph.constant(weights["weight"].transpose(3, 2, 0, 1)),
+        graph.constant(weights["bias"]),
+        strides=[2, 2],
+        pads=[before, before, after, after],
+        kernel_shape=[layer.kernel] * 2,
+    )
+    if layer.relu:
+        graph.add("Relu")
+    graph.add("Transpose", perm=[0, 2, 3, 1])

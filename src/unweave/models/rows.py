@@ -1,4 +1,4 @@
-"""What the rows of X are, images or features, and what networks see of them."""
+"""Rows of X as images or features, and their conversion to network inputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from unweave.text import size_text
 __all__ = ["Features", "Images", "InputError", "flattened", "kind_of", "read_rows", "rows_from"]
 
 NOTE = "unweaver.json"
-"""Of a folder: what its model does not know of the `Unweaver` that trained it."""
+"""File with the settings of an `Unweaver` that its model does not store."""
 
 
 class InputError(DataError, ValueError):
-    """Values or parameters that a model or an `Unweaver` cannot take."""
+    """Values or parameters that a model or an `Unweaver` cannot use."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Images:
 
     Args:
         shape: Height, width and channels.
-        layout: What one image of the user's looks like: `(H, W)`, `(H, W, C)` or `(H * W * C,)`.
-        top: The whole number that stands for white: 255, or 1 where all are 0 or 1.
+        layout: Shape of one image in X: `(H, W)`, `(H, W, C)` or `(H * W * C,)`.
+        top: Integer value of white: 255, or 1 for binary images.
     """
 
     shape: tuple[int, int, int]
@@ -38,13 +38,13 @@ class Images:
     top: int
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """Bytes or float32 in [0, 1], `[n, H, W, C]`."""
+        """Convert rows to images `[n, H, W, C]`, uint8 or float32 in [0, 1]."""
         low, high = rows.min(), rows.max()
         top = 1 if rows.dtype.kind in "fb" else self.top
         if low < 0 or high > top:
             raise InputError(
-                f"images are bytes or floats in [0, 1], but X has values from {low:g} to {high:g}"
-                "; scale them, or leave out shape where X has features"
+                f"images must be uint8 or floats in [0, 1], got values from {low:g} to {high:g}; "
+                "scale them, or omit shape if X contains features"
             )
         if rows.dtype.kind == "f":
             values: np.ndarray = rows.astype(np.float32, copy=False)
@@ -55,17 +55,17 @@ class Images:
         return values.reshape(len(rows), *self.shape)
 
     def restored(self, images: np.ndarray) -> np.ndarray:
-        """Images as the user laid them out."""
+        """Convert images back to the layout of X."""
         return images.reshape(len(images), *self.layout)
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Rows of any real numbers, scaled to [0, 1], which networks see as images `1 × p × 1`.
+    """Rows of real numbers, scaled to [0, 1] and passed to networks as images `1 × p × 1`.
 
     Args:
-        low: The smallest value of each feature, `[p]`.
-        span: How far the largest is from it, `[p]`; 1 where all are the same.
+        low: Smallest value of each feature, `[p]`.
+        span: Range of each feature, `[p]`; 1 for constant features.
     """
 
     low: np.ndarray
@@ -77,17 +77,17 @@ class Features:
         return 1, len(self.low), 1
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """Scaled features, float32 `[n, 1, p, 1]`; new ones may lie outside [0, 1]."""
+        """Scale features to float32 `[n, 1, p, 1]`; new rows may lie outside [0, 1]."""
         scaled = (rows - self.low) / self.span
         return scaled.astype(np.float32).reshape(len(rows), *self.shape)
 
     def restored(self, images: np.ndarray) -> np.ndarray:
-        """Features on their own scale, `[n, p]`."""
+        """Convert features back to their original scale, `[n, p]`."""
         return images.reshape(len(images), -1) * self.span + self.low
 
 
 def flattened(X: Any) -> tuple[Any, tuple[int, int, int] | None]:
-    """X as rows `[n, p]`, and the shape of its images if it has any."""
+    """Return X as rows `[n, p]`, and the shape of its images, if any."""
     X = X if hasattr(X, "shape") else np.asarray(X)
     if len(X.shape) <= 2:
         return X, None
@@ -95,8 +95,8 @@ def flattened(X: Any) -> tuple[Any, tuple[int, int, int] | None]:
     height, width, channels, *more = (*X.shape[1:], 1)[: max(3, X.ndim - 1)]
     if more or channels not in (1, 3):
         raise InputError(
-            f"images are [n, H, W] or [n, H, W, C] with 1 or 3 channels, but X has the "
-            f"shape {list(X.shape)}; reshape it"
+            "images must be [n, H, W] or [n, H, W, C] with 1 or 3 channels, got the shape "
+            f"{list(X.shape)}; reshape X"
         )
     shape = height, width, channels
     return X.reshape(len(X), math.prod(shape)), shape
@@ -105,26 +105,19 @@ def flattened(X: Any) -> tuple[Any, tuple[int, int, int] | None]:
 def kind_of(
     rows: np.ndarray,
     shape: tuple[int, int, int] | None,
-    asked: Sequence[int] | None,
+    given: Sequence[int] | None,
     X: Any,
 ) -> Images | Features:
-    """What the rows of training are.
-
-    Args:
-        rows: `[n, p]`.
-        shape: Of images, where X has them as such.
-        asked: The shape that the user says images have: height, width and, if any, channels.
-        X: What the user gave, for its layout.
-    """
-    asked = None if asked is None else (*asked, 1)[: max(3, len(asked))]
-    if asked is not None and (len(asked) != 3 or math.prod(asked) != rows.shape[1]):
+    """Return the kind of the rows `[n, p]` of X; image shapes come from X or are given."""
+    given = None if given is None else (*given, 1)[: max(3, len(given))]
+    if given is not None and (len(given) != 3 or math.prod(given) != rows.shape[1]):
         raise InputError(
-            f"images of shape {size_text(asked)} have {math.prod(asked):,} numbers, but rows of X "
-            f"have {rows.shape[1]:,}; give the shape of these"
+            f"shape {size_text(given)} has {math.prod(given):,} values, but rows of X have "
+            f"{rows.shape[1]:,}; pass the shape of one row"
         )
-    if shape is not None and asked is not None and asked != shape:
-        raise InputError(f"X has images {size_text(shape)}, but shape says {size_text(asked)}")
-    shape = shape or asked
+    if shape is not None and given is not None and given != shape:
+        raise InputError(f"shape must be {size_text(shape)} as in X, got {size_text(given)}")
+    shape = shape or given
     if shape is None:
         low, high = (np.asarray(v, np.float64) for v in (rows.min(0), rows.max(0)))
         return Features(low, np.where(high > low, high - low, 1.0))
@@ -134,7 +127,7 @@ def kind_of(
 
 
 def rows_from(plain: Mapping[str, Any]) -> Images | Features:
-    """The inverse of `dataclasses.asdict`."""
+    """Create rows from the result of `dataclasses.asdict`."""
     if "low" in plain:
         return Features(np.array(plain["low"]), np.array(plain["span"]))
     height, width, channels = plain["shape"]
@@ -142,7 +135,7 @@ def rows_from(plain: Mapping[str, Any]) -> Images | Features:
 
 
 def read_rows(folder: Path) -> Images | Features | None:
-    """What the model in a folder was fitted to; None where no `Unweaver` saved it."""
+    """Read the kind of rows a model was fitted to; None if no `Unweaver` saved it."""
     if not (folder / NOTE).exists():
         return None
     try:

@@ -1,1 +1,1 @@
-"""Layers and architectures whose parameters carry a leading model axis."""
+"""Layers, architectures and optimisers whose parameters have a leading model axis."""

@@ -1,4 +1,4 @@
-"""Adam over stacked buffers: every model has its own rates, its own moments, the same step."""
+"""Adam for stacked buffers: models share the step but have their own rates and moments."""
 
 import dataclasses
 import math
@@ -11,26 +11,26 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.io.plain_data import is_number
-from unweave.kernels.dispatch import fused
+from unweave.kernels import fused
 from unweave.text import shown
 
 __all__ = ["Adam", "Moments", "update"]
 
 VARIANTS = ("torch", "tensorflow")
 TOO_LARGE = 1e18
-"""A gradient beyond this counts as not finite: its square soon is not."""
+"""Gradients of this size count as non-finite, since their squares may overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The running means of gradients and of their squares, `[M, P]` each."""
+    """Running means of gradients and of squared gradients, `[M, P]` each."""
 
     first: Tensor
     second: Tensor
 
     @classmethod
     def zeros_like(cls, parameters: Tensor) -> "Moments":
-        """Moments before the first step."""
+        """Return moments before the first step."""
         return cls(torch.zeros_like(parameters), torch.zeros_like(parameters))
 
 
@@ -42,7 +42,7 @@ class Adam:
         torch       θ ← θ - lr · m̂ / (√v̂ + ε),   m̂ = m / (1 - β₁ᵗ),  v̂ = v / (1 - β₂ᵗ)
         tensorflow  θ ← θ - lr · √(1 - β₂ᵗ) / (1 - β₁ᵗ) · m / (√v + ε)
 
-    The two differ in what ε is added to, which matters while v is small.
+    The variants differ in where ε is added, which matters while v is small.
 
     References:
         Kingma & Ba, Adam: A Method for Stochastic Optimization, arXiv:1412.6980.
@@ -51,13 +51,13 @@ class Adam:
     lr: float = 1e-4
     """Learning rate."""
     beta1: float = 0.9
-    """Decay of the mean of gradients."""
+    """Decay rate of the mean of gradients."""
     beta2: float = 0.999
-    """Decay of the mean of squared gradients."""
+    """Decay rate of the mean of squared gradients."""
     eps: float = 1e-8
-    """Added to the root of the mean square."""
+    """Constant added to the denominator."""
     variant: str = "torch"
-    """Where eps is added: as in torch, or as in TensorFlow 1."""
+    """Where eps is added: as in `"torch"`, or as in `"tensorflow"` 1."""
 
     def __post_init__(self) -> None:
         for name, below in {"lr": math.inf, "beta1": 1, "beta2": 1, "eps": math.inf}.items():
@@ -65,16 +65,19 @@ class Adam:
             if not isinstance(value, Tensor) and not (is_number(value) and 0 <= value < below):
                 limit = "and finite" if below == math.inf else f"and below {below}"
                 raise UnweaveError(
-                    f"{name} of Adam must be at least 0 {limit}, but got {shown(value)}"
+                    f"{name} of Adam must be at least 0 {limit}, got {shown(value)}",
+                    subject=name,
                 )
         if self.variant not in VARIANTS:
             raise UnweaveError(
-                f"variant must be one of {', '.join(VARIANTS)}, not {shown(self.variant)}"
+                f"variant must be one of {', '.join(VARIANTS)}, got {shown(self.variant)}",
+                subject="variant",
+                value=self.variant,
             )
 
     @classmethod
     def stack(cls, optimisers: Sequence[Self], device: torch.device | str = "cpu") -> Self:
-        """One optimiser whose rates are those of several, `[M, 1]` each."""
+        """Combine M optimisers into one with rates `[M, 1]`."""
         stacked: dict[str, Any] = {
             field.name: torch.tensor(
                 [[getattr(optimiser, field.name)] for optimiser in optimisers],
@@ -85,11 +88,13 @@ class Adam:
             if field.type in (float, "float")
         }
         if len({optimiser.variant for optimiser in optimisers}) > 1:
-            raise UnweaveError("models of one fleet must share the variant of Adam")
+            raise UnweaveError(
+                "variant of Adam must be the same for all models of a fleet", subject="variant"
+            )
         return dataclasses.replace(optimisers[0], **stacked)
 
     def rows(self, chosen: slice) -> Self:
-        """Of a stacked optimiser, that of some models."""
+        """Return the part of a stacked optimiser for some models."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         part: dict[str, Any] = {
             name: value[chosen] for name, value in values.items() if isinstance(value, Tensor)
@@ -97,14 +102,14 @@ class Adam:
         return dataclasses.replace(self, **part)
 
     def rates(self, step: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """What a stacked optimiser multiplies with at one step, counted from 0, `[M, 5]`.
+        """Return the coefficients of a stacked optimiser at one step, counted from 0, `[M, 5]`.
 
-        Size of the step, 1 - β₁, 1 - β₂, the factor on √v, and ε.
+        These are the step size, 1 - β₁, 1 - β₂, the factor of √v, and ε.
         """
         if fused(step):
             from unweave.kernels import gpu_adam
 
-            stack: Any = self  # whose numbers are tensors
+            stack: Any = self  # with tensors as fields
             constants = (stack.lr, stack.beta1, stack.beta2, stack.eps)
             return gpu_adam.rates(*constants, step, self.variant == "tensorflow", dtype)
         correction1, correction2 = 1 - self.beta1 ** (step + 1), 1 - self.beta2 ** (step + 1)
@@ -125,18 +130,18 @@ def update(
     finite: Tensor,
     working: Tensor | None = None,
 ) -> None:
-    """Take a step of Adam in place, for the models that are alive.
+    """Update the models that are alive by one step of Adam, in place.
 
     Args:
-        parameters: float32 `[M, P]`
-        moments: Laid out as the parameters.
-        gradients: Of parts of the parameters, `[M, n]` each.
-        places: Where each part begins.
-        rates: Of this step, `[M, 5]`.
-        alive: bool `[M]`
-        finite: bool `[M]`, becomes False for models with a gradient that is not finite; no
-            parameter ever becomes so by it.
-        working: Where to write a copy of the new parameters, in the precision to multiply with.
+        parameters: Parameters, float32 `[M, P]`.
+        moments: Moments with the layout of the parameters.
+        gradients: Gradients of parts of the parameters, `[M, n]` each.
+        places: Offset of each part in a row.
+        rates: Coefficients of this step, `[M, 5]`.
+        alive: Models in training, bool `[M]`.
+        finite: Models with finite gradients, bool `[M]`; set to False in place for the others,
+            whose parameters are not updated.
+        working: Copy of the parameters in the precision of matrix multiplications, also updated.
     """
     if fused(parameters):
         from unweave.kernels import gpu_adam
@@ -156,15 +161,15 @@ def update(
 def _update_part(
     parameters: Tensor, moments: Moments, gradient: Tensor, rates: Tensor, alive: Tensor
 ) -> Tensor:
-    """The same for one part; whose gradient is finite, `[M]`."""
+    """Update one part; return which models have a finite gradient, `[M]`."""
     step, weight1, weight2, shrink, eps = rates.split(1, 1)
     gradient = gradient.to(parameters.dtype)
     finite = gradient.abs().amax(1) < TOO_LARGE
     first = torch.lerp(moments.first, gradient, weight1)
     second = torch.lerp(moments.second, gradient.square(), weight2)
-    keep = (alive & finite)[:, None]
-    moved = parameters - step * first / (second.sqrt() * shrink + eps)
-    parameters.copy_(torch.where(keep, moved, parameters))
-    moments.first.copy_(torch.where(keep, first, moments.first))
-    moments.second.copy_(torch.where(keep, second, moments.second))
+    active = (alive & finite)[:, None]
+    updated = parameters - step * first / (second.sqrt() * shrink + eps)
+    parameters.copy_(torch.where(active, updated, parameters))
+    moments.first.copy_(torch.where(active, first, moments.first))
+    moments.second.copy_(torch.where(active, second, moments.second))
     return finite

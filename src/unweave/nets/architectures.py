@@ -1,9 +1,9 @@
-"""The architectures of the papers: encoders, decoders and discriminators.
+"""Architectures of the papers: encoders, decoders and discriminators.
 
-An encoder takes images `[M, B, H, W, C]` to `[M, B, 2 d]`, mean and log-variance side by side; a
-decoder takes codes `[M, B, d]` to logits or means `[M, B, H, W, C]`. Images are 32, 64 or 128
-pixels wide: each doubling is one more stride-2 layer at the image's end, so that what reaches the
-dense layers is always 4 × 4.
+An encoder maps images `[M, B, H, W, C]` to `[M, B, 2 d]`, mean and log-variance concatenated; a
+decoder maps codes `[M, B, d]` to logits or means `[M, B, H, W, C]`. Images are 32, 64 or 128
+pixels wide. Each doubling adds one stride-2 layer next to the image, so that feature maps at the
+dense layers are always 4 × 4.
 """
 
 import math
@@ -34,45 +34,45 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A pair of functions that build the encoder and the decoder for a shape and a latent size."""
+    """Functions that build the encoder and the decoder for an image shape and latent size."""
 
     encoder: Callable[[Shape, int], Network]
     decoder: Callable[[Shape, int], Network]
 
 
 def conv_encoder(shape: Shape, latents: int) -> Network:
-    """The protocol's: 32 and 32 with 4 × 4 taps, 64 and 64 with 2 × 2, dense 256, two heads."""
+    """Encoder of the protocol: 4 × 4 convolutions (32, 32), 2 × 2 (64, 64), dense 256, heads."""
     return Network(
         (*_down(shape, (4, 4, 2, 2)), Reshape((1024,)), Linear(1024, 256), _heads(latents))
     )
 
 
 def conv_decoder(shape: Shape, latents: int) -> Network:
-    """The protocol's: dense 256 and 1024, then 64, 32, 32 and the image with 4 × 4 taps."""
+    """Decoder of the protocol: dense 256 and 1024, then 4 × 4 convolutions (64, 32, 32, image)."""
     dense = (Linear(latents, 256), Linear(256, 1024), Reshape((4, 4, 64)))
     return Network((*dense, *_up(shape)))
 
 
 def conv4x4_encoder(shape: Shape, latents: int) -> Network:
-    """The VAE ensemble's: 4 × 4 taps throughout, also in place of the dense layer."""
+    """Encoder of the VAE ensemble: only 4 × 4 convolutions, also in place of the dense layer."""
     collapse = Linear(1024, 256, fan=(16 * 64, 16 * 256))
     return Network((*_down(shape, (4, 4, 4, 4)), Reshape((1024,)), collapse, _heads(latents)))
 
 
 def conv4x4_decoder(shape: Shape, latents: int) -> Network:
-    """The VAE ensemble's: dense 256, transposed to 4 × 4 × 64, then as the protocol's."""
+    """Decoder of the VAE ensemble: dense 256, expanded to 4 × 4 × 64, then as the protocol."""
     return Network((Linear(latents, 256), Expand(256, 64), *_up(shape)))
 
 
 def mlp_encoder(shape: Shape, latents: int, width: int = 1200) -> Network:
-    """Dense 1200 and 1200, ReLU, two heads."""
+    """Encoder with two dense layers of 1200, ReLU, and two heads."""
     pixels = math.prod(shape)
     layers = (Reshape((pixels,)), Linear(pixels, width), Linear(width, width))
     return Network((*layers, _heads(latents, width)))
 
 
 def mlp_decoder(shape: Shape, latents: int, width: int = 1200) -> Network:
-    """Dense 1200 three times, tanh, then the image."""
+    """Decoder with three dense layers of 1200, tanh, then the image."""
     pixels = math.prod(shape)
     hidden = (
         Linear(latents, width, "tanh"),
@@ -83,11 +83,11 @@ def mlp_decoder(shape: Shape, latents: int, width: int = 1200) -> Network:
 
 
 def big_encoder(shape: Shape, latents: int, width: int = 64, share: float = 0.536) -> Network:
-    """Four layers with 5 × 5 taps, a dense one, two heads.
+    """Encoder with four 5 × 5 convolutions, a dense layer and two heads.
 
-    The dense one is so wide, by its share of the width of flat 4 × 4 images, that encoder and
-    decoder have as many parameters as both stages of an MS-VAE. It is a multiple of 16, which GPUs
-    multiply fastest.
+    The width of the dense layer is a fraction (`share`) of the flattened features, chosen so that
+    encoder and decoder have as many parameters as both stages of an MS-VAE. It is a multiple of
+    16, which is fastest on GPUs.
     """
     channels = channels_of(shape, width)
     convolutions = [Conv(a, b, 5) for a, b in pairwise([shape[2], *channels])]
@@ -97,7 +97,7 @@ def big_encoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
 
 
 def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.536) -> Network:
-    """The same from codes to images."""
+    """Decoder that mirrors `big_encoder`."""
     channels = channels_of(shape, width)[::-1]
     flat, hidden = 16 * channels[0], 16 * round(share * channels[0])
     widths = [*channels, shape[2]]
@@ -110,7 +110,7 @@ def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
 
 
 SMALL = 128
-"""Width of the dense layers of `small_mlp`, for rows of features and tiny images."""
+"""Width of the dense layers of `small_mlp`, for tabular features and tiny images."""
 
 
 ARCHITECTURES = {
@@ -128,13 +128,13 @@ ARCHITECTURES = {
 
 
 def build(name: str, shape: Shape, latents: int) -> tuple[Network, Network]:
-    """The encoder and the decoder of an architecture for images of a shape."""
+    """Build the encoder and the decoder of an architecture."""
     architecture = find_architecture(name)
     return architecture.encoder(shape, latents), architecture.decoder(shape, latents)
 
 
 def find_architecture(name: str) -> Architecture:
-    """An architecture of `ARCHITECTURES`, or a user's, as `package.module:NAME`."""
+    """Return an architecture in `ARCHITECTURES`, or a custom one, by `package.module:NAME`."""
     if is_reference(name):
         found: Architecture = resolve(name, "architecture", lambda x: isinstance(x, Architecture))
         return found
@@ -144,38 +144,40 @@ def find_architecture(name: str) -> Architecture:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The name by which `find_architecture` finds an architecture."""
+    """Return the name by which `find_architecture` finds an architecture."""
     ours = next((name for name, one in ARCHITECTURES.items() if one is architecture), None)
     home = getattr(architecture.encoder, "__module__", "")
     name = ours or reference_to(architecture, home)
     if name is None:
         raise UnweaveError(
-            "an architecture must be a variable at the top level of a module, so that saved models"
-            " can name it; define it there"
+            "a custom architecture must be a module-level variable, so that saved models can "
+            "refer to it by name"
         )
     return name
 
 
 def discriminator(latents: int, hidden: int = 6) -> Network:
-    """FactorVAE's judge of codes: six dense layers of 1000, leaky ReLU, two logits."""
+    """Discriminator of FactorVAE: six dense layers of 1000, leaky ReLU, two logits."""
     widths = [latents] + [1000] * hidden
     layers = [Linear(a, b, "leaky_relu") for a, b in pairwise(widths)]
     return Network((*layers, Linear(1000, 2, "none")))
 
 
 def doublings(shape: Shape) -> int:
-    """How many stride-2 layers lead from an image to 4 × 4."""
+    """Return the number of stride-2 layers from an image to 4 × 4."""
     height, width, _ = shape
     if height != width or height not in (32, 64, 128):
         raise UnweaveError(
-            f"convolutional networks take square images of 32, 64 or 128 pixels, but got {shape}; "
-            "choose such a size, or the architecture 'mlp'"
+            f"convolutional networks need square images of 32, 64 or 128 pixels, got {shape}; "
+            "resize the images, or use architecture='mlp'",
+            subject="shape",
+            value=shape,
         )
     return int(math.log2(height // 4))
 
 
 def channels_of(shape: Shape, width: int) -> list[int]:
-    """From the image to 4 × 4: 64, 128, 256, 512 for 64 pixels; 32 lack the first, 128 repeat it.
+    """Return channels from the image to 4 × 4; 32 pixels skip the first, 128 pixels repeat it.
 
     >>> channels_of((64, 64, 3), 64), channels_of((128, 128, 3), 8)
     ([64, 128, 256, 512], [8, 8, 16, 32, 64])
@@ -184,7 +186,7 @@ def channels_of(shape: Shape, width: int) -> list[int]:
 
 
 def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
-    """Stride-2 layers from the image to 4 × 4 × 64; 32 pixels lack the first, 128 repeat it."""
+    """Stride-2 layers from the image to 4 × 4 × 64; 32 pixels skip the first, 128 repeat it."""
     count = doublings(shape)
     widths, taps = [32, 32, 32, 64, 64][-count:], [kernels[0], *kernels][-count:]
     inputs = [shape[2], *widths[:-1]]
@@ -203,5 +205,5 @@ def _up(shape: Shape) -> list[Layer]:
 
 
 def _heads(latents: int, inputs: int = 256) -> Linear:
-    """Mean and log-variance: two linear layers side by side."""
+    """Heads for mean and log-variance: two linear layers, concatenated."""
     return Linear(inputs, 2 * latents, "none", fan=(inputs, latents))

@@ -1,4 +1,4 @@
-"""Where models are computed: which device, its memory, how precisely it multiplies."""
+"""Device selection, memory allocation and matrix multiplication precision."""
 
 import ctypes
 from collections.abc import Iterator
@@ -13,26 +13,26 @@ __all__ = ["chosen_device", "keep_memory", "matmul_precision", "on_device"]
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
-    """Where to compute: as asked for, or else a GPU where there is one."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise UnweaveError("there is no GPU that torch can use here; leave the device out")
-    return place
+    """Return the given device; by default a GPU if available, else the CPU."""
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise UnweaveError(f"device {device} is not available: torch found no GPU; omit device")
+    return chosen
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
-    """While this holds, a GPU of several is the current one."""
+    """Make a GPU the current one within a context."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def keep_memory() -> None:
-    """Let the C library keep what tensors have freed.
+    """Let the C library keep freed memory for reuse.
 
-    By default it hands large blocks back at once, and a fleet on a CPU then spends a third of its
-    time on the page faults of asking for them again.
+    By default it returns large blocks to the system at once, and a fleet on a CPU then spends a
+    third of its time on page faults.
     """
     mmap_threshold, trim_threshold, largest = -3, -1, 2**31 - 1
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only in glibc
     if mallopt is not None:
         mallopt(mmap_threshold, 1 << 30)
         mallopt(trim_threshold, largest)
@@ -40,7 +40,7 @@ def keep_memory() -> None:
 
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """TF32 where asked for, and only there."""
+    """Use TF32 within a context if `precision` is `"tf32"`, else full float32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:

@@ -1,7 +1,7 @@
 """Layers with a leading model axis.
 
-A layer is data: its sizes, and a function of parameters and input. Its parameters for M models are
-stacked, `[M, *shape]`, and live in one flat buffer per network (`network.py`).
+A layer has sizes and a function of parameters and input, but no parameters of its own. The
+parameters of M models are stacked, `[M, *shape]`, in one flat buffer per network (`network.py`).
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from unweave.kernels.reference import ACTIVATIONS
 
 __all__ = [
     "Activation",
+    "Contrast",
     "Conv",
     "ConvTranspose",
     "Expand",
@@ -28,24 +29,24 @@ __all__ = [
     "Spreads",
 ]
 
-NARROWEST = 1e-5
-"""Smaller deviations count as this one."""
+MIN_DEVIATION = 1e-5
+"""Smallest standard deviation; smaller values are clamped."""
 
 
 class Layer(Protocol):
-    """What a network needs of a layer."""
+    """Interface of layers."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of its parameters, without the model axis."""
+        """Shapes of the parameters, without the model axis."""
         ...
 
     @property
     def fans(self) -> tuple[int, int]:
-        """Fan-in and fan-out, by which weights are initialised.
+        """Fan-in and fan-out, for weight initialisation.
 
-        For a transposed convolution both libraries of reference take those of the convolution that
-        it transposes.
+        A transposed convolution uses those of the convolution that it transposes, as in torch and
+        TensorFlow.
         """
         ...
 
@@ -54,14 +55,14 @@ class Layer(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """Fully connected, `[M, B, inputs]` to `[M, B, outputs]`.
+    """Fully connected layer, `[M, B, inputs]` to `[M, B, outputs]`.
 
     Args:
         inputs: Width of the input.
         outputs: Width of the output.
-        activation: Of `kernels.reference.ACTIVATIONS`.
-        fan: The fans of what this layer stands for, where that is not one matrix: two heads, or a
-            convolution that covers its whole input.
+        activation: One of `kernels.reference.ACTIVATIONS`.
+        fan: Fan-in and fan-out, if the layer does not stand for a single matrix but for two heads,
+            or a convolution that covers its whole input.
     """
 
     inputs: int
@@ -131,14 +132,7 @@ class Conv:
         after_conv: bool = False,
         before_conv: bool = False,
     ) -> Tensor:
-        """Apply the layer.
-
-        Args:
-            parameters: By name.
-            x: The images.
-            after_conv: Whether x comes straight from a convolution with a ReLU that was told so.
-            before_conv: Whether the result goes straight into such a layer.
-        """
+        """Apply the layer; see `kernels.conv` for `after_conv` and `before_conv`."""
         weight, bias = parameters["weight"], parameters["bias"]
         return kernels.conv(x, weight, bias, self.relu, None, after_conv, before_conv)
 
@@ -168,8 +162,8 @@ class ConvTranspose(Conv):
         return kernels.conv_transpose(x, weight, bias, self.relu, None, after_conv, before_conv)
 
 
-class _Fixed:
-    """A layer without parameters, so that there is nothing to initialise."""
+class _ConstantInit:
+    """A layer without randomly initialised parameters."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -181,7 +175,7 @@ class _Fixed:
 
 
 @dataclass(frozen=True)
-class Reshape(_Fixed):
+class Reshape(_ConstantInit):
     """`[M, B, ...]` to `[M, B, *shape]`."""
 
     shape: tuple[int, ...]
@@ -194,7 +188,7 @@ class Reshape(_Fixed):
 class Maps:
     """Several square linear maps of one input, `[M, B, width]` to `[M, count, B, width]`.
 
-    The matrices are kept as one writes them: y = A x, without bias.
+    Each matrix A maps x to y = A x, without bias.
     """
 
     count: int
@@ -214,10 +208,10 @@ class Maps:
 
 
 @dataclass(frozen=True)
-class Offsets:
-    """Learned numbers, 0 in the beginning, that are added to the input `[M, B, width]`.
+class Offsets(_ConstantInit):
+    """Learned offsets, initially 0, that are added to the input `[M, B, width]`.
 
-    They stand for single parameters, such as exponents of a prior, so they are float32 always.
+    They represent individual parameters, such as exponents of a prior, so they are always float32.
     """
 
     width: int
@@ -226,17 +220,48 @@ class Offsets:
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         return {"offset": (self.width,)}
 
-    @property
-    def fans(self) -> tuple[int, int]:
-        return 1, 1
-
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return x + parameters["offset"][:, None]
 
 
 @dataclass(frozen=True)
-class Activation(_Fixed):
-    """A function of every number, without parameters."""
+class Contrast(_ConstantInit):
+    """Logits of two codes being consecutive in time, `[M, B, 2 width]` to `[M, B, 1]`.
+
+        r = -Σ_i |w₁ᵢ h_i + w₂ᵢ h'_i + b_i| + a Σ_i h_i² + c
+
+    The input is the current code h and the previous code h', concatenated. Initially w₁ = 1,
+    w₂ = -1, b = 0, a = 1 and c = 0. The learned parameter is the square root of a, so that a is
+    never negative. The layer is computed in float32, whatever the precision of the encoder.
+
+    Args:
+        width: Size of a code.
+    """
+
+    width: int
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {
+            "now": (self.width,),
+            "before": (self.width,),
+            "offset": (self.width,),
+            "root": (1,),
+            "constant": (1,),
+        }
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        now, before, offset, root, constant = (
+            parameters[name].float()[:, None] for name in self.shapes
+        )
+        code, earlier = x.float().chunk(2, -1)
+        distance = (now * code + before * earlier + offset).abs().sum(-1, keepdim=True)
+        return root**2 * code.square().sum(-1, keepdim=True) - distance + constant
+
+
+@dataclass(frozen=True)
+class Activation(_ConstantInit):
+    """Element-wise activation function."""
 
     name: str
 
@@ -245,9 +270,9 @@ class Activation(_Fixed):
 
 
 @dataclass(frozen=True)
-class Spreads(_Fixed):
+class Spreads(_ConstantInit):
     """Mean and deviation to mean and log-variance, `[M, B, 2 d]`: log σ² = 2 log softplus(s)."""
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         mean, spread = x.float().chunk(2, -1)
-        return torch.cat([mean, 2 * F.softplus(spread).clamp_min(NARROWEST).log()], -1)
+        return torch.cat([mean, 2 * F.softplus(spread).clamp_min(MIN_DEVIATION).log()], -1)

@@ -1,4 +1,4 @@
-"""How far an image is from what a decoder says: negative log-likelihoods, summed over pixels."""
+"""Negative log-likelihoods of images given decoder outputs, summed over pixels."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from unweave.kernels.threads import run_all
 __all__ = ["DEVIATION", "LIKELIHOODS", "bernoulli", "gaussian", "mean_image", "narrow_gaussian"]
 
 DEVIATION = 0.1
-"""The noise of `narrow_gaussian`: a tenth of the range of values."""
+"""Standard deviation of `narrow_gaussian`: a tenth of the range of values."""
 
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
@@ -24,11 +24,11 @@ def gaussian(means: Tensor, images: Tensor) -> Tensor:
 
 
 def narrow_gaussian(means: Tensor, images: Tensor) -> Tensor:
-    """Σ (x - p)² / 2σ², σ = 0.1, `[M, B, H, W, C]` to `[M, B]`; for few numbers, not for images.
+    """Σ (x - p)² / 2σ², σ = 0.1, `[M, B, H, W, C]` to `[M, B]`; for tabular data, not images.
 
-    The squared error of `gaussian` is that of σ² = ½, more than values in [0, 1] can vary: an
-    image has thousands of pixels to outweigh that, a row of a table has not, and its latents would
-    all collapse.
+    The squared error of `gaussian` corresponds to σ² = ½, more than the variance of values in
+    [0, 1]. Images have enough pixels to compensate for that. A row of a table does not, and all
+    its latents would collapse.
     """
     return gaussian(means, images) / (2 * DEVIATION**2)
 
@@ -41,9 +41,9 @@ LIKELIHOODS = {
 
 
 def mean_image(name: str, decoded: Tensor) -> Tensor:
-    """What a decoder's output looks like, in [0, 1]."""
+    """Return the mean images in [0, 1] of a decoder's output."""
     if name != "bernoulli":
         return decoded.float().clamp(0, 1)
-    # On one thread: where the library cuts its work in parts, the last digits are others.
+    # On one thread, since rounding depends on how torch splits the work between threads.
     (image,) = run_all([lambda: decoded.float().sigmoid()])
     return image

@@ -1,4 +1,4 @@
-"""A network: layers in a row, and all their parameters in one flat buffer per model."""
+"""Sequential networks with all parameters of a model in one flat buffer."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
 from unweave.kernels.threads import run_all
-from unweave.nets.contrast import Contrast
-from unweave.nets.layers import Conv, Layer, Offsets
+from unweave.nets.layers import Contrast, Conv, Layer, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.random import Stream
 
@@ -21,8 +20,8 @@ __all__ = ["INITS", "Network"]
 
 INITS = ("glorot", "torch", "normal")
 DEVIATION = 0.02
-"""Of the weights that `"normal"` draws."""
-BEGINNINGS = {
+"""Standard deviation of weights initialised by `"normal"`."""
+INITIAL_VALUES = {
     "offset": 0.0,
     "shift": 0.0,
     "scale": 1.0,
@@ -31,27 +30,27 @@ BEGINNINGS = {
     "root": 1.0,
     "constant": 0.0,
 }
-"""Parameters that begin with the same number in every model."""
+"""Initial values of parameters that are not initialised randomly."""
 ALIGNMENT = 16
-"""In numbers: where a parameter may begin, so that it can be read in wide words."""
+"""Parameters start at multiples of this many numbers, for vectorised loads."""
 ROWS = 64
-"""Inputs of one model that a thread of a CPU takes at a time."""
+"""Number of inputs of one model that a CPU thread processes at a time."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Layers applied one after the other, for M models side by side.
+    """A sequence of layers, applied to M models at once.
 
-    The parameters of all layers of a model are one row of a buffer `[M, network.width]`;
-    optimisers, checkpoints and fleets only ever see that buffer. Between parameters it has a few
-    numbers that nobody reads, so that each parameter begins at a multiple of `ALIGNMENT`.
+    The parameters of all layers of a model are one row of a buffer `[M, network.width]`, which is
+    all that optimisers, checkpoints and fleets use. Rows contain padding, so that each parameter
+    starts at a multiple of `ALIGNMENT`.
     """
 
     layers: tuple[Layer | AdaptiveNorm, ...]
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of every parameter by name (`"0.weight"`), in the order of the buffer."""
+        """Shape of each parameter by name (`"0.weight"`), in the order of the buffer."""
         return {
             f"{place}.{name}": shape
             for place, layer in enumerate(self.layers)
@@ -59,28 +58,28 @@ class Network:
         }
 
     def __len__(self) -> int:
-        """How many parameters a model has."""
+        """Return the number of parameters per model."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Where every parameter begins in a model's row of the buffer."""
+        """Offset of each parameter in a row of the buffer."""
         sizes = [_aligned(math.prod(shape)) for shape in self.shapes.values()]
         return dict(zip(self.shapes, accumulate(sizes, initial=0), strict=False))
 
     @cached_property
     def width(self) -> int:
-        """The length of a model's row of the buffer."""
+        """Length of a row of the buffer."""
         return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
 
     @property
     def precise(self) -> bool:
-        """Whether it is computed in float32 where others are in bf16."""
+        """Whether the network is always computed in float32, even in bf16 runs."""
         return all(isinstance(layer, Offsets | Contrast) for layer in self.layers)
 
     @property
     def adaptive(self) -> bool:
-        """Whether it takes a code besides its input."""
+        """Whether the network takes a code in addition to its input."""
         return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
 
     def __call__(
@@ -92,15 +91,14 @@ class Network:
     ) -> Tensor:
         """Apply all layers.
 
-        On a CPU, what need not be differentiated is computed by one model and a few rows at a
-        time, each by one thread, so that it depends neither on the other models nor on the number
-        of threads.
+        On a CPU without gradients, single models and small batches are computed on one thread
+        each, so that results depend neither on other models nor on the number of threads.
 
         Args:
-            parameters: By name or as a buffer.
-            x: The input, `[M, B, ...]`.
-            code: `[M, B, d]`, for layers that adapt to one.
-            reference: By how many of the inputs, the first ones, batches are normalised; None for
+            parameters: Parameters by name, or a buffer.
+            x: Input, `[M, B, ...]`.
+            code: Code for adaptive normalisation, `[M, B, d]`.
+            reference: Number of inputs, from the first, that determine batch statistics; None for
                 all.
         """
         if isinstance(parameters, Tensor):
@@ -109,9 +107,9 @@ class Network:
             return self._apply(parameters, x, code, reference)
 
         def task(model: int, start: int) -> Tensor:
-            one, few = slice(model, model + 1), slice(start, start + ROWS)
+            one, rows = slice(model, model + 1), slice(start, start + ROWS)
             own = {name: value[one] for name, value in parameters.items()}
-            return self._apply(own, x[one, few], None if code is None else code[one, few])
+            return self._apply(own, x[one, rows], None if code is None else code[one, rows])
 
         starts = range(0, max(1, x.shape[1]), ROWS)
         parts = run_all([partial(task, model, at) for model in range(len(x)) for at in starts])
@@ -122,7 +120,7 @@ class Network:
 
     @property
     def _mixes_rows(self) -> bool:
-        """Whether what becomes of an input depends on others."""
+        """Whether the output for an input depends on other inputs."""
         return any(isinstance(layer, BatchNorm) for layer in self.layers)
 
     def _apply(
@@ -137,7 +135,7 @@ class Network:
             if isinstance(layer, Conv):
                 x = layer(own, x, self._linked(place - 1), self._linked(place))
             elif isinstance(layer, AdaptiveNorm):
-                assert code is not None, "an adaptive network without a code"
+                assert code is not None, "adaptive normalisation needs a code"
                 x = layer(own, x, code)
             elif isinstance(layer, BatchNorm):
                 x = layer(own, x, reference)
@@ -146,35 +144,35 @@ class Network:
         return x
 
     def _linked(self, place: int) -> bool:
-        """Whether a convolution with a ReLU leads straight into another convolution."""
+        """Whether a layer is a convolution with ReLU, directly followed by a convolution."""
         if not 0 <= place < len(self.layers) - 1:
             return False
         layer, following = self.layers[place : place + 2]
         return isinstance(layer, Conv) and layer.relu and isinstance(following, Conv)
 
     def named(self, buffer: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Views `[M, *shape]` of all parameters, by name."""
+        """Yield views `[M, *shape]` of all parameters with their names."""
         if buffer.shape[1] != self.width:
-            raise ValueError(f"expected a buffer [M, {self.width}], got {list(buffer.shape)}")
+            raise ValueError(f"buffer must be [M, {self.width}], got {list(buffer.shape)}")
         for name, shape in self.shapes.items():
             start = self.places[name]
             yield name, buffer[:, start : start + math.prod(shape)].unflatten(1, shape)
 
     def packed(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """The buffer `[M, width]` of parameters `[M, *shape]` by name."""
+        """Pack parameters `[M, *shape]` by name into a buffer `[M, width]`."""
         parts = [parameters[name].flatten(1) for name in self.shapes]
         padded = [F.pad(part, (0, _aligned(part.shape[1]) - part.shape[1])) for part in parts]
         return torch.cat(padded, 1)
 
     def initial(self, seeds: Tensor, purpose: str, init: str = "glorot") -> Tensor:
-        """Initial parameters `[M, width]`, each model's from its own seed.
+        """Sample initial parameters `[M, width]`, with one seed per model.
 
         Args:
-            seeds: int64 `[M]`.
-            purpose: The name of the network, so that no two draw the same numbers.
-            init: `"glorot"`, uniform in ±√(6 / (fan-in + fan-out)) with biases 0, as in the
-                protocol; `"torch"`, weights and biases uniform in ±1 / √fan-in; or `"normal"`,
-                weights N(0, 0.02²) with biases 0, as adversarial networks have them.
+            seeds: Random seeds, int64 `[M]`.
+            purpose: Name of the network, so that networks use different random numbers.
+            init: Initialisation: `"glorot"` is uniform in ±√(6 / (fan-in + fan-out)) with biases
+                0, as in the protocol; `"torch"` has weights and biases uniform in ±1 / √fan-in;
+                `"normal"` has weights N(0, 0.02²) and biases 0, as usual in GANs.
         """
         if init not in INITS:
             raise UnknownNameError("initialisation", init, INITS)
@@ -184,8 +182,8 @@ class Network:
             bound = math.sqrt(6 / (fan_in + fan_out)) if init == "glorot" else fan_in**-0.5
             for name, shape in layer.shapes.items():
                 key = f"{place}.{name}"
-                if name in BEGINNINGS or (name == "bias" and init != "torch"):
-                    start = BEGINNINGS.get(name, 0.0)
+                if name in INITIAL_VALUES or (name == "bias" and init != "torch"):
+                    start = INITIAL_VALUES.get(name, 0.0)
                     parts[key] = torch.full((len(seeds), *shape), start, device=seeds.device)
                     continue
                 stream = Stream(seeds, f"init {purpose} {key}")

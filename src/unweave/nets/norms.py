@@ -1,4 +1,4 @@
-"""Layers that normalise images: each by itself, over a batch, or as a code says."""
+"""Normalisation layers: instance norm, batch norm, and adaptive instance norm."""
 
 import math
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ __all__ = ["AdaptiveNorm", "BatchNorm", "InstanceNorm"]
 
 @dataclass(frozen=True)
 class InstanceNorm(Activation):
-    """Every channel of every image with mean 0 and variance 1, then an activation."""
+    """Normalise each channel of each image to mean 0 and variance 1, then apply an activation."""
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        del parameters  # there are none
+        del parameters  # this layer has none
         return instance_norm(x, None, self.name)
 
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """Every channel with a learned mean and deviation over the batch, then an activation.
+    """Normalise each channel over the batch, scale and shift it, then apply an activation.
 
-    There are no running statistics: it is for networks that only ever see batches, as
-    discriminators do. Where what becomes of an input must not depend on the others, the batch can
-    begin with some for reference, which are always the same, and mean and deviation are theirs.
+    There are no running statistics: the layer is for networks that always process batches, such
+    as discriminators. To make outputs independent of the other inputs, a batch can start with
+    fixed reference inputs, whose mean and deviation are used for all.
     """
 
     channels: int
@@ -56,20 +56,19 @@ class BatchNorm:
 
 @dataclass(frozen=True)
 class AdaptiveNorm:
-    """Normalisation of every channel of every image with a mean and deviation that a code says.
+    """Normalise each channel of each image, with scale and shift computed from a code.
 
         h ← γ(z) (h - μ(h)) / √(σ²(h) + ε) + β(z),     γ(z) = 1 + W_γ z,     β(z) = W_β z
 
-    with μ and σ² over the pixels; both linear maps have a learned constant, of which 1 and 0 are
-    where they begin. Then an activation.
+    with μ and σ² over the pixels. The constants 1 and 0 are initial values of learned biases. An
+    activation follows.
 
     Args:
-        channels: C, of the images.
-        latents: Of the code.
-        activation: Of `kernels.reference.ACTIVATIONS`.
-        pixels: Height and width, where γ and β should be another for every pixel, and are
-            rectified, as in the authors' code; None for the formula of the paper, one for every
-            channel.
+        channels: Number of channels.
+        latents: Size of the code.
+        activation: One of `kernels.reference.ACTIVATIONS`.
+        pixels: Height and width, for γ and β that differ between pixels and are rectified, as in
+            the authors' code; None for one γ and β per channel, as in the paper.
     """
 
     channels: int
@@ -79,7 +78,7 @@ class AdaptiveNorm:
 
     @property
     def size(self) -> int:
-        """How many numbers γ has, and β."""
+        """Number of values of γ and of β."""
         return math.prod((*(self.pixels or (1, 1)), self.channels))
 
     @property

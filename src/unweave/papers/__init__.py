@@ -1,7 +1,7 @@
-"""Recipes: every published table and figure, as what to train, to measure, and what was published.
+"""Recipes that reproduce published tables and figures.
 
-A paper is a sub-package; a table or figure, or a few that belong together, is a short file in it.
-`RECIPES` has them all by name, `find` one of them.
+Each paper is a sub-package, and each of its tables or figures is a recipe: what to train, what to
+measure and what was published. `RECIPES` holds all of them by name, and `find` returns one.
 """
 
 import difflib
@@ -36,18 +36,18 @@ PAPERS: dict[str, str] = {
         "Learning, ICLR 2020, arXiv:1905.12614"
     ),
 }
-"""The papers, in the order in which they are listed."""
+"""Citations of the papers, in the order in which they are listed."""
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for paper in (common_assumptions, vae_ensemble, isa_vae, ms_vae, inductive_biases, udr)
     for recipe in paper.RECIPES
 }
-"""Every recipe by its name, paper by paper."""
+"""All recipes by name, grouped by paper."""
 
 
 def find(name: str) -> Recipe:
-    """The recipe of a name.
+    """Return the recipe with the given name.
 
     Example:
         >>> find("common-assumptions/transfer").where
@@ -59,15 +59,19 @@ def find(name: str) -> Recipe:
     if paper not in PAPERS:
         known = {recipe.slug: recipe.name for recipe in RECIPES.values()}
         known |= {one: f"a recipe of {one}" for one in PAPERS}
-        near = [known[one] for one in difflib.get_close_matches(slug or paper, known, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        raise RecipeError(f"no recipe is called {name!r}; {hint}`unweave reproduce` lists them")
+        similar = difflib.get_close_matches(slug or paper, known, cutoff=0.5)
+        hint = f"did you mean {' or '.join(known[one] for one in similar)}? " if similar else ""
+        raise RecipeError(
+            f"unknown recipe {name!r}; {hint}`unweave reproduce` lists all recipes",
+            subject="recipe",
+            value=name,
+        )
     slugs = [recipe.slug for recipe in RECIPES.values() if recipe.paper == paper]
     raise UnknownNameError(f"recipe of {paper}", slug, slugs)
 
 
 def ready(paper: str) -> list[Recipe]:
-    """The recipes of a paper that can be run, in their order.
+    """Return the recipes of a paper that can be run, in the order of the paper.
 
     Example:
         >>> [recipe.name for recipe in ready("udr")]

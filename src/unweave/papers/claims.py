@@ -1,21 +1,22 @@
-"""Judging claims: comparisons and findings written down as data, and the one way they are told.
+"""Evaluation of claims: comparisons and findings defined as data, and sentences that report them.
 
-A comparison says which two numbers of a table a claim is about, and when it holds:
+A comparison defines which two numbers of a table a claim is about, and when the claim holds:
 
     claim: lower                   # an entry of the recipe's `claims` or `controls`
-    value: factor_vae              # a column, or several
-    each: [members, gamma]         # a comparison for every combination of these columns
-    measured: {kind: w.o. CR}      # the rows of one side: a filter, and optionally `statistic`,
-    against: {kind: original}      #   `value` and `across` (keys of `each` that do not matter)
+    value: factor_vae              # one or more columns
+    each: [members, gamma]         # one comparison per combination of these columns
+    measured: {kind: w.o. CR}      # row filter of one side, with optional `statistic`, `value`
+    against: {kind: original}      #   and `across` (keys of `each` that this side ignores)
     holds: measured < against
 
-A finding counts rows of a comparison of published and obtained numbers:
+A finding counts rows in a table of published and obtained numbers:
 
     text: Members differ by less than 0.02
     test: obtained < 0.02
     unit: cells
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,10 +34,9 @@ __all__ = [
     "Count",
     "Finding",
     "Statistic",
+    "claim_counts",
     "compared",
-    "compared_rows",
     "comparison",
-    "held_claims",
     "holds",
     "matching",
     "stand_ins",
@@ -54,7 +54,7 @@ SYMBOLS = {
     "num_latents": "d",
     "strength": "β",
 }
-"""How papers write the columns that comparisons are told apart by."""
+"""Symbols that papers use for the columns in labels of comparisons."""
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -63,7 +63,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 SIDE = ("statistic", "value", "across")
-"""Keys of a side of a comparison that are not columns to filter by."""
+"""Keys of a side of a comparison that are not filters on columns."""
 
 Statistic = Callable[[pd.DataFrame, str], float]
 STATISTICS: dict[str, Statistic] = {
@@ -73,16 +73,16 @@ STATISTICS: dict[str, Statistic] = {
     "max": lambda rows, column: rows[column].max(),
     "quantile_90": lambda rows, column: rows[column].quantile(0.9),
 }
-"""What may be said of a column of some rows; recipes add their own."""
+"""Statistics of a column over some rows; recipes can add their own."""
 
 
 def holds(criterion: str, values: Mapping[str, Any]) -> Any:
-    """Whether a criterion holds for some numbers, or for each row of a table.
+    """Return whether a criterion holds for some numbers, or for each row of a table.
 
     Args:
-        criterion: `NAME < NAME`, where a side may be a number, a word or `0.5 * NAME`, or
-            `NAME within 0.1 of NAME` or `NAME within 20% of NAME`; several are joined by `and`.
-        values: What the names stand for.
+        criterion: `NAME < NAME`, where a side may be a number, a word or `0.5 * NAME`;
+            `NAME within 0.1 of NAME`; or `NAME within 20% of NAME`. `and` joins several criteria.
+        values: Values of the names.
 
     Example:
         >>> holds("measured <= 0.5 * against", {"measured": 1.0, "against": 3.0})
@@ -119,7 +119,7 @@ def _operand(text: str, values: Mapping[str, Any]) -> Any:
 
 
 def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows whose columns have these values, or one of those in a list.
+    """Return the rows whose columns have the given values, or one of a list of values.
 
     Example:
         >>> table = pd.DataFrame({"gamma": [1, 5, 10], "kind": ["a", "b", "b"]})
@@ -136,23 +136,23 @@ def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two numbers of a table, and when a claim about them holds.
+    """A pair of numbers from a table, and the condition under which a claim about them holds.
 
     Args:
-        claim: Which claim of the recipe.
-        holds: A criterion of `measured` and `against`.
-        value: The column, or columns, that are compared.
-        by: What is compared, in words, with `{value}` for the column (default: the column).
-        of: Which models are compared, before what `each` says.
-        where: Rows that count at all.
-        each: Columns for every combination of which there is a comparison.
-        measured: Filter of the rows of one side; `statistic` (default: mean), `value` (default:
-            that of the comparison) and `across`, columns of `each` that this side has no say in.
-        against: The same of the other side, or a number.
-        along: A column along which neighbours are compared, each with the one before.
-        ends: A column of which the last value is compared with the first.
-        control: Whether the paper has no such comparison.
-        published_for: Values of columns for which the paper has it.
+        claim: Key of the claim in the recipe.
+        holds: Criterion on `measured` and `against`.
+        value: Column or columns to compare.
+        by: Description of the compared quantity; `{value}` is the column (default: the column).
+        of: Description of the compared models, followed by the values of `each`.
+        where: Filter applied to all rows.
+        each: Columns; every combination of their values gives one comparison.
+        measured: Row filter of one side, with optional `statistic` (default: mean), `value`
+            (default: that of the comparison) and `across`, the columns of `each` to ignore.
+        against: Row filter of the other side, or a number.
+        along: Column along which each value is compared with the previous one.
+        ends: Column whose last value is compared with its first.
+        control: Whether this is an additional control that the paper does not have.
+        published_for: Values of columns for which the paper has the comparison.
     """
 
     claim: str = ""
@@ -172,17 +172,11 @@ class Comparison:
     def rows(
         self, table: pd.DataFrame, text: str, statistics: Mapping[str, Statistic]
     ) -> Iterator[dict[str, Any]]:
-        """All comparisons that a table allows for.
-
-        Args:
-            table: One row per model or part of it.
-            text: The claim.
-            statistics: By name.
-        """
+        """Yield all comparisons that can be made from a table of models or their parts."""
         table = matching(table, self.where)
         for column in [self.value] if isinstance(self.value, str) else self.value:
             for group, label, measured, against in self._pairs(table, column, statistics):
-                known = all(group.get(key) in kept for key, kept in self.published_for.items())
+                printed = all(group.get(key) in some for key, some in self.published_for.items())
                 yield comparison(
                     text,
                     ", ".join(filter(None, (self.of, label))),
@@ -190,7 +184,7 @@ class Comparison:
                     measured,
                     against,
                     holds(self.holds, {"measured": measured, "against": against}),
-                    control=self.control or not known,
+                    control=self.control or not printed,
                     **({"data": group["data"]} if "data" in group else {}),
                 )
 
@@ -201,7 +195,7 @@ class Comparison:
         leading = self.against if "across" in self.measured else self.measured
         assert isinstance(leading, Mapping)
         for group in _groups(matching(table, _filter(leading)), self.each):
-            # The data set has a column of its own.
+            # The data set is a separate column, so the label omits it.
             label = _named({key: value for key, value in group.items() if key != "data"})
             if not along:
                 one = _number(self.measured, table, group, column, statistics)
@@ -209,27 +203,20 @@ class Comparison:
                 if one is not None and other is not None:
                     yield group, label, one, other
                 continue
-            levels = sorted(_only(table, group)[along].dropna().unique())
-            numbers = {
-                level: _number(self.measured, table, {**group, along: level}, column, statistics)
-                for level in levels
-            }
-            known = [(level, one) for level, one in numbers.items() if not _lacks(one)]
-            steps = pairwise(known) if self.along else [(known[0], known[-1])][: len(known) - 1]
-            for (low, before), (high, after) in steps:
-                said = f"{SYMBOLS.get(along, along)} = {high:g} against {low:g}"
-                assert before is not None
-                assert after is not None
-                yield (
-                    {**group, along: high},
-                    ", ".join(filter(None, (label, said))),
-                    after,
-                    before,
-                )
+            known = []
+            for level in sorted(_only(table, group)[along].dropna().unique()):
+                at_level = {**group, along: level}
+                one = _number(self.measured, table, at_level, column, statistics)
+                if one is not None and not math.isnan(one):
+                    known.append((level, one))
+            compared = known if self.along else [*known[:1], *known[1:][-1:]]
+            for (low, before), (high, after) in pairwise(compared):
+                step = f"{SYMBOLS.get(along, along)} = {high:g} against {low:g}"
+                yield {**group, along: high}, ", ".join(filter(None, (label, step))), after, before
 
 
 def _groups(table: pd.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The values of some columns that go together, in order."""
+    """Return the sorted combinations of values that occur in some columns."""
     if not keys:
         return [{}]
     found = table[list(keys)].dropna().drop_duplicates().sort_values(list(keys))
@@ -241,7 +228,7 @@ def _only(table: pd.DataFrame, group: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _named(group: Mapping[str, Any]) -> str:
-    """What tells a group from others."""
+    """Return a label that identifies a group."""
     return ", ".join(
         f"{SYMBOLS[key]} = {value:g}" if key in SYMBOLS else str(value)
         for key, value in group.items()
@@ -259,7 +246,7 @@ def _number(
     column: str,
     statistics: Mapping[str, Statistic],
 ) -> float | None:
-    """One side of a comparison; None where the table has no such row or column."""
+    """Return one side of a comparison, or None if the table has no such row or column."""
     if not isinstance(side, Mapping):
         return float(side)
     own = {key: value for key, value in group.items() if key not in side.get("across", ())}
@@ -268,10 +255,6 @@ def _number(
     if rows.empty or chosen not in rows:
         return None
     return float(statistics[side.get("statistic", "mean")](rows, chosen))
-
-
-def _lacks(number: float | None) -> bool:
-    return number is None or pd.isna(number)
 
 
 def comparison(
@@ -285,17 +268,17 @@ def comparison(
     control: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
-    """One comparison of two numbers, as a row.
+    """Return a comparison of two numbers as a row.
 
     Args:
-        claim: What it is to bear out.
-        of: Which models are compared, in words.
-        by: Which number.
-        measured: That of these models.
-        against: That of the others.
-        holds: Whether the claim does, if both numbers are known.
-        control: Whether the paper has no such comparison.
-        more: Further columns.
+        claim: Text of the claim.
+        of: Description of the compared models.
+        by: Description of the compared quantity.
+        measured: Its value for these models.
+        against: Its value for the other models.
+        holds: Whether the claim holds, if both numbers are known.
+        control: Whether this is an additional control that the paper does not have.
+        more: Additional columns.
     """
     known = not (pd.isna(measured) or pd.isna(against))
     return {
@@ -311,55 +294,23 @@ def comparison(
 
 
 def compared(published: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """All comparisons, claim by claim in the order of the paper, and claims without any."""
+    """Return all comparisons in the order of the paper, with a row for claims without any."""
     found = pd.DataFrame(list(rows))
     found = found if len(found) else pd.DataFrame(columns=list(COLUMNS))
     places = {claim: place for place, claim in enumerate(published["claim"])}
-    lost = published[~published["claim"].isin(found["claim"])]
-    frame = pd.concat([found, lost.assign(obtained=None)]) if len(lost) else found
+    missing = published[~published["claim"].isin(found["claim"])]
+    frame = pd.concat([found, missing.assign(obtained=None)]) if len(missing) else found
     order = frame["claim"].map(places).fillna(len(places)).argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 
 
-def compared_rows(
-    table: pd.DataFrame,
-    entries: Iterable[Comparison],
-    texts: Mapping[str, str],
-    statistics: Mapping[str, Statistic],
-) -> Iterator[dict[str, Any]]:
-    """The rows of several comparisons, claims by their texts."""
-    for entry in entries:
-        yield from entry.rows(table, texts[entry.claim], {**STATISTICS, **statistics})
-
-
-def held_claims(frame: pd.DataFrame) -> list[str]:
-    """For each claim, in how many comparisons it holds, controls apart, or that there are none."""
-    said = []
-    for claim, every in frame.groupby("claim", sort=False):
-        rows = every.dropna(subset="obtained")
-        if rows.empty:
-            said.append(f"{claim}: there is nothing to compare.")
-            continue
-        held, printed = rows["obtained"] == HOLDS, rows["published"].notna()
-        parts = [f"holds in {_share(held[printed])}"] if printed.any() else []
-        if not printed.all():
-            start = "by" if parts else "holds by"
-            parts.append(f"{start} controls of our own in {_share(held[~printed])}")
-        said.append(f"{claim}: {', '.join(parts)}.")
-    return said
-
-
-def _share(held: "pd.Series[bool]") -> str:
-    return f"{int(held.sum())} of {len(held)} comparisons"
-
-
 def stand_ins(frame: pd.DataFrame, meant: str, known: Iterable[str] = ()) -> list[str]:
-    """A sentence for each data set that stands in for those of the paper.
+    """Return a sentence for each data set used in place of those of the paper.
 
     Args:
-        frame: With the column `data`.
-        meant: The data of the paper, in words.
-        known: What these are called in the table, where that is another name.
+        frame: Table with the column `data`.
+        meant: Name of the data in the paper.
+        known: Other names of the same data in the table.
     """
     names = [str(name) for name in frame["data"].dropna().unique()]
     return [f"{name} stands in for {meant}." for name in names if name not in (meant, *known)]
@@ -367,14 +318,15 @@ def stand_ins(frame: pd.DataFrame, meant: str, known: Iterable[str] = ()) -> lis
 
 @dataclass(frozen=True)
 class Count:
-    """How often something holds.
+    """A count of how often a claim or finding holds.
 
     Args:
-        text: What.
-        held: So often.
-        total: Of so many.
-        unit: What is counted.
-        numbers: Numbers to tell beside, by their names.
+        text: The claim or finding.
+        held: Number of cases in which it holds.
+        total: Number of cases.
+        unit: Plural noun for the cases.
+        numbers: Further numbers to report, by name.
+        controls: Number of additional controls in which it holds, and their total.
     """
 
     text: str
@@ -382,38 +334,54 @@ class Count:
     total: int
     unit: str = "rows"
     numbers: Mapping[str, float] = field(default_factory=dict)
+    controls: tuple[int, int] = (0, 0)
 
     def __str__(self) -> str:
-        """The one template of findings.
+        """Format the count as a sentence.
 
         Example:
             >>> print(Count("Seeds matter", 3, 4, "data sets", {"mean rank": 0.5}))
             Seeds matter: holds for 3 of 4 data sets; mean rank 0.5.
+            >>> print(Count("Seeds matter", 3, 4, "comparisons", controls=(1, 2)))
+            Seeds matter: holds for 3 of 4 comparisons and 1 of 2 additional controls.
             >>> print(Count("Seeds matter", 0, 0))
             Seeds matter: there is nothing to compare.
         """
-        if not (self.total or self.numbers):
-            return f"{self.text}: there is nothing to compare."
-        parts = [f"holds for {self.held} of {self.total} {self.unit}"] if self.total else []
+        counted = [f"{self.held} of {self.total} {self.unit}"] if self.total else []
+        if self.controls[1]:
+            counted.append("{} of {} additional controls".format(*self.controls))
+        parts = [f"holds for {' and '.join(counted)}"] if counted else []
         parts += [f"{name} {value:.3g}" for name, value in self.numbers.items()]
-        return f"{self.text}: {'; '.join(parts)}."
+        return f"{self.text}: {'; '.join(parts) or 'there is nothing to compare'}."
+
+
+def claim_counts(frame: pd.DataFrame) -> list[Count]:
+    """Count for each claim how many comparisons and additional controls it holds in."""
+    counts = []
+    for claim, every in frame.groupby("claim", sort=False):
+        rows = every.dropna(subset="obtained")
+        held, printed = rows["obtained"] == HOLDS, rows["published"].notna()
+        controls = int(held[~printed].sum()), int((~printed).sum())
+        comparisons = int(held[printed].sum()), int(printed.sum())
+        counts.append(Count(str(claim), *comparisons, "comparisons", controls=controls))
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is counted in a table of published and obtained values.
+    """A statement to count in a table of published and obtained values.
 
     Args:
-        text: What is found.
-        where: Rows that count.
-        known: Columns which they have, beside `obtained`.
-        each: Columns; there is one sentence for every combination of their values.
-        test: A criterion of columns, counted row by row.
-        order: A column of which pairs are counted that are ordered as `published`.
+        text: The statement.
+        where: Filter of the rows to count.
+        known: Columns that must not be missing, in addition to `obtained`.
+        each: Columns; every combination of their values gives one sentence.
+        test: Criterion on columns, counted row by row.
+        order: Column to rank by; pairs ordered as in `published` are counted.
         levels: Numbers for published words, so that they can be ordered.
-        compare: A comparison, counted group by group, without its claim.
-        numbers: `STATISTIC COLUMN` to tell beside.
-        unit: What is counted.
+        compare: Comparison without its claim, counted group by group.
+        numbers: Further numbers to report, as `STATISTIC COLUMN`.
+        unit: Plural noun for what is counted.
     """
 
     text: str
@@ -428,7 +396,7 @@ class Finding:
     unit: str = "rows"
 
     def counts(self, frame: pd.DataFrame) -> list[Count]:
-        """One count for every group of rows that have something to count."""
+        """Return one count for each group of rows."""
         rows = matching(frame.dropna(subset=["obtained", *self.known]), self.where)
         if not self.each:
             return [self._count(rows, self.text)]
@@ -439,11 +407,11 @@ class Finding:
 
     def _count(self, rows: pd.DataFrame, text: str) -> Count:
         numbers = {}
-        for said in self.numbers if len(rows) else ():
-            statistic, column = said.split(" ")
+        for name in self.numbers if len(rows) else ():
+            statistic, column = name.split(" ")
             number = STATISTICS[statistic](rows, column)
             if not pd.isna(number):
-                numbers[said.replace("_", " ")] = number
+                numbers[name.replace("_", " ")] = number
         return Count(text, *self._held(rows), self.unit, numbers)
 
     def _held(self, rows: pd.DataFrame) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What recipes read of trained models, computed once and kept beside them."""
+"""Measurements of trained models for recipes, cached in the study folder."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -19,62 +19,75 @@ if TYPE_CHECKING:
 __all__ = ["IMAGES", "Trained", "computed_once"]
 
 IMAGES = 10_000
-"""Of a data set on which models are compared."""
+"""Number of images on which models are compared."""
 
 
 class Trained:
-    """The models of a study and their data, on a GPU where there is one.
+    """The models of a study and their data, on a GPU if available.
 
     Args:
-        folder: The study's.
+        folder: Folder of the study.
     """
 
     def __init__(self, folder: Path) -> None:
-        from unweave.study.datasets import Sources
         from unweave.study.store import Store
 
+        self.folder = folder
         self.store = Store(folder)
-        self.sources = Sources(self.store)
 
     @cached_property
     def device(self) -> str:
-        """Where models are."""
+        """Device on which models are loaded."""
         import torch
 
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     def model(self, run: str) -> "Model":
-        """The model of a run."""
+        """Load the model of a run."""
         from unweave.models.model import load
 
         return load(self.store.runs / run, self.device)
 
     def data(self, model: "Model") -> "Dataset":
-        """What a model learned from."""
-        return self.sources.near(model.config, model.device)
+        """Return the training data of a model."""
+        return self.store.data_of(model.config, model.device)
 
     def factors(self, model: "Model", rows: "np.ndarray") -> "np.ndarray":
-        """The factor classes `[n, K]` of some images of what a model learned from."""
-        return self.sources.open(model.config).factors(rows)
+        """Return the factor classes `[n, K]` of some images of a model's training data."""
+        return self.store.data_of(model.config).factors(rows)
 
-    def latents(self, models: "Iterable[Model]") -> "Latents":
-        """The codes that models of one data set have for 10,000 of its images."""
+    def latents(self, models: "Iterable[Model]", images: int = IMAGES) -> "Latents":
+        """Encode images of a data set with several models that were trained on it."""
         from unweave.select.latents import latents_of
 
         every = list(models)
-        return latents_of(every, self.data(every[0]), IMAGES)
+        return latents_of(every, self.data(every[0]), images)
+
+    def measured(
+        self,
+        file: str,
+        runs: Iterable[str],
+        compute: "Callable[[Model], pd.DataFrame]",
+        job: str,
+    ) -> pd.DataFrame:
+        """Call `computed_once` for the models of runs, with a cache file in the study folder."""
+
+        def of_run(run: str) -> pd.DataFrame:
+            return compute(self.model(run))
+
+        return computed_once(self.folder / file, list(runs), of_run, job)
 
 
 def computed_once(
     file: Path, runs: Sequence[str], compute: Callable[[str], pd.DataFrame], job: str
 ) -> pd.DataFrame:
-    """Rows of each run, computed where a file has none of it yet, and kept there run by run.
+    """Compute rows for each run that is not yet in a cache file, and save them run by run.
 
     Args:
-        file: A Parquet file in the study's folder.
-        runs: Names of runs, or of several together.
-        compute: Makes the rows of one.
-        job: What is being done, in words.
+        file: Parquet file in the study folder.
+        runs: Names of runs, or of groups of runs.
+        compute: Function that returns the rows of one run.
+        job: Description for the progress bar.
 
     Returns:
         All rows, with the column `run`.
@@ -86,7 +99,9 @@ def computed_once(
     try:
         parts = [read_table(file, more_types=True)] if file.exists() else []
     except (OSError, ValueError) as error:
-        raise RecipeError(f"{file} cannot be read; remove it to measure again") from error
+        raise RecipeError(
+            f"cannot read {file}: remove it to measure the models again", subject=file
+        ) from error
     known = {run for part in parts for run in part["run"]}
     missing = [run for run in runs if run not in known]
     for run in track(missing, job, len(missing)):
@@ -95,6 +110,7 @@ def computed_once(
             parts[0].to_parquet(temporary, index=False)
     if not parts:
         raise RecipeError(
-            "no model that this recipe needs is scored yet; run the study to its end first"
+            "none of the models that this recipe needs has scores; finish the study first",
+            subject="run",
         )
     return parts[0][parts[0]["run"].isin(runs)]

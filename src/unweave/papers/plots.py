@@ -1,4 +1,4 @@
-"""Plots that recipes share: panels by data set and measure, bars by kind of model, pictures."""
+"""Plots shared by recipes: line panels, bar charts, error bars and stacked pictures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,22 +11,22 @@ __all__ = ["Panel", "bars", "draw_lines", "grouped_bars", "lines", "pictures", "
 
 HEIGHT = 2.3
 MOST_TICKS = 8
-"""Values along an axis that are all written there."""
+"""Largest number of distinct x values that are all shown as ticks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Means of columns along another, with a line for each column or kind.
+    """A plot of column means against another column, with a line for each column or kind.
 
     Args:
-        rows: Of a table.
-        x: The column along which lines go.
-        columns: What is shown, and what it is called.
-        by: A column of kinds, each of which has a line of its own.
-        title: Above the panel.
-        xlabel: Of the axis.
-        ylabel: Of the other axis.
-        kinds: The kinds, in their order (default: as they come).
+        rows: Rows of a table.
+        x: Column on the x axis.
+        columns: Labels of the columns to plot, by column.
+        by: Column of kinds; each kind gets its own line.
+        title: Title of the panel.
+        xlabel: Label of the x axis (default: `x`).
+        ylabel: Label of the y axis.
+        kinds: Kinds in the order to plot (default: order of appearance).
     """
 
     rows: pd.DataFrame
@@ -39,15 +39,15 @@ class Panel:
     kinds: Sequence[Any] = field(default=())
 
     def lines(self) -> Iterable[tuple[str, "pd.Series[float]", "pd.Series[float]"]]:
-        """Labels, means and standard deviations."""
+        """Yield the label, means and standard deviations of each line."""
         known = {name: word for name, word in self.columns.items() if name in self.rows}
         kinds = list(self.kinds) or list(dict.fromkeys(self.rows[self.by])) if self.by else [""]
         for kind in kinds:
             part = self.rows[self.rows[self.by] == kind] if self.by else self.rows
             for name, word in known.items():
                 groups = part.groupby(self.x)[name]
-                said = str(kind) if self.by and len(known) == 1 else f"{kind} {word}".strip()
-                yield said, groups.mean(), groups.std(ddof=0)
+                label = str(kind) if self.by and len(known) == 1 else f"{kind} {word}".strip()
+                yield label, groups.mean(), groups.std(ddof=0)
 
 
 def draw_lines(
@@ -57,14 +57,14 @@ def draw_lines(
     spread: str = "",
     **options: Any,
 ) -> None:
-    """Draw panels as they are laid out.
+    """Draw a grid of panels.
 
     Args:
         grid: Rows of panels.
-        path: The file.
-        height: Of a row, in inches.
-        spread: How deviations are shown: `bars`, `band` or not at all.
-        options: Of matplotlib's `subplots`.
+        path: Output file.
+        height: Height of a row, in inches.
+        spread: How standard deviations are shown: `bars`, `band` or not at all (default).
+        options: Arguments of matplotlib's `subplots`.
     """
     from unweave.plots.colours import MARKERS, palette
     from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
@@ -104,15 +104,15 @@ def lines(
     label: str = "β",
     by: str = "",
 ) -> None:
-    """Means over seeds, a row of panels per data set.
+    """Plot means over seeds, with a row of panels per data set.
 
     Args:
-        table: One row per model.
-        x: The column along which lines go.
-        panels_of: For each panel the columns that it shows, and what they are called.
-        path: The file.
-        label: Of the axis.
-        by: A column of kinds, each of which has a line of its own.
+        table: Table with one row per model.
+        x: Column on the x axis.
+        panels_of: For each panel, labels of the columns to plot, by column.
+        path: Output file.
+        label: Label of the x axis.
+        by: Column of kinds; each kind gets its own line.
     """
     grid = [
         [
@@ -133,7 +133,7 @@ def lines(
 
 
 def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -> None:
-    """Means over seeds, a panel per measure and a bar per kind of model."""
+    """Plot means over seeds, with a panel per measure and a bar per kind of model."""
     from unweave.plots.colours import palette
     from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
 
@@ -152,14 +152,14 @@ def bars(table: pd.DataFrame, by: str, columns: Mapping[str, str], path: Path) -
 def grouped_bars(
     parts: Mapping[str, pd.DataFrame], value: str, by: str, kind: str, path: Path
 ) -> None:
-    """Means of a column, a panel per table, a bar per group and kind, every row a point.
+    """Plot means of a column, with a panel per table, grouped bars and a point per row.
 
     Args:
-        parts: Tables by the titles of their panels.
-        value: The column.
-        by: The column that tells groups apart.
-        kind: The column that tells bars of a group apart.
-        path: The file.
+        parts: Tables by panel title.
+        value: Column to plot.
+        by: Column that defines the groups.
+        kind: Column that defines the bars within a group.
+        path: Output file.
     """
     from unweave.plots.colours import palette
     from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
@@ -187,14 +187,14 @@ def points(
     height: float,
     usual: Mapping[str, float] | None = None,
 ) -> None:
-    """Means and deviations of things without order, a panel per measure.
+    """Plot means and deviations of unordered categories, with a panel per measure.
 
     Args:
-        rows: Panels, as they are laid out: a label, and by name tables of `mean` and `deviation`
-            whose index tells things apart.
-        path: The file.
-        height: Of a panel, in inches.
-        usual: By label, a value that is marked by a dotted line.
+        rows: Grid of panels, each a label and named tables of `mean` and `deviation`, indexed by
+            category.
+        path: Output file.
+        height: Height of a panel, in inches.
+        usual: Reference values to mark with a dotted line, by label.
     """
     from unweave.plots.colours import GREY, palette
     from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
@@ -224,7 +224,7 @@ def points(
 
 
 def pictures(files: Sequence[Path], path: Path) -> None:
-    """Pictures that were drawn already, one below the other."""
+    """Stack existing picture files vertically."""
     from PIL import Image
 
     from unweave.plots.plot import PAGE, panels

@@ -1,4 +1,4 @@
-"""What both small models share: the way that learning takes, measured step by step."""
+"""Learning trajectories of small linear models, and errors of theory experiments."""
 
 from dataclasses import dataclass
 
@@ -10,26 +10,30 @@ from unweave.errors import UnweaveError
 __all__ = ["PRUNED", "Ascent", "TheoryError", "check_beta"]
 
 PRUNED = 0.05
-"""A component is pruned whose weights are shorter than this share of the longest."""
+"""A component counts as pruned if its weight norm is below this fraction of the largest."""
 
 
 class TheoryError(UnweaveError):
-    """A small exact experiment that cannot be run as it was asked for."""
+    """Raised when a theory experiment cannot be run as requested."""
 
 
 def check_beta(beta: float) -> None:
-    """Refuse a β that is not above 0."""
+    """Raise an error unless β is positive and finite."""
     if not (np.isfinite(beta) and beta > 0):
-        raise TheoryError(f"β must be above 0, but got {beta:g}; 1 is plain variational inference")
+        raise TheoryError(
+            f"β must be positive, got {beta:g}; 1 is plain variational inference",
+            subject="beta",
+            value=beta,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """The way that learning took: a row for each of s steps, the start first.
+    """A learning trajectory with s recorded steps, including the initial state.
 
     Args:
-        weights: Of d observed dimensions and K components, `[s, d, K]`.
-        free_energy: In nats per data point, `[s]`; it never falls, but for rounding.
+        weights: Weights of K components in d observed dimensions, `[s, d, K]`.
+        free_energy: Free energy in nats per data point, `[s]`; never decreases, up to rounding.
     """
 
     weights: np.ndarray
@@ -37,23 +41,23 @@ class Ascent:
 
     @property
     def norms(self) -> np.ndarray:
-        """How long the weights of each component are, `[s, K]`."""
+        """Norm of the weights of each component, `[s, K]`."""
         return np.linalg.norm(self.weights, axis=1)
 
     @property
     def shares(self) -> np.ndarray:
-        """The same as shares of the longest, `[s, K]`; 0 where all are pruned."""
+        """Norms relative to the largest, `[s, K]`; 0 if all are 0."""
         longest = self.norms.max(1, keepdims=True)
         return np.divide(self.norms, longest, out=np.zeros_like(self.norms), where=longest > 0)
 
     @property
     def kept(self) -> np.ndarray:
-        """How many components are not pruned, `[s]`."""
+        """Number of components that are not pruned, `[s]`."""
         return (self.shares >= PRUNED).sum(1)
 
     @property
     def orthogonality(self) -> np.ndarray:
-        """How far components are from orthogonal, 0 (orthogonal) to 1 (parallel), `[s]`.
+        """Deviation of the components from orthogonality, 0 (orthogonal) to 1 (parallel), `[s]`.
 
         O = Σ_{i<j} ‖w_i‖ ‖w_j‖ cos² φ_ij / Σ_{i<j} ‖w_i‖ ‖w_j‖
         """
@@ -65,7 +69,7 @@ class Ascent:
 
     @property
     def angle(self) -> np.ndarray:
-        """Between the two longest components, 0 to 90 degrees, `[s]`."""
+        """Angle between the two longest components, 0 to 90 degrees, `[s]`."""
         longest = np.argsort(-self.norms, axis=1)[:, None, :2]
         one, other = np.moveaxis(np.take_along_axis(self.weights, longest, axis=2), 2, 0)
         sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
@@ -73,13 +77,13 @@ class Ascent:
         return np.degrees(np.arccos(np.minimum(cosine, 1)))
 
     def pruned_after(self, kept: int) -> int | None:
-        """The first step at which at most so many components are kept; None if there is none."""
+        """Return the first step with at most `kept` unpruned components, or None."""
         found = np.flatnonzero(self.kept <= kept)
         return int(found[0]) if len(found) else None
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per step: `free_energy`, `norm_1` …, `orthogonality`, `angle`, `kept`."""
+        """One row per step: `free_energy`, `norm_1` …, `orthogonality`, `angle`, `kept`."""
         norms = {f"norm_{k + 1}": column for k, column in enumerate(self.norms.T)}
         return pd.DataFrame(
             {

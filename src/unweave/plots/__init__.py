@@ -1,9 +1,9 @@
-"""Pictures of data, models and results, each saved with `.save(path)`."""
+"""Plots of data, models and results; save any of them with `.save(path)`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unweave.plots.activity import activity
+from unweave.plots.activity import activity, polarised
 from unweave.plots.animation import Animation, animate
 from unweave.plots.contact_sheet import contact_sheet
 from unweave.plots.drawn_codes import followed_factors
@@ -11,7 +11,6 @@ from unweave.plots.exponents import exponents
 from unweave.plots.matrices import heat_map, matrices
 from unweave.plots.members import members
 from unweave.plots.pairwise import pairwise
-from unweave.plots.polarised import polarised
 from unweave.plots.position import position_maps
 from unweave.plots.prior_contours import prior_contours
 from unweave.plots.reconstructions import reconstructions, samples
@@ -55,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Plots of studies import studies, which whoever draws a model need not wait for.
+    # Study plots import the study package, which is slow and not needed to plot a model.
     if name == "study_plots":
         return import_module("unweave.plots.study_plots")
     if name == "trade_off":

@@ -1,13 +1,16 @@
-"""How active each latent is in the members of an ensemble: log Δ and the variance of means."""
+"""Plots of latent activity: the noise of each latent and the variance of its mean."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.activity import NOISE
+from unweave.analysis.activity import NOISE, VARIANCE, mean_noise
+from unweave.errors import UnweaveError
+from unweave.metrics.polarised_regime import log_noise_share
 from unweave.plots.colours import GREY, ONE_HUE, PALETTE
-from unweave.plots.drawn_codes import check_data
+from unweave.plots.drawn_codes import check_data, check_model, draw_codes, has_prior
 from unweave.select.activity import ALL, ROWS, member_activity
 
 if TYPE_CHECKING:
@@ -17,12 +20,15 @@ if TYPE_CHECKING:
     from unweave.models.model import Model
     from unweave.plots.plot import Plot
 
-__all__ = ["activity"]
+__all__ = ["activity", "polarised", "regimes"]
 
 HEIGHT, CELL = 1.35, 0.2
-"""Inches: of a panel, and of a group's row."""
+"""Height of a panel and of a group's row, in inches."""
 DARK = 0.6
-"""The colour, from 0 to 1, from which numbers on it are white."""
+"""Shade, from 0 to 1, above which numbers are written in white."""
+CLEAR = 1.0
+"""Smallest |log Δ| of a latent that counts as active or passive; 1 means a ratio of e."""
+REGIMES = {"active": PALETTE[0], "mixed": PALETTE[4], "passive": GREY}
 
 
 def activity(
@@ -33,23 +39,23 @@ def activity(
     rows: int = ROWS,
     seed: int = 0,
 ) -> "Plot":
-    """Draw log Δ of each latent and the variance of its mean, for all members of an ensemble.
+    """Plot log Δ of each latent and the variance of its mean, for all members of an ensemble.
 
-    Latents of other members are where those of the first are that their maps say are the same, so
-    that members which agree lie on each other; the line joins the members. Far below 0, log Δ says
-    that a latent is active, if its mean varies as well: one without that is not in use. Latents of
-    smallest log Δ in the first member come first.
+    Latents of the other members are plotted at the latent of the first member that they match, so
+    points of members that agree coincide; a line joins the members. A latent is active if log Δ is
+    far below 0 and its mean varies. If the mean does not vary, the latent is unused. Latents are
+    sorted by log Δ in the first member, smallest first.
 
     Args:
         model: An ensemble, or any other model that has a prior.
-        data: What it was trained on.
-        by: Groups of images, see `uw.select.member_activity`; the mean of σ² in the first member
-            is then written for each group, dark where a latent is active.
-        rows: How many images are encoded.
-        seed: Of their draw.
+        data: Data set that the model was trained on.
+        by: Groups of images, see `uw.select.member_activity`. Adds a table of the mean σ² of the
+            first member in each group, dark where a latent is active.
+        rows: Number of images to encode.
+        seed: Random seed for sampling these images.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("activity.svg")`.
+        A matplotlib figure; save it with `.save("activity.svg")`.
     """
     from unweave.plots.plot import COLUMN, TEXT, panels, plain
 
@@ -78,12 +84,15 @@ def activity(
         axes[2, 0].set_ylabel(f"σ² by {found.by}", fontsize=TEXT)
     axes[-1, 0].set_xticks(range(len(order)), [str(latent) for latent in order])
     axes[-1, 0].set_xlabel("latent of the first member", fontsize=TEXT)
-    _legend(figure, len(profile))
+    if len(profile) > 1:
+        others = len(profile) - 1
+        label = "the other member" if others == 1 else f"the other {others} members"
+        _dot_legend(figure, PALETTE[0], {"first member": PALETTE[0], label: "white"})
     return figure
 
 
 def _points(panel: "Axes", values: pd.DataFrame) -> None:
-    """A line over the members of each latent, a ring for each, and a dot for the first."""
+    """Plot a ring per member, a dot for the first one, and a line joining the members."""
     for x, column in enumerate(values):
         heights = values[column].to_numpy()
         panel.plot([x, x], [heights.min(), heights.max()], color=PALETTE[0], linewidth=1)
@@ -95,32 +104,105 @@ def _points(panel: "Axes", values: pd.DataFrame) -> None:
 
 
 def _cells(panel: "Axes", noise: pd.DataFrame) -> None:
-    """The noise of each group and latent, less of it darker."""
-    from unweave.plots.plot import SMALL
+    """Write the noise of each group and latent into a table, darker where it is smaller."""
+    from unweave.plots.plot import write_numbers
 
     shade = np.clip(1 - noise.to_numpy() / (2 * NOISE.threshold), 0, 1)
     panel.imshow(shade, cmap=ONE_HUE, vmin=0, vmax=1, aspect="auto")
-    for y, x in np.ndindex(*noise.shape):
-        colour = "white" if shade[y, x] > DARK else "black"
-        text = f"{noise.iloc[y, x]:.2f}"
-        panel.text(x, y, text, ha="center", va="center", fontsize=SMALL, color=colour)
+    write_numbers(panel, noise.to_numpy(), "{:.2f}".format, shade > DARK)
     panel.set_yticks(range(len(noise)), [str(name) for name in noise.index])
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
 
 
-def _legend(figure: "Plot", members: int) -> None:
+def polarised(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
+    """Plot the mean posterior variance of each latent next to the variance of its mean.
+
+    An active latent has little noise (σ² ≪ 1) and a mean that varies like the prior. A passive
+    latent equals the prior (σ² ≈ 1) and its mean stays at 0. A mixed latent is in between, or
+    active for some images and passive for others. Latents are sorted by KL divergence, largest
+    first.
+
+    Args:
+        model: A trained model.
+        data: Data set that the model was trained on.
+        seed: Random seed for sampling the images to encode.
+
+    Returns:
+        A matplotlib figure; save it with `.save("polarised.svg")`.
+
+    References:
+        Rolínek et al., Variational Autoencoders Pursue PCA Directions (by Accident),
+        arXiv:1812.06775; Bonheme and Grzes, Be More Active! Understanding the Differences between
+        Mean and Sampled Representations of Variational Autoencoders, arXiv:2109.12679.
+    """
+    from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
+
+    check_model(model)
+    if not has_prior(model):
+        raise UnweaveError(
+            f"polarised needs a model with posterior noise, got {model.config.method.name}",
+            subject="model",
+            value=model.config.method.name,
+        )
+    drawn = draw_codes(model, data, seed=seed)
+    kinds = regimes(drawn.means, drawn.logvars)
+    noise, spread = _variances(drawn.means, drawn.logvars)
+    figure, axes = panels(1, 1, (COLUMN, 0.95 + 0.19 * len(kinds)))
+    panel = plain(axes[0, 0])
+    for y, latent in enumerate(drawn.order):
+        colour = REGIMES[kinds[latent]]
+        ends = [noise[latent], spread[latent]]
+        panel.plot(ends, [y, y], color=colour, linewidth=1, zorder=1)
+        panel.scatter(ends[:1], [y], s=22, facecolor="white", edgecolor=colour, zorder=2)
+        panel.scatter(ends[1:], [y], s=22, color=colour, zorder=3)
+    names = [f"{drawn.name(latent)}, {kinds[latent]}" for latent in drawn.order]
+    panel.set_yticks(range(len(names)), names, fontsize=SMALL)
+    panel.invert_yaxis()
+    panel.axvline(1, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+    panel.set_xlim(left=-0.04)
+    panel.set_xlabel("variance", fontsize=TEXT)
+    faces = {"noise, mean of σ²": "white", "signal, variance of μ": "0.3"}
+    _dot_legend(figure, "0.3", faces)
+    return figure
+
+
+def regimes(means: np.ndarray, logvars: np.ndarray) -> list[str]:
+    """Classify each latent as `"active"`, `"passive"` or `"mixed"`.
+
+    The classes follow log Δ of `uw.metrics.polarised_regime`, the share of noise in a latent's KL
+    divergence. A latent is active if log Δ is at most -1 and the variance of its mean exceeds
+    0.01, and passive if log Δ is at least 1.
+
+    Args:
+        means: Posterior means `[n, d]`.
+        logvars: Posterior log-variances `[n, d]`.
+
+    Example:
+        >>> mu = np.tile([[1.0, 0.0, 0.7]], (100, 1)) * np.tile([[1.0], [-1.0]], (50, 1))
+        >>> regimes(mu, np.log(np.tile([0.01, 0.99, 0.5], (100, 1))))
+        ['active', 'passive', 'mixed']
+    """
+    share = log_noise_share(means, logvars)
+    varies = VARIANCE.holds(_variances(means, logvars)[1])
+    kinds = np.where(share >= CLEAR, "passive", "mixed")
+    return [str(kind) for kind in np.where((share <= -CLEAR) & varies, "active", kinds)]
+
+
+def _variances(means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return E[σ²] and Var(μ) of each latent, both `[d]`."""
+    return mean_noise(logvars), means.astype(np.float64).var(0)
+
+
+def _dot_legend(figure: "Plot", edge: str, faces: Mapping[str, str]) -> None:
+    """Add a legend for the dot colours above all panels."""
     from matplotlib.lines import Line2D
 
     from unweave.plots.plot import legend_above
 
-    if members == 1:
-        return
     dots: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linestyle": ""}
-    dots["markeredgecolor"] = PALETTE[0]
-    others = "the other member" if members == 2 else f"the other {members - 1} members"
     handles = [
-        Line2D([], [], markerfacecolor=PALETTE[0], label="first member", **dots),
-        Line2D([], [], markerfacecolor="white", label=others, **dots),
+        Line2D([], [], markerfacecolor=face, markeredgecolor=edge, label=label, **dots)
+        for label, face in faces.items()
     ]
     legend_above(figure, handles, 2)

@@ -1,5 +1,6 @@
-"""Animations: all active latents side by side, moving back and forth."""
+"""Animations of all active latents side by side, each moving back and forth."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
+from unweave.io.paths import check_ending
 from unweave.io.writing import whole_file
 from unweave.plots.colours import FAINT, GREY, INK, PALETTE, PAPER
-from unweave.plots.drawn_codes import Seen, look
-from unweave.plots.saving import ANIMATIONS, known_ending
+from unweave.plots.drawn_codes import DrawnCodes, draw_codes
+from unweave.plots.saving import ANIMATIONS
 from unweave.plots.sheet import LEADING, enlarged, faded, letters, pictures_of
-from unweave.plots.traversal_range import Prior, label_of, start_at, stops
-from unweave.plots.traversals import Inactive, chosen_latents
+from unweave.plots.traversals import (
+    Inactive,
+    Prior,
+    chosen_latents,
+    label_of,
+    start_at,
+    traversal_values,
+    vary_latent,
+)
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -26,44 +35,44 @@ SIDE, GAP, MARGIN, TEXT = 128, 10, 10, 15
 WIDEST = 5
 COLOURS = 128
 NEARLY = 6
+OPTIONS: dict[str, dict[str, Any]] = {
+    ".gif": {"format": "GIF", "optimize": False, "disposal": 1},
+    ".webp": {"quality": 85, "method": 4},
+    ".png": {},
+}
+"""PIL options for writing each file type."""
 
 
 @dataclass(frozen=True, eq=False)
 class Animation:
-    """Pictures that follow each other, again and again.
+    """A looping animation.
 
     Args:
-        frames: All of one size.
-        milliseconds: How long each is shown.
+        frames: Images of equal size.
+        milliseconds: Duration of each frame (default 80).
     """
 
     frames: Sequence[Image.Image]
     milliseconds: int = 80
 
     def save(self, path: str | Path) -> None:
-        """Write it as `.gif`, or as an animated `.webp` or `.png`; whole or not at all."""
-        path = known_ending(path, ANIMATIONS, "an animation")
-        options: dict[str, Any] = {"duration": self.milliseconds, "loop": 0, "save_all": True}
-        frames = list(self.frames)
-        ending = path.suffix.lower()
-        if ending == ".gif":
-            frames = _with_one_palette(frames)
-            options |= {"optimize": False, "disposal": 1}
-        elif ending == ".webp":
-            options |= {"quality": 85, "method": 4}
+        """Save as `.gif`, or as an animated `.webp` or `.png`, atomically."""
+        path = Path(path)
+        check_ending(path, ANIMATIONS)
         with whole_file(path) as temporary:
-            frames[0].save(temporary, append_images=frames[1:], **options)
+            self._write(temporary, **OPTIONS[path.suffix.lower()])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, bytes]:
-        """Notebooks play it."""
-        from io import BytesIO
-
-        file = BytesIO()
-        first, *rest = _with_one_palette(self.frames)
-        first.save(
-            file, "GIF", append_images=rest, save_all=True, duration=self.milliseconds, loop=0
-        )
+        """Return the animation as a GIF for display in notebooks."""
+        file = io.BytesIO()
+        self._write(file, format="GIF")
         return {"image/gif": file.getvalue()}
+
+    def _write(self, file: Path | io.BytesIO, **options: Any) -> None:
+        gif = options.get("format") == "GIF"
+        first, *rest = _with_one_palette(self.frames) if gif else self.frames
+        options |= {"save_all": True, "duration": self.milliseconds, "loop": 0}
+        first.save(file, append_images=rest, **options)
 
 
 def animate(
@@ -80,41 +89,39 @@ def animate(
     inactive: Inactive = "hide",
     milliseconds: int = 80,
 ) -> Animation:
-    """Let every active latent go to and fro at once, each in a picture of its own.
+    """Animate the traversals of all active latents at once, one picture per latent.
 
-    Pictures are sorted by the KL divergence of their latents, labelled as in `traversals`, and
-    have a slider that shows where the latent is.
+    Pictures are sorted by KL divergence and labelled as in `traversals`. A slider below each
+    shows the current value of the latent.
 
     Args:
         model: A trained model.
-        data: What it was trained on.
-        index: The image to start from; see `traversals` for this and all that is not below.
-        steps: Values that a latent takes on its way; there and back are 2 · steps - 2 frames.
-        reach: How far a latent goes, in standard deviations of the prior.
-        image: An image of your own to start from.
-        prior: Start from the `"mean"` of the prior or from a `"draw"` of it.
-        seed: Of that draw, and of images that are random given their factors.
-        quantiles: Go from one quantile of the codes to another in place of `reach`.
-        inactive: `"hide"` latents that say nothing, or show them in `"grey"`.
-        milliseconds: How long a frame is shown.
+        data: Data set that the model was trained on.
+        index: Index of the starting image (default: the middle of the grid, or the first image).
+        steps: Number of values per latent; the animation has 2 · steps - 2 frames.
+        reach: Largest absolute value of a latent, in standard deviations of the prior.
+        image: Custom image to start from, `[H, W, C]`, bytes or floats in [0, 1].
+        prior: Start from the `"mean"` of the prior or from a sample (`"draw"`).
+        seed: Random seed for this sample and for images that are random given their factors.
+        quantiles: Range of each latent as two quantiles of its codes, instead of `reach`.
+        inactive: `"hide"` inactive latents or show them in `"grey"`.
+        milliseconds: Duration of each frame.
 
     Returns:
-        An animation, to be saved with `.save("latents.gif")`, or as `.webp` or `.png`.
+        An animation; save it with `.save("latents.gif")`, or as `.webp` or `.png`.
     """
     start = start_at(model, data, index, image, prior, seed)
-    seen = look(model, data)
-    values = stops(seen, steps, reach, quantiles)
-    latents = chosen_latents(seen, inactive)
-    codes = np.tile(start.code, (len(latents), steps, 1))
-    for place, latent in enumerate(latents):
-        codes[place, :, latent] = values[latent]
-    decoded = pictures_of(model.decode(codes.reshape(len(latents) * steps, -1)))
-    there = _frames(decoded, seen, latents, steps)
+    drawn = draw_codes(model, data)
+    values = traversal_values(drawn, steps, reach, quantiles)
+    latents = chosen_latents(drawn, inactive)
+    codes = np.concatenate([vary_latent(start.code, latent, values[latent]) for latent in latents])
+    decoded = pictures_of(model.decode(codes))
+    there = _frames(decoded, drawn, latents, steps)
     return Animation([there[k] for k in back_and_forth(steps)], milliseconds)
 
 
 def back_and_forth(steps: int) -> list[int]:
-    """There and back, such that the end goes over into the start.
+    """Return the frame indices of a seamless loop, forwards and then backwards.
 
     Example:
         >>> back_and_forth(4)
@@ -124,7 +131,7 @@ def back_and_forth(steps: int) -> list[int]:
 
 
 def _frames(
-    decoded: Sequence[Image.Image], seen: Seen, latents: Sequence[int], steps: int
+    decoded: Sequence[Image.Image], drawn: DrawnCodes, latents: Sequence[int], steps: int
 ) -> list[Image.Image]:
     tiles = [enlarged(picture, SIDE) for picture in decoded]
     width, height = tiles[0].size
@@ -137,7 +144,7 @@ def _frames(
     for place, latent in enumerate(latents):
         x = MARGIN + place % across * (width + GAP)
         y = MARGIN + place // across * (tall + GAP)
-        label, used = label_of(seen, latent), bool(seen.active[latent])
+        label, used = label_of(drawn, latent), bool(drawn.active[latent])
         for step, frame in enumerate(frames):
             tile = tiles[place * steps + step]
             frame.paste(tile if used else faded(tile), (x, y))
@@ -159,14 +166,14 @@ def _slider(
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
-    """Frames in the 128 colours that suit all of them, so that nothing flickers."""
+    """Quantise all frames to one palette of 128 colours, so that nothing flickers."""
     three = Image.new("RGB", (frames[0].width, 3 * frames[0].height))
     for k in range(3):
-        # Of a way there and back: one end, the middle, the other end.
+        # One end of the range, its middle and the other end.
         three.paste(frames[k * len(frames) // 4], (0, k * frames[0].height))
     palette = three.quantize(COLOURS, Image.Quantize.MEDIANCUT)
     found = np.array((palette.getpalette() or [])[: 3 * COLOURS]).reshape(-1, 3)
-    # What is nearly paper becomes paper, so that the background is not nearly white.
+    # Snap colours close to the background to it, so that it stays pure white.
     paper = ImageColor.getrgb(PAPER)
     distance = np.abs(found - paper).max(1)
     found[distance <= max(NEARLY, distance.min())] = paper

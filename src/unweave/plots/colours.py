@@ -1,4 +1,4 @@
-"""The colours of all pictures and pages, told apart by colour-blind readers too."""
+"""Colour-blind-safe colours for all plots and pages."""
 
 __all__ = [
     "DIVERGING",
@@ -14,26 +14,26 @@ __all__ = [
 ]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""For things without order. Okabe and Ito, Color Universal Design, 2008."""
+"""Colours for categories. Okabe and Ito, Color Universal Design, 2008."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""One for each colour, so that things differ by more than colour."""
+"""Markers, one per colour, so that categories differ by more than colour."""
 
 SEQUENTIAL = "cividis"
-"""For amounts, as matplotlib and Vega call it."""
+"""Colour map for amounts, under its matplotlib and Vega name."""
 
 DIVERGING = "RdBu_r"
-"""For numbers with a sign: blue below 0, red above; as matplotlib calls it."""
+"""Matplotlib colour map for signed numbers: blue below 0, red above."""
 
 ONE_HUE = "Blues"
-"""For amounts on which numbers are written: from light to dark, also in print."""
+"""Light-to-dark colour map for cells with numbers in them; also works in black and white."""
 
 PAPER, INK, FAINT, GREY = "#FFFFFF", "#222222", "#6B6B6B", "#BDBDBD"
-"""Background, text, less important text (4.5 : 1 on paper and more), what is not in use."""
+"""Background, text, secondary text (contrast at least 4.5 : 1) and unused items."""
 
 
 def palette(count: int) -> list[str]:
-    """So many colours, the same ones again where there are more than eight things.
+    """Return `count` colours, repeating after eight.
 
     Example:
         >>> palette(2)

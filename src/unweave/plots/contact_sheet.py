@@ -1,4 +1,4 @@
-"""A contact sheet: what a data set looks like, on one page, one row per factor."""
+"""Contact sheets: an overview of a data set on one page, one row per factor."""
 
 from typing import TYPE_CHECKING
 
@@ -21,22 +21,22 @@ LABELS = 150
 
 
 def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
-    """Draw a data set: each row varies one factor, the others staying at their middle class.
+    """Plot an overview of a data set: each row varies one factor, with the others held fixed.
 
-    Where no grid of factors is known, the rows show images drawn at random.
+    The other factors have their middle value. Without a grid of factors, all images are random.
 
     Args:
         data: Any data set.
-        columns: Images per row, at most; a factor with fewer classes has a shorter row.
-        seed: For what is random in images and draws.
+        columns: Maximum number of images per row (default 10).
+        seed: Random seed for sampling images, and for images that are random given their factors.
 
     Returns:
-        A picture, to be saved with `.save("sheet.png")`.
+        An image; save it with `.save("sheet.png")`.
     """
     check_count("columns", columns, 1, MOST_COLUMNS)
     if data.grid is None:
         drawn = data.draw(5 * columns, seed).indices.reshape(5, columns)
-        rows = [("" if k else "drawn at random", "", indices) for k, indices in enumerate(drawn)]
+        rows = [("" if k else "random images", "", indices) for k, indices in enumerate(drawn)]
     else:
         rows = []
         for axis in data.grid.axes:
@@ -47,15 +47,9 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
 
 
 def traversal(data: "Dataset", factor: str, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Classes of a factor, evenly spread over its range, and the images that have them.
+    """Return evenly spaced classes `[n]` of a factor and the indices of images that have them.
 
-    Args:
-        data: A data set with a grid.
-        factor: Its name.
-        columns: How many classes, at most.
-
-    Returns:
-        The classes `[n]`, and the indices `[n]` of images whose other factors are at their middle.
+    All other factors have their middle value.
     """
     grid = data.grid
     assert grid is not None
@@ -73,7 +67,7 @@ def _pictures(data: "Dataset", indices: np.ndarray, seed: int) -> list[Image.Ima
 
 
 def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
-    """A curve as a small line drawing, from -π to π upwards."""
+    """Draw a curve as a small image; the vertical axis goes from -π to π."""
     picture = Image.new("L", (side, side), "white")
     x = np.linspace(0, side - 1, len(curve))
     y = side / 2 - curve / np.pi * side / 2
@@ -84,7 +78,7 @@ def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
 
 
 def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Sheet:
-    """Rows of pictures on one sheet, each with a name and a note beside it."""
+    """Lay out rows of pictures on one sheet, each with a name and a note on its left."""
     side = max(rows[0][2][0].size)
     columns = max(len(pictures) for _, _, pictures in rows)
     width = 2 * MARGIN + LABELS + columns * (side + GAP) - GAP

@@ -1,4 +1,4 @@
-"""What a model says of images drawn from its data: the codes behind every picture of latents.
+"""Codes of images sampled from a data set, which all plots of latents use.
 
 Shapes: n images, d latents, K factors.
 """
@@ -13,42 +13,41 @@ import numpy as np
 from unweave.analysis.activity import Activity, shown_activity
 from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, Table, table
-from unweave.metrics.discretise import bins, entropy, mutual_information
-from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
-from unweave.models.shapes import check_shape
+from unweave.metrics.tools.discretise import bins, entropy, mutual_information
+from unweave.models.images import NUM_DRAWN, check_shape, drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
 __all__ = [
-    "Seen",
+    "DrawnCodes",
     "check_data",
     "check_model",
+    "draw_codes",
     "followed_factors",
     "has_prior",
     "known_shares",
-    "look",
 ]
 
 FOLLOWED = 0.2
-"""The share of a factor's entropy that a latent knows which follows it."""
+"""Smallest share of a factor's entropy that a latent must explain to be labelled with it."""
 ALSO = 0.5
-"""The share of the best factor's share from which another one is named too."""
+"""Share, relative to the best factor's, from which further factors are named too."""
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Posteriors of images, and what made these.
+class DrawnCodes:
+    """Posteriors of sampled images, with their ground-truth factors if known.
 
     Args:
-        means: `[n, d]`.
-        logvars: `[n, d]`.
-        factors: Classes `[n, K]`, or None where they are not known.
-        names: Of the K factors.
-        prior: Whether the model has one; without it, the spread of means stands for the KL.
-        standard_noise: Whether its unused latents are N(0, 1); see `Method.standard_noise`.
-        called: The names of latents; by default their numbers.
+        means: Posterior means `[n, d]`.
+        logvars: Posterior log-variances `[n, d]`.
+        factors: Classes `[n, K]`, or None if unknown.
+        names: Names of the K factors.
+        prior: Whether the model has a prior; if not, the spread of means replaces the KL.
+        standard_noise: Whether unused latents are N(0, 1); see `Method.standard_noise`.
+        latent_names: Names of the latents (default: their numbers).
     """
 
     means: np.ndarray
@@ -57,15 +56,15 @@ class Seen:
     names: Sequence[str] = ()
     prior: bool = True
     standard_noise: bool = True
-    called: Sequence[str] = ()
+    latent_names: Sequence[str] = ()
 
     def name(self, latent: int) -> str:
-        """What a latent is called."""
-        return self.called[latent] if self.called else f"latent {latent}"
+        """Name of a latent."""
+        return self.latent_names[latent] if self.latent_names else f"latent {latent}"
 
     @cached_property
     def activity(self) -> Activity:
-        """How much each latent says, and which are active."""
+        """How informative each latent is, and which latents are active."""
         return shown_activity(
             self.means,
             self.logvars,
@@ -75,12 +74,12 @@ class Seen:
 
     @property
     def amounts(self) -> np.ndarray:
-        """How much each latent says: its mean KL divergence in nats, or its spread, `[d]`."""
+        """Information in each latent: its mean KL divergence in nats, or its spread, `[d]`."""
         return self.activity.amounts
 
     @property
     def measure(self) -> str:
-        """What the amounts are, in a word."""
+        """Name of the quantity in `amounts`."""
         return "KL" if self.prior else "spread"
 
     @property
@@ -90,12 +89,12 @@ class Seen:
 
     @property
     def order(self) -> np.ndarray:
-        """Latents from the one that says most to the one that says least, `[d]`."""
+        """Latents sorted from most to least informative, `[d]`."""
         return self.activity.order
 
     @cached_property
     def follows(self) -> list[tuple[str, ...]]:
-        """The factors that each latent follows; none for latents that are not active."""
+        """Factors that each latent follows; empty for inactive latents."""
         nothing: list[tuple[str, ...]] = [()] * self.means.shape[1]
         if self.factors is None:
             return nothing
@@ -107,15 +106,10 @@ class Seen:
         return [names if on else () for names, on in zip(found, self.active, strict=True)]
 
 
-def look(model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) -> Seen:
-    """Encode images drawn from a data set, once each.
-
-    Args:
-        model: A trained model.
-        data: What it was trained on, or data like that.
-        rows: How many images; all where there are fewer.
-        seed: Of the draw, and of images that are random given their factors.
-    """
+def draw_codes(
+    model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0
+) -> DrawnCodes:
+    """Encode `rows` images sampled without replacement, or all images if there are fewer."""
     from unweave.models.encoding import posteriors
 
     check_data(model, data)
@@ -124,7 +118,7 @@ def look(model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) 
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)
     names = () if known is None else known.names
-    return Seen(
+    return DrawnCodes(
         means,
         logvars,
         factors,
@@ -138,22 +132,22 @@ def look(model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) 
 def followed_factors(
     codes: Any, factors: Any, names: Sequence[str], least: float = FOLLOWED, nats: Any = None
 ) -> list[tuple[str, ...]]:
-    """Which factors each code follows, by the share of their entropy that it knows.
+    """Find the factors that each latent follows, by the share of their entropy it explains.
 
-    Shares are those of `known_shares`.
+    The shares are mutual information corrected for chance, divided by the factor's entropy. Mutual
+    information also detects factors without an order, such as shapes and angles.
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`; those with one value are followed by none.
-        names: Of the K factors.
-        least: The share that is needed.
-        nats: Of each code, how much it tells of an image, `[d]`, such as its KL divergence, which
-            bounds what it can tell of a factor; by default codes are taken to be exact.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`; constant factors are ignored.
+        names: Names of the K factors.
+        least: Smallest share that counts.
+        nats: Information that each latent carries about an image, `[d]`, such as its KL
+            divergence. It bounds the information about a factor (default: no bound).
 
     Returns:
-        For each code, names of factors from the largest share down: the best one, and others
-        with at least half its share. Mutual information sees also what has no order, such as
-        shapes and angles.
+        For each latent, factor names by decreasing share: the best factor and all others with at
+        least half its share.
 
     Example:
         >>> factors = np.stack(np.meshgrid(range(8), range(9), range(9)), -1).reshape(-1, 3)
@@ -175,13 +169,13 @@ def followed_factors(
 
 
 def known_shares(rows: Table) -> np.ndarray:
-    """The share of each factor's entropy that each code knows, `[d, K]`, less what is chance.
+    """Return the share of each factor's entropy that each latent explains, `[d, K]`.
 
         share_jk = max(0, I(z_j; v_k) - chance_jk) / H(v_k)
         chance_jk = (f + 3 √(2 f)) / 2n,    f = (bins_j - 1) (values_k - 1)
 
-    with codes cut into 20 bins as for MIG. Chance is the mean and three standard deviations of
-    what independent variables would show.
+    with codes discretised into 20 bins as for MIG. The chance level is the mean plus three
+    standard deviations of the estimate for independent variables.
 
     Args:
         rows: Codes `[n, d]` and factors `[n, K]`.
@@ -194,25 +188,31 @@ def known_shares(rows: Table) -> np.ndarray:
 
 
 def has_prior(model: "Model") -> bool:
-    """Whether codes were drawn towards a prior, so that its scale means something."""
+    """Return whether the codes were trained towards a prior, which gives them a scale."""
     return not model.config.method.deterministic
 
 
 def check_model(model: "Model") -> None:
-    """Refuse what is not one model that can be drawn."""
+    """Raise an error unless `model` is a single model that did not diverge."""
     from unweave.models.model import Fleet, Model
 
     if not isinstance(model, Model):
-        hint = f"a fleet of {len(model)}; take fleet[0]" if isinstance(model, Fleet) else model
-        raise UnweaveError(f"one model is drawn at a time, but got {hint!s:.80}")
+        hint = f"a fleet of {len(model)}; pass fleet[0]" if isinstance(model, Fleet) else model
+        raise UnweaveError(
+            f"model must be a single model, got {hint!s:.80}",
+            subject="model",
+            value=type(model).__name__,
+        )
     if model.diverged_at[0] >= 0:
         raise UnweaveError(
-            f"this model diverged at step {model.diverged_at[0]:,}, so there is nothing to see; "
-            "draw another"
+            f"this model diverged at step {model.diverged_at[0]:,} and cannot be plotted; choose "
+            "another",
+            subject="model",
+            value=int(model.diverged_at[0]),
         )
 
 
 def check_data(model: "Model", data: "Dataset") -> None:
-    """Refuse data that the model cannot encode."""
+    """Raise an error if the model cannot encode images of this data set."""
     check_model(model)
     check_shape(model.shape, data.shape, data.name)

@@ -1,4 +1,4 @@
-"""Learned exponents of priors: of many models as a histogram, of one over its training."""
+"""Plots of learned prior exponents: a histogram over models, or one model over training."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ START_LINE: Mapping[str, Any] = {"color": FAINT, "linewidth": 0.9, "linestyle": 
 
 
 def exponents(models: "Models") -> "Plot":
-    """Draw the exponents of subspaces that ISA-VAEs learned, of one or of many.
+    """Plot the subspace exponents that one or several ISA-VAEs learned.
 
-    Of many it is a histogram. Which subspace is which differs from model to model, so exponents
-    are sorted within each, and a colour is that of a place: the smallest, the second, … Layouts
-    have panels of their own. Of one model its exponents are drawn over training, as often as its
-    curve noted them. Lines are p₀ and where learning began.
+    For several models the plot is a histogram with one panel per layout. The order of subspaces is
+    arbitrary, so exponents are sorted within each model and coloured by rank: smallest, second, …
+    For one model, the plot shows its exponents over training, as recorded in its curve. Lines mark
+    p₀ and the initial exponents.
 
     Args:
-        models: A model, a fleet, folders of saved runs, or several of these. Those that learned no
-            exponents, or diverged, are left out.
+        models: A model, a fleet, folders of saved runs, or several of these. Diverged models and
+            models without learned exponents are left out.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("exponents.svg")`.
+        A matplotlib figure; save it with `.save("exponents.svg")`.
 
     References:
         Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
@@ -47,7 +47,9 @@ def exponents(models: "Models") -> "Plot":
     learned = [model for model in models_of(models) if _has_learned(model)]
     if not learned:
         raise UnweaveError(
-            "none of these models learned exponents; train isa_vae or isa_tc_vae with learned=True"
+            "none of these models learned exponents; train isa_vae or isa_tc_vae with "
+            "learned=True",
+            subject="models",
         )
     if len(learned) == 1:
         return _over_training(learned[0])
@@ -66,12 +68,9 @@ def exponents(models: "Models") -> "Plot":
 def histogram(
     values: Mapping[str, np.ndarray], roots: Sequence[float], starts: Sequence[float]
 ) -> "Plot":
-    """Draw a histogram of exponents, sorted within each model, for each layout.
+    """Plot a histogram of exponents `[models, subspaces]`, sorted within each model, per layout.
 
-    Args:
-        values: Exponents of subspaces `[models, subspaces]`, by layout.
-        roots: p₀, of all models together.
-        starts: Where learning began, of all models together.
+    `roots` are the values of p₀ and `starts` the initial exponents, over all models.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -108,15 +107,25 @@ def histogram(
 
 
 def _over_training(model: "Model") -> "Plot":
-    """A line per exponent, named where it ends."""
-    from unweave.plots.plot import COLUMN, LINE, SMALL, TEXT, apart, panels, plain
+    """Plot a line per exponent, with its name at the end."""
+    from unweave.plots.plot import (
+        COLUMN,
+        LINE,
+        TEXT,
+        label_step_axis,
+        name_line_ends,
+        panels,
+        plain,
+    )
 
     columns = [name for name in model.curve.columns if OF_SUBSPACE.fullmatch(name)]
-    noted = {name: model.curve[["step", name]].dropna() for name in columns}
-    noted = {name: curve for name, curve in noted.items() if not curve.empty}
-    if not noted:
+    curves = {name: model.curve[["step", name]].dropna() for name in columns}
+    curves = {name: curve for name, curve in curves.items() if not curve.empty}
+    if not curves:
         raise UnweaveError(
-            f"the curve of {model.config.hash} has no exponents; models of no steps have none"
+            f"the curve of {model.config.hash} has no exponents; train it for at least one step",
+            subject="curve",
+            value=model.config.hash,
         )
     figure, axes = panels(1, 1, (COLUMN, 2.3))
     panel = plain(axes[0, 0])
@@ -124,27 +133,15 @@ def _over_training(model: "Model") -> "Plot":
     ends = [(float(method.p0), "$p_{0}$", INK), (float(method.p), "start", FAINT)]
     panel.axhline(method.p0, **ROOT_LINE)
     panel.axhline(method.p, **START_LINE)
-    for (name, curve), colour in zip(noted.items(), palette(len(noted)), strict=True):
+    for (name, curve), colour in zip(curves.items(), palette(len(curves)), strict=True):
         panel.plot(curve["step"], curve[name], color=colour, linewidth=1.1, label=name)
         ends.append((float(curve[name].iloc[-1]), f"$p_{{{name[2:]}}}$", colour))
-    ends.sort()
     bottom, top = panel.get_ylim()
-    heights = apart([value for value, _, _ in ends], LINE * (top - bottom))
-    last = max(curve["step"].iloc[-1] for curve in noted.values())
-    for (_, words, colour), height in zip(ends, heights, strict=True):
-        panel.annotate(
-            words,
-            (last, height),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=colour,
-        )
+    last = max(curve["step"].iloc[-1] for curve in curves.values())
+    name_line_ends(panel, last, sorted(ends), LINE * (top - bottom))
     panel.set_xlim(0, last)
     panel.set_ylabel("exponent", fontsize=TEXT)
-    panel.set_xlabel("step", fontsize=TEXT)
-    panel.xaxis.set_major_formatter("{x:,.0f}")
+    label_step_axis(panel)
     return figure
 
 
@@ -162,15 +159,15 @@ def _has_learned(model: "Model") -> bool:
 
 
 def _places(count: int) -> list[str]:
-    """What the places within a model are called.
+    """Return a name for each rank within a model.
 
     Example:
         >>> _places(4)
         ['smallest', '2nd', '3rd', 'largest']
     """
     between = [f"{place}{ {2: 'nd', 3: 'rd'}.get(place, 'th') }" for place in range(2, count)]
-    return ["smallest", *between, "largest"] if count > 1 else ["the only one"]
+    return ["smallest", *between, "largest"] if count > 1 else ["single"]
 
 
-def _line_label(words: str, values: Sequence[float]) -> str:
-    return f"{words} {', '.join(f'{value:g}' for value in values)}"
+def _line_label(prefix: str, values: Sequence[float]) -> str:
+    return f"{prefix} {', '.join(f'{value:g}' for value in values)}"

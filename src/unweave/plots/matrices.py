@@ -19,15 +19,17 @@ __all__ = ["MATRICES", "heat_map", "matrices"]
 CELL_WIDTH, CELL_HEIGHT = 0.42, 0.21
 LABELS, GAP, HEADINGS = 0.4, 0.12, 0.85
 PAPER_WIDTH = 7.2
+LUMINANCE = (0.2126, 0.7152, 0.0722)
+"""Weights of red, green and blue in the luminance, from ITU-R BT.709."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of matrix is drawn.
+    """Display options of one kind of matrix.
 
     Args:
-        title: Above it.
-        digits: How its values are written.
+        title: Panel title.
+        digits: Format of its values.
     """
 
     title: str
@@ -49,17 +51,17 @@ def matrices(
     names: Sequence[str] | None = None,
     kinds: Sequence[str] = tuple(MATRICES),
 ) -> "Plot":
-    """Compute and draw the matrices of codes × factors, side by side where paper is wide enough.
+    """Compute and plot the codes × factors matrices, side by side if the page is wide enough.
 
     Args:
-        codes: `[n, d]`.
-        factors: `[n, K]`; those with one value are left out.
-        seed: Of what the metrics draw.
-        names: Of the K factors.
-        kinds: Of `MATRICES`.
+        codes: Codes `[n, d]`.
+        factors: Factors `[n, K]`; constant factors are left out.
+        seed: Random seed of the metrics.
+        names: Names of the K factors.
+        kinds: Matrices to plot, out of `MATRICES` (default: all).
 
     Returns:
-        A matplotlib figure, to be saved with `.save("matrices.svg")`.
+        A matplotlib figure; save it with `.save("matrices.svg")`.
     """
     from unweave.metrics import importance_matrix, information_matrix, vote_matrix
     from unweave.metrics.base import table
@@ -73,23 +75,25 @@ def matrices(
     given = names if names is not None else [f"v{k}" for k in range(max(columns) + 1)]
     if len(given) <= max(columns):
         raise DataError(
-            f"there must be a name for every factor, but got {len(given)} for {max(columns) + 1}"
+            f"names must have one entry per factor ({max(columns) + 1}), got {len(given)}",
+            subject="names",
+            value=len(given),
         )
     labels = [given[k] for k in columns]
     return _draw({kind: functions[_known(kind)](codes, factors, seed) for kind in kinds}, labels)
 
 
 def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Plot":
-    """Draw one matrix.
+    """Plot one matrix as a heat map.
 
     Args:
-        matrix: `[d, K]`, as `uw.metrics.importance_matrix`, `information_matrix` and
-            `vote_matrix` give them.
-        kind: Of `MATRICES`.
-        names: Of the K factors.
+        matrix: Matrix `[d, K]`, as returned by `uw.metrics.importance_matrix`,
+            `information_matrix` and `vote_matrix`.
+        kind: Kind of matrix, out of `MATRICES`.
+        names: Names of the K factors.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("matrix.svg")`.
+        A matplotlib figure; save it with `.save("matrix.svg")`.
 
     Example:
         >>> figure = heat_map([[0.9, 0.1], [0.1, 0.9]], "importance", ["shape", "scale"])
@@ -98,11 +102,17 @@ def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Plo
     """
     matrix = np.asarray(matrix, dtype=float)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise DataError(f"a matrix is [codes, factors], but got {list(matrix.shape)}")
+        raise DataError(
+            f"matrix must have the shape [codes, factors], got {list(matrix.shape)}",
+            subject="matrix",
+            value=matrix.shape,
+        )
     labels = list(names) if names is not None else [f"v{k}" for k in range(matrix.shape[1])]
     if len(labels) != matrix.shape[1]:
         raise DataError(
-            f"there must be a name for every factor, but got {len(labels)} for {matrix.shape[1]}"
+            f"names must have one entry per factor ({matrix.shape[1]}), got {len(labels)}",
+            subject="names",
+            value=len(labels),
         )
     return _draw({_known(kind): matrix}, labels)
 
@@ -128,7 +138,7 @@ def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Plot":
 
 
 def _panel(axes: "Axes", matrix: np.ndarray, kind: Kind, names: Sequence[str]) -> None:
-    from unweave.plots.plot import SMALL, TEXT
+    from unweave.plots.plot import SMALL, TEXT, write_numbers
 
     top = max(float(matrix.max()), 1e-12)
     image = axes.imshow(matrix, cmap=ONE_HUE, vmin=0, vmax=top, aspect="auto")
@@ -136,9 +146,5 @@ def _panel(axes: "Axes", matrix: np.ndarray, kind: Kind, names: Sequence[str]) -
     axes.set_xticks(range(matrix.shape[1]), names, fontsize=SMALL, rotation=35, ha="right")
     axes.set_yticks(range(len(matrix)), [f"z{j}" for j in range(len(matrix))], fontsize=SMALL)
     axes.tick_params(length=2, pad=1.5)
-    for (j, k), value in np.ndenumerate(matrix):
-        red, green, blue, _ = image.to_rgba(value)
-        dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
-        ink = "white" if dark else "black"
-        text = format(value, kind.digits)
-        axes.text(k, j, text, ha="center", va="center", fontsize=SMALL, color=ink)
+    dark = image.to_rgba(matrix)[..., :3] @ LUMINANCE < 0.5
+    write_numbers(axes, matrix, lambda value: format(value, kind.digits), dark)

@@ -1,4 +1,4 @@
-"""Two latents at once, on a grid."""
+"""Traversals of two latents at once, on a grid."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 from unweave.errors import UnweaveError
 from unweave.io.arguments import check_count
 from unweave.plots.colours import FAINT, INK, PAPER
-from unweave.plots.drawn_codes import Seen, look
+from unweave.plots.drawn_codes import DrawnCodes, draw_codes
 from unweave.plots.sheet import (
     LEADING,
     MOST_PICTURES,
@@ -18,7 +18,7 @@ from unweave.plots.sheet import (
     letters,
     pictures_of,
 )
-from unweave.plots.traversal_range import Prior, label_of, start_at, stops
+from unweave.plots.traversals import Prior, label_of, start_at, traversal_values
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -42,51 +42,59 @@ def pairwise(
     seed: int = 0,
     quantiles: tuple[float, float] | None = None,
 ) -> Sheet:
-    """Draw what is decoded while two latents change, the first downwards, the second to the right.
+    """Plot decoded images while two latents vary, the first downwards and the second rightwards.
 
     Args:
         model: A trained model.
-        data: What it was trained on.
-        latents: Which two; by default those of largest KL divergence.
-        index: The image whose other latents stay; see `traversals` for this and all below.
-        columns: Values of each of the two.
-        reach: How far they go, in standard deviations of the prior.
-        image: An image of your own to start from.
-        prior: Start from the `"mean"` of the prior or from a `"draw"` of it.
-        seed: Of that draw, and of images that are random given their factors.
-        quantiles: Go from one quantile of the codes to another in place of `reach`.
+        data: Data set that the model was trained on.
+        latents: The two latents to vary (default: the two with the largest KL divergence).
+        index: Index of the starting image (default: the middle of the grid, or the first image).
+        columns: Number of values per latent.
+        reach: Largest absolute value of a latent, in standard deviations of the prior.
+        image: Custom image to start from, `[H, W, C]`, bytes or floats in [0, 1].
+        prior: Start from the `"mean"` of the prior or from a sample (`"draw"`).
+        seed: Random seed for this sample and for images that are random given their factors.
+        quantiles: Range of each latent as two quantiles of its codes, instead of `reach`.
 
     Returns:
-        A picture, to be saved with `.save("pair.png")`.
+        An image; save it with `.save("pair.png")`.
     """
     check_count("columns", columns, 2, round(MOST_PICTURES**0.5))
     start = start_at(model, data, index, image, prior, seed)
-    seen = look(model, data)
-    down, right = _two(seen, latents)
-    values = stops(seen, columns, reach, quantiles)
+    drawn = draw_codes(model, data)
+    down, right = _two(drawn, latents)
+    values = traversal_values(drawn, columns, reach, quantiles)
     codes = np.tile(start.code, (columns, columns, 1))
     codes[..., down] = values[down][:, None]
     codes[..., right] = values[right][None]
     decoded = pictures_of(model.decode(codes.reshape(columns**2, -1)))
     pictures = [enlarged(picture) for picture in decoded]
-    names = [" ".join(label_of(seen, latent)).strip() for latent in (down, right)]
+    names = [" ".join(label_of(drawn, latent)).strip() for latent in (down, right)]
     return _grid(pictures, names, values[[down, right]])
 
 
-def _two(seen: Seen, latents: tuple[int, int] | None) -> tuple[int, int]:
-    count = seen.means.shape[1]
+def _two(drawn: DrawnCodes, latents: tuple[int, int] | None) -> tuple[int, int]:
+    count = drawn.means.shape[1]
     if count < 2:
-        raise UnweaveError(f"a pair needs a model with at least 2 latents, but it has {count}")
+        raise UnweaveError(
+            f"pairwise needs a model with at least 2 latents, got {count}",
+            subject="model",
+            value=count,
+        )
     if latents is None:
-        return int(seen.order[0]), int(seen.order[1])
+        return int(drawn.order[0]), int(drawn.order[1])
     chosen = [int(latent) for latent in latents]
     if len(set(chosen)) != 2 or not all(0 <= latent < count for latent in chosen):
-        raise UnweaveError(f"a pair is two different latents of 0 … {count - 1}, but got {chosen}")
+        raise UnweaveError(
+            f"latents must be two different numbers from 0 to {count - 1}, got {chosen}",
+            subject="latents",
+            value=chosen,
+        )
     return chosen[0], chosen[1]
 
 
 def _grid(pictures: list[Image.Image], names: list[str], values: np.ndarray) -> Sheet:
-    """Square pictures with a name and values along the left and the top."""
+    """Lay out pictures on a square grid, with names and values along the left and top."""
     columns = values.shape[1]
     width, height = pictures[0].size
     margin = height // 8
@@ -102,7 +110,7 @@ def _grid(pictures: list[Image.Image], names: list[str], values: np.ndarray) -> 
     left, top = margin + beside, margin + above
     draw.text((left + grid[0] // 2, margin), names[1], fill=INK, font=font, anchor="ma")
     sheet.paste(_upright(names[0], size, grid[1]), (margin, top))
-    # Where values do not fit beside each other, every second one is left out.
+    # Skip every second value if they do not fit side by side.
     every = 1 + (max(font.getlength(text) for text in texts[1]) > width)
     boxes = []
     for r in range(columns):
@@ -120,7 +128,7 @@ def _grid(pictures: list[Image.Image], names: list[str], values: np.ndarray) -> 
 
 
 def _upright(text: str, size: int, length: int) -> Image.Image:
-    """A line of text that reads from bottom to top, centred on its length."""
+    """Render a line of text that reads from bottom to top, centred in `length` pixels."""
     strip = Image.new("RGB", (length, round(LEADING * size)), PAPER)
     ImageDraw.Draw(strip).text((length // 2, 0), text, fill=INK, font=letters(size), anchor="ma")
     return strip.transpose(Image.Transpose.ROTATE_90)

@@ -1,13 +1,14 @@
-"""Figures drawn with matplotlib: their sizes, their letters, and how they are saved.
+"""Matplotlib figures: sizes, fonts and saving.
 
-Imported when something is drawn, since matplotlib takes its time.
+Imported only when something is plotted, because importing matplotlib is slow.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,43 +21,39 @@ __all__ = [
     "SMALL",
     "TEXT",
     "Plot",
-    "apart",
+    "label_step_axis",
     "legend_above",
+    "name_line_ends",
     "panels",
     "plain",
+    "spread_out",
+    "write_numbers",
 ]
 
 COLUMN, PAGE = 3.25, 6.75
-"""Inches: a column of a paper, and its full width."""
+"""Widths of one column and of a full page of a paper, in inches."""
 TEXT, SMALL = 8, 7
-"""Points: what can be read in print at these widths."""
+"""Font sizes that are legible in print at these widths, in points."""
 LINE = 0.055
-"""The share of a panel's height that a small line of text takes."""
+"""Height of a line of small text as a share of a panel's height."""
 
 
 class Plot(Figure):
-    """A matplotlib figure with `save`, as every picture has it."""
+    """A matplotlib figure with the `save` method that all plots share."""
 
     def save(self, path: str | Path) -> None:
-        """Write it as `.png` or, with text that stays text, as `.svg`; whole or not at all."""
+        """Save as `.png`, or as `.svg` with editable text, atomically."""
         save_figure(self, path)
 
     def _repr_png_(self) -> bytes:
-        """The picture, for notebooks, which know figures of pyplot alone."""
+        """Return a PNG for notebooks, which by themselves display only pyplot figures."""
         picture = io.BytesIO()
         self.savefig(picture, format="png", dpi=100)
         return picture.getvalue()
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Plot, Any]:
-    """An empty figure and its axes `[rows, columns]`.
-
-    Args:
-        rows: How many.
-        columns: How many.
-        size: Of the whole figure, in inches.
-        options: Of matplotlib's `subplots`.
-    """
+    """Create a figure of this size in inches and its axes `[rows, columns]`."""
     figure = Plot(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     for panel in axes.flat:
@@ -65,34 +62,63 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def plain(panel: Axes) -> Axes:
-    """The same axes without the lines that say nothing: above and on the right."""
+    """Hide the top and right spines of the axes and return them."""
     panel.spines[["top", "right"]].set_visible(False)
     return panel
 
 
 def legend_above(figure: Figure, handles: Sequence[Any], columns: int = 3, **options: Any) -> None:
-    """One legend for all panels, above them.
-
-    Args:
-        figure: With a constrained layout, as `panels` makes it.
-        handles: What is explained, by its label.
-        columns: In which it is set.
-        options: Of matplotlib's `legend`.
-    """
+    """Add one legend above all panels of a figure from `panels`."""
     where: Any = "outside upper center"
     figure.legend(
         handles=handles, loc=where, ncols=columns, fontsize=SMALL, frameon=False, **options
     )
 
 
-def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights that rise, moved up where they are nearer to each other than a gap.
+def spread_out(heights: Sequence[float], gap: float) -> list[float]:
+    """Move increasing heights up until neighbours are at least `gap` spread_out.
 
     Example:
-        >>> apart([0.0, 0.5, 10.0], 1.0)
+        >>> spread_out([0.0, 0.5, 10.0], 1.0)
         [0.0, 1.0, 10.0]
     """
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + gap) if placed else height)
     return placed
+
+
+def label_step_axis(panel: Axes) -> None:
+    """Label the horizontal axis as training steps."""
+    panel.set_xlabel("step", fontsize=TEXT)
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def name_line_ends(
+    panel: Axes, x: float, ends: Sequence[tuple[float, str, str]], gap: float
+) -> None:
+    """Write the names of lines at their ends, at x, at least `gap` spread_out.
+
+    `ends` contains heights, names and colours, sorted by increasing height.
+    """
+    heights = spread_out([height for height, _, _ in ends], gap)
+    for (_, name, colour), height in zip(ends, heights, strict=True):
+        panel.annotate(
+            name,
+            (x, height),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL,
+            color=colour,
+        )
+
+
+def write_numbers(
+    panel: Axes, values: np.ndarray, text: Callable[[float], str], dark: np.ndarray
+) -> None:
+    """Write numbers into the cells of an image, in white on dark cells; skip NaN."""
+    for (y, x), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            ink = "white" if dark[y, x] else "black"
+            panel.text(x, y, text(value), ha="center", va="center", fontsize=SMALL, color=ink)

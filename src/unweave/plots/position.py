@@ -1,4 +1,4 @@
-"""Maps of latents: their mean codes over two factors, such as positions, and along the others."""
+"""Maps of mean codes over two factors, such as positions, and plots along the other factors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from unweave.errors import DataError
 from unweave.plots.colours import FAINT, INK, MARKERS, SEQUENTIAL, palette
-from unweave.plots.drawn_codes import Seen, look
+from unweave.plots.drawn_codes import DrawnCodes, draw_codes
 from unweave.plots.traversals import Inactive, chosen_latents
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["mean_codes", "position_maps"]
 
 ROWS = 60_000
-"""Images that are encoded at most; means over those of a larger grid are then estimates."""
+"""Maximum number of images to encode; for larger grids the means are estimates."""
 POSITIONS = (("posX", "posY"), ("x", "y"), ("horizontal", "vertical"), ("azimuth", "elevation"))
 FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Which factor goes where: two on the map, one by colour, the others in columns."""
+    """Placement of the factors: two on the map, one by colour, the others in columns."""
 
     across: int
     down: int
@@ -46,48 +46,50 @@ def position_maps(
     rows: int = ROWS,
     seed: int = 0,
 ) -> "Plot":
-    """Draw what each latent does over the factors of the data, as the β-TCVAE paper does.
+    """Plot the mean code of each latent over the factors, as in the β-TCVAE paper.
 
-    One row per latent, that of largest KL divergence first. The first panel is a map of two
-    factors: the latent's mean code, averaged over all images that have them. A panel for each
-    other factor follows: the mean code along that factor, a line for each class of the first
-    factor that has no order, such as shape.
+    Each latent has a row, sorted by KL divergence. The first panel is a map over two factors; each
+    point is the mean code of all images with these two values. The other panels show the mean code
+    along one other factor each, with a line per class of the first categorical factor, such as
+    shape.
 
     Args:
         model: A trained model.
-        data: With a grid of factors.
-        factors: The two on the map, to the right and downwards; by default the positions.
-        inactive: `"hide"` latents that say nothing, or draw them too (`"grey"`).
-        rows: Images that are encoded, at most; of larger grids so many are drawn, once each.
-        seed: Of that draw, and of images that are random given their factors.
+        data: Data set with a grid of factors.
+        factors: The horizontal and vertical factor of the map (default: the positions).
+        inactive: `"hide"` inactive latents or plot them too (`"grey"`).
+        rows: Maximum number of images to encode, sampled from larger grids without replacement.
+        seed: Random seed for this sample and for images that are random given their factors.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("maps.png")`.
+        A matplotlib figure; save it with `.save("maps.png")`.
 
     References:
         Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942, Figure 6.
     """
     if data.grid is None:
         raise DataError(
-            f"maps need a grid of factors, but {data.name} has none; load it with a table of "
-            "factors that has every combination"
+            f"position_maps needs a grid of factors, but {data.name} has none; load it with a "
+            "table of factors that covers every combination",
+            subject="data",
+            value=data.name,
         )
-    seen = look(model, data, rows=max(2, min(rows, len(data.support))), seed=seed)
+    drawn = draw_codes(model, data, rows=max(2, min(rows, len(data.support))), seed=seed)
     layout = _layout(data.grid, factors)
-    latents = chosen_latents(seen, inactive)
-    return _draw(seen, data.grid, layout, latents)
+    latents = chosen_latents(drawn, inactive)
+    return _draw(drawn, data.grid, layout, latents)
 
 
 def mean_codes(codes: np.ndarray, classes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """The mean of codes by classes of some factors; NaN where no image has them.
+    """Average codes over images with the same classes of some factors.
 
     Args:
-        codes: `[n, d]`.
-        classes: `[n, k]`.
-        sizes: How many classes each of the k factors has.
+        codes: Codes `[n, d]`.
+        classes: Classes `[n, k]`.
+        sizes: Number of classes of each of the k factors.
 
     Returns:
-        `[d, *sizes]`.
+        Means `[d, *sizes]`, NaN for combinations without images.
 
     Example:
         >>> mean_codes(np.array([[1.0], [3.0], [5.0]]), np.array([[0], [0], [2]]), [3])
@@ -106,31 +108,39 @@ def _layout(grid: "Grid", factors: tuple[str, str] | None) -> _Layout:
         known = [pair for pair in POSITIONS if set(pair) <= set(grid.names)]
         if not known:
             raise DataError(
-                f"none of the factors {', '.join(grid.names)} is a position that we know; name "
-                "the two to be mapped"
+                f"no known position among the factors {', '.join(grid.names)}; set factors= to "
+                "the two to map",
+                subject="factors",
+                value=grid.names,
             )
         factors = known[0]
     if len(factors) != 2:
-        raise DataError(f"a map has two factors, but got {len(factors)}")
+        raise DataError(
+            f"factors must be two names, got {len(factors)}", subject="factors", value=factors
+        )
     across, down = (grid.column(name) for name in factors)
     if across == down:
-        raise DataError(f"a map has two different factors, but got {factors[0]!r} twice")
+        raise DataError(
+            f"factors must be two different names, got {factors[0]!r} twice",
+            subject="factors",
+            value=factors,
+        )
     varying = [k for k, size in enumerate(grid.sizes) if size > 1 and k not in (across, down)]
     kinds = [k for k in varying if grid.axes[k].categorical and grid.sizes[k] <= FEW]
     colour = kinds[0] if kinds else None
     others = [k for k in varying if k != colour]
-    # A factor that could only be told by colour has a panel where there is no other.
+    # If the colour factor is the only one left, it gets a panel of its own instead.
     return _Layout(across, down, colour, others) if others else _Layout(across, down, None, kinds)
 
 
-def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> "Plot":
+def _draw(drawn: DrawnCodes, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> "Plot":
     from unweave.plots.plot import COLUMN, PAGE, SMALL, TEXT, panels, plain
 
-    assert seen.factors is not None
+    assert drawn.factors is not None
     sizes, across, down = grid.sizes, layout.across, layout.down
-    maps = mean_codes(seen.means, seen.factors[:, [down, across]], [sizes[down], sizes[across]])
+    maps = mean_codes(drawn.means, drawn.factors[:, [down, across]], [sizes[down], sizes[across]])
     limit = max(float(np.nanmax(np.abs(maps[list(latents)]))), 1e-6)
-    lines = {k: _lines(seen, sizes, k, layout.colour) for k in layout.others}
+    lines = {k: _lines(drawn, sizes, k, layout.colour) for k in layout.others}
     top = max(
         [limit, *(float(np.nanmax(np.abs(found[list(latents)]))) for found in lines.values())]
     )
@@ -142,14 +152,14 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     for r, (row, latent) in enumerate(zip(axes, latents, strict=True)):
         image = row[0].imshow(maps[latent], SEQUENTIAL, vmin=-limit, vmax=limit)
         row[0].set(xticks=[], yticks=[], aspect="auto", box_aspect=1)
-        label = [seen.name(latent), *(f"→ {name}" for name in seen.follows[latent][:1])]
-        ink = INK if seen.active[latent] else FAINT
+        label = [drawn.name(latent), *(f"→ {name}" for name in drawn.follows[latent][:1])]
+        ink = INK if drawn.active[latent] else FAINT
         row[0].set_ylabel("\n".join(label), fontsize=TEXT, color=ink)
         for panel, k in zip(row[1:], layout.others, strict=True):
             _line_panel(plain(panel), lines[k][latent], grid.axes[k])
             panel.set_ylim(-1.08 * top, 1.08 * top)
             panel.set_yticks([-mark, 0, mark], [f"−{mark:g}", "0", f"{mark:g}"])
-            # Numbers stand once: below the last row and right of the last column.
+            # Tick labels appear once: below the last row and right of the last column.
             last = panel is row[-1]
             panel.tick_params(labelbottom=r == len(axes) - 1, labelleft=False, left=False)
             panel.tick_params(labelright=last, right=last)
@@ -166,13 +176,13 @@ def _draw(seen: Seen, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> 
     return figure
 
 
-def _lines(seen: Seen, sizes: Sequence[int], factor: int, colour: int | None) -> np.ndarray:
-    """Mean codes along a factor, for each class of the one that is told by colour, `[d, c, n]`."""
-    assert seen.factors is not None
+def _lines(drawn: DrawnCodes, sizes: Sequence[int], factor: int, colour: int | None) -> np.ndarray:
+    """Return mean codes along a factor, for each class of the colour factor, `[d, c, n]`."""
+    assert drawn.factors is not None
     if colour is None:
-        return mean_codes(seen.means, seen.factors[:, [factor]], [sizes[factor]])[:, None]
+        return mean_codes(drawn.means, drawn.factors[:, [factor]], [sizes[factor]])[:, None]
     return mean_codes(
-        seen.means, seen.factors[:, [colour, factor]], [sizes[colour], sizes[factor]]
+        drawn.means, drawn.factors[:, [colour, factor]], [sizes[colour], sizes[factor]]
     )
 
 

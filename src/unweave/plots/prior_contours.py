@@ -1,4 +1,4 @@
-"""Contours of priors: which codes an Lp-nested distribution holds equally likely."""
+"""Contour plots of the density of Lp-nested priors."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +9,12 @@ from unweave.plots.colours import INK, ONE_HUE
 
 if TYPE_CHECKING:
     from unweave.plots.plot import Plot
-    from unweave.priors.trees import Layout
+    from unweave.priors.layouts import Layout
 
 __all__ = ["prior_contours"]
 
 FRACTIONS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
-"""Of the largest density, at which there is a line."""
+"""Contour levels, as fractions of the largest density."""
 POINTS = 201
 
 
@@ -26,20 +26,20 @@ def prior_contours(
     scale: float = 2.0,
     reach: float = 3.0,
 ) -> "Plot":
-    """Draw the density of Lp-nested distributions over two latents, where all others are 0.
+    """Plot the density of Lp-nested distributions over two latents, with all others at 0.
 
-    Lines are where it is 90, 70, 50, 30, 10 and 1 % of its largest value.
+    Contour lines are at 90, 70, 50, 30, 10 and 1 % of the largest density.
 
     Args:
-        exponents: Of one distribution, `[N]`; of several beside each other, `[columns, N]`; or of
-            a table of them, `[rows, columns, N]`.
-        layout: How latents are put together, such as `"1,2"`; see `unweave.priors.tree_of`.
-        latents: Which two, to the right and upwards.
-        scale: s of the distributions; 2 with exponents of 2 is the standard normal.
-        reach: How far the axes go.
+        exponents: Exponents of one distribution, `[N]`, of a row of several, `[columns, N]`, or
+            of a table, `[rows, columns, N]`.
+        layout: Grouping of the latents, such as `"1,2"`; see `unweave.priors.tree_of`.
+        latents: The horizontal and the vertical latent.
+        scale: Scale s of the distributions; 2 with exponents of 2 is the standard normal.
+        reach: Range of the axes, from `-reach` to `reach`.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("contours.svg")`.
+        A matplotlib figure; save it with `.save("contours.svg")`.
 
     References:
         Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
@@ -51,12 +51,17 @@ def prior_contours(
     size = tree_of(layout).num_latents
     if len(set(latents)) != 2 or not all(0 <= latent < size for latent in latents):
         raise UnweaveError(
-            f"contours are over two different latents of 0 … {size - 1}, but got {latents}"
+            f"latents must be two different numbers from 0 to {size - 1}, got {latents}",
+            subject="latents",
+            value=latents,
         )
     table = np.asarray(exponents, np.float64)
     if not 1 <= table.ndim <= 3:
         raise UnweaveError(
-            f"exponents are [N], [columns, N] or [rows, columns, N], but got {list(table.shape)}"
+            "exponents must have the shape [N], [columns, N] or [rows, columns, N], got "
+            f"{list(table.shape)}",
+            subject="exponents",
+            value=table.shape,
         )
     table = table.reshape((1,) * (3 - table.ndim) + table.shape)
     rows, columns = table.shape[:2]
@@ -70,7 +75,7 @@ def prior_contours(
         panel.contourf(line, line, relative, [*FRACTIONS, 1.001], cmap=ONE_HUE, vmin=-0.3)
         panel.contour(line, line, relative, FRACTIONS, colors=INK, linewidths=0.5)
         panel.set_aspect("equal")
-        panel.set_title(_words(own), fontsize=SMALL)
+        panel.set_title(_title(own), fontsize=SMALL)
     for panel in axes[-1]:
         panel.set_xlabel(f"$z_{{{latents[0]}}}$", fontsize=TEXT)
     for panel in axes[:, 0]:
@@ -85,7 +90,7 @@ def _relative_density(
     latents: tuple[int, int],
     scale: float,
 ) -> np.ndarray:
-    """p(z) / p(0) on a square grid, the first latent to the right."""
+    """Return p(z) / p(0) on a square grid, with the first latent along the columns."""
     import torch
 
     from unweave.priors import tree_of
@@ -99,5 +104,5 @@ def _relative_density(
     return (logs[:-1] - logs[-1]).exp().reshape(len(line), -1).numpy()
 
 
-def _words(exponents: np.ndarray) -> str:
+def _title(exponents: np.ndarray) -> str:
     return ", ".join(f"$p_{{{i}}}$ = {p:g}" for i, p in enumerate(exponents))

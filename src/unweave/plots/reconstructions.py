@@ -1,4 +1,4 @@
-"""Reconstructions and samples: what a model makes of images, and out of nothing."""
+"""Reconstructions of images, and samples from the prior."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ import numpy as np
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
-from unweave.models.drawn_images import drawn_rows
+from unweave.models.images import drawn_rows
 from unweave.plots.drawn_codes import check_data
 from unweave.plots.sheet import (
     MOST_COLUMNS,
@@ -18,7 +18,7 @@ from unweave.plots.sheet import (
     lay_out,
     pictures_of,
 )
-from unweave.plots.traversal_range import draw_prior
+from unweave.plots.traversals import draw_prior
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -36,18 +36,18 @@ def reconstructions(
     indices: Sequence[int] | None = None,
     columns: int = 10,
 ) -> Sheet:
-    """Draw images above what the model decodes from their mean codes.
+    """Plot images above their reconstructions, decoded from the mean codes.
 
     Args:
         model: A trained model.
-        data: What it was trained on.
-        count: How many images, drawn once each.
-        seed: Of that draw, and of images that are random given their factors.
-        indices: These images instead.
-        columns: Images per row; more go below, again above their reconstructions.
+        data: Data set that the model was trained on.
+        count: Number of images, sampled without replacement.
+        seed: Random seed for this sample and for images that are random given their factors.
+        indices: Indices of the images to reconstruct, instead of a random sample.
+        columns: Images per row (default 10).
 
     Returns:
-        A picture, to be saved with `.save("reconstructions.png")`.
+        An image; save it with `.save("reconstructions.png")`.
     """
     check_data(model, data)
     _check_counts(count, columns)
@@ -55,10 +55,13 @@ def reconstructions(
     places = np.asarray(chosen, dtype=np.int64).reshape(-1)
     if not len(places) or places.min() < 0 or places.max() >= len(data):
         raise DataError(
-            f"{data.name} has images 0 … {len(data) - 1:,}, but got indices {list(places)!s:.60}"
+            f"indices must be from 0 to {len(data) - 1:,} for {data.name}, got "
+            f"{list(places)!s:.60}",
+            subject="indices",
+            value=places.tolist(),
         )
     images = on_host(data.images(places, seed))
-    # What is random in an image is rounded to bytes only to be shown.
+    # Encode the exact values; random parts of an image are rounded to bytes only for display.
     mean, _ = model.encode(data.to(model.device).inputs(places, seed))
     above, below = pictures_of(images), pictures_of(model.decode(mean))
     rows = []
@@ -69,20 +72,25 @@ def reconstructions(
 
 
 def samples(model: "Model", count: int = 40, seed: int = 0, *, columns: int = 10) -> Sheet:
-    """Draw what the model decodes from codes drawn from its prior.
+    """Plot images decoded from codes sampled from the prior.
 
     Args:
         model: A trained model.
-        count: How many images.
-        seed: Of the codes; of one seed, fewer are the first of more.
+        count: Number of images.
+        seed: Random seed for the codes; a larger `count` extends the same sequence.
         columns: Images per row.
 
     Returns:
-        A picture, to be saved with `.save("samples.png")`.
+        An image; save it with `.save("samples.png")`.
     """
     _check_counts(count, columns)
     if min(model.shape[:2]) == 1:
-        raise UnweaveError("this model makes rows of numbers and no images; decode them instead")
+        raise UnweaveError(
+            f"samples needs a model of images, got one of shape {list(model.shape)}; use "
+            "model.decode instead",
+            subject="model",
+            value=model.shape,
+        )
     pictures = pictures_of(model.decode(draw_prior(model, count, seed)))
     return lay_out([Row(pictures[k : k + columns]) for k in range(0, count, columns)])
 

@@ -1,4 +1,4 @@
-"""Sheets: pictures in rows with labels that can be read in a column of a paper."""
+"""Sheets: rows of pictures with labels that stay legible in one column of a paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from unweave.io.paths import check_ending
 from unweave.io.writing import whole_file
 from unweave.plots.colours import FAINT, INK, PAPER
-from unweave.plots.saving import PICTURES, known_ending
+from unweave.plots.saving import PICTURES
 
 __all__ = [
     "MOST_COLUMNS",
@@ -24,16 +25,17 @@ __all__ = [
     "lay_out",
     "letters",
     "pictures_of",
+    "two_lines",
 ]
 
 MOST_COLUMNS, MOST_PICTURES = 1_000, 10_000
-"""Of a sheet, which files of pictures and memory still hold."""
+"""Limits on the size of a sheet, for image file formats and memory."""
 SIDE = 64
-"""Pixels that a picture has at least on a sheet; smaller ones are enlarged."""
+"""Minimum side of a picture on a sheet, in pixels; smaller pictures are enlarged."""
 SMALLEST = 7 / 72 / 3.25
-"""The size of letters in widths of a sheet: 7 points where it is 3.25 inches wide."""
+"""Font size relative to the width of a sheet: 7 points at 3.25 inches."""
 TALLEST = 0.45
-"""The size of letters in heights of a picture, at most: two lines stand beside it."""
+"""Largest font size relative to the height of a picture, so that two lines fit beside it."""
 LEADING = 1.15
 FADE = 0.72
 QUALITY: dict[str, dict[str, Any]] = {
@@ -45,11 +47,11 @@ QUALITY: dict[str, dict[str, Any]] = {
 
 
 class Sheet(Image.Image):
-    """A picture that knows where its parts are, and is saved whole or not at all.
+    """An image composed of pictures in rows, saved atomically.
 
     Args:
-        image: What it shows.
-        boxes: Left, top, right and bottom of the pictures on it, row by row.
+        image: The composed image.
+        boxes: Left, top, right and bottom of each picture, row by row.
     """
 
     def __init__(
@@ -60,21 +62,16 @@ class Sheet(Image.Image):
         self.boxes = boxes
 
     def part(self, row: int, column: int) -> np.ndarray:
-        """One of its pictures, bytes `[H, W, 3]`, enlarged as it is on the sheet."""
+        """Return one of its pictures as displayed on the sheet, bytes `[H, W, 3]`."""
         return np.asarray(self.crop(self.boxes[row][column]))
 
     def save(self, fp: Any, format: str | None = None, **params: Any) -> None:  # noqa: A002 - PIL's
-        """Write it as `.png`, `.jpg` or `.webp`; whole or not at all.
-
-        Args:
-            fp: A path, or an open file.
-            format: As PIL calls it, where that is not by the file's ending.
-            params: PIL's options.
-        """
+        """Save as `.png`, `.jpg` or `.webp`, atomically; open files are passed on to PIL."""
         if not isinstance(fp, str | Path):
             super().save(fp, format, **params)
             return
-        path = known_ending(fp, PICTURES, "a picture")
+        path = Path(fp)
+        check_ending(path, PICTURES)
         with whole_file(path) as temporary:
             super().save(temporary, format, **(QUALITY[path.suffix.lower()] | params))
 
@@ -84,11 +81,11 @@ class Row:
     """A row of a sheet.
 
     Args:
-        pictures: From left to right.
-        name: On the left.
-        note: Below the name, fainter.
-        end: On the right.
-        faint: Whether it is there for completeness only.
+        pictures: Pictures from left to right.
+        name: Text on the left.
+        note: Secondary text below the name.
+        end: Text on the right.
+        faint: Whether to fade the row, for example for an inactive latent.
     """
 
     pictures: Sequence[Image.Image]
@@ -97,29 +94,40 @@ class Row:
     end: str = ""
     faint: bool = False
 
+    @property
+    def shown(self) -> list[Image.Image]:
+        """Pictures as displayed on a sheet: enlarged, and faded if the row is faint."""
+        large = map(enlarged, self.pictures)
+        return [faded(picture) if self.faint else picture for picture in large]
+
+    @property
+    def inks(self) -> tuple[str, str]:
+        """Colours of the name and the note."""
+        return FAINT if self.faint else INK, FAINT
+
 
 def pictures_of(images: np.ndarray) -> list[Image.Image]:
-    """Images `[n, H, W, C]`, bytes or floats in [0, 1], as pictures."""
+    """Convert images `[n, H, W, C]`, bytes or floats in [0, 1], to PIL images."""
     if images.dtype != np.uint8:
         images = np.rint(images * 255).astype(np.uint8)
     return [Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image) for image in images]
 
 
 def enlarged(picture: Image.Image, side: int = SIDE) -> Image.Image:
-    """A picture in colour, its pixels repeated until its shorter side has at least `side`."""
+    """Convert a picture to RGB and repeat its pixels until each side has at least `side`."""
     times = -(-side // min(picture.size))
     size = picture.width * times, picture.height * times
     return picture.convert("RGB").resize(size, Image.Resampling.NEAREST)
 
 
 def faded(picture: Image.Image) -> Image.Image:
-    """A picture that is nearly paper."""
+    """Blend a picture with the background."""
     return Image.blend(picture, Image.new("RGB", picture.size, PAPER), FADE)
 
 
 @cache
 def letters(size: int) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, which has arrows and Greek letters, as it comes with matplotlib."""
+    """Return the DejaVu Sans font of matplotlib, which has arrows and Greek letters."""
     found = find_spec("matplotlib")
     assert found is not None
     assert found.origin is not None
@@ -128,23 +136,15 @@ def letters(size: int) -> ImageFont.FreeTypeFont:
 
 
 def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
-    """Rows of pictures, all of one size, on a sheet.
-
-    Args:
-        rows: From top to bottom.
-        caption: Below all, in as many lines as it needs.
-    """
-    shown = [
-        [faded(picture) if row.faint else picture for picture in map(enlarged, row.pictures)]
-        for row in rows
-    ]
+    """Lay out rows of pictures of equal size on a sheet, with a caption below them."""
+    shown = [row.shown for row in rows]
     width, height = shown[0][0].size
     gap, margin = max(2, height // 16), height // 8
     grid = max(map(len, shown)) * (width + gap) - gap
     size, left, right = _letter_size(rows, grid + 2 * margin, height)
     font, line = letters(size), round(LEADING * size)
-    said = _lines(caption, grid + right, font)
-    below = len(said) * line + margin // 2 if said else 0
+    caption_lines = _wrap(caption, grid + right, font)
+    below = len(caption_lines) * line + margin // 2 if caption_lines else 0
     total = 2 * margin + left + grid + right
     tall = 2 * margin + len(rows) * (height + gap) - gap + below
     sheet = Image.new("RGB", (total, tall), PAPER)
@@ -154,20 +154,20 @@ def lay_out(rows: Sequence[Row], caption: str = "") -> Sheet:
     for r, (row, pictures) in enumerate(zip(rows, shown, strict=True)):
         top = margin + r * (height + gap)
         middle = top + height // 2
-        _label(draw, (margin, middle), row, size)
+        two_lines(draw, (margin, middle), (row.name, row.note), size, row.inks)
         draw.text((edge, middle), row.end, fill=FAINT, font=font, anchor="rm")
         places = [margin + left + c * (width + gap) for c in range(len(pictures))]
         for x, picture in zip(places, pictures, strict=True):
             sheet.paste(picture, (x, top))
         boxes.append([(x, top, x + width, top + height) for x in places])
-    for up, words in enumerate(reversed(said)):
+    for up, text in enumerate(reversed(caption_lines)):
         place = margin + left, tall - margin - up * line
-        draw.text(place, words, fill=FAINT, font=font, anchor="ls")
+        draw.text(place, text, fill=FAINT, font=font, anchor="ls")
     return Sheet(sheet, boxes)
 
 
-def _lines(text: str, width: float, font: ImageFont.FreeTypeFont) -> list[str]:
-    """A text in lines of at most this width, where its words are not wider."""
+def _wrap(text: str, width: float, font: ImageFont.FreeTypeFont) -> list[str]:
+    """Wrap a text into lines of at most `width` pixels, without breaking words."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -179,9 +179,9 @@ def _lines(text: str, width: float, font: ImageFont.FreeTypeFont) -> list[str]:
 
 
 def _letter_size(rows: Sequence[Row], width: int, height: int) -> tuple[int, int, int]:
-    """The size of letters, and the widths of what is on the left and right, in pixels.
+    """Return the font size and the widths of the labels on the left and right, in pixels.
 
-    Larger letters make a wider sheet, which needs larger letters: a few rounds settle it.
+    A larger font makes the sheet wider, which in turn needs a larger font, so this iterates.
     """
     size, left, right = 12, 0, 0
     for _ in range(6):
@@ -193,12 +193,15 @@ def _letter_size(rows: Sequence[Row], width: int, height: int) -> tuple[int, int
     return size, left, right
 
 
-def _label(draw: ImageDraw.ImageDraw, place: tuple[int, int], row: Row, size: int) -> None:
+def two_lines(
+    draw: ImageDraw.ImageDraw,
+    place: tuple[int, int],
+    lines: tuple[str, str],
+    size: int,
+    inks: tuple[str, str],
+) -> None:
+    """Write one or two lines of text to the right of a place, vertically centred on it."""
     x, middle = place
-    ink, font = (FAINT if row.faint else INK), letters(size)
-    if not row.note:
-        draw.text((x, middle), row.name, fill=ink, font=font, anchor="lm")
-        return
-    half = round(LEADING * size / 2)
-    draw.text((x, middle - half), row.name, fill=ink, font=font, anchor="lm")
-    draw.text((x, middle + half), row.note, fill=FAINT, font=font, anchor="lm")
+    half = round(LEADING * size / 2) if lines[1] else 0
+    for line, ink, y in zip(lines, inks, (middle - half, middle + half), strict=True):
+        draw.text((x, y), line, fill=ink, font=letters(size), anchor="lm")

@@ -1,4 +1,4 @@
-"""Models in stages: what each makes of images, and what codes do that move or are swapped."""
+"""Plots of multi-stage models: reconstructions, traversals and swapped codes."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,16 @@ import numpy as np
 from unweave.errors import UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
-from unweave.models.drawn_images import drawn_rows
-from unweave.plots.drawn_codes import check_data, look
+from unweave.models.images import drawn_rows
+from unweave.plots.drawn_codes import check_data, draw_codes
 from unweave.plots.sheet import MOST_PICTURES, Row, Sheet, lay_out, pictures_of
-from unweave.plots.traversal_range import label_of, range_in_words, start_at, stops
+from unweave.plots.traversals import (
+    describe_range,
+    label_of,
+    start_at,
+    traversal_values,
+    vary_latent,
+)
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -20,16 +26,16 @@ __all__ = ["stage_traversals", "stages", "swaps"]
 
 
 def stages(model: "Model", data: "Dataset", count: int = 8, seed: int = 0) -> Sheet:
-    """Draw images above what each stage makes of them.
+    """Plot images above their reconstruction by each stage.
 
     Args:
-        model: A model of several stages, such as `MSVAE`.
-        data: What it was trained on.
-        count: How many images, drawn once each.
-        seed: Of that draw.
+        model: A multi-stage model, such as `MSVAE`.
+        data: Data set that the model was trained on.
+        count: Number of images, sampled without replacement.
+        seed: Random seed for this sample.
 
     Returns:
-        A picture, to be saved with `.save("stages.png")`.
+        An image; save it with `.save("stages.png")`.
     """
     _check_stages(model, data)
     images, codes = _drawn(model, data, count, seed)
@@ -40,19 +46,19 @@ def stages(model: "Model", data: "Dataset", count: int = 8, seed: int = 0) -> Sh
 
 
 def swaps(model: "Model", data: "Dataset", count: int = 5, seed: int = 0) -> Sheet:
-    """Draw all pairs of images with the first code of one and the second of the other.
+    """Plot combinations of the first-stage code of one image and the last-stage code of another.
 
-    Along a row the last code stays and those before change, from image to image; down a column
-    the last code changes. The first row has the images.
+    The first row shows the images. Below, each row has a fixed last-stage code, and each column
+    has fixed codes of the earlier stages.
 
     Args:
-        model: A model of several stages, such as `MSVAE`.
-        data: What it was trained on.
-        count: How many images, drawn once each.
-        seed: Of that draw.
+        model: A multi-stage model, such as `MSVAE`.
+        data: Data set that the model was trained on.
+        count: Number of images, sampled without replacement.
+        seed: Random seed for this sample.
 
     Returns:
-        A picture, to be saved with `.save("swaps.png")`.
+        An image; save it with `.save("swaps.png")`.
     """
     _check_stages(model, data)
     images, codes = _drawn(model, data, count, seed)
@@ -63,7 +69,7 @@ def swaps(model: "Model", data: "Dataset", count: int = 5, seed: int = 0) -> She
         mixed[:, border:] = own[border:]
         rows.append(Row(pictures_of(model.decode(mixed)), f"Z of {place + 1}"))
     first = ", ".join(list(model.config.stages)[:-1])
-    return lay_out(rows, f"{first} of the image above, Z of the image that the row names")
+    return lay_out(rows, f"{first} of the image at the top, Z of the image named on the left")
 
 
 def stage_traversals(
@@ -76,40 +82,39 @@ def stage_traversals(
     count: int = 3,
     seed: int = 0,
 ) -> Sheet:
-    """Draw what latents do at each stage: the most active of C in Y and in X, then those of Z.
+    """Plot traversals at each stage: the most active latents of C in Y and X, then those of Z.
 
-    While a latent of C moves, Z stays as it is, and the other way round.
+    While a latent of C varies, Z stays fixed, and vice versa.
 
     Args:
-        model: A model of several stages, such as `MSVAE`.
-        data: What it was trained on.
-        index: The image to start from; by default one in the middle of the grid, or the first.
+        model: A multi-stage model, such as `MSVAE`.
+        data: Data set that the model was trained on.
+        index: Index of the starting image (default: the middle of the grid, or the first image).
         columns: Images per row.
-        reach: How far a latent goes, in standard deviations of the prior.
-        count: How many latents of each stage.
-        seed: Of images that are random given their factors.
+        reach: Largest absolute value of a latent, in standard deviations of the prior.
+        count: Number of latents per stage.
+        seed: Random seed for images that are random given their factors.
 
     Returns:
-        A picture, to be saved with `.save("stage-traversals.png")`.
+        An image; save it with `.save("stage-traversals.png")`.
     """
     _check_stages(model, data)
-    start, seen = start_at(model, data, index, None, None, seed), look(model, data)
-    values = stops(seen, columns, reach, None)
+    start, drawn = start_at(model, data, index, None, None, seed), draw_codes(model, data)
+    values = traversal_values(drawn, columns, reach, None)
     rows = [Row(start.pictures, *start.name)]
     of_stages = _each_stage(model)
     for place, own in enumerate(model.config.stages.values()):
-        for latent in [int(k) for k in seen.order if k in own][:count]:
-            codes = np.repeat(start.code[None], columns, axis=0)
-            codes[:, latent] = values[latent]
-            name, follows = label_of(seen, latent)
+        for latent in [int(k) for k in drawn.order if k in own][:count]:
+            codes = vary_latent(start.code, latent, values[latent])
+            name, follows = label_of(drawn, latent)
             for stage, each, latents in of_stages[place:]:
                 note = follows if each is of_stages[place][1] else f"after {stage}"
                 rows.append(Row(pictures_of(each.decode(codes[:, :latents])), name, note))
-    return lay_out(rows, range_in_words(seen, reach, None))
+    return lay_out(rows, describe_range(drawn, reach, None))
 
 
 def _each_stage(model: "Model") -> list[tuple[str, "Model", int]]:
-    """The name of each stage, the model up to it, and how many latents that has."""
+    """Return the name of each stage, the model up to that stage, and its number of latents."""
     models = [model]
     while models[0].config.first is not None:
         models.insert(0, models[0].first[0])
@@ -130,5 +135,8 @@ def _check_stages(model: "Model", data: "Dataset") -> None:
     check_data(model, data)
     if model.config.first is None:
         raise UnweaveError(
-            f"{model.config.method.name} models have one stage; train ms_vae over them for two"
+            f"model must have several stages, got {model.config.method.name} with one; train "
+            "ms_vae on top of it",
+            subject="model",
+            value=model.config.method.name,
         )

@@ -1,8 +1,8 @@
-"""Plots of the results of a study, one function for each analysis.
+"""Plots of study results, one function per analysis.
 
-Each takes what the analysis of the same name in `unweave.analysis` returned and gives a
-figure; with a `path` it is also saved, as PNG or SVG by the file's ending. Colours are told apart
-by colour-blind readers too, and lines differ by more than colour.
+Each function takes the result of the analysis of the same name in `unweave.analysis` and returns
+a figure. If `path` is given, the figure is also saved as PNG or SVG. Colours are safe for
+colour-blind readers, and lines also differ in style.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.columns import DATA, DOWNSTREAM, METHOD, STRENGTH, numbers, parts, require
+from unweave.analysis.study_table import (
+    DATA,
+    DOWNSTREAM,
+    METHOD,
+    STRENGTH,
+    numbers,
+    parts,
+    require,
+)
 from unweave.plots.colours import DIVERGING, SEQUENTIAL
 from unweave.plots.colours import PALETTE as COLOURS
 
@@ -33,6 +41,8 @@ __all__ = [
     "variance_explained",
 ]
 
+LUMINANCE = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in the luminance, from ITU-R BT.601."""
 LINES = {
     ("mean", "all"): ":",
     ("mean", "active"): "-",
@@ -42,11 +52,11 @@ LINES = {
 
 
 def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Median total correlation by strength, a panel per data set and method.
+    """Plot the median total correlation by strength, with a panel per data set and method.
 
     Args:
-        frame: What `analysis.total_correlation` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.total_correlation`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     require(frame, (DATA, METHOD, STRENGTH, "codes", "latents", "median"))
     data, methods = frame[DATA].unique().tolist(), frame[METHOD].unique().tolist()
@@ -66,7 +76,7 @@ def _strength_lines(panel: "Axes", rows: pd.DataFrame) -> None:
     for part, chosen in parts(rows.sort_values(STRENGTH), ("codes", "latents")):
         kind = part["codes"], part["latents"]
         colour = COLOURS[list(LINES).index(kind)]
-        # Strengths are spaced evenly, since their scales differ from method to method.
+        # Strengths are spaced evenly because their scales differ between methods.
         x = np.arange(len(chosen))
         (line,) = panel.plot(x, chosen["median"], "o", markersize=3, color=colour)
         line.set(linestyle=LINES[kind], label=f"{kind[0]} codes, {kind[1]} latents")
@@ -77,41 +87,41 @@ def _strength_lines(panel: "Axes", rows: pd.DataFrame) -> None:
 
 
 def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Rank correlations of metrics, a panel per data set, in percent.
+    """Plot rank correlations between metrics in percent, with a panel per data set.
 
     Args:
-        frame: What `analysis.metric_agreement` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.metric_agreement`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     return _correlations(frame, "metric", "other", (DATA, METHOD), path)
 
 
 def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Rank correlations of scores without labels with metrics, a panel per data set, in percent.
+    """Plot rank correlations of label-free scores with metrics, with a panel per data set.
 
     Args:
-        frame: What `analysis.unsupervised_selection` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.unsupervised_selection`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     return _correlations(frame, "score", "metric", (DATA, METHOD), path)
 
 
 def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Rank correlations of metrics with downstream results, a panel per data set, in percent.
+    """Plot rank correlations of metrics with downstream results, with a panel per data set.
 
     Args:
-        frame: What `analysis.downstream_agreement` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.downstream_agreement`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     return _correlations(frame, "metric", "task", (DATA, METHOD), path)
 
 
 def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Rank correlations of configurations between data sets, a panel per metric, in percent.
+    """Plot rank correlations of configurations between data sets, with a panel per metric.
 
     Args:
-        frame: What `analysis.data_agreement` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.data_agreement`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     return _correlations(frame, DATA, "other", ("metric",), path)
 
@@ -119,12 +129,12 @@ def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot
 def score_distributions(
     table: pd.DataFrame, metric: str, path: str | Path | None = None
 ) -> "Plot":
-    """Violins of a score by method and, below, by method and strength; a column per data set.
+    """Plot violins of a score by method and by method and strength, with a column per data set.
 
     Args:
-        table: The study table itself, since violins show every model.
-        metric: The column to show.
-        path: Where to save it, `.png` or `.svg`.
+        table: The study table, with a row per model.
+        metric: Column of the score.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     scores = numbers(table, [metric])[:, 0]
     require(table, (DATA, METHOD, STRENGTH))
@@ -149,7 +159,7 @@ def _violins(
     for x, (part, models) in enumerate(groups):
         scores = models[metric].to_numpy(float)
         colour = COLOURS[methods.index(part[METHOD]) % len(COLOURS)]
-        # A violin needs a density, and models of one score have none.
+        # Equal scores have no density, so there is no violin to plot.
         if np.ptp(scores) > 0:
             drawn: Any = panel.violinplot([scores], [x], widths=0.85, showextrema=False)
             drawn["bodies"][0].set(facecolor=colour, alpha=0.75)
@@ -165,11 +175,11 @@ def _cell_name(part: dict[str, Any]) -> str:
 
 
 def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """R² of every metric and data set, a panel per grouping, in percent.
+    """Plot R² of every metric and data set in percent, with a panel per grouping.
 
     Args:
-        frame: What `analysis.variance_explained` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.variance_explained`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     require(frame, (DATA, "metric", "grouping", "r2", "null_r2"))
     groupings = frame["grouping"].unique().tolist()
@@ -184,11 +194,11 @@ def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "
 
 
 def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """How often a chosen configuration beats a random one, with standard errors and chance.
+    """Plot how often a chosen configuration beats a random one, with standard errors and chance.
 
     Args:
-        frame: What `analysis.transfer` returned.
-        path: Where to save it, `.png` or `.svg`.
+        frame: Result of `analysis.transfer`.
+        path: File to save the figure to, `.png` or `.svg` (default: not saved).
     """
     require(frame, ("kind", "rate", "standard_error", "chance", "published"))
     figure, axes = _panels(1, 1, (5.2, 3.2))
@@ -208,7 +218,7 @@ def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
 def _correlations(
     frame: pd.DataFrame, rows: str, columns: str, keys: Sequence[str], path: str | Path | None
 ) -> "Plot":
-    """A panel for each combination of those keys that the frame was taken apart by."""
+    """Plot a panel of correlations for each combination of the keys present in the frame."""
     require(frame, (rows, columns, keys[0], "spearman"))
     panels = list(parts(frame, [key for key in keys if key in frame.columns]))
     size = 2.4 + 0.42 * frame[columns].nunique(), 1.6 + 0.32 * frame[rows].nunique()
@@ -231,26 +241,23 @@ def _heatmap(
     limits: tuple[float, float],
     colours: str,
 ) -> None:
-    """A coloured table with its numbers in percent; what is missing stays white."""
+    """Plot a coloured table of percentages; missing values stay white."""
+    from unweave.plots.plot import write_numbers
+
     left, top = frame[rows].unique().tolist(), frame[columns].unique().tolist()
     wide = frame.pivot_table(index=rows, columns=columns, values=values, observed=True)
     array = wide.reindex(index=left, columns=top).to_numpy(float)
     image = panel.imshow(array, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
-    for (y, x), value in np.ndenumerate(array):
-        if not np.isnan(value):
-            red, green, blue, _ = image.cmap(image.norm(value))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            ink = "white" if dark else "black"
-            # Whole numbers, so that no -0 is shown.
-            text = str(round(100 * value))
-            panel.text(x, y, text, ha="center", va="center", size=7, color=ink)
+    dark = image.to_rgba(array)[..., :3] @ LUMINANCE < 0.5
+    # Whole numbers, so that no -0 is shown.
+    write_numbers(panel, array, lambda value: str(round(100 * value)), dark)
     labels = [str(name).removeprefix(f"{DOWNSTREAM}.") for name in top]
     panel.set_xticks(range(len(top)), labels, rotation=90, fontsize=7)
     panel.set_yticks(range(len(left)), left, fontsize=7)
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple["Plot", Any]:
-    """An empty figure and its axes `[rows, columns]`, each of a size in inches."""
+    """Create an empty figure and its axes `[rows, columns]`, each `size` inches large."""
     from unweave.plots.plot import panels
 
     return panels(rows, columns, (columns * size[0], rows * size[1] + 0.6))
@@ -263,7 +270,7 @@ def _legend(figure: "Plot", axes: Any) -> None:
 
 
 def _finish(figure: "Plot", frame: pd.DataFrame | str, path: str | Path | None) -> "Plot":
-    """Put the note of a result below the figure, and save it where asked."""
+    """Write the note of a result below the figure, and save it if a path is given."""
     note = frame if isinstance(frame, str) else str(frame.attrs.get("note", ""))
     width = int(15 * figure.get_figwidth())
     figure.supxlabel(fill(note, width), fontsize=7, x=0.01, ha="left")

@@ -1,9 +1,9 @@
-"""Which subspace carries what, of models whose prior has subspaces.
+"""Plots of what each subspace encodes, for models whose prior has subspaces.
 
 Shapes: d latents, K factors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, table
 from unweave.plots.colours import FAINT, GREY, INK, ONE_HUE, PALETTE
-from unweave.plots.drawn_codes import Seen, check_model, known_shares, look
+from unweave.plots.drawn_codes import DrawnCodes, check_model, draw_codes, known_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,25 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["Subspace", "shares_known", "subspaces", "subspaces_of"]
 
 ROW, GAP, BARS, LABELS, HEADINGS = 0.17, 0.5, 0.85, 1.05, 0.75
-"""Inches of a latent's height; rows between subspaces; inches of bars, of labels, and above."""
+"""Height of a latent (inches), gap between subspaces (rows), and the width of the bars, the width
+of the labels and the height of the headings (inches)."""
 CELL = 0.42
 BRACKET = -21
-"""Points from the cells, to the left of the names of latents."""
+"""Horizontal offset of the brackets from the cells, in points."""
 DARK = 0.6
-"""The share from which numbers on it are white."""
+"""Share above which numbers are written in white."""
 NOT_IN_USE = "#F1F1F1"
 LEAST = 0.1
-"""Nats that bars have room for, so that next to nothing looks like it."""
+"""Smallest upper limit of the KL axis, in nats, so that tiny values look tiny."""
 
 
 @dataclass(frozen=True)
 class Subspace:
-    """Latents that are together in a prior.
+    """A group of latents that form one subspace of a prior.
 
     Args:
-        latents: Their numbers.
-        exponents: Of the nodes of the layout that make the subspace, by their numbers, the one of
-            the whole subspace first. A latent alone has that of the root, of number 0.
+        latents: Numbers of the latents.
+        exponents: Exponents of the layout nodes inside the subspace, by node number, starting
+            with the node of the whole subspace. A single latent has that of the root, node 0.
     """
 
     latents: tuple[int, ...]
@@ -50,26 +51,26 @@ class Subspace:
 
 
 def subspaces(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
-    """Draw what each latent knows of the factors and how much it says, subspace by subspace.
+    """Plot which factors each latent encodes and how informative it is, grouped by subspace.
 
-    Cells are the share of a factor's entropy that a latent knows, from 0 to 1: their mutual
-    information less what chance would show, as in `followed_factors`. Bars are the KL divergence
-    of the latent from N(0, 1), in nats; the prior's own has no part that is one latent's. Latents
-    that say nothing, at most 0.01 nats, are grey. Data without factors have bars only.
+    Cells show the share of a factor's entropy that a latent explains, from 0 to 1: their mutual
+    information corrected for chance, as in `followed_factors`. Bars show the KL divergence of the
+    latent from N(0, 1) in nats, because the KL divergence from the prior does not split by latent.
+    Inactive latents (at most 0.01 nats) are grey. Without factors, only the bars are plotted.
 
     Args:
         model: An ISA-VAE or ISA-TCVAE.
-        data: What it was trained on.
-        seed: Draws the images that are encoded.
+        data: Data set that the model was trained on.
+        seed: Random seed for sampling the images to encode.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("subspaces.svg")`.
+        A matplotlib figure; save it with `.save("subspaces.svg")`.
     """
     from unweave.plots.plot import panels
 
     groups = subspaces_of(model)
-    seen = look(model, data, seed=seed)
-    known, names = shares_known(seen)
+    drawn = draw_codes(model, data, seed=seed)
+    known, names = shares_known(drawn)
     edges = _edges([len(group.latents) for group in groups])
     height = edges[-1][-1]
     widths = [CELL * len(names), BARS] if names else [2 * BARS]
@@ -80,16 +81,22 @@ def subspaces(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
         sharey=True,
         gridspec_kw={"width_ratios": widths},
     )
+    tops = {
+        latent: float(top)
+        for group, rows in zip(groups, edges, strict=True)
+        for latent, top in zip(group.latents, rows[:-1], strict=True)
+    }
     if names:
-        _cells(axes[0, 0], known, names, seen, groups, edges)
-    _bars(axes[0, -1], seen, groups, edges)
-    _rows(axes[0, 0], seen, groups, edges)
+        _cells(axes[0, 0], known, names, drawn, tops)
+    _bars(axes[0, -1], drawn, tops)
+    _names(axes[0, 0], drawn, tops)
+    _brackets(axes[0, 0], drawn, groups, edges)
     axes[0, 0].set_ylim(height, 0)
     return figure
 
 
 def subspaces_of(model: "Model") -> list[Subspace]:
-    """The subspaces of a model's prior, in the order of its latents.
+    """Return the subspaces of a model's prior, in the order of its latents.
 
     Args:
         model: An ISA-VAE or ISA-TCVAE.
@@ -100,7 +107,9 @@ def subspaces_of(model: "Model") -> list[Subspace]:
     method = model.config.method
     if not isinstance(method, ISAVAE):
         raise UnweaveError(
-            f"{method.name} models have no subspaces; train isa_vae or isa_tc_vae for that"
+            f"subspaces needs a model trained with isa_vae or isa_tc_vae, got {method.name}",
+            subject="model",
+            value=method.name,
         )
     tree = tree_for(method.layout, model.config.latents)
     values = dict(enumerate(model.exponents.tolist()))
@@ -114,20 +123,20 @@ def subspaces_of(model: "Model") -> list[Subspace]:
     return found
 
 
-def shares_known(seen: Seen) -> tuple[np.ndarray, list[str]]:
-    """The share that each latent knows of each factor that varies, `[d, K]`, and their names."""
-    nothing = np.zeros((seen.means.shape[1], 0))
-    if seen.factors is None:
+def shares_known(drawn: DrawnCodes) -> tuple[np.ndarray, list[str]]:
+    """Return the share of each varying factor that each latent explains, `[d, K]`, with names."""
+    nothing = np.zeros((drawn.means.shape[1], 0))
+    if drawn.factors is None:
         return nothing, []
     try:
-        rows = table(seen.means, seen.factors)
+        rows = table(drawn.means, drawn.factors)
     except MetricError:  # no factor varies
         return nothing, []
-    return known_shares(rows), [seen.names[k] for k in rows.columns]
+    return known_shares(rows), [drawn.names[k] for k in rows.columns]
 
 
 def _edges(sizes: Sequence[int]) -> list[np.ndarray]:
-    """Where the rows of each subspace begin and end, in rows from the top.
+    """Return the row boundaries of each subspace, in rows from the top.
 
     Example:
         >>> [edges.tolist() for edges in _edges([2, 1])]
@@ -141,64 +150,61 @@ def _cells(
     panel: "Axes",
     known: np.ndarray,
     names: Sequence[str],
-    seen: Seen,
-    groups: Sequence[Subspace],
-    edges: Sequence[np.ndarray],
+    drawn: DrawnCodes,
+    tops: Mapping[int, float],
 ) -> None:
     from unweave.plots.plot import SMALL, TEXT
 
-    for group, rows in zip(groups, edges, strict=True):
-        for latent, top in zip(group.latents, rows[:-1], strict=True):
-            box = (0, len(names), top + 1, top)
-            if not seen.active[latent]:
-                panel.fill_between(box[:2], *box[2:], color=NOT_IN_USE, linewidth=0)
-                continue
-            panel.imshow(
-                known[latent : latent + 1], ONE_HUE, vmin=0, vmax=1, aspect="auto", extent=box
-            )
-            for k, share in enumerate(known[latent]):
-                ink = "white" if share > DARK else INK
-                centred: dict[str, Any] = {"ha": "center", "va": "center"}
-                place = k + 0.5, top + 0.5
-                panel.text(*place, f"{share:.2f}", fontsize=SMALL, color=ink, **centred)
+    for latent, top in tops.items():
+        box = (0, len(names), top + 1, top)
+        if not drawn.active[latent]:
+            panel.fill_between(box[:2], *box[2:], color=NOT_IN_USE, linewidth=0)
+            continue
+        row = known[latent : latent + 1]
+        panel.imshow(row, ONE_HUE, vmin=0, vmax=1, aspect="auto", extent=box)
+        for k, share in enumerate(known[latent]):
+            ink = "white" if share > DARK else INK
+            centred: dict[str, Any] = {"ha": "center", "va": "center"}
+            panel.text(k + 0.5, top + 0.5, f"{share:.2f}", fontsize=SMALL, color=ink, **centred)
     panel.set_xlim(0, len(names))
     panel.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=SMALL, rotation=35, ha="right")
-    panel.set_title("share of a factor known", fontsize=TEXT)
+    panel.set_title("share of factor explained", fontsize=TEXT)
     panel.spines[:].set_visible(False)
 
 
-def _bars(
-    panel: "Axes", seen: Seen, groups: Sequence[Subspace], edges: Sequence[np.ndarray]
-) -> None:
+def _bars(panel: "Axes", drawn: DrawnCodes, tops: Mapping[int, float]) -> None:
     from unweave.plots.plot import TEXT, plain
 
-    latents = [latent for group in groups for latent in group.latents]
-    middles = np.concatenate([rows[:-1] + 0.5 for rows in edges])
-    colours = [PALETTE[0] if seen.active[latent] else GREY for latent in latents]
-    plain(panel).barh(middles, seen.amounts[latents], 0.72, color=colours)
+    latents, middles = list(tops), np.array(list(tops.values())) + 0.5
+    colours = [PALETTE[0] if drawn.active[latent] else GREY for latent in latents]
+    plain(panel).barh(middles, drawn.amounts[latents], 0.72, color=colours)
     panel.set_xlim(0, max(panel.get_xlim()[1], LEAST))
     panel.tick_params(axis="y", length=0)
     panel.set_title("KL [nats]", fontsize=TEXT)
 
 
-def _rows(
-    panel: "Axes", seen: Seen, groups: Sequence[Subspace], edges: Sequence[np.ndarray]
+def _names(panel: "Axes", drawn: DrawnCodes, tops: Mapping[int, float]) -> None:
+    from unweave.plots.plot import SMALL
+
+    middles = np.array(list(tops.values())) + 0.5
+    panel.set_yticks(middles, [f"z{latent}" for latent in tops], fontsize=SMALL)
+    for label, latent in zip(panel.get_yticklabels(), tops, strict=True):
+        label.set_color(INK if drawn.active[latent] else GREY)
+    panel.tick_params(axis="y", length=0)
+
+
+def _brackets(
+    panel: "Axes", drawn: DrawnCodes, groups: Sequence[Subspace], edges: Sequence[np.ndarray]
 ) -> None:
-    """Names of latents, and for each subspace a bracket with its exponents."""
+    """Draw a bracket with its exponents next to each subspace."""
     from matplotlib.transforms import ScaledTranslation
 
     from unweave.plots.plot import SMALL
 
-    latents = [latent for group in groups for latent in group.latents]
-    middles = np.concatenate([rows[:-1] + 0.5 for rows in edges])
-    panel.set_yticks(middles, [f"z{latent}" for latent in latents], fontsize=SMALL)
-    for label, latent in zip(panel.get_yticklabels(), latents, strict=True):
-        label.set_color(INK if seen.active[latent] else GREY)
-    panel.tick_params(axis="y", length=0)
     figure: Any = panel.figure
     aside = ScaledTranslation(BRACKET / 72, 0, figure.dpi_scale_trans)
     for group, rows in zip(groups, edges, strict=True):
-        on = any(seen.active[latent] for latent in group.latents)
+        on = any(drawn.active[latent] for latent in group.latents)
         panel.plot(
             [0, 0],
             [rows[0] + 0.1, rows[-1] - 0.1],

@@ -1,4 +1,4 @@
-"""Two scores against each other: what a method pays for what it wins."""
+"""Scatter plots of two scores, to show trade-offs such as quality against disentanglement."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.columns import (
+from unweave.analysis.distributions import summarise
+from unweave.analysis.study_table import (
     DATA,
     METHOD,
     SEED,
@@ -16,7 +17,6 @@ from unweave.analysis.columns import (
     parts,
     require,
 )
-from unweave.analysis.distributions import summarise
 from unweave.plots.colours import GREY, MARKERS, palette
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trade_off", "trade_off_points"]
 
-WORDS = {
+AXIS_LABELS = {
     "reconstruction": "reconstruction error [nats]",
     "elbo.reconstruction_error": "reconstruction error [nats]",
     "kl": "KL divergence [nats]",
@@ -35,24 +35,24 @@ WORDS = {
 
 
 def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") -> "Plot":
-    """Draw two scores against each other: a point per method and strength, means over seeds.
+    """Plot two scores against each other: a point per method and strength, averaged over seeds.
 
-    Error bars are standard deviations over seeds (of the population, as in `uw.study.analysis`).
-    Points of one method are joined in the order of their strengths, which stand beside them.
-    There is a panel for each data set.
+    Error bars are population standard deviations over seeds, as in `uw.study.analysis`. Points of
+    one method are labelled with their strengths and joined in that order. Each data set has its
+    own panel.
 
     Args:
-        table: One row per model, as of a study or of `uw.evaluate`: `method`, `strength` (or the
-            method's own settings), the two scores and, where there are several, `data`.
-        x: The score to the right.
-        y: The score upwards.
+        table: Table with one row per model, from a study or `uw.evaluate`. Columns: `method`,
+            `strength` (or the method's own settings), the two scores and, if several, `data`.
+        x: Score on the horizontal axis.
+        y: Score on the vertical axis.
 
     Returns:
-        A matplotlib figure, to be saved with `.save("trade-off.svg")`.
+        A matplotlib figure; save it with `.save("trade-off.svg")`.
 
     Notes:
-        Models that lack one of the two scores, such as diverged ones, are left out and counted
-        below the figure.
+        Models that lack one of the scores, such as diverged ones, are left out and counted below
+        the figure.
     """
     from unweave.plots.plot import COLUMN, SMALL, TEXT, legend_above, panels, plain
 
@@ -71,8 +71,8 @@ def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") ->
             methods, palette(len(methods)), MARKERS * len(methods), strict=False
         ):
             _method(plain(panel), rows[rows[METHOD] == method], method, colour, marker)
-        panel.set_xlabel(WORDS.get(x, x), fontsize=TEXT)
-        panel.set_ylabel(WORDS.get(y, y), fontsize=TEXT)
+        panel.set_xlabel(AXIS_LABELS.get(x, x), fontsize=TEXT)
+        panel.set_ylabel(AXIS_LABELS.get(y, y), fontsize=TEXT)
         panel.set_title(part.get(DATA, ""), fontsize=TEXT)
     legend_above(figure, axes.flat[0].get_legend_handles_labels()[0])
     left_out = len(table) - int(points["models"].sum())
@@ -82,16 +82,16 @@ def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") ->
 
 
 def trade_off_points(table: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """What `trade_off` draws.
+    """Compute the points of `trade_off`.
 
     Args:
-        table: See `trade_off`.
-        x: A column of scores.
-        y: Another.
+        table: Table with one row per model, see `trade_off`.
+        x: Column of the first score.
+        y: Column of the second score.
 
     Returns:
         One row per data set, method and strength, sorted by them: `x`, `x_std`, `y`, `y_std`,
-        `models`, and `strength`, in words.
+        `models`, and `strength` as text.
 
     Example:
         >>> table = pd.DataFrame({"method": "beta_vae", "strength": [1, 1, 4], "seed": [0, 1, 0]})
@@ -104,7 +104,9 @@ def trade_off_points(table: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     scored = table[np.isfinite(numbers(table, [x, y])).all(1)].reset_index(drop=True)
     if scored.empty:
         raise StudyTableError(
-            f"no model has both {x!r} and {y!r}; score the models with them, or choose others"
+            f"no model has both {x!r} and {y!r}; compute these scores or choose others",
+            subject="table",
+            value=(x, y),
         )
     settings = _settings(table)
     keys = [name for name in (DATA, METHOD) if name in table] + settings
@@ -117,12 +119,12 @@ def trade_off_points(table: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
         y_std=cut[y]["std"],
         models=cut[x]["models"],
     )
-    words = [_words(row, settings) for row in found.to_dict("records")]
-    return found.assign(**{STRENGTH: words})
+    strengths = [_strength(row, settings) for row in found.to_dict("records")]
+    return found.assign(**{STRENGTH: strengths})
 
 
 def _settings(table: pd.DataFrame) -> list[str]:
-    """The columns that tell models of a method apart: strength, or settings that vary."""
+    """Return the columns that distinguish models of a method: strength, or varying settings."""
     if STRENGTH in table:
         return [STRENGTH]
     columns = table.columns.tolist()
@@ -132,7 +134,7 @@ def _settings(table: pd.DataFrame) -> list[str]:
     return [name for name in settings if table[name].nunique() > 1]
 
 
-def _words(row: dict[Any, Any], settings: Sequence[str]) -> str:
+def _strength(row: dict[Any, Any], settings: Sequence[str]) -> str:
     values = [row[name] for name in settings if not pd.isna(row[name])]
     return ", ".join(v if isinstance(v, str) else f"{v:g}" for v in values)
 

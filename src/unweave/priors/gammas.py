@@ -1,8 +1,7 @@
-"""Logarithms of gamma-distributed numbers, of which the numbers themselves would underflow.
+"""Logarithms of gamma-distributed numbers, which avoid the underflow of the numbers themselves.
 
-A gamma variable of shape 1/20 is below the smallest float32 once in a hundred times, but its 20th
-root, which is what a sampler wants, is an ordinary number. Hence
-
+A gamma variable with shape 1/20 is below the smallest float32 once in a hundred times, but its
+20th root, which samplers need, is an ordinary number. Logarithms are therefore computed as
     log G(α) = log G(α + 1) + log(U) / α,    U uniform,
 
 which is exact (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
@@ -18,28 +17,28 @@ from unweave.random import Stream
 __all__ = ["log_gammas", "log_gammas_of_stream"]
 
 ROUNDS = 6
-"""Proposals, each refused at most once in 20 times: all of them, once in 10⁸."""
+"""Number of proposals. Each is rejected at most once in 20 times, all of them once in 10⁸."""
 
 
 def log_gammas(shape: Tensor) -> Tensor:
-    """One per shape parameter, by torch's global generator; differentiable by the parameter."""
+    """Sample one per shape with torch's global generator; differentiable in the shapes."""
     raised = torch.distributions.Gamma(shape + 1, torch.ones_like(shape), validate_args=False)
     return raised.rsample().log() + torch.log1p(-torch.rand_like(shape)) / shape
 
 
 def log_gammas_of_stream(stream: Stream, items: int, shape: Tensor) -> Tensor:
-    """The same by counting, so that they depend on neither device, fleet nor how many are drawn.
+    """Sample with a counter-based stream, independent of device, fleet and number of samples.
 
-    Marsaglia and Tsang's method: with d = α - 1/3 and c = 1 / √(9d), d (1 + c X)³ has the gamma
-    distribution where log U < X²/2 + d - d (1 + c X)³ + d log (1 + c X)³.
+    Method of Marsaglia and Tsang: with d = α - 1/3 and c = 1 / √(9d), d (1 + c X)³ has the gamma
+    distribution if it is accepted only where log U < X²/2 + d - d (1 + c X)³ + d log (1 + c X)³.
 
     Args:
-        stream: Over seeds `[*S]`.
-        items: How many to draw.
-        shape: α, `[*S, k]`.
+        stream: Stream over seeds `[*S]`.
+        items: Number of samples.
+        shape: Shape parameters α, `[*S, k]`.
 
     Returns:
-        `[*S, items, k]`
+        Logarithms `[*S, items, k]`.
     """
     k, dtype = shape.shape[-1], shape.dtype
 

@@ -1,11 +1,11 @@
-"""The p-generalised normal distribution: independent latents, the prior of ICA.
+"""p-generalised normal distribution: independent latents, the prior of ICA.
 
     p(z) = Π_j p_j / (2 Γ(1/p_j) s^(1/p_j)) exp(-|z_j|^p_j / s)
 
 The paper's τ is 1 / s. Exponents below 2 are leptokurtic (1 is Laplace), those above platykurtic
-(∞ is uniform); in terms of the paper's κ, p = 2 / (1 + κ). Where all are equal it is the Lp-nested
-distribution without subspaces, `"20x1"`, whose scale and floor near zero `lp_nested` explains: 2
-with the exponent 2 is the standard normal.
+(∞ is uniform). In terms of the paper's κ, p = 2 / (1 + κ). If all exponents are equal, this is the
+Lp-nested distribution without subspaces, `"20x1"`; `lp_nested` describes the scale and the floor
+near zero. Scale 2 with exponent 2 is the standard normal distribution.
 
 References:
     Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
@@ -29,15 +29,15 @@ __all__ = ["GeneralisedNormal", "log_density", "unit_scale"]
 
 
 def log_density(z: Tensor, exponents: Tensor, scale: float | Tensor = STANDARD) -> Tensor:
-    """log p(z) of codes, in nats.
+    """Compute log p(z) of codes, in nats.
 
     Args:
         z: Codes `[*S, B, d]`.
-        exponents: One for every latent, `[*S, d]`, or one for all, `[*S, 1]`.
-        scale: s, a number or what broadcasts with exponents.
+        exponents: One exponent per latent, `[*S, d]`, or one for all, `[*S, 1]`.
+        scale: s, a number or a tensor that broadcasts with the exponents.
 
     Returns:
-        `[*S, B]`
+        Log-densities `[*S, B]`.
 
     Example:
         >>> log_density(torch.tensor([[0.0, 1.0]]), torch.tensor([1.0]), scale=1.0)
@@ -48,7 +48,7 @@ def log_density(z: Tensor, exponents: Tensor, scale: float | Tensor = STANDARD) 
 
 
 def unit_scale(exponents: Tensor) -> Tensor:
-    """The scale at which the variance is 1, (Γ(1/p) / Γ(3/p))^(p/2).
+    """Return the scale with variance 1, (Γ(1/p) / Γ(3/p))^(p/2).
 
     Example:
         >>> unit_scale(torch.tensor([1.0, 2.0]))
@@ -58,15 +58,15 @@ def unit_scale(exponents: Tensor) -> Tensor:
 
 
 class GeneralisedNormal(Distribution):
-    """The p-generalised normal distribution of single numbers.
+    """p-generalised normal distribution of single numbers.
 
     Args:
-        exponent: p.
-        scale: s.
+        exponent: Exponent p.
+        scale: Scale s (default 2).
         validate_args: As in torch.
 
     Notes:
-        `rsample` is differentiable by both. `cdf` is differentiable by neither.
+        `rsample` is differentiable in both parameters, `cdf` in neither.
 
     Example:
         >>> GeneralisedNormal(torch.tensor([1.0, 2.0])).log_prob(torch.tensor(0.0))
@@ -132,15 +132,15 @@ class GeneralisedNormal(Distribution):
 
 
 def _log_each(z: Tensor, p: Tensor, scale: float | Tensor) -> Tensor:
-    """The log-density of every number."""
+    """Compute the log-density of every number."""
     return _log_constant(p, scale) - (p * log_size(z)).exp() / scale
 
 
 def _log_constant(p: Tensor, scale: float | Tensor) -> Tensor:
-    """The log-density at 0."""
+    """Compute the log-density at 0."""
     return p.log() - math.log(2) - (1 / p).lgamma() - log_of(scale) / p
 
 
 def _unit_variance(p: Tensor) -> Tensor:
-    """E z² where the scale is 1."""
+    """Compute E z² for scale 1."""
     return ((3 / p).lgamma() - (1 / p).lgamma()).exp()

@@ -1,7 +1,7 @@
-"""Lp-nested symmetric distributions: norms of norms, down a tree of latents.
+"""Lp-nested symmetric distributions: norms of norms along a tree of latents.
 
-Shapes: M models, B codes per model, d latents, N nodes that are no leaves. `[*S]` stands for
-`[M]`, for nothing where there is one model, or for any axes that exponents have before their last.
+Shapes: M models, B codes per model, d latents, N inner nodes. `[*S]` stands for `[M]`, for no axis
+with a single model, or in general for the axes of the exponents before the last.
 
     v_j = |z_j| for a latent,    v_i = (Σ_k v_ik^p_i)^(1/p_i) for a node,    f(z) = v_0
 
@@ -12,20 +12,20 @@ Shapes: M models, B codes per model, d latents, N nodes that are no leaves. `[*S
     ψ(v) = p₀ v^(d-1) exp(-v^p₀ / s) / (Γ(d / p₀) s^(d/p₀))
 
 Node i has the exponent p_i, l_i children k, n_i latents below it and n_ik below child k; node 0 is
-the root. With this ψ, what is below one child of the root is independent of what is below another.
-Trees of depth two are independent subspace analysis (ISA), the prior of the ISA-VAE:
+the root. With this ψ, latents below different children of the root are independent. Trees of depth
+two are independent subspace analysis (ISA), the prior of the ISA-VAE:
 
     log p(z) = Σ_i log p₀ - (n_i/p₀) log s - log Γ(n_i/p₀) - n_i log 2 + (n_i - 1) log p_i
                - n_i log Γ(1/p_i) + log Γ(n_i/p_i) - v_i^p₀ / s
 
-Scale: where all exponents are 2 this is N(0, (s/2) I), so the default s = 2 is the standard
-normal. The authors' code has s = 1; `unit_scale` makes the variance 1 at other exponents.
+Scale: if all exponents are 2, this is N(0, (s/2) I), so the default s = 2 gives the standard
+normal. The code of the authors uses s = 1. `unit_scale` gives variance 1 for other exponents.
 
-Near zero, and at it: |z_j| is taken as √(z_j² + 10⁻¹²), and norms are computed from its logarithm.
-So the density and its gradients are finite for all exponents. At z_j = 0 the derivative by z_j is
-0, as symmetry wants. With exponents p < 1 the true density has a cusp there, whose derivative is
-infinite; here it grows to about p 10^(6(1-p)) / s at |z_j| = 10⁻⁶ and then falls to 0. Where f^p₀
-exceeds the largest float (with float32 and p₀ = 20, beyond f = 80) the log-density is -∞.
+Near zero: |z_j| is computed as √(z_j² + 10⁻¹²), and norms from its logarithm, so that the density
+and its gradients are finite for all exponents. At z_j = 0 the derivative in z_j is 0, as symmetry
+requires. With exponents p < 1 the exact density has a cusp there with an infinite derivative; here
+the derivative grows to about p 10^(6(1-p)) / s at |z_j| = 10⁻⁶ and then falls to 0. If f^p₀
+exceeds the largest float (in float32 with p₀ = 20, for f > 80), the log-density is -∞.
 
 References:
     Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
@@ -45,6 +45,7 @@ from torch.distributions import Distribution, constraints
 
 from unweave.errors import UnweaveError
 from unweave.priors.gammas import log_gammas, log_gammas_of_stream
+from unweave.priors.layouts import Layout, Tree, tree_of
 from unweave.priors.nodes import (
     gamma_shapes,
     last_axis,
@@ -58,7 +59,6 @@ from unweave.priors.nodes import (
     power,
     sizes,
 )
-from unweave.priors.trees import Layout, Tree, tree_of
 from unweave.random import Stream
 
 __all__ = [
@@ -74,24 +74,24 @@ __all__ = [
 ]
 
 STANDARD = 2.0
-"""The scale at which exponents of 2 are the standard normal."""
+"""Scale at which exponents of 2 give the standard normal distribution."""
 
 
 def log_density(
     z: Tensor, exponents: Tensor, layout: Layout, scale: float | Tensor = STANDARD
 ) -> Tensor:
-    """log p(z), in nats.
+    """Compute log p(z), in nats.
 
-    It reads nothing back from the device, and may be part of a CUDA graph.
+    It needs no synchronisation with the device and can be part of a CUDA graph.
 
     Args:
         z: Codes `[*S, B, d]`.
-        exponents: p₀ and those of all other nodes, `[*S, N]`, in the order that `Tree` says.
-        layout: Such as `"5x4"`; `tree_of` says what can be written.
+        exponents: p₀ and the exponents of all other nodes, `[*S, N]`, in the order of `Tree`.
+        layout: Layout such as `"5x4"`; see `tree_of`.
         scale: s, a number or `[*S]`.
 
     Returns:
-        `[*S, B]`, differentiable by z, exponents and scale.
+        Log-densities `[*S, B]`, differentiable in z, exponents and scale.
 
     Example:
         >>> z, exponents = torch.zeros(1, 20), torch.tensor([2.1, 2.2, 2.2, 2.2, 2.2, 2.2])
@@ -109,22 +109,24 @@ def log_density(
 def mixed_log_density(
     z: Tensor, exponents: Tensor, layouts: Sequence[Layout], scale: float | Tensor = STANDARD
 ) -> Tensor:
-    """log p(z) of a fleet whose models have layouts of their own, `[M, B]`.
+    """Compute log p(z) for a fleet whose models have different layouts, `[M, B]`.
 
-    Models of equal layout are computed together. On a GPU the first call for a fleet copies a few
-    numbers to the device; later ones may be part of a CUDA graph.
+    Models with the same layout are computed together. On a GPU, the first call for a fleet copies
+    a few numbers to the device; later calls can be part of a CUDA graph.
 
     Args:
         z: Codes `[M, B, d]`.
-        exponents: `[M, N]`; models with fewer exponents than N have them at the beginning.
-        layouts: M of them.
+        exponents: Exponents `[M, N]`; models with fewer than N use the first ones.
+        layouts: Layouts of the M models.
         scale: s, a number or `[M]`.
     """
     trees = tuple(tree_of(layout) for layout in layouts)
     if not len(trees) == len(z) == len(exponents):
         raise UnweaveError(
-            f"there must be a layout, codes and exponents for every model, but got {len(trees)}, "
-            f"{len(z)} and {len(exponents)}"
+            "layouts, codes and exponents must have one entry per model, got "
+            f"{len(trees)}, {len(z)} and {len(exponents)}",
+            subject="layouts",
+            value=len(trees),
         )
     models, back = _models_by_tree(trees, z.device)
     parts = []
@@ -136,11 +138,11 @@ def mixed_log_density(
 
 
 def log_norm(z: Tensor, exponents: Tensor, layout: Layout) -> Tensor:
-    """log f(z), the logarithm of the Lp-nested norm, `[*S, B]`.
+    """Compute log f(z), the logarithm of the Lp-nested norm, `[*S, B]`.
 
     Args:
         z: Codes `[*S, B, d]`.
-        exponents: `[*S, N]`
+        exponents: Exponents `[*S, N]`.
         layout: As for `log_density`.
 
     Example:
@@ -154,10 +156,10 @@ def log_norm(z: Tensor, exponents: Tensor, layout: Layout) -> Tensor:
 
 
 def log_surface(exponents: Tensor, layout: Layout) -> Tensor:
-    """log S_f(1), the logarithm of the surface of the unit ball of f, `[*S]`.
+    """Compute log S_f(1), the logarithm of the surface of the unit ball of f, `[*S]`.
 
     Args:
-        exponents: `[*S, N]`
+        exponents: Exponents `[*S, N]`.
         layout: As for `log_density`.
 
     Example:
@@ -176,25 +178,25 @@ def sample(
     layout: Layout,
     scale: float | Tensor = STANDARD,
 ) -> Tensor:
-    """Exact samples, which depend on neither device, fleet nor how many are drawn.
+    """Draw exact samples, independent of device, fleet and number of samples.
 
-    From the root downwards: v_k^p₀ / s of its children are gamma-distributed with the shapes
-    n_k / p₀, independently; v_ik^p_i / v_i^p_i of the children of any other node are
-    Dirichlet-distributed with n_ik / p_i; signs are fair.
+    From the root downwards: v_k^p₀ / s of its children are independent and gamma-distributed with
+    shapes n_k / p₀; v_ik^p_i / v_i^p_i of the children of any other node are Dirichlet-distributed
+    with n_ik / p_i; signs are random.
 
     Args:
-        stream: Over seeds `[*S]`.
-        items: How many.
-        exponents: `[*S, N]`
+        stream: Stream over seeds `[*S]`.
+        items: Number of samples.
+        exponents: Exponents `[*S, N]`.
         layout: As for `log_density`.
         scale: s, a number or `[*S]`.
 
     Returns:
-        `[*S, items, d]`
+        Samples `[*S, items, d]`.
 
     Notes:
-        The paper's Algorithm 1 draws a point in the ball, projects it to the sphere and then draws
-        a radius from ψ: the same law by a longer way.
+        Algorithm 1 of the paper samples a point in the ball, projects it to the sphere and then
+        samples a radius from ψ. This gives the same distribution in more steps.
 
     Example:
         >>> sample(Stream(0, "samples"), 2, torch.tensor([2.1, 2.2]), "3")
@@ -211,15 +213,15 @@ def sample(
 
 
 def variance(exponents: Tensor, layout: Layout, scale: float | Tensor = STANDARD) -> Tensor:
-    """E z_j² of every latent, `[*S, d]`.
+    """Compute the variance E z_j² of every latent, `[*S, d]`.
 
         E z_j² = s^(2/p₀) Γ((d+2)/p₀) / Γ(d/p₀) Π_i Γ((n_ik + 2)/p_i) Γ(n_i/p_i) /
                  [Γ(n_ik/p_i) Γ((n_i + 2)/p_i)]
 
-    over the nodes i, with their child k, on the way from the root to the latent.
+    over the nodes i, with their child k, on the path from the root to the latent.
 
     Args:
-        exponents: `[*S, N]`
+        exponents: Exponents `[*S, N]`.
         layout: As for `log_density`.
         scale: s, a number or `[*S]`.
 
@@ -235,12 +237,12 @@ def variance(exponents: Tensor, layout: Layout, scale: float | Tensor = STANDARD
 
 
 def unit_scale(exponents: Tensor, layout: Layout) -> Tensor:
-    """The scale s at which the variance of latents is 1 in the mean, `[*S]`.
+    """Return the scale s at which the mean variance of the latents is 1, `[*S]`.
 
-    With subspaces of equal size and exponents it is then 1 for every latent.
+    If all subspaces have the same size and exponent, every latent then has variance 1.
 
     Args:
-        exponents: `[*S, N]`
+        exponents: Exponents `[*S, N]`.
         layout: As for `log_density`.
 
     Example:
@@ -251,16 +253,16 @@ def unit_scale(exponents: Tensor, layout: Layout) -> Tensor:
 
 
 class LpNested(Distribution):
-    """An Lp-nested symmetric distribution, as `torch.distributions` has them.
+    """Lp-nested symmetric distribution with the interface of `torch.distributions`.
 
     Args:
         layout: As for `log_density`.
-        exponents: `[*batch_shape, N]`
-        scale: s, `[*batch_shape]` or what broadcasts with it.
+        exponents: Exponents `[*batch_shape, N]`.
+        scale: s, `[*batch_shape]` or a shape that broadcasts with it.
         validate_args: As in torch.
 
     Notes:
-        `rsample` is differentiable by exponents and scale.
+        `rsample` is differentiable in exponents and scale.
 
     Example:
         >>> prior = LpNested("5x4", torch.tensor([2.1, 2.2, 2.2, 2.2, 2.2, 2.2]))
@@ -321,7 +323,7 @@ class LpNested(Distribution):
         return constant - power(self.tree, value, self.exponents) / self.scale
 
     def entropy(self) -> Tensor:
-        """d / p₀ less the logarithm of the density at 0: f^p₀ / s has the mean d / p₀."""
+        """Return d / p₀ minus the log-density at 0, because f^p₀ / s has mean d / p₀."""
         constant = log_constant(self.tree, self.exponents, self.scale)
         return self.tree.num_latents / self.exponents[..., 0] - constant
 
@@ -335,22 +337,26 @@ class LpNested(Distribution):
 def _check(tree: Tree, exponents: Tensor, z: Tensor | None = None) -> None:
     if exponents.shape[-1:] != (tree.num_exponents,):
         raise UnweaveError(
-            f"the layout {tree} needs exponents [..., {tree.num_exponents}], but got "
-            f"{list(exponents.shape)}"
+            f"exponents must have shape [..., {tree.num_exponents}] for layout {tree}, got "
+            f"{list(exponents.shape)}",
+            subject="exponents",
+            value=list(exponents.shape),
         )
     if z is not None and z.shape[-1:] != (tree.num_latents,):
         raise UnweaveError(
-            f"the layout {tree} is one of {tree.num_latents} latents, but got codes "
-            f"{list(z.shape)}"
+            f"codes must have {tree.num_latents} latents for layout {tree}, got shape "
+            f"{list(z.shape)}",
+            subject="z",
+            value=list(z.shape),
         )
 
 
-@cache  # without a limit, since a CUDA graph may still read what a limit would let go
+@cache  # without a limit, because a CUDA graph may still read evicted entries
 @torch.inference_mode(mode=False)  # so that later calls can be differentiated
 def _models_by_tree(
     trees: tuple[Tree, ...], device: torch.device
 ) -> tuple[dict[Tree, Tensor], Tensor]:
-    """The models of each tree, and where each model is when these are put behind each other."""
+    """Return the models of each tree, and the position of each model after concatenation."""
     models = {
         tree: torch.tensor([m for m, own in enumerate(trees) if own == tree], device=device)
         for tree in dict.fromkeys(trees)

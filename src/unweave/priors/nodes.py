@@ -1,8 +1,8 @@
-"""What Lp-nested distributions need, from node to node of a tree; `lp_nested` has the equations.
+"""Computations for Lp-nested distributions, node by node; `lp_nested` has the equations.
 
-Shapes: n latents, l children, N exponents and K branches of a node with all that is below it. Axes
-before the last are those of models and codes; those of exponents broadcast with those of codes.
-Equal children beside each other are one axis more, so that they are computed together.
+Shapes: n latents, l children, N exponents and K branches of a node with everything below it. Axes
+before the last are those of models and codes; axes of exponents broadcast with those of codes.
+Equal adjacent children share an additional axis, so that they are computed together.
 """
 
 import math
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unweave.errors import UnweaveError
-from unweave.priors.trees import Tree
+from unweave.priors.layouts import Tree
 
 __all__ = [
     "child_norms",
@@ -31,42 +31,46 @@ __all__ = [
 ]
 
 FLOOR = 1e-6
-"""Below it |z| counts as it."""
+"""Lower limit of |z|."""
 
 
 def last_axis(scale: float | Tensor) -> float | Tensor:
-    """A scale of models as one of their codes, or of their latents."""
+    """Add an axis for codes or latents to a scale of models."""
     return scale[..., None] if isinstance(scale, Tensor) else scale
 
 
 def log_of(scale: float | Tensor) -> float | Tensor:
-    """The logarithm of a scale; tensors are not looked at, since that would take a round trip."""
+    """Return the log of a scale; tensors are not checked, which would synchronise the device."""
     if isinstance(scale, Tensor):
         return scale.log()
     if not 0 < scale < math.inf:
-        raise UnweaveError(f"the scale of a prior must be above 0, but got {scale!r}")
+        raise UnweaveError(
+            f"scale must be positive and finite, got {scale!r}",
+            subject="scale",
+            value=scale,
+        )
     return math.log(scale)
 
 
 def log_size(z: Tensor) -> Tensor:
-    """log |z|, with the floor."""
+    """Compute log |z|, with the floor."""
     return 0.5 * (z.square() + FLOOR**2).log()
 
 
 def leaf_norms(z: Tensor, exponents: Tensor) -> Tensor:
-    """log v of all latents, with all axes that z and exponents have before their last."""
+    """Compute log v of all latents, with all axes of z and exponents before the last."""
     axes = torch.broadcast_shapes(z.shape[:-1], exponents.shape[:-1])
     return log_size(z).expand(*axes, -1)
 
 
 def node_norm(tree: Tree, logs: Tensor, exponents: Tensor) -> Tensor:
-    """log v of a node, `[...]`, from log |z| `[..., n]` and exponents `[..., N]`."""
+    """Compute log v of a node, `[...]`, from log |z| `[..., n]` and exponents `[..., N]`."""
     p = exponents[..., :1]
     return (p * child_norms(tree, logs, exponents)).logsumexp(-1) / p.squeeze(-1)
 
 
 def child_norms(tree: Tree, logs: Tensor, exponents: Tensor) -> Tensor:
-    """log v of all children, `[..., l]`; equal children are one reduction."""
+    """Compute log v of all children, `[..., l]`, equal children in one reduction."""
     below = zip(
         tree.runs, _split(tree, logs, "latents"), _exponents_below(tree, exponents), strict=True
     )
@@ -78,20 +82,20 @@ def child_norms(tree: Tree, logs: Tensor, exponents: Tensor) -> Tensor:
 
 
 def power(tree: Tree, z: Tensor, exponents: Tensor) -> Tensor:
-    """f(z)^p₀ = Σ_k v_k^p₀, `[...]`, of z `[..., d]` and exponents `[..., N]`."""
+    """Compute f(z)^p₀ = Σ_k v_k^p₀, `[...]`, from z `[..., d]` and exponents `[..., N]`."""
     norms = child_norms(tree, leaf_norms(z, exponents), exponents)
     return (exponents[..., :1] * norms).exp().sum(-1)
 
 
 def log_constant(tree: Tree, exponents: Tensor, scale: float | Tensor) -> Tensor:
-    """The log-density at 0, `[*S]`."""
+    """Compute the log-density at 0, `[*S]`."""
     d, p = tree.num_latents, exponents[..., 0]
     radial = p.log() - (d / p).lgamma() - d / p * log_of(scale)
     return radial - d * math.log(2) - log_angles(tree, exponents)
 
 
 def log_angles(tree: Tree, exponents: Tensor) -> Tensor:
-    """log Π_i p_i^-(l_i - 1) Π_k Γ(n_ik / p_i) / Γ(n_i / p_i), `[*S]`."""
+    """Compute log Π_i p_i^-(l_i - 1) Π_k Γ(n_ik / p_i) / Γ(n_i / p_i), `[*S]`."""
     p = exponents[..., 0]
     total = -(tree.num_children - 1) * p.log() - (tree.num_latents / p).lgamma()
     for run, below in zip(tree.runs, _exponents_below(tree, exponents), strict=True):
@@ -102,7 +106,7 @@ def log_angles(tree: Tree, exponents: Tensor) -> Tensor:
 
 
 def log_moments(tree: Tree, exponents: Tensor) -> Tensor:
-    """log E (z_j / v)² of all latents below a node of norm v, `[..., n]`."""
+    """Compute log E (z_j / v)² of all latents below a node with norm v, `[..., n]`."""
     p = exponents[..., 0]
     moments = []
     for run, below in zip(tree.runs, _exponents_below(tree, exponents), strict=True):
@@ -115,12 +119,12 @@ def log_moments(tree: Tree, exponents: Tensor) -> Tensor:
 
 
 def log_gamma_ratio(n: int, p: Tensor) -> Tensor:
-    """log Γ((n + 2) / p) / Γ(n / p)."""
+    """Compute log Γ((n + 2) / p) / Γ(n / p)."""
     return ((n + 2) / p).lgamma() - (n / p).lgamma()
 
 
 def gamma_shapes(tree: Tree, exponents: Tensor) -> Tensor:
-    """n_ik / p_i of all children of all nodes, in the order that `_spread` takes, `[..., K]`."""
+    """Compute n_ik / p_i of all children of all nodes, in the order of `_spread`, `[..., K]`."""
     p = exponents[..., :1]
     shapes = [run.num_latents / p.expand(*p.shape[:-1], run.count) for run in tree.runs]
     for run, below in zip(tree.runs, _exponents_below(tree, exponents), strict=True):
@@ -130,14 +134,14 @@ def gamma_shapes(tree: Tree, exponents: Tensor) -> Tensor:
 
 
 def sizes(tree: Tree, gammas: Tensor, exponents: Tensor, scale: float | Tensor) -> Tensor:
-    """|z| `[..., d]` from log-gammas `[..., K]`; exponents and scale `[...]` broadcast."""
+    """Compute |z| `[..., d]` from log-gammas `[..., K]`; exponents and scale `[...]` broadcast."""
     own = gammas[..., : tree.num_children]
     norms = (own + last_axis(log_of(scale))) / exponents[..., :1]
     return _spread(tree, norms, gammas, exponents).exp()
 
 
 def _spread(tree: Tree, norms: Tensor, gammas: Tensor, exponents: Tensor) -> Tensor:
-    """log |z| below a node, `[..., n]`, from log v of its children, `[..., l]`."""
+    """Compute log |z| below a node, `[..., n]`, from log v of its children, `[..., l]`."""
     parts = zip(
         tree.runs,
         norms.split([run.count for run in tree.runs], -1),
@@ -157,14 +161,14 @@ def _spread(tree: Tree, norms: Tensor, gammas: Tensor, exponents: Tensor) -> Ten
 
 
 def _exponents_below(tree: Tree, exponents: Tensor) -> list[Tensor]:
-    """Of each run of children its exponents, `[..., count, N]`."""
+    """Return the exponents of each run of children, `[..., count, N]`."""
     return _split(tree, exponents[..., 1:], "exponents")
 
 
 def _split(
     tree: Tree, values: Tensor, what: Literal["latents", "exponents", "branches"]
 ) -> list[Tensor]:
-    """Of each run of children its part of the last axis, `[..., count, width]`."""
+    """Return the part of the last axis of each run of children, `[..., count, width]`."""
     widths = [getattr(run, f"num_{what}") for run in tree.runs]
     parts = values.split([run.count * w for run, w in zip(tree.runs, widths, strict=True)], -1)
     return [

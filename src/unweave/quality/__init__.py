@@ -1,4 +1,4 @@
-"""Quality of images: distances of sets (FID, KID) and of pairs (L1, L2, SSIM).
+"""Image quality: distances between sets of images (FID, KID) and image pairs (L1, L2, SSIM).
 
 Images are `[N, H, W, C]`, bytes or floats in [0, 1]:
 
@@ -6,13 +6,19 @@ Images are `[N, H, W, C]`, bytes or floats in [0, 1]:
     uw.quality.ssim(images, reconstructions)  # one value per image
 """
 
-from unweave.quality.features import inception_features
-from unweave.quality.fid import Statistics, fid, frechet_distance, statistics
-from unweave.quality.images import l1, l2, ssim
-from unweave.quality.inception_weights import load_inception
-from unweave.quality.kid import KID, kid, kid_of_features, squared_mmd
-from unweave.quality.random_network import random_network_distance
-from unweave.quality.reconstructions import reconstructions
+from unweave.quality.distances import (
+    KID,
+    Statistics,
+    fid,
+    frechet_distance,
+    kid,
+    kid_of_features,
+    random_network_distance,
+    squared_mmd,
+    statistics,
+)
+from unweave.quality.features import inception_features, load_inception
+from unweave.quality.images import l1, l2, reconstructions, ssim
 
 __all__ = [
     "KID",

@@ -1,4 +1,4 @@
-"""The report: everything about a study, a folder of runs or a fleet on one page for the mail."""
+"""Self-contained HTML reports about a study, a folder of runs or a fleet."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "report"]
 
 LIMIT = 5_000_000
-"""Bytes that a report may take, so that it passes through any mailbox."""
+"""Default maximum size of a report in bytes, small enough to send by e-mail."""
 
 
 def report(
@@ -33,31 +33,31 @@ def report(
     options: Mapping[str, Any] | None = None,
     command: str | None = None,
 ) -> Path:
-    """Write one HTML file about trained models, which needs nothing else to be read.
+    """Write a self-contained HTML report about trained models.
 
-    It holds a summary, a leader board, distributions, a trade-off, what the models agree on, what
-    the scores mean, and how to do it again. The model is chosen without labels. Where the images
-    are no longer to be had, the report is written from the tables and says what is missing.
+    It contains a summary, a leader board, score distributions, a trade-off plot, the agreement
+    between models, explanations of the scores, and the commands to reproduce everything. The best
+    model is chosen without labels. If the images are not available, the report is written from
+    the tables alone and states what is missing.
 
     Args:
-        source: A study, by its folder or its results; or trained models, as `uw.evaluate` takes
-            them.
-        out: The file to write.
-        data: What the models learned from; by default made again from what they remember. Your own
-            images have to be given, by a path or loaded.
-        scores: Scores of a fleet in memory, as `uw.evaluate` returns them.
-        title: The heading; by default the name of the study or folder.
-        rows: How many images models are compared on; by default 3,000, fewer for many models.
-        seed: Of the draw of these images.
-        limit: Bytes that the file may take: pictures are made smaller until they fit.
-        overwrite: Replace the file if it is there.
-        progress: Whether to show how far it is.
-        device: Where models encode and decode; by default a GPU where there is one.
-        options: How `data` is loaded, where it is a path or a name: `size`, `factors`, ….
-        command: What to run to have the same again, where that is not plain from the models.
+        source: A study (its folder or results), or trained models as for `uw.evaluate`.
+        out: File to write (default `report.html`).
+        data: Data set that the models were trained on (default: loaded again from the saved
+            settings). Custom images must be passed, as a path or a loaded data set.
+        scores: Scores of a fleet in memory, as returned by `uw.evaluate`.
+        title: Heading (default: the name of the study or folder).
+        rows: Number of images to compare models on (default: 3,000, fewer for many models).
+        seed: Random seed for sampling these images.
+        limit: Maximum file size in bytes; pictures are shrunk until the report fits.
+        overwrite: Whether to replace an existing file.
+        progress: Whether to show progress.
+        device: Device for encoding and decoding (default: a GPU if available).
+        options: Options for loading `data` from a path or name: `size`, `factors`, ….
+        command: Command that reproduces the models (default: derived from their settings).
 
     Returns:
-        The file.
+        Path of the report.
 
     Example:
         >>> import tempfile, unweave as uw

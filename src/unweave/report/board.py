@@ -1,5 +1,6 @@
-"""The leader board: which models and columns it shows, and how it writes numbers."""
+"""Rows and columns of the leader board, and the data of the charts."""
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from unweave.report.agreement import Findings, settings_of
-from unweave.report.comparison import evenly
+from unweave.report.comparison import Findings, Part, evenly, settings_of
 from unweave.report.labels import label, method_name, symbol
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import ABOUT
-
-__all__ = ["Column", "columns_of", "digits_of", "record", "shown", "text_of"]
 
 FOUND = ("udr", "active", "found", "front")
 MAIN = ("reconstruction", "kl", *FOUND)
@@ -26,11 +24,11 @@ class Column:
     """A column of the leader board.
 
     Args:
-        key: Its name in the table.
-        label: Its heading.
-        numeric: Whether it holds numbers, and so can be an axis.
-        more: Whether it is hidden until it is asked for.
-        digits: How many its numbers have after the point.
+        key: Name in the table.
+        label: Heading.
+        numeric: Whether it contains numbers and can be the axis of a chart.
+        more: Whether it is hidden until all columns are shown.
+        digits: Number of decimal places.
     """
 
     key: str
@@ -41,7 +39,7 @@ class Column:
 
 
 def columns_of(found: Findings) -> list[Column]:
-    """The columns of the leader board after the model's name."""
+    """Return the columns of the leader board, without the model's name."""
     table = found.table
     same, varied = settings_of(found.given)
     own = [name for name in (*same, *varied) if name.startswith("method.")]
@@ -67,7 +65,7 @@ def columns_of(found: Findings) -> list[Column]:
 
 
 def _strength_label(found: Findings) -> str:
-    """`β` where every strength is that of one setting, else `strength`."""
+    """Return a symbol such as `β` if all strengths are values of one setting, else `strength`."""
     table, names = found.table, set()
     for method, rows in table.groupby("method"):
         config = found.given.configs[rows["run"].iloc[0]]["method"]
@@ -80,7 +78,7 @@ def _strength_label(found: Findings) -> str:
 
 
 def digits_of(values: pd.Series) -> int:
-    """Digits after the point: three for scores, fewer for large numbers, none for whole ones.
+    """Return the number of decimals: 3 for scores, fewer for large numbers, 0 for integers.
 
     Example:
         >>> [digits_of(pd.Series(v)) for v in ([1.0, 7.0], [0.1, -0.9], [6.7, 12.1], [1e-3, 2e-4])]
@@ -94,7 +92,7 @@ def digits_of(values: pd.Series) -> int:
 
 
 def text_of(value: Any, digits: int) -> str:
-    """A number as the leader board shows it; a dash for none.
+    """Format a number for the leader board, with a dash for missing values.
 
     Example:
         >>> [text_of(v, 2) for v in (0.12345, -636.1896, float("nan"), 123456.0)]
@@ -107,42 +105,126 @@ def text_of(value: Any, digits: int) -> str:
 
 
 def shown(found: Findings, most: int) -> pd.DataFrame:
-    """The rows of the leader board: the chosen models first, then by UDR, diverged ones last."""
+    """Return the rows of the leader board: chosen models, then by UDR, diverged models last."""
     table = found.table
     runs = table["run"].tolist()
     if len(runs) > most:
-        kept = [part.chosen for part in found.parts if part.chosen is not None]
-        spread = evenly(table, [run for run in runs if run not in kept], max(most - len(kept), 0))
-        table = table[table["run"].isin([*kept, *spread])]
+        others = [run for run in runs if run not in found.chosen]
+        spread = evenly(table, others, max(most - len(found.chosen), 0))
+        table = table[table["run"].isin([*found.chosen, *spread])]
     places = {run: k for k, part in enumerate(found.parts) for run in part.runs}
-    chosen = [part.chosen for part in found.parts]
     keys = pd.DataFrame(
         {
             "part": table["run"].map(places),
-            "lost": table["state"] == DIVERGED,
-            "rest": ~table["run"].isin(chosen),
+            "diverged": table["state"] == DIVERGED,
+            "rest": ~table["run"].isin(found.chosen),
             "udr": -table["udr"],
         }
     )
-    order = keys.sort_values(["part", "lost", "rest", "udr"], kind="stable").index
+    order = keys.sort_values(["part", "diverged", "rest", "udr"], kind="stable").index
     return table.loc[order].reset_index(drop=True)
 
 
 def record(
     row: Mapping[str, Any], columns: Sequence[Column], found: Findings
 ) -> Mapping[str, Any]:
-    """A row of the leader board as text."""
+    """Format a row of the leader board as text."""
     cells = []
     for column in columns:
         value = row[column.key]
         if column.key == "method":
             value = method_name(value)
         cells.append(text_of(value, column.digits))
-    chosen = any(part.chosen == row["run"] for part in found.parts)
     return {
         "name": found.names[row["run"]],
         "run": row["run"],
-        "chosen": chosen,
-        "lost": row["state"] == DIVERGED,
+        "chosen": row["run"] in found.chosen,
+        "diverged": row["state"] == DIVERGED,
         "cells": cells,
     }
+
+
+def chart_data(
+    found: Findings, board: pd.DataFrame, columns: Sequence[Column], strips: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return JSON data for the page's script; models are numbered as in the leader board.
+
+    Args:
+        found: Contents of the report.
+        board: Rows of the leader board.
+        columns: Columns of the leader board.
+        strips: Traversals of models, by run.
+    """
+    groups, group_of = _groups(found, board)
+    places = {run: k for k, run in enumerate(board["run"])}
+    by_run = dict(zip(board["run"], group_of, strict=True))
+    part_of = {run: k for k, part in enumerate(found.parts) for run in part.runs}
+    methods = list(dict.fromkeys(found.table["method"]))
+    return {
+        "names": [found.names[run] for run in board["run"]],
+        "runs": board["run"].tolist(),
+        "groups": groups,
+        "group": group_of,
+        "part": [part_of[run] for run in board["run"]],
+        "parts": [part.name for part in found.parts],
+        "method": [methods.index(name) for name in board["method"]],
+        "methods": [method_name(name) for name in methods],
+        "diverged": [int(state == DIVERGED) for state in board["state"]],
+        "chosen": [places[run] for run in found.chosen if run in places],
+        "columns": [
+            {
+                "key": column.key,
+                "label": column.label,
+                "digits": column.digits,
+                "values": [_plain(value) for value in board[column.key]],
+            }
+            for column in columns
+            if column.numeric
+        ],
+        "heats": [_heat(part, places, by_run) for part in found.parts],
+        "strips": {str(places[run]): strip for run, strip in strips.items()},
+    }
+
+
+def _groups(found: Findings, board: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """Return the names of the groups, one per method and strength, and the group of each row."""
+    names = [found.names[run].rsplit(", seed ", 1)[0] for run in board["run"]]
+    keys = board.assign(name=names)[["method", "strength", "name"]].drop_duplicates()
+    ordered = keys.sort_values(["method", "strength", "name"], kind="stable")["name"].tolist()
+    groups = list(dict.fromkeys(ordered))
+    return groups, [groups.index(name) for name in names]
+
+
+def _heat(part: Part, places: Mapping[str, int], groups: Mapping[str, int]) -> Any:
+    """Return the agreement of all pairs of models, which are sorted by group, then by UDR."""
+    if part.udr is None or part.mcc is None or part.latents is None:
+        return None
+    runs = [
+        (groups[run], -float(np.nan_to_num(part.udr.models[k])), k)
+        for k, run in enumerate(part.compared)
+        if part.latents.usable[k] and run in places
+    ]
+    order = [k for _, _, k in sorted(runs)]
+    if len(order) < 2:
+        return None
+    return {
+        "models": [places[part.compared[k]] for k in order],
+        "kinds": {
+            "UDR": _hundredths(part.udr.pairs[np.ix_(order, order)]),
+            "MCC": _hundredths(part.mcc[np.ix_(order, order)]),
+        },
+    }
+
+
+def _hundredths(pairs: np.ndarray) -> str:
+    return base64.b64encode(np.rint(pairs * 100).clip(0, 200).astype(np.uint8)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value to JSON: numbers with six significant digits, None if not finite."""
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) else float(f"{number:.6g}")

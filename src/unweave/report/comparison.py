@@ -1,9 +1,12 @@
-"""Comparing the models of a report: encode the same images, then ask who resembles whom.
+"""Comparison of the models of a report: agreement, shared factors and the choice of a model.
 
-Shapes: M models of a part, n images, d latents.
+Only models with the same data and the same number of latents are compared; they form a part of
+the report. Shapes: M models of a part, n images, d latents.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,29 +14,151 @@ import pandas as pd
 import torch
 
 from unweave.analysis.activity import Activity, kl_in_use, shown_activity
+from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
-from unweave.models.drawn_images import drawn_rows
+from unweave.io.arrays import on_host
 from unweave.models.encoding import posteriors
-from unweave.models.shapes import misfit
+from unweave.models.images import NUM_DRAWN, drawn_rows, misfit
+from unweave.models.model import Model
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
-from unweave.report.agreement import Findings, Part
-from unweave.report.labels import model_names
+from unweave.report.labels import flat, model_names
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import Given
-from unweave.select import Latents, consensus, fronts, mcc_pairs, udr_scores
+from unweave.select import (
+    Consensus,
+    Latents,
+    UDRScores,
+    consensus,
+    fronts,
+    mcc_pairs,
+    udr_scores,
+)
 
-__all__ = ["evenly", "explained", "find", "followed"]
+__all__ = ["Findings", "Part", "evenly", "explained", "find", "followed", "settings_of"]
 
 MOST_COMPARED = 300
-"""Models of a part of which every two are compared; time and memory grow with the square."""
-IMAGES = 3_000
+"""Maximum number of models per part to compare, since cost grows with its square."""
 LEAST_IMAGES = 600
 ENCODED = 200_000
-"""Images that all models together encode, at most, but for `LEAST_IMAGES` of each."""
+"""Maximum number of images to encode, summed over models, but at least `LEAST_IMAGES` each."""
 ENCODING, COMPARING = "encoding images", "comparing models"
+
+
+@dataclass(eq=False)
+class Part:
+    """Models that can be compared, and the results of the comparison.
+
+    Args:
+        name: Name of the data set.
+        origin: Recipe to load the data set.
+        runs: The models, as in the table.
+        data: The data set, or None if not available.
+        missing: Reason why the data set is not available.
+        note: Remark about the data set.
+        compared: The compared models, in the order of the following fields.
+        latents: Codes of these models.
+        activity: Latent activity of each model; None for a model without codes.
+        udr: UDR of every model and pair.
+        mcc: Mean correlation of matched latents of two models, `[M, M]`.
+        agreed: Factors that the models share.
+        chosen: The chosen model.
+        why: Reason for the choice.
+        follows: For each shared factor, the known factor that it follows and the share of
+            variance explained.
+        images_of: Indices of the images used for the comparison, `[n]`.
+    """
+
+    name: str
+    origin: Sequence[Any]
+    runs: list[str]
+    data: Dataset | None = None
+    missing: str = ""
+    note: str = ""
+    compared: list[str] = field(default_factory=list)
+    latents: Latents | None = None
+    activity: Sequence[Activity | None] = ()
+    udr: UDRScores | None = None
+    mcc: np.ndarray | None = None
+    agreed: Consensus | None = None
+    chosen: str | None = None
+    why: str = ""
+    follows: list[tuple[str, float]] = field(default_factory=list)
+    images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @cached_property
+    def classes(self) -> Mapping[str, np.ndarray]:
+        """Classes of these images for each known factor, `[n]` each."""
+        known = None if self.data is None else self.data.grid or self.data.labels
+        if known is None or self.data is None:
+            return {}
+        columns = on_host(self.data.factors(self.images_of)).T
+        return dict(zip(known.names, columns, strict=True))
+
+    @property
+    def num_compared(self) -> int:
+        """Number of compared models, without those that diverged."""
+        return 0 if self.latents is None else int(self.latents.usable.sum())
+
+    @property
+    def num_images(self) -> int:
+        """Number of images used for the comparison."""
+        return 0 if self.latents is None else int(self.latents.means.shape[1])
+
+
+@dataclass(eq=False)
+class Findings:
+    """Contents of the report.
+
+    Args:
+        given: Subject of the report.
+        table: The study table, with the additional columns `udr`, `active`, `found` and `front`.
+        names: Human-readable name of each run.
+        parts: Parts of the report.
+        trouble: Problems with runs: run, state, description.
+        device: Device of the models.
+    """
+
+    given: Given
+    table: pd.DataFrame
+    names: dict[str, str]
+    parts: list[Part]
+    trouble: list[tuple[str, str, str]]
+    device: torch.device
+
+    def open(self, run: str) -> Model:
+        """Load the model of a run onto the device."""
+        return self.given.model(run).to(self.device)
+
+    @property
+    def chosen(self) -> list[str]:
+        """The chosen models, at most one per part."""
+        return [part.chosen for part in self.parts if part.chosen is not None]
+
+    def alive(self, runs: Sequence[str]) -> list[str]:
+        """Return the runs that did not diverge."""
+        diverged = set(self.table.loc[self.table["state"] == DIVERGED, "run"])
+        return [run for run in runs if run not in diverged]
+
+    def part_of(self, run: str) -> Part:
+        """Return the part that contains a run."""
+        return next(part for part in self.parts if run in part.runs)
+
+
+def settings_of(given: Given) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the settings that all models share, and the values of the others."""
+    plain = [flat(given.configs[run]) for run in given.table["run"]]
+    values: dict[str, list[Any]] = {}
+    for settings in plain:
+        for name, value in settings.items():
+            values.setdefault(name, [])
+            if value not in values[name]:
+                values[name].append(value)
+    everywhere = {name for name in values if all(name in settings for settings in plain)}
+    same = {n: v[0] for n, v in values.items() if len(v) == 1 and n in everywhere}
+    return same, {n: v for n, v in values.items() if n not in same}
 
 
 def find(
@@ -45,35 +170,36 @@ def find(
 ) -> Findings:
     """Compare the models of every part; arguments as for `report`."""
     if given.table.empty:
-        raise UnweaveError(f"no model of {given.place} is trained yet; train some first")
+        raise UnweaveError(
+            f"{given.place} has no trained models yet; train some first", subject=given.place
+        )
     if rows is not None and rows < 2:
-        raise UnweaveError(f"models are compared on at least 2 images, but got {rows=}")
-    place = chosen_device(device)
+        raise UnweaveError(
+            f"rows must be at least 2, got {rows}",
+            subject="rows",
+            value=rows,
+        )
+    names = model_names({run: given.configs[run] for run in given.table["run"]})
     parts = _parts(given)
-    trouble = list(given.trouble)
-    states = dict(zip(given.table["run"], given.table["state"], strict=True))
+    found = Findings(given, given.table, names, parts, list(given.trouble), chosen_device(device))
     for part in parts:
         _open_data(given, part)
         part.compared = evenly(given.table, part.runs, MOST_COMPARED)
-    _put_aside_what_does_not_fit(given, parts)
+    _discard_mismatched_data(given, parts)
     work = {ENCODING: sum(len(p.compared) for p in parts if p.data), COMPARING: len(parts)}
     with lines({job: total for job, total in work.items() if total}, progress) as advance:
         for part in parts:
             if part.data is not None:
-                alive = [run for run in part.compared if states[run] != DIVERGED]
-                count = rows or max(LEAST_IMAGES, min(IMAGES, ENCODED // max(len(alive), 1)))
-                _encode(
-                    given, part, alive, count, seed, place, trouble, lambda: advance(ENCODING, 1)
-                )
+                _encode(found, part, rows, seed, lambda: advance(ENCODING, 1))
             _compare(part)
-            _choose(given, part, states)
+            _choose(found, part)
             advance(COMPARING, 1)
-    names = model_names({run: given.configs[run] for run in given.table["run"]})
-    return Findings(given, _board(given, parts), names, parts, trouble, place)
+    found.table = _board(given, parts)
+    return found
 
 
 def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
-    """At most so many runs, in the order of the table, evenly over methods and strengths.
+    """Select at most `count` runs in table order, spread evenly over methods and strengths.
 
     Example:
         >>> table = pd.DataFrame({"run": list("abcd"), "method": "vae", "strength": [1, 1, 1, 4]})
@@ -82,18 +208,18 @@ def evenly(table: pd.DataFrame, runs: Sequence[str], count: int) -> list[str]:
     """
     rows = table[table["run"].isin(runs)]
     turn = rows.groupby(["method", "strength"], dropna=False).cumcount()
-    kept = rows["run"][turn.sort_values(kind="stable").index[:count]].sort_index()
-    return [str(run) for run in kept]
+    selected = rows["run"][turn.sort_values(kind="stable").index[:count]].sort_index()
+    return [str(run) for run in selected]
 
 
 def code_size(config: Mapping[str, Any]) -> int:
-    """Latents of a model, with those of the stages before it."""
+    """Return the number of latents of a model, including its earlier stages."""
     before = code_size(config["first"]) if "first" in config else 0
     return int(config["latents"]) + before
 
 
 def _parts(given: Given) -> list[Part]:
-    """Models by data and number of latents, in the order of the table."""
+    """Group models by data and number of latents, in the order of the table."""
     parts: dict[tuple[str, int], Part] = {}
     sizes: dict[str, set[int]] = {}
     for run, name in zip(given.table["run"], given.table["data"], strict=True):
@@ -116,49 +242,44 @@ def _open_data(given: Given, part: Part) -> None:
     made = origin_of(part.data)
     if origin_text(made) != origin_text(part.origin):
         part.note = (
-            f"The images shown and compared here are of {part.data.name}, which are not those that"
-            " the models learned from."
+            f"The images in this report are from {part.data.name}, not from the data set that the"
+            " models were trained on."
         )
 
 
-def _put_aside_what_does_not_fit(given: Given, parts: Sequence[Part]) -> None:
-    """Images of another size are none for a part, and an error where they are none for any."""
+def _discard_mismatched_data(given: Given, parts: Sequence[Part]) -> None:
+    """Drop the images of parts whose models need another size; raise an error if none fit."""
     reasons = [_misfit(given, part) for part in parts]
     if all(reasons):
-        raise UnweaveError(f"{reasons[0]}; load them as they were for training")
+        raise UnweaveError(f"{reasons[0]}; load the images as for training", subject="data")
     for part, reason in zip(parts, reasons, strict=True):
         if reason:
             part.data, part.note, part.missing = None, "", reason
 
 
 def _misfit(given: Given, part: Part) -> str:
-    """Why the models of a part cannot see the images, or nothing."""
-    for run in part.compared if part.data is not None else ():
+    """Return why the models of a part cannot encode the images, or an empty text."""
+    for run in part.compared:
+        if part.data is None:
+            break
         try:
-            takes = given.model(run).shape
-        except UnweaveError:  # of which more is said where models are encoded
+            return misfit(given.model(run).shape, part.data.shape, part.data.name)
+        except UnweaveError:  # reported when the model is encoded
             continue
-        assert part.data is not None
-        return misfit(takes, part.data.shape, part.data.name)
     return ""
 
 
 def _encode(
-    given: Given,
-    part: Part,
-    alive: Sequence[str],
-    count: int,
-    seed: int,
-    device: torch.device,
-    trouble: list[tuple[str, str, str]],
-    advance: Any,
+    found: Findings, part: Part, rows: int | None, seed: int, advance: Callable[[], None]
 ) -> None:
-    """Codes of the same images by every model; of those that are lost they are not numbers."""
+    """Encode the same images with every model; codes of failed models are NaN."""
     assert part.data is not None
-    chosen = drawn_rows(part.data, count, seed)
-    images = part.data.to("cpu").inputs(chosen, seed)
-    size = code_size(given.configs[part.compared[0]])
-    shape = (len(part.compared), len(chosen), size)
+    alive = found.alive(part.compared)
+    count = rows or max(LEAST_IMAGES, min(NUM_DRAWN, ENCODED // max(len(alive), 1)))
+    part.images_of = drawn_rows(part.data, count, seed)
+    images = part.data.to("cpu").inputs(part.images_of, seed)
+    size = code_size(found.given.configs[part.compared[0]])
+    shape = (len(part.compared), len(part.images_of), size)
     means, logvars = np.full(shape, np.nan), np.zeros(shape)
     standard_noise = np.ones(len(part.compared), bool)
     activity: list[Activity | None] = [None] * len(part.compared)
@@ -167,10 +288,10 @@ def _encode(
         if run not in alive:
             continue
         try:
-            model = given.model(run).to(device)
+            model = found.open(run)
             (means[place],), (logvars[place],) = posteriors(model, images)
         except UnweaveError as error:
-            trouble.append((run, "not opened", str(error)))
+            found.trouble.append((run, "not loaded", str(error)))
             continue
         method = model.config.method
         standard_noise[place] = method.standard_noise
@@ -180,7 +301,6 @@ def _encode(
             deterministic=method.deterministic,
             standard_noise=method.standard_noise,
         )
-    part.images_of = chosen
     kl = kl_in_use(means, logvars, standard_noise)
     part.latents = Latents(means, logvars, kl, runs=part.compared)
     part.activity = activity
@@ -196,45 +316,45 @@ def _compare(part: Part) -> None:
         part.follows = [followed(part, codes) for codes in part.agreed.codes.T]
 
 
-def _choose(given: Given, part: Part, states: dict[str, str]) -> None:
-    """The model that was chosen before, or else the one of the best UDR, as `uw.fit` chooses."""
-    alive = [run for run in part.runs if states[run] != DIVERGED]
-    resembled = None
+def _choose(found: Findings, part: Part) -> None:
+    """Choose the model in the folder `best`, or else the one with the best UDR, as `uw.fit`."""
+    alive, best = found.alive(part.runs), found.given.best
+    best_udr = None
     if part.udr is not None and np.isfinite(part.udr.models).any():
         place = int(np.nanargmax(part.udr.models))
-        resembled = part.compared[place]
-        reason = f"other models resemble it most (UDR {part.udr.models[place]:.2f})."
-    if given.best in alive:
-        part.chosen, part.why = given.best, "It is the model in the folder “best”."
-        if resembled == given.best:
+        best_udr = part.compared[place]
+        reason = f"it agrees most with the other models (UDR {part.udr.models[place]:.2f})."
+    if best in alive:
+        part.chosen, part.why = best, "It is the model in the folder “best”."
+        if best_udr == best:
             part.why = f"Chosen without labels: {reason} It is in the folder “best”."
     elif len(alive) == 1 and len(part.runs) == 1:
         part.chosen, part.why = alive[0], "It is the only model."
     elif len(alive) == 1:
         part.chosen, part.why = alive[0], "It is the only model that did not diverge."
-    elif resembled is not None:
-        part.chosen, part.why = resembled, f"Chosen without labels: {reason}"
+    elif best_udr is not None:
+        part.chosen, part.why = best_udr, f"Chosen without labels: {reason}"
 
 
 def followed(part: Part, codes: np.ndarray) -> tuple[str, float]:
-    """The known factor that tells most of a code's variance, and how much.
+    """Return the known factor that explains most of a code's variance, and the share.
 
     Args:
-        part: Models of data with known factors.
-        codes: Of the images on which they were compared, `[n]`.
+        part: Models of a data set with known factors.
+        codes: Codes of the images used for the comparison, `[n]`.
     """
-    told = {name: explained(codes, classes) for name, classes in part.classes.items()}
-    return max(told.items(), key=lambda item: item[1])
+    shares = {name: explained(codes, classes) for name, classes in part.classes.items()}
+    return max(shares.items(), key=lambda item: item[1])
 
 
 def explained(codes: np.ndarray, classes: np.ndarray) -> float:
-    """How much of a code's variance a factor's classes tell, beyond chance.
+    """Return the share of a code's variance that a factor explains, corrected for chance.
 
         ε² = 1 - (n - 1) / (n - c) · Σ_i (z_i - mean of z in i's class)² / Σ_i (z_i - mean z)²
 
     Args:
-        codes: `[n]`.
-        classes: `[n]`, whole numbers; c of them are different. No order is needed.
+        codes: Codes `[n]`.
+        classes: Class numbers `[n]` with c different values, in any order.
 
     Example:
         >>> explained(np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0]), np.array([2, 2, 0, 0, 1, 1]))
@@ -251,7 +371,7 @@ def explained(codes: np.ndarray, classes: np.ndarray) -> float:
 
 
 def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
-    """The table with what was found."""
+    """Add the results of the comparison to the table."""
     table = given.table.copy()
     new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "active", "found", "front"])
     costs = table.set_index("run").reindex(columns=["reconstruction", "kl"]).astype(float)

@@ -1,41 +1,110 @@
-"""The words of a report: names of methods, models, data sets and columns."""
+"""Names and explanations of methods, models, data sets and columns in a report."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from unweave.evaluation.score_cache import origin_text
 from unweave.methods import Method, known_method
 from unweave.metrics import known_metric
 
-__all__ = [
-    "data_names",
-    "flat",
-    "label",
-    "listed",
-    "method_name",
-    "model_names",
-    "setting",
-    "symbol",
-    "value_text",
-]
-
 FEW = 3
 LONGEST_NAME = 200
-LABELS = {
-    "udr": "UDR",
-    "kl": "KL",
-    "active": "active latents",
-    "found": "factors found",
-    "front": "Pareto front",
-    "total_correlation": "total correlation (training)",
+
+
+class Meaning(NamedTuple):
+    """Explanation of a column.
+
+    Args:
+        name: Name on the page.
+        says: What it measures.
+        fails: When it is misleading.
+        better: `"higher"`, `"lower"` or `""`.
+        reference: Publication.
+    """
+
+    name: str
+    says: str
+    fails: str
+    better: str = ""
+    reference: str = ""
+
+
+MEANINGS = {
+    "reconstruction": Meaning(
+        "reconstruction",
+        "Reconstruction error in nats, in the last steps of training.",
+        "A model with good reconstructions may be entangled. Values for different data sets or"
+        " likelihoods cannot be compared.",
+        "lower",
+    ),
+    "kl": Meaning(
+        "KL",
+        "Amount of information that a code has about its image, in nats, in the last steps.",
+        "Neither high nor low is better by itself: it trades off against the reconstruction.",
+    ),
+    "loss": Meaning(
+        "loss",
+        "Training loss in the last steps.",
+        "Methods and strengths have different losses; compare only models that share both.",
+        "lower",
+    ),
+    "udr": Meaning(
+        "UDR",
+        "Unsupervised disentanglement ranking: do single latents of other models predict single "
+        "latents of this model? Disentangled models agree with each other, entangled ones do not."
+        " It uses no labels. Identical models score 0.9.",
+        "Models that all fail in the same way also agree, and a model with few active latents can"
+        " score high.",
+        "higher",
+        "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
+        "Learning, arXiv:1905.12614",
+    ),
+    "active": Meaning(
+        "active latents",
+        "Number of latents that encode something about the image: more than 0.01 nats on average.",
+        "More active latents than factors can mean that a factor is spread over several latents.",
+    ),
+    "found": Meaning(
+        "factors found",
+        "Number of shared factors that this model has found. A factor is shared if at least half "
+        "of the models have a latent for it; such latents have a correlation of at least 0.7.",
+        "A factor that most models miss is not counted.",
+        "higher",
+    ),
+    "front": Meaning(
+        "Pareto front",
+        "1 if no other model is better in both reconstruction and KL; 2 if only models of front 1"
+        " are, and so on.",
+        "It only detects models that waste capacity. Entangled models can be on front 1, too.",
+        "lower",
+    ),
+    "total_correlation": Meaning(
+        "total correlation (training)",
+        "The method's own estimate of the dependence between latents, in the last steps.",
+        "It is estimated on single batches or by a discriminator, so its level means little.",
+    ),
+    "transition": Meaning(
+        "transition",
+        "Divergence of the codes of an image pair from SlowVAE's prior of slow change, in nats, in"
+        " the last steps of training.",
+        "Codes without any information do not change either.",
+        "lower",
+    ),
+    "accuracy": Meaning(
+        "accuracy",
+        "Share of image pairs that PCL classifies correctly as true or false, in the last steps of"
+        " training. Chance is 0.5.",
+        "If successive images differ little, pairs are easy to classify without finding factors.",
+        "higher",
+    ),
 }
-"""Headings of columns that are no metric's."""
+"""Explanations of columns that are not metrics."""
 
 
 def method_name(name: str) -> str:
-    """A method as papers write it; one that is not known here without its module.
+    """Return a method's name as in its paper; for unknown methods, the name without the module.
 
     Example:
         >>> method_name("beta_vae"), method_name("shop.methods:MyOwn")
@@ -46,7 +115,7 @@ def method_name(name: str) -> str:
 
 
 def symbol(name: str, methods: Iterable[str]) -> str:
-    """How a setting is written that some of these methods have: `β`, or its name."""
+    """Return the symbol of a setting of one of these methods, such as `β`, or its name."""
     for method in methods:
         kind = known_method(method)
         if kind is not None and name in {f.name for f in fields(kind)}:
@@ -55,12 +124,12 @@ def symbol(name: str, methods: Iterable[str]) -> str:
 
 
 def setting(name: str, value: Any, method: str = "") -> str:
-    """A setting and its value: `β=4`, `steps=900`.
+    """Format a setting and its value: `β=4`, `steps=900`.
 
     Args:
-        name: As in `flat`.
-        value: Its value.
-        method: The method whose setting it is, if it is one's.
+        name: Name as in `flat`.
+        value: Value.
+        method: Method that the setting belongs to, if any.
     """
     if name.startswith("first."):
         return f"first {setting(name.removeprefix('first.'), value, method)}"
@@ -70,14 +139,14 @@ def setting(name: str, value: Any, method: str = "") -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as people write it: `4`, not `4.0`."""
+    """Format a value for reading: `4`, not `4.0`."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run, all but its data, in one dictionary: `method.beta`, `optimiser.lr`.
+    """Flatten the settings of a run, without its data: `method.beta`, `optimiser.lr`.
 
     Example:
         >>> flat({"method": {"name": "vae", "beta": 4.0}, "data": [], "seed": 0})
@@ -96,7 +165,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A name for each run that tells it from the others on the same data.
+    """Return a name for each run that distinguishes it from others on the same data.
 
     Example:
         >>> vae = {"method": {"name": "beta_vae", "beta": 4.0}, "seed": 3}
@@ -114,7 +183,7 @@ def model_names(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings in which models of one method differ; at least its first one."""
+    """Return the settings in which models of one method differ; at least its first setting."""
     method = known_method(members[0]["method.name"])
     known = [f"method.{name}" for name in method.strengths()] if method else []
     own = [name for name in members[0] if name.startswith("method.") and name != "method.name"]
@@ -125,21 +194,21 @@ def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _name(settings: Mapping[str, Any], varied: Sequence[str]) -> str:
-    words = [
+    values = [
         setting(name, settings[name], settings[_owner(name)])
         for name in varied
         if name in settings
     ]
-    return " ".join([method_name(settings["method.name"]), *words]) + f", seed {settings['seed']}"
+    return " ".join([method_name(settings["method.name"]), *values]) + f", seed {settings['seed']}"
 
 
 def _owner(name: str) -> str:
-    """The setting that says whose setting it is: `first.method.name` for `first.method.beta`."""
+    """Return the key of the owning method: `first.method.name` for `first.method.beta`."""
     return f"{'first.' * name.count('first.')}method.name"
 
 
 def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """A name for every data set, by its origin as text; no two have the same.
+    """Return a unique name for every data set, by its origin as text.
 
     Example:
         >>> sliced = [["load", "dsprites", {}], ["slice", {"scale": 5, "posX": [0, 8]}]]
@@ -159,13 +228,13 @@ def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
 def _data_name(origin: Sequence[Any]) -> str:
     if not origin:
         return "unknown data"
-    words = []
+    steps = []
     for step, *arguments in origin[1:]:
         choice = arguments.pop() if arguments and isinstance(arguments[-1], Mapping) else {}
-        said = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
-        words.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(said))
-    name = str(origin[0][1] if len(origin[0]) > 1 else "") or "your own images"
-    return _short(f"{name} ({'; '.join(words)})" if words else name)
+        text = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
+        steps.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(text))
+    name = str(origin[0][1] if len(origin[0]) > 1 else "") or "custom images"
+    return _short(f"{name} ({'; '.join(steps)})" if steps else name)
 
 
 def _short(name: str) -> str:
@@ -179,7 +248,7 @@ def _values(value: Any) -> str:
 
 
 def label(column: str) -> str:
-    """The heading of a column.
+    """Return the heading of a column.
 
     Example:
         >>> label("dci.completeness"), label("sampled.mig")
@@ -189,10 +258,24 @@ def label(column: str) -> str:
         return f"{label(column.removeprefix('sampled.'))} (sampled)"
     name, _, part = column.partition(".")
     metric = known_metric(name)
-    heading = metric.label if metric else LABELS.get(name, name.replace("_", " "))
+    known = MEANINGS.get(name)
+    plain = known.name if known else name.replace("_", " ")
+    heading = metric.label if metric else plain
     return f"{heading}: {part.removeprefix(f'{name}_').replace('_', ' ')}" if part else heading
 
 
+def meaning(column: str) -> Meaning | None:
+    """Return the explanation of a column, or None if there is none."""
+    if column in MEANINGS:
+        return MEANINGS[column]
+    name = column.removeprefix("sampled.")
+    metric = known_metric(name)
+    if metric is None:
+        return None
+    better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+    return Meaning(metric.label, metric.explanation, metric.failure, better, metric.reference)
+
+
 def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words as `a`, `a and b`, or `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -1,25 +1,28 @@
-"""The pictures of a report: traversals, strips and sheets as small WebP files in text.
+"""Pictures of a report: traversals and contact sheets as small base64-encoded WebP files.
 
 Shapes: R rows of pictures, `COLUMNS` in each, H × W pixels, C channels.
 """
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from unweave.analysis.activity import KL
 from unweave.data.dataset import Dataset
+from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
 from unweave.models.model import Model
 from unweave.plots.contact_sheet import traversal
-from unweave.plots.traversal_range import middle
-from unweave.report.agreement import Part
-
-__all__ = ["COLUMNS", "Strips", "data_sheet", "fitted", "reversed_strip", "traversed", "webp"]
+from unweave.plots.traversals import middle_index
+from unweave.progress import lines
+from unweave.report.comparison import Findings, Part, followed
+from unweave.report.saved_runs import DIVERGED
 
 COLUMNS = 7
 MOST_ROWS = 12
@@ -34,11 +37,19 @@ LEVELS = (
     (24, 25),
     (16, 20),
 )
-"""Side of a picture and quality, from what a large picture deserves to the least that is worth."""
+"""Picture sizes in pixels and WebP qualities, from best to worst."""
 PERCENTILES = (2, 98)
 STILL = 0.02
-"""Without images to go by, latents that change images less than this share of the most do not
-count as used."""
+"""Without images, latents that change the output by less than this share of the largest change
+count as inactive."""
+LEAST_PICTURE = 1_500
+"""Minimum number of characters of a useful picture."""
+HERO, FACTOR, SHEET = 0.04, 0.003, 0.012
+"""Maximum shares of the size limit for single pictures."""
+NAMED = 0.5
+"""Share of a code's variance that a known factor must explain to be named on the page."""
+FIRST_LEVEL, HERO_LEVEL = 2, 0
+DRAWING = "rendering traversals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +58,8 @@ class Strips:
 
     Args:
         images: Bytes `[R, COLUMNS, H, W, C]`.
-        latents: The latent of each row, where rows are latents.
-        notes: What to say of each row.
+        latents: The latent of each row, if rows are latents.
+        notes: Label of each row.
     """
 
     images: np.ndarray
@@ -57,12 +68,12 @@ class Strips:
 
 
 def traversed(model: Model, part: Part, run: str) -> Strips:
-    """What an image does while each active latent in turn goes through its range.
+    """Traverse each active latent over its range.
 
-    The range is that of the codes, from the 2nd to the 98th percentile. Latents are sorted by
-    their KL divergence; of an autoencoder, which has none, by how far the codes spread. Without
-    images it is the range of the prior, around its mean, and latents are sorted by how much they
-    change. Of a method that decodes nothing there are no rows.
+    The range goes from the 2nd to the 98th percentile of the codes. Latents are sorted by KL
+    divergence or, for autoencoders, by the spread of the codes. Without images, the range is that
+    of the prior around its mean, and latents are sorted by how much they change the output.
+    Methods without a decoder have no rows.
     """
     if not model.config.method.decodes:
         return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
@@ -75,22 +86,22 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     codes, amount = part.latents.means[place], activity.amounts
     note = "{:.2f} nats" if activity.criterion is KL else "spread {:.2f}"
     active = activity.order[activity.active[activity.order]][:MOST_ROWS]
-    start, _ = model.encode(part.data.to("cpu").inputs([middle(part.data)]))
+    start, _ = model.encode(part.data.to("cpu").inputs([middle_index(part.data)]))
     ends = np.percentile(codes, PERCENTILES, axis=0)
     images = _decoded(model, start[0], active, ends[0], ends[1])
     return Strips(images, active.tolist(), [note.format(amount[latent]) for latent in active])
 
 
 def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
-    """An image and its reconstruction, bytes `[1, 2, H, W, C]`."""
-    image = data.to("cpu").inputs([middle(data)])
+    """Return an image and its reconstruction, bytes `[1, 2, H, W, C]`."""
+    image = data.to("cpu").inputs([middle_index(data)])
     mean, _ = model.encode(image)
     pixels = np.asarray(image) if str(image.dtype) == "torch.uint8" else _bytes(np.asarray(image))
     return np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None]
 
 
 def data_sheet(data: Dataset) -> Strips:
-    """One row for each factor, the others at their middle; or images drawn at random."""
+    """Return one row per factor with the others held at their middle value, or random images."""
     if data.grid is None:
         drawn = np.asarray(data.support)
         drawn = np.random.default_rng(0).permutation(drawn)[: 3 * COLUMNS]
@@ -108,18 +119,13 @@ def data_sheet(data: Dataset) -> Strips:
     return Strips(images, [], names)
 
 
-def reversed_strip(images: np.ndarray, sign: int) -> np.ndarray:
-    """A row in the direction in which all members of a factor point."""
-    return images if sign > 0 else images[:, ::-1]
-
-
 def webp(images: np.ndarray, side: int, quality: int) -> bytes:
-    """Rows of pictures as one WebP file, each picture at most `side` pixels high and wide.
+    """Encode rows of pictures as one WebP file, each at most `side` pixels high and wide.
 
     Args:
-        images: Grey, coloured, or coloured and where there is a picture at all.
-        side: In pixels.
-        quality: 0 … 100.
+        images: Bytes `[R, columns, H, W, C]`, greyscale, RGB or RGBA.
+        side: Maximum side in pixels.
+        quality: WebP quality, from 0 to 100.
     """
     rows, columns, height, width, channels = images.shape
     sheet = images.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
@@ -134,15 +140,15 @@ def webp(images: np.ndarray, side: int, quality: int) -> bytes:
 
 
 def fitted(images: np.ndarray, most: int, first: int = 0) -> tuple[str, int]:
-    """A picture as text for a page, of the best quality that takes at most so many characters.
+    """Encode a picture as base64 with the best quality that fits into `most` characters.
 
     Args:
         images: Bytes `[R, columns, H, W, C]`.
-        most: Characters of base64.
-        first: The best of `LEVELS` to try.
+        most: Maximum number of base64 characters.
+        first: First of the `LEVELS` to try.
 
     Returns:
-        The text, empty where even the least quality takes more; and the level that was taken.
+        The base64 text, empty if even the lowest quality does not fit, and the level used.
     """
     if not images.size:
         return "", first
@@ -166,7 +172,7 @@ def _around_the_prior(model: Model) -> Strips:
 def _decoded(
     model: Model, start: np.ndarray, latents: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Images `[R, COLUMNS, H, W, C]` while each latent goes from low to high."""
+    """Decode images `[R, COLUMNS, H, W, C]` while each latent goes from low to high."""
     codes = np.tile(start, (len(latents), COLUMNS, 1))
     for row, latent in enumerate(latents):
         codes[row, :, latent] = np.linspace(low[latent], high[latent], COLUMNS)
@@ -175,5 +181,155 @@ def _decoded(
 
 
 def _bytes(pixels: np.ndarray) -> np.ndarray:
-    """Bytes; black where a lost model says nothing."""
+    """Convert pixels to bytes; NaN becomes black."""
     return np.rint(np.clip(np.nan_to_num(pixels), 0, 1) * 255).astype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class StillPictures:
+    """The pictures of each part that do not depend on the number of models."""
+
+    heroes: Sequence[Mapping[str, Any] | None]
+    factors: Sequence[Sequence[Mapping[str, Any]]]
+    sheets: Sequence[Mapping[str, Any] | None]
+
+
+def still_pictures(found: Findings, limit: int) -> StillPictures:
+    """Render these pictures, each within its share of the size limit."""
+    share = limit / max(1, len(found.parts))
+    return StillPictures(
+        [_hero(found, part, int(HERO * share)) for part in found.parts],
+        [_factors(found, part, int(FACTOR * share)) for part in found.parts],
+        [_sheet(part, int(SHEET * share)) for part in found.parts],
+    )
+
+
+def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
+    if part.chosen is None:
+        return None
+    try:
+        model = found.open(part.chosen)
+    except UnweaveError:
+        return None
+    strips = traversed(model, part, part.chosen)
+    picture, _ = fitted(strips.images, most, HERO_LEVEL)
+    if not picture:
+        return None
+    pair = ""
+    if part.data is not None:
+        pair, _ = fitted(shown_and_rebuilt(model, part.data), most // 4, HERO_LEVEL)
+    return {
+        "picture": picture,
+        "pair": pair,
+        "rows": _row_labels(part, part.chosen, strips),
+        "name": found.names[part.chosen],
+        "members": model.config.method.num_members,
+    }
+
+
+def _factors(found: Findings, part: Part, most: int) -> list[Mapping[str, Any]]:
+    """Return the shared factors, each with a traversal by the model that matches it best."""
+    if part.agreed is None:
+        return []
+    rows: list[Mapping[str, Any]] = []
+    for factor in part.agreed.factors.itertuples():
+        members = part.agreed.members
+        members = members[members["factor"] == factor.factor]
+        best = members.loc[members["correlation"].idxmax()]
+        run = part.compared[int(best["model"])]
+        model = found.open(run)
+        strips = traversed(model, part, run)
+        picture = ""
+        if best["latent"] in strips.latents:
+            row = strips.latents.index(int(best["latent"]))
+            # Flip the traversal if the sign of this latent is opposite to that of the factor.
+            images = strips.images[row : row + 1, :: 1 if best["sign"] > 0 else -1]
+            picture, _ = fitted(images, most, FIRST_LEVEL)
+        follows = part.follows[factor.factor] if part.follows else None
+        rows.append(
+            {
+                "number": factor.factor + 1,
+                "found_by": int(factor.found_by),
+                "of": int(factor.of),
+                "correlation": f"{factor.correlation:.2f}",
+                "best": found.names[run],
+                "latent": int(best["latent"]),
+                "picture": picture,
+                "follows": follows,
+            }
+        )
+    return rows
+
+
+def _sheet(part: Part, most: int) -> Mapping[str, Any] | None:
+    if part.data is None or hasattr(part.data, "curves"):
+        return None
+    strips = data_sheet(part.data)
+    picture, _ = fitted(strips.images, most, FIRST_LEVEL)
+    return {"picture": picture, "rows": strips.notes} if picture else None
+
+
+def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]:
+    """Return the number of each latent, its KL, and its shared factor if any."""
+    factors: dict[int, int] = {}
+    if part.agreed is not None and run in part.compared:
+        members = part.agreed.members
+        own = members[members["run"] == run]
+        factors = dict(zip(own["latent"], own["factor"], strict=True))
+    rows: list[Mapping[str, Any]] = []
+    for latent, note in zip(strips.latents, strips.notes, strict=True):
+        factor = factors.get(latent)
+        follows = "" if factor is None else _name(part, run, latent, factor)
+        number = None if factor is None else int(factor) + 1
+        rows.append({"latent": latent, "note": note, "factor": number, "follows": follows})
+    return rows
+
+
+def _name(part: Part, run: str, latent: int, factor: int) -> str:
+    """Return the known factor that both a shared factor and this latent follow, if any."""
+    if not part.follows or part.latents is None:
+        return ""
+    own = part.latents.means[part.compared.index(run)][:, latent]
+    (name, share), (own_name, own_share) = part.follows[factor], followed(part, own)
+    return name if name == own_name and min(share, own_share) >= NAMED else ""
+
+
+def strips_of(
+    found: Findings, board: pd.DataFrame, room: int, progress: bool
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Render traversals of as many models as fit, the chosen and best ones first.
+
+    Returns:
+        The traversals by run, and the errors of models that cannot be loaded, by run.
+    """
+    order = board.assign(first=~board["run"].isin(found.chosen)).sort_values(
+        ["first", "udr"], ascending=[True, False], na_position="last", kind="stable"
+    )
+    runs = order.loc[order["state"] != DIVERGED, "run"].tolist()
+    overhead = 400
+    runs = runs[: max(0, room // (LEAST_PICTURE + overhead))]
+    strips: dict[str, dict[str, Any]] = {}
+    unopened: dict[str, str] = {}
+    level = FIRST_LEVEL
+    with lines({DRAWING: len(runs)} if runs else {}, progress) as advance:
+        for done, run in enumerate(runs):
+            part = found.part_of(run)
+            try:
+                model = found.open(run)
+            except UnweaveError as error:
+                unopened[run] = str(error)
+                room -= overhead
+                continue
+            drawn = traversed(model, part, run)
+            share = room // (len(runs) - done) - overhead
+            # Space left by earlier models may allow a higher quality, so try one level up.
+            picture, level = fitted(drawn.images, share, max(FIRST_LEVEL, level - 1))
+            labels = [
+                [row["latent"], row["note"], row["factor"]]
+                for row in _row_labels(part, run, drawn)
+            ]
+            if picture or not labels:
+                strips[run] = {"picture": picture, "rows": labels}
+            room -= len(picture) + overhead
+            advance(DRAWING, 1)
+    return strips, unopened

@@ -23,7 +23,7 @@
   };
   const fullName = (i) => data.names[i] + (several ? ` (${data.parts[data.part[i]]})` : "");
 
-  // What the pointer is at.
+  // Tooltip.
 
   const tip = $("tip");
   const showTip = (text, x, y) => {
@@ -65,12 +65,12 @@
   for (const heading of board.tHead.rows[0].cells) {
     heading.firstElementChild.addEventListener("click", () => sort(heading));
   }
-  const words = rows.map((row) => `${row.cells[0].textContent} ${data.runs[row.dataset.i]} ${[...row.cells].filter((cell) => !cell.classList.contains("number")).map((cell) => cell.textContent).join(" ")}`.toLowerCase());
+  const searchTexts = rows.map((row) => `${row.cells[0].textContent} ${data.runs[row.dataset.i]} ${[...row.cells].filter((cell) => !cell.classList.contains("number")).map((cell) => cell.textContent).join(" ")}`.toLowerCase());
   const filter = () => {
     const wanted = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     let left = 0;
     rows.forEach((row, place) => {
-      row.hidden = !wanted.every((word) => words[place].includes(word));
+      row.hidden = !wanted.every((word) => searchTexts[place].includes(word));
       left += !row.hidden;
     });
     $("count").textContent = wanted.length ? `${left.toLocaleString("en")} of ${count.toLocaleString("en")} models` : "";
@@ -84,7 +84,7 @@
     $("panel").scrollIntoView({ block: "center" });
   });
 
-  // Shapes and colours: by method, or by group where there is one method; never colour alone.
+  // Shapes and colours by method, or by group if there is only one method; never colour alone.
 
   const oneMethod = data.methods.length === 1;
   const kinds = oneMethod ? data.groups : data.methods;
@@ -117,7 +117,7 @@
     const edge = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
     return [low - edge, high + edge];
   };
-  const here = (key) => everyone.filter((i) => data.part[i] === part && !data.lost[i] && column[key].values[i] !== null);
+  const here = (key) => everyone.filter((i) => data.part[i] === part && !data.diverged[i] && column[key].values[i] !== null);
 
   const interact = (node, i, text) => {
     node.addEventListener("pointermove", (event) => showTip(text(i), event.clientX, event.clientY));
@@ -202,13 +202,13 @@
     });
     reachable(svg, points, text);
     chart.append(svg);
-    $("strip-words").textContent = groups.map((group) => {
+    $("strip-summary").textContent = groups.map((group) => {
       const sorted = models.filter((i) => data.group[i] === group).map((i) => values[i]).sort((a, b) => a - b);
       return `${data.groups[group]}: median ${number(key, quantile(sorted, 0.5))} of ${sorted.length}`;
     }).join("; ");
   };
 
-  // The trade-off.
+  // Trade-off.
 
   const drawScatter = () => {
     const [keyX, keyY] = [$("x").value, $("y").value];
@@ -216,7 +216,7 @@
     chart.replaceChildren();
     const withY = new Set(here(keyY));
     const models = here(keyX).filter((i) => withY.has(i));
-    if (!models.length) { chart.append(make("p", {}, "No model has both.")); return; }
+    if (!models.length) { chart.append(make("p", {}, "No model has both scores.")); return; }
     const [vx, vy] = [column[keyX].values, column[keyY].values];
     const width = Math.max(300, chart.clientWidth || 640);
     const height = Math.round(Math.min(460, Math.max(300, width * 0.68)));
@@ -225,7 +225,7 @@
     const [lowY, highY] = range(models.map((i) => vy[i]));
     const x = (value) => left + ((value - lowX) / (highX - lowX)) * (width - left - right);
     const y = (value) => height - bottom - ((value - lowY) / (highY - lowY)) * (height - top - bottom);
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${column[keyY].label} against ${column[keyX].label} of ${models.length} models; arrow keys go from model to model` });
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${column[keyY].label} against ${column[keyX].label} of ${models.length} models; use the arrow keys to move between models` });
     const [marksX, digitsX] = ticks(lowX, highX, width < 480 ? 4 : 7);
     for (const value of marksX) {
       svg.append(make("line", { class: "axis", x1: x(value), x2: x(value), y1: top, y2: height - bottom }));
@@ -270,7 +270,7 @@
     }
   };
 
-  // The selected model.
+  // Selected model.
 
   const shown = ["reconstruction", "kl", "udr", "active", "found", "mig", "dci", "elbo"].filter((key) => column[key]);
   const select = (i) => {
@@ -295,7 +295,7 @@
       strips.append(labels, film);
       panel.append(strips);
     } else {
-      panel.append(make("p", { class: "small" }, data.lost[i] ? "It diverged: there is nothing to show." : strip ? "None of its latents is active." : "There are no traversals of this model in this file."));
+      panel.append(make("p", { class: "small" }, data.diverged[i] ? "This model diverged." : strip ? "None of its latents is active." : "This file has no traversals of this model."));
     }
     for (const row of rows) row.classList.toggle("selected", Number(row.dataset.i) === i);
     for (const dot of document.querySelectorAll(".dot")) dot.classList.toggle("selected", Number(dot.dataset.i) === i);
@@ -323,7 +323,7 @@
     const kind = document.getElementById(`kind-${box.dataset.part}`).value;
     const values = Uint8Array.from(atob(heat.kinds[kind]), (letter) => letter.charCodeAt(0));
     const size = heat.models.length;
-    const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `${kind} of every two of ${size} models; arrow keys go from pair to pair` });
+    const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `${kind} of all pairs of ${size} models; use the arrow keys to move between pairs` });
     paint(canvas, size, size, (k) => values[k] / 100);
     const frame = make("div", { class: "frame" });
     const sides = make("div", { class: "sides", "aria-hidden": "true" });
@@ -363,7 +363,7 @@
     });
   };
 
-  // The choices.
+  // Menus.
 
   const fill = (menu, chosen) => {
     const useful = data.columns.filter((one) => one.values.some((value) => value !== null));

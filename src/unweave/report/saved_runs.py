@@ -1,4 +1,4 @@
-"""What the folders of runs say: settings, last losses and scores of each."""
+"""Settings, final losses and scores of saved runs."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.analysis.columns import SAMPLED
+from unweave.analysis.study_table import SAMPLED
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text, protocol_of
@@ -17,28 +17,18 @@ from unweave.methods import known_method
 from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.files import finite_losses
-from unweave.models.finding import Run
 from unweave.text import shown
-
-__all__ = [
-    "fate",
-    "last_losses",
-    "order",
-    "scores_of",
-    "whole_config",
-]
 
 DIVERGED, TRAINED = "diverged", "trained"
 """States of models in the table."""
 MOST_SETTINGS = 100
-"""Of a method that is not known here."""
+"""Maximum number of settings of an unknown method."""
 
 
 def whole_config(plain: Any) -> dict[str, Any]:
-    """The settings of a run from plain data, which may be anything: checked and complete.
+    """Check and complete the settings of a run, read from an untrusted file.
 
-    Nothing is known of a method that is not ours but what the file says, so its settings are
-    numbers or text.
+    Settings of unknown methods cannot be checked, so they are reduced to numbers and text.
     """
     method = plain.get("method") if isinstance(plain, dict) else None
     name = method.get("name") if isinstance(method, dict) else None
@@ -47,9 +37,13 @@ def whole_config(plain: Any) -> dict[str, Any]:
     whole = Config.from_dict({**plain, "method": {"name": "vae"}}).to_dict()
     settings = {n: v for n, v in method.items() if n != "name"}
     if len(settings) > MOST_SETTINGS:
-        raise UnweaveError(f"{shown(name)} has {len(settings):,} settings, more than expected")
-    plainly = {n: v if _is_plain(v) else json.dumps(v) for n, v in settings.items()}
-    return {**whole, "method": {"name": name, **plainly}}
+        raise UnweaveError(
+            f"{shown(name)} must have at most {MOST_SETTINGS} settings, got {len(settings):,}",
+            subject=name,
+            value=len(settings),
+        )
+    plain_settings = {n: v if _is_plain(v) else json.dumps(v) for n, v in settings.items()}
+    return {**whole, "method": {"name": name, **plain_settings}}
 
 
 def _is_plain(value: Any) -> bool:
@@ -57,18 +51,18 @@ def _is_plain(value: Any) -> bool:
 
 
 def order(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """By data, method, its settings and seed; numbers by their size."""
+    """Return a sort key: data, method, settings and seed."""
     numbers = [v if isinstance(v, int | float) else 0 for v in config["method"].values()]
     return origin_text(config["data"]), config["method"]["name"], numbers, config["seed"]
 
 
-def fate(run: Run) -> tuple[str, dict[str, float]]:
-    """Whether a saved model diverged, and its last losses."""
-    return DIVERGED if run.diverged_at >= 0 else TRAINED, last_losses(run.curve)
+def state_of(diverged_at: int) -> str:
+    """Return the state of a model that diverged at a step, or did not (-1)."""
+    return DIVERGED if diverged_at >= 0 else TRAINED
 
 
 def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[str]]:
-    """The scores beside a run by their columns, of its own data, and why others are missing."""
+    """Return the saved scores of a run on its own data, by column, and error messages."""
     scores: dict[str, float] = {}
     errors = []
     of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
@@ -94,7 +88,7 @@ def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[
 
 
 def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
-    """The last losses of a curve, as far as they are finite."""
+    """Return the last losses of a curve that are finite."""
     if curve is None or curve.empty:
         return {}
     return finite_losses(curve.iloc[-1].to_dict())

@@ -1,4 +1,4 @@
-"""Choosing models, with or without labels: rankings with reasons, and what models agree on."""
+"""Model selection with or without labels: rankings with reasons, and consensus between models."""
 
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.analysis.maps import (
@@ -9,10 +9,8 @@ from unweave.analysis.maps import (
 )
 from unweave.models.members import Aligned, aligned_codes, aligned_posteriors, member_agreement
 from unweave.select.activity import MemberActivity, member_activity
-from unweave.select.cka import cka, cka_pairs
+from unweave.select.agreement import cka, cka_pairs, dto, mcc, mcc_pairs
 from unweave.select.consensus import Consensus, consensus
-from unweave.select.dto import dto
-from unweave.select.mcc import mcc, mcc_pairs
 from unweave.select.pareto import fronts, pareto
 from unweave.select.supervised import supervised
 from unweave.select.udr import UDRScores, udr, udr_scores

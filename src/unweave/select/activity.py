@@ -1,4 +1,4 @@
-"""Which latents of an ensemble's members are in use, over all images and over groups of them."""
+"""Active latents of ensemble members, over all images and over groups of images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.analysis.activity import noise_and_signal
 from unweave.analysis.latents import SelectionError
 from unweave.io.arrays import on_host
-from unweave.models.drawn_images import drawn_rows
+from unweave.models.images import drawn_rows
 from unweave.models.members import Aligned, aligned_posteriors
 from unweave.text import counted
 
@@ -24,21 +24,21 @@ ROWS = 10_000
 ALL = "all"
 KINDS = ("active", "constant", "passive")
 SIDE = 16
-"""Pixels to which images are shrunk to be grouped by what they look like."""
+"""Pixels per side to which images are shrunk before clustering."""
 NAMED = 4
 
 
 @dataclass(frozen=True, eq=False)
 class MemberActivity:
-    """How active each latent of each member is.
+    """Activity of each latent of each ensemble member.
 
     Args:
-        table: A row per group of images, member and latent: `group` (`"all"` for all images),
-            `images` (how many), `member`, `latent` (that of the first member which it is), `own`
-            (its number in its member); `noise`, the mean of σ²; `signal`, the variance of μ;
-            `log_delta`, see `uw.metrics.polarised_regime`; `active_by_noise`: noise below 0.5;
-            `active`: signal above 0.01 as well.
-        by: What groups differ in; empty without groups.
+        table: One row per group of images, member and latent: `group` (`"all"` for all images),
+            `images` (their number), `member`, `latent` (the matching latent of the first member),
+            `own` (the latent's number in its member); `noise`, the mean of σ²; `signal`, the
+            variance of μ; `log_delta`, see `uw.metrics.polarised_regime`; `active_by_noise`, noise
+            below 0.5; `active`, signal above 0.01 as well.
+        by: Name of the grouping; empty without groups.
     """
 
     table: pd.DataFrame
@@ -46,10 +46,11 @@ class MemberActivity:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """How many latents are `active`, `constant` and `passive`, by group and member.
+        """Number of `active`, `constant` and `passive` latents for each group and member.
 
-        A constant latent has little noise, but its mean does not vary over these images: over all
-        of them it is not in use, whatever its noise says; over a group it may say which one it is.
+        A constant latent has little noise, but its mean does not vary over these images. Over all
+        images, such a latent is unused despite its low noise; over a group, it may encode which
+        group it is.
         """
         kinds = pd.get_dummies(_kinds(self.table)).reindex(columns=KINDS, fill_value=False)
         keys = [self.table["group"], self.table["member"]]
@@ -57,11 +58,11 @@ class MemberActivity:
 
     @property
     def depends(self) -> pd.DataFrame:
-        """Latents that are active for some groups and passive for others, a row for each.
+        """Latents that are active for some groups and passive for others, one per row.
 
         Columns are `member`, `latent`, `own`; `active_for` and `passive_for`, the groups; and the
-        noise there, `noise_active` (the least of the first) and `noise_passive` (the most of the
-        second).
+        noise there: `noise_active`, the smallest over the active groups, and `noise_passive`, the
+        largest over the passive groups.
         """
         groups = self.table[self.table["group"] != ALL]
         rows = []
@@ -84,7 +85,7 @@ class MemberActivity:
         return pd.DataFrame(rows, columns=[*columns, "noise_active", "noise_passive"])
 
     def __str__(self) -> str:
-        """A line per member, and one per latent that depends on the image."""
+        """Return one line per member, and one per latent that depends on the group of images."""
         counts = self.counts[self.counts["group"] == ALL]
         lines = [
             f"member {row.member}: {counted(row.active, 'latent')} active, {row.passive} passive"
@@ -110,23 +111,23 @@ def member_activity(
     rows: int = ROWS,
     seed: int = 0,
 ) -> MemberActivity:
-    """How active each latent is in each member of an ensemble, also for groups of images.
+    """Measure how active each latent is in each ensemble member, also for groups of images.
 
         noise = E[σ²],    signal = Var(E[z | x]),    log Δ = log E[σ²] - log 2 E[KL]
 
-    with expectations over the images of a group. Small noise is not enough: the alignment of an
-    ensemble makes the noise of latents that nobody uses small, σ² = 1 / (1 + 2 γ (n - 1)), while
-    their means do not vary.
+    with expectations over the images of a group. Low noise alone is not enough: the alignment of
+    an ensemble lowers the noise of unused latents to σ² = 1 / (1 + 2 γ (n - 1)), while their means
+    do not vary.
 
     Args:
-        model: An ensemble, its members in the order of the first; or another model, which is its
-            only member.
-        data: What it was trained on, or data like that.
-        by: Groups of images: the name of a factor; a number of groups of images that look alike
-            (k-means of their pixels), where factors are not known; or one label per image of the
-            data. By default there are no groups.
-        rows: How many images, drawn once each; all where there are fewer.
-        seed: Of the draw, of images that are random given their factors, and of k-means.
+        model: Ensemble, with latents in the order of its first member; any other model counts as
+            a single member.
+        data: Training data or similar data.
+        by: Groups of images: the name of a factor; a number of clusters (k-means of the pixels),
+            if the factors are unknown; or a label for each image of the data (default: no groups).
+        rows: Largest number of images, sampled without replacement.
+        seed: Random seed for sampling images, for images that are random given their factors, and
+            for k-means.
 
     References:
         Rolínek et al., Variational Autoencoders Pursue PCA Directions (by Accident),
@@ -134,7 +135,10 @@ def member_activity(
         Ensemble, under review 2020, figures 3 and 11.
     """
     if model.config.method.deterministic:
-        raise SelectionError("an autoencoder has no noise, so its latents are not active by that")
+        raise SelectionError(
+            "an autoencoder has no noise, so the activity of its latents cannot be measured",
+            subject="model",
+        )
     chosen = drawn_rows(data, rows, seed)
     images = data.to(model.device).inputs(chosen, seed)
     aligned = _posteriors(model, images)
@@ -168,17 +172,19 @@ def _kinds(table: pd.DataFrame) -> pd.Series:
 def _groups(
     data: "Dataset", chosen: np.ndarray, images: Any, by: Any, seed: int
 ) -> tuple[str, np.ndarray, list[Any]]:
-    """What groups differ in, the group of each image, and all groups in order."""
+    """Return the name of the grouping, the group of each image, and all groups in order."""
     if by is None:
         return "", np.zeros(len(chosen)), []
     if isinstance(by, str):
         return by, *_by_factor(data, chosen, by)
     if isinstance(by, int | np.integer):
-        return "group", *_by_look(images, int(by), seed)
+        return "group", *_by_pixels(images, int(by), seed)
     labels = np.asarray(by)
     if labels.shape != (len(data),):
         raise SelectionError(
-            f"groups are one label for each of {len(data):,} images, but got {list(labels.shape)}"
+            f"by must be one label for each of {len(data):,} images, got {list(labels.shape)}",
+            subject="by",
+            value=list(labels.shape),
         )
     return "group", labels[chosen], np.unique(labels[chosen]).tolist()
 
@@ -187,22 +193,28 @@ def _by_factor(data: "Dataset", chosen: np.ndarray, name: str) -> tuple[np.ndarr
     known = data.grid or data.labels
     if known is None:
         raise SelectionError(
-            f"the factors of {data.name} are not known; group images by what they look like, "
-            "with a number of groups"
+            f"by={name!r} needs known factors, but those of {data.name} are unknown; pass a "
+            "number of groups to cluster the images",
+            subject="by",
+            value=name,
         )
     place = known.column(name)
     classes = on_host(data.factors(chosen))[:, place]
-    words = [known.axes[place].word(number) for number in range(len(known.axes[place]))]
-    return np.array(words)[classes], [words[c] for c in np.unique(classes)]
+    names = [known.axes[place].word(number) for number in range(len(known.axes[place]))]
+    return np.array(names)[classes], [names[c] for c in np.unique(classes)]
 
 
-def _by_look(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int]]:
-    """Groups of images by k-means of their pixels, the largest first, counted from 1."""
+def _by_pixels(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int]]:
+    """Cluster images by k-means of their pixels; groups are numbered from 1, largest first."""
     import torch
     from sklearn.cluster import KMeans
 
     if not 2 <= count <= len(images):
-        raise SelectionError(f"images are put into 2 to {len(images):,} groups, but got {count}")
+        raise SelectionError(
+            f"by must be between 2 and {len(images):,} groups, got {count}",
+            subject="by",
+            value=count,
+        )
     pixels = torch.as_tensor(images).float().permute(0, 3, 1, 2)
     height, width = pixels.shape[2:]
     side = (min(SIDE, height), min(SIDE, width))

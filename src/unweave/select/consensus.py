@@ -1,4 +1,4 @@
-"""Consensus: the factors that several models found, and which latent of a model is which."""
+"""Consensus: factors found by several models, and the latent of each model that encodes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from unweave.analysis.latents import LEAST_CORRELATION, Latents
-from unweave.models.drawn_images import NUM_DRAWN
+from unweave.models.images import NUM_DRAWN
+from unweave.select.agreement import correlations, match, mcc_pairs
 from unweave.select.latents import latents_of
-from unweave.select.mcc import correlations, match, mcc_pairs
 from unweave.select.ranking import partners, rank, reasons_of, typical
 from unweave.text import counted
 
@@ -22,22 +22,22 @@ __all__ = ["Consensus", "consensus"]
 
 QUORUM = 0.5
 ROUNDS = 20
-NOBODY = -1
+UNASSIGNED = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
-    """What several models agree on.
+    """Factors that several models agree on.
 
     Args:
-        factors: A row per shared factor, found by most first: `factor`, `found_by` (models),
-            `of` (models), `correlation` (the mean over members, each with the other members).
-        members: A row per latent of a shared factor: `factor`, `run`, `model`, `latent`, `sign`
-            (such that all members point the same way), `correlation` with the other members.
-        ranking: The models, best first: `run`, `score` (the mean over shared factors of its
-            latent's correlation, 0 where it has none), `reason`, `model`, `found`.
-        codes: Each shared factor as the mean of its members' standardised ranks, turned the same
-            way, `[n, F]`.
+        factors: One row per shared factor, most frequent first: `factor`, `found_by` (models),
+            `of` (models), `correlation` (mean over members of the correlation with the others).
+        members: One row per latent of a shared factor: `factor`, `run`, `model`, `latent`, `sign`
+            (aligns the directions of all members), `correlation` with the other members.
+        ranking: Models, best first: `run`, `score` (mean correlation of its latents over shared
+            factors, 0 for factors that it lacks), `reason`, `model`, `found`.
+        codes: Each shared factor as the mean of its members' standardised ranks, with aligned
+            signs, `[n, F]`.
     """
 
     factors: pd.DataFrame
@@ -46,12 +46,14 @@ class Consensus:
     codes: np.ndarray
 
     def __str__(self) -> str:
-        """One line: `7 shared factors, all of them found by 38 of 50 models`."""
+        """Return a line such as `7 shared factors, all of them found by 38 of 50 models`."""
         num_factors, num_models = len(self.factors), len(self.ranking)
         if not num_factors:
-            return f"no factor is shared by enough of {counted(num_models, 'model')}"
+            return f"the {counted(num_models, 'model')} do not agree on any factor"
         complete = int((self.ranking["found"] == num_factors).sum())
         factors = counted(num_factors, "shared factor")
+        if not complete:
+            return f"{factors}; none of the {counted(num_models, 'model')} found all of them"
         all_of_them = ", all of them" if num_factors > 1 else ""
         return f"{factors}{all_of_them} found by {complete} of {counted(num_models, 'model')}"
 
@@ -65,26 +67,26 @@ def consensus(
     rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> Consensus:
-    """Match the latents of several models, and group them into factors that these share.
+    """Match the latents of several models and group them into shared factors.
 
         π_m = argmax_π Σ_a  mean_{(k, b) ∈ factor π(a)} |corr(rank z_a^m, rank z_b^k)|
 
-    Models join in the order of their agreement with all others (`mcc`). Each one's informative
-    latents are assigned to the factors found so far, one to one; a latent that correlates less
-    than `least_correlation` with its factor opens a new one. Then every model is assigned once
-    more, with all others in place, until nothing changes. A factor that a quorum found is shared.
+    Models join in the order of their agreement with all others (`mcc`). The informative latents
+    of each model are assigned to the existing factors, one to one; a latent that correlates less
+    than `least_correlation` with its factor starts a new one. Then every model is reassigned, with
+    all others in place, until nothing changes. A factor found by a quorum of models is shared.
 
     Args:
         models: `Latents`, an array of codes `[M, n, d]`, or trained models.
-        data: What trained models encode.
-        least_correlation: Of a latent with the other members of its factor, in the mean.
-        quorum: The share of models that must have found a shared factor.
-        rows: How many images trained models encode.
-        seed: Of the draw of images.
+        data: Data set for trained models to encode.
+        least_correlation: Smallest mean correlation of a latent with other members of its factor.
+        quorum: Share of models that must have found a shared factor.
+        rows: Number of images for trained models to encode.
+        seed: Random seed for sampling images.
 
     Returns:
-        A `Consensus`; printed, it says how many factors are shared and how many models found
-        all of them.
+        A `Consensus`. Printed, it shows how many factors are shared and how many models found all
+        of them.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -102,33 +104,28 @@ def consensus(
     compared = partners(latents)
     order = np.argsort(-np.nan_to_num(typical(mcc_pairs(latents), compared)), kind="stable")
     factor_of = _groups(np.abs(signed), latents.informative, order, least_correlation)
-    shared = _shared(factor_of, max(quorum * len(latents), 2))
-    factor_of = _renumbered(factor_of, shared)
-    members = _members(latents, factor_of, signed, len(shared), order)
+    factor_of, num_factors = _shared(factor_of, max(quorum * len(latents), 2))
+    members = _members(latents, factor_of, signed, num_factors, order)
     return Consensus(
-        _factors(members, len(shared), len(latents)),
+        _factors(members, num_factors, len(latents)),
         members,
-        _ranking(latents, members, len(shared), compared),
-        _codes(latents, members, len(shared)),
+        _ranking(latents, members, num_factors, compared),
+        _codes(latents, members, num_factors),
     )
 
 
 def _groups(
     strength: np.ndarray, informative: np.ndarray, order: np.ndarray, least: float
 ) -> np.ndarray:
-    """The number of each latent's factor, `[M, d]`, or -1.
+    """Return the factor of each latent, `[M, d]`, or -1; models join in the given order.
 
-    Args:
-        strength: |correlations| `[M, d, M, d]`.
-        informative: `[M, d]`.
-        order: In which models join, `[M]`.
-        least: Of a latent with its factor.
+    `strength` holds absolute correlations `[M, d, M, d]`; a latent needs `least` with its factor.
     """
-    factor_of = np.full(informative.shape, NOBODY)
+    factor_of = np.full(informative.shape, UNASSIGNED)
     for _ in range(ROUNDS):
         before = factor_of.copy()
         for m in order:
-            factor_of[m] = NOBODY
+            factor_of[m] = UNASSIGNED
             factor_of[m] = _assigned(strength[m], factor_of, informative[m], least)
         if _same_groups(before, factor_of):
             break
@@ -138,41 +135,37 @@ def _groups(
 def _assigned(
     strength: np.ndarray, factor_of: np.ndarray, informative: np.ndarray, least: float
 ) -> np.ndarray:
-    """The factors of one model's latents, `[d]`: of those there are, or new ones."""
-    members = factor_of != NOBODY
+    """Assign the latents of one model to existing or new factors, `[d]`."""
+    members = factor_of != UNASSIGNED
     numbers, factor = np.unique(factor_of[members], return_inverse=True)
-    assigned = np.full(len(informative), NOBODY)
+    assigned = np.full(len(informative), UNASSIGNED)
     if len(numbers):
         sums = [np.bincount(factor, each) for each in strength[:, members]]
         means = np.stack(sums) / np.bincount(factor)
-        # Pairs below the threshold must not take the place of one above it.
+        # A pair below the threshold must not displace a pair above it.
         latents, places = match(np.where(means >= least, means, 0.0))
         close = (means[latents, places] >= least) & informative[latents]
         assigned[latents[close]] = numbers[places[close]]
-    alone = np.flatnonzero(informative & (assigned == NOBODY))
-    assigned[alone] = numbers.max(initial=NOBODY) + 1 + np.arange(len(alone))
+    alone = np.flatnonzero(informative & (assigned == UNASSIGNED))
+    assigned[alone] = numbers.max(initial=UNASSIGNED) + 1 + np.arange(len(alone))
     return assigned
 
 
 def _same_groups(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether two numberings group alike: numbers of factors with one latent change freely."""
+    """Whether two numberings give the same groups; numbers of single latents may differ."""
     pairs = np.unique(np.stack([first.ravel(), second.ravel()]), axis=1)
     return all(len(np.unique(row)) == len(row) for row in pairs)
 
 
-def _shared(factor_of: np.ndarray, least_models: float) -> np.ndarray:
-    """The numbers of factors that enough models found, most first."""
-    numbers, counts = np.unique(factor_of[factor_of != NOBODY], return_counts=True)
+def _shared(factor_of: np.ndarray, least_models: float) -> tuple[np.ndarray, int]:
+    """Return the shared factors, numbered from 0 by frequency, others as -1; and their number."""
+    numbers, counts = np.unique(factor_of[factor_of != UNASSIGNED], return_counts=True)
     most_first = np.argsort(-counts, kind="stable")
-    return numbers[most_first][counts[most_first] >= least_models]
-
-
-def _renumbered(factor_of: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """Shared factors counted from 0 in the order given, all else -1."""
-    result = np.full_like(factor_of, NOBODY)
+    shared = numbers[most_first][counts[most_first] >= least_models]
+    result = np.full_like(factor_of, UNASSIGNED)
     for place, number in enumerate(shared):
         result[factor_of == number] = place
-    return result
+    return result, len(shared)
 
 
 def _members(
@@ -182,13 +175,13 @@ def _members(
     num_factors: int,
     order: Sequence[int] | np.ndarray,
 ) -> pd.DataFrame:
-    """Every latent of a shared factor, with its sign and correlation; see `Consensus`."""
+    """Return every latent of a shared factor with its sign and correlation; see `Consensus`."""
     rows = []
     for f in range(num_factors):
         found = [(m, a) for m in order for a in np.flatnonzero(factor_of[m] == f)]
         models, places = np.array(found).T
         between = signed[models[:, None], places[:, None], models, places]
-        # The first member, of the model that agrees most with all others, shows the way.
+        # Signs are relative to the first member, from the model that agrees most with all others.
         signs = np.where(between[0] < 0, -1, 1)
         strength = (np.abs(between).sum(1) - 1) / (len(found) - 1)
         rows += [
@@ -226,12 +219,12 @@ def _ranking(
     weights = members["correlation"].to_numpy(float)
     total = np.bincount(models, weights, minlength=len(latents))
     score = np.where(compared.any(0), total / max(num_factors, 1), np.nan)
-    words = [
+    reasons = [
         f"found {n} of {counted(num_factors, 'shared factor')}; "
-        f"{counted(int(own), 'informative latent')} of its own"
+        f"{counted(int(own), 'informative latent')} not shared"
         for n, own in zip(found, latents.informative.sum(1) - found, strict=True)
     ]
-    return rank(latents.runs, score, reasons_of(latents, compared, words), found=found)
+    return rank(latents.runs, score, reasons_of(latents, compared, reasons), found=found)
 
 
 def _codes(latents: Latents, members: pd.DataFrame, num_factors: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The codes that every choice of models reads: those given, or those of trained models.
+"""Codes for model selection, given as arrays or encoded by trained models.
 
 Shapes: M models, n rows (images), d latents.
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 from unweave.analysis.activity import kl_in_use
 from unweave.analysis.latents import Latents, SelectionError
-from unweave.models.drawn_images import NUM_DRAWN, drawn_rows
+from unweave.models.images import NUM_DRAWN, drawn_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -25,14 +25,14 @@ def latents_of(
     rows: int = NUM_DRAWN,
     seed: int = 0,
 ) -> Latents:
-    """The codes of whatever was given.
+    """Return the codes of the given models.
 
     Args:
         models: `Latents`; an array of codes `[M, n, d]`; or trained models: a fleet, folders of
             saved runs, or several of these.
-        data: What trained models encode.
-        rows: How many of its images, drawn once each; all where there are fewer.
-        seed: Of that draw, and of images that are random given their factors.
+        data: Data set for trained models to encode.
+        rows: Largest number of images to encode, sampled without replacement.
+        seed: Random seed for sampling images, and for images that are random given their factors.
     """
     if isinstance(models, Latents):
         return models
@@ -43,23 +43,18 @@ def latents_of(
 
 
 def known_data(data: "Dataset | str | None") -> "Dataset":
-    """The data set given, or that of a name."""
+    """Return the given data set, or load it by name."""
     from unweave.data import load
 
     if data is None:
-        raise SelectionError("trained models must be given with the data that they encode")
+        raise SelectionError(
+            "data is missing: trained models need a data set to encode", subject="data"
+        )
     return load(data) if isinstance(data, str) else data
 
 
 def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int = 0) -> Latents:
-    """Encode some images with every model, models of one kind together.
-
-    Args:
-        models: As `uw.evaluate` takes them.
-        data: The data set.
-        images_of: The numbers of its images.
-        seed: Of images that are random given their factors.
-    """
+    """Encode the images with these numbers with every model, in batches of similar models."""
     from unweave.models.encoding import posteriors
     from unweave.models.finding import models_of
 
@@ -67,19 +62,21 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     configs = [model.config for model in trained]
     sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:
-        raise SelectionError(f"models must have equally many latents, but got {sizes}")
+        raise SelectionError(
+            f"models must have equally many latents, got {sizes}",
+            subject="latents",
+            value=sizes,
+        )
     found = posteriors(trained, data, images_of, seed=seed)
     means, logvars = (each.astype(np.float64) for each in found)
-    lost = [k for k, model in enumerate(trained) if model.diverged_at[0] >= 0]
-    means[lost] = np.nan
+    diverged = [k for k, model in enumerate(trained) if model.diverged_at[0] >= 0]
+    means[diverged] = np.nan
     return Latents(
         means,
         logvars,
         kl=kl_in_use(means, logvars, [config.method.standard_noise for config in configs]),
         runs=[config.hash for config in configs],
-        settings=[_settings(config.to_dict()) for config in configs],
+        settings=[
+            json.dumps({**config.to_dict(), "seed": None}, sort_keys=True) for config in configs
+        ],
     )
-
-
-def _settings(plain: dict[str, Any]) -> str:
-    return json.dumps({**plain, "seed": None}, sort_keys=True)

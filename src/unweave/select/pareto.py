@@ -1,4 +1,4 @@
-"""The Pareto front: models that no other beats in both reconstruction and KL divergence."""
+"""Pareto front: models that no other model beats in both reconstruction and KL divergence."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.io.arrays import on_host
-from unweave.models.drawn_images import drawn_rows
+from unweave.models.images import drawn_rows
 from unweave.select.latents import encoded, known_data
 from unweave.select.ranking import DIVERGED, rank
 from unweave.text import counted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["fronts", "pareto"]
 
 ROWS = 1_000
-"""Images that are decoded again by every model."""
+"""Number of images that every model reconstructs."""
 
 
 def pareto(
@@ -29,22 +29,22 @@ def pareto(
     rows: int = ROWS,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Rank models by their front of reconstruction error and KL divergence; no labels are used.
+    """Rank models by Pareto fronts of reconstruction error and KL divergence, without labels.
 
     Args:
         models: Trained models.
-        data: What they encode and decode.
-        rows: How many of its images.
-        seed: Of the draw of images.
+        data: Data set to encode and decode.
+        rows: Number of images.
+        seed: Random seed for sampling images.
 
     Returns:
-        A row per model, best first: `run`, `score` (its front: 1 is the Pareto front, less is
-        better), `reason`, `model`, `reconstruction`, `kl`, `dominated_by`. Within a front the
-        larger ELBO comes first.
+        One row per model, best first: `run`, `score` (number of its front: 1 is the Pareto front,
+        lower is better), `reason`, `model`, `reconstruction`, `kl`, `dominated_by`. Within a
+        front, models are sorted by ELBO, largest first.
 
     Notes:
-        A model is not disentangled because it is on the front: the front only leaves out models
-        that waste capacity. Reconstructions are those of mean codes.
+        Models on the front are not necessarily disentangled; the front only excludes models that
+        waste capacity. Reconstructions are decoded from mean codes.
 
     Example:
         >>> import unweave as uw
@@ -69,17 +69,19 @@ def pareto(
 
 
 def by_fronts(latents: Latents, reconstruction: np.ndarray) -> pd.DataFrame:
-    """The ranking from reconstruction errors `[M]` and the models' KL; see `pareto`."""
+    """Rank models by reconstruction errors `[M]` and KL divergence; see `pareto`."""
     if latents.kl is None:
-        raise SelectionError("the Pareto front needs the KL divergence; give logvars or kl")
+        raise SelectionError(
+            "the Pareto front needs the KL divergence; pass logvars or kl", subject="kl"
+        )
     kl = np.where(latents.usable, latents.kl.sum(1), np.nan)
     layer, dominators = fronts(reconstruction, kl), dominance(reconstruction, kl).sum(0)
-    # The sort by front is stable, so the order given decides within a front.
+    # The sort by front is stable, so this order decides within a front.
     order = np.argsort(reconstruction + kl, kind="stable")
     table = rank(
         [latents.runs[k] for k in order],
         layer[order],
-        [_words(int(dominators[k]), bool(latents.usable[k])) for k in order],
+        [_reason(int(dominators[k]), bool(latents.usable[k])) for k in order],
         higher_is_better=False,
         reconstruction=reconstruction[order],
         kl=kl[order],
@@ -97,16 +99,16 @@ def dominance(reconstruction: np.ndarray, kl: np.ndarray) -> np.ndarray:
 
 
 def fronts(reconstruction: np.ndarray, kl: np.ndarray) -> np.ndarray:
-    """The number of each model's front, `[M]`: 1, then 2 for the front of the rest, and so on.
+    """Return the number of each model's front, `[M]`: 1, then 2 for the front of the rest, etc.
 
-        i dominates j  ⇔  rec_i ≤ rec_j, KL_i ≤ KL_j, and one of them is less
+        i dominates j  ⇔  rec_i ≤ rec_j, KL_i ≤ KL_j, and one of them is smaller
 
     Args:
         reconstruction: Reconstruction errors, `[M]`.
         kl: KL divergences, `[M]`.
 
     Returns:
-        NaN for models with a cost that is not finite.
+        Front numbers; NaN for models with a non-finite cost.
 
     References:
         Deb et al., A Fast and Elitist Multiobjective Genetic Algorithm: NSGA-II, 2002.
@@ -133,7 +135,7 @@ def _reconstruction(decoded: np.ndarray, images: np.ndarray, likelihood: str) ->
     return -float(log_likelihood(images, decoded, likelihood).mean())
 
 
-def _words(dominators: int, usable: bool) -> str:
+def _reason(dominators: int, usable: bool) -> str:
     if not usable:
         return DIVERGED
     if not dominators:

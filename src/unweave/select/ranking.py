@@ -1,4 +1,4 @@
-"""A ranking of models, best first, with reasons; and whom a model is compared with."""
+"""Rankings of models with reasons, and the choice of models to compare with."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from unweave.errors import UnknownNameError
 __all__ = ["COMPARISONS", "partners", "rank", "typical"]
 
 COMPARISONS = ("all", "same")
-DIVERGED = "it diverged: its codes are not finite"
+DIVERGED = "diverged: its codes are not finite"
 
 
 def rank(
@@ -22,18 +22,11 @@ def rank(
     higher_is_better: bool = True,
     **columns: Any,
 ) -> pd.DataFrame:
-    """Models sorted by their score, best first; those without one come last.
-
-    Args:
-        runs: Their names.
-        score: `[M]`.
-        reasons: Why each has its score, in words.
-        higher_is_better: Of the score.
-        columns: Further numbers, `[M]` each.
+    """Sort models by their score `[M]`, best first; models without a score come last.
 
     Returns:
-        A row per model: `run`, `score`, `reason`, `model` (its place in what was given), and the
-        further columns. Equal scores keep the order given.
+        One row per model: `run`, `score`, `reason`, `model` (its index in the input), and the
+        other columns. Equal scores keep the order of the input.
 
     Example:
         >>> rank(["a", "b"], np.array([0.1, 0.9]), ["poor", "good"])["run"].tolist()
@@ -49,11 +42,11 @@ def rank(
 
 
 def partners(latents: Latents, compare: str = "all") -> np.ndarray:
-    """Whether model j is compared with model i, `[M, M]`, never with itself.
+    """Return whether models i and j are compared, `[M, M]`; no model is compared with itself.
 
     Args:
-        latents: The models.
-        compare: `"all"`: with every other model; `"same"`: with those of the same
+        latents: Codes of the models.
+        compare: `"all"` (default): all other models; `"same"`: models with the same
             hyperparameters and another seed.
     """
     if compare not in COMPARISONS:
@@ -63,18 +56,16 @@ def partners(latents: Latents, compare: str = "all") -> np.ndarray:
         return allowed
     if not latents.settings:
         raise SelectionError(
-            'compare="same" needs the settings of each model; give them to Latents, or compare all'
+            'compare="same" needs the settings of each model; pass them to Latents, or use '
+            'compare="all"',
+            subject="settings",
         )
     settings = np.unique(latents.settings, return_inverse=True)[1]
     return allowed & (settings[:, None] == settings)
 
 
 def typical(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
-    """The median over i of `pairs[i, j]` where the two are compared, `[M, …]`, else NaN.
-
-    Args:
-        pairs: `[M, M, …]`.
-        compared: Of `partners`, `[M, M]`.
+    """Compute the median over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
 
     Example:
         >>> typical(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
@@ -86,15 +77,13 @@ def typical(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
     return medians
 
 
-def reasons_of(latents: Latents, compared: np.ndarray, words: Sequence[str]) -> list[str]:
-    """Each model's words, or why there is nothing to say of it."""
-    return [
-        _reason(usable, count, word)
-        for usable, count, word in zip(latents.usable, compared.sum(0), words, strict=True)
+def reasons_of(latents: Latents, compared: np.ndarray, texts: Sequence[str]) -> list[str]:
+    """Return the text for each model, or the reason why it could not be compared."""
+    reasons = [
+        text if count else "there is no other model to compare with"
+        for text, count in zip(texts, compared.sum(0), strict=True)
     ]
-
-
-def _reason(usable: bool, count: int, word: str) -> str:
-    if not usable:
-        return DIVERGED
-    return word if count else "there is no other model to compare it with"
+    return [
+        reason if usable else DIVERGED
+        for reason, usable in zip(reasons, latents.usable, strict=True)
+    ]

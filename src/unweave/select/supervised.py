@@ -1,4 +1,4 @@
-"""Choice with few labels: a metric of disentanglement, computed on the rows that have labels."""
+"""Model selection with few labels: a disentanglement metric computed on labelled rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
 from unweave.io.extensions import is_reference
-from unweave.models.drawn_images import drawn_rows
+from unweave.models.images import drawn_rows
 from unweave.select.latents import encoded, known_data, latents_of
 from unweave.select.ranking import DIVERGED, rank
 from unweave.text import spelled
@@ -33,27 +33,27 @@ def supervised(
     metric: "str | Metric" = "mig",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Rank models by a metric of disentanglement on a few labelled rows.
+    """Rank models by a disentanglement metric on a few labelled rows.
 
         score_j = metric(z^j_1 … z^j_k, v_1 … v_k),    k = 10, 100 or 1,000
 
     Args:
         models: `Latents`, an array of codes `[M, n, d]`, or trained models.
-        data: For codes, the factors of their rows, `[n, K]`; for trained models, a data set whose
-            factors are known.
-        labels: How many rows have labels, drawn once each. All models see the same rows, and of
-            one seed fewer rows are a part of more.
-        metric: One that needs codes and factors: a name of `uw.metrics.METRICS`, a `Metric`, or
-            `package.module:NAME` of one.
-        seed: Of the rows, and of what the metric draws.
+        data: For codes, the factors of their rows, `[n, K]`; for trained models, a data set with
+            known factors.
+        labels: Number of labelled rows, sampled without replacement. All models use the same rows;
+            with the same seed, a smaller number gives a subset of a larger one.
+        metric: Metric that needs codes and factors: a name in `uw.metrics.METRICS`, a `Metric`, or
+            a reference `package.module:NAME`.
+        seed: Random seed for sampling rows, and of the metric.
 
     Returns:
-        A row per model, best first: `run`, `score`, `reason`, `model`. Where the metric cannot
-        score a model the reason says why.
+        One row per model, best first: `run`, `score`, `reason`, `model`. If the metric cannot
+        score a model, `reason` contains the error.
 
     Notes:
-        Uninformative latents are kept, as in the metrics' protocols. Metrics of so few rows are
-        biased, mostly upwards; the bias is much the same for all models, and ranks suffer less.
+        Uninformative latents are kept, as in the protocols of the metrics. On so few rows metrics
+        are biased, usually upwards. The bias is similar for all models, so rankings suffer less.
 
     References:
         Locatello et al., Disentangling Factors of Variation Using Few Labels, arXiv:1905.01258.
@@ -78,7 +78,7 @@ def supervised(
 
 
 def _metric(metric: "str | Metric") -> "Metric":
-    """The metric chosen, which must need codes and factors and nothing else."""
+    """Return the chosen metric, which must need codes and factors only."""
     from unweave.metrics import METRICS, Metric, find_metric, known_metric
 
     usual = ("factors", "pairs")
@@ -94,16 +94,18 @@ def _metric(metric: "str | Metric") -> "Metric":
 
 
 def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, np.ndarray]:
-    """The codes and factors of the rows with labels."""
+    """Return the codes and factors of the labelled rows."""
     if isinstance(models, Latents | np.ndarray) or hasattr(models, "detach"):
         latents, factors = latents_of(models), np.asarray(data)
         n = latents.means.shape[1]
         if len(factors) != n:
             raise SelectionError(
-                f"factors must have {n:,} rows as codes, but got {len(factors):,}"
+                f"factors must have as many rows as codes ({n:,}), got {len(factors):,}",
+                subject="factors",
+                value=len(factors),
             )
         rows = numpy_rng(seed).permutation(n)[:labels]
-        # A model that diverged did so also where the drawn rows happen to be finite.
+        # A diverged model counts as diverged even if its sampled rows are finite.
         means = np.where(latents.usable[:, None, None], latents.means[:, rows], np.nan)
         return Latents(means, runs=latents.runs), factors[rows]
     dataset = known_data(data)

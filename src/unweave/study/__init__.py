@@ -1,17 +1,24 @@
-"""Studies: grids of runs, their ledger, and what can be read from many models together."""
+"""Studies: grids of training runs, their execution, and their results.
+
+definition   `study`, its data sets in `sources`, its methods in `method_grids`
+plan         `planning`
+folder       `store`, for one run `run_folder`, at a URL `remote`
+ledger       `ledger`, its file in `ledger_file`, active processes in `workers`
+execution    `running`: in this process `local`, on a cluster `on_ray`; `training`, `scoring`
+results      `results`; `checking` verifies and repairs a study folder
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unweave import analysis
-    from unweave.analysis.columns import StudyTableError
-    from unweave.study.entries import StudyFileError
+    from unweave.analysis.study_table import StudyTableError
+    from unweave.study.method_grids import StudyFileError
     from unweave.study.planning import Plan, plan
     from unweave.study.results import Results, load
     from unweave.study.running import run
-    from unweave.study.study import Study
-    from unweave.study.study_file import read
+    from unweave.study.study import Study, read
 
 __all__ = [
     "Plan",
@@ -30,11 +37,11 @@ _HOMES = {
     "Plan": "unweave.study.planning",
     "Results": "unweave.study.results",
     "Study": "unweave.study.study",
-    "StudyFileError": "unweave.study.entries",
-    "StudyTableError": "unweave.analysis.columns",
+    "StudyFileError": "unweave.study.method_grids",
+    "StudyTableError": "unweave.analysis.study_table",
     "load": "unweave.study.results",
     "plan": "unweave.study.planning",
-    "read": "unweave.study.study_file",
+    "read": "unweave.study.study",
     "run": "unweave.study.running",
 }
 

@@ -1,38 +1,61 @@
-"""The ledger of a study: which runs there are, what became of them, and who is at work on which.
+"""The ledger of a study: its runs, their states and results, and the workers that hold them.
 
-One SQLite file beside the runs' folders. Every change is one transaction, so that a process may be
-killed at any moment, and several processes may work on one study without doing a run twice. What
-counts are the folders: the ledger can be thrown away and made again from them. It is verified when
-it is opened (`ledger_file.py`).
+The ledger is one SQLite file next to the run folders. Every change is one transaction, so a
+process can be killed at any time, and several processes can share a study without training a run
+twice. The folders are authoritative: the ledger can be deleted and rebuilt from them. It is
+verified when it is opened (`ledger_file.py`).
 
-A worker holds its claims only as long as it lives: it says so every few seconds (`beat`), and
-claims of a worker that has been silent for too long, or whose process is gone from this machine,
-are free again. A trained run that a worker holds is being scored.
+A worker holds its claims only while it is alive. It sends a heartbeat every few seconds; claims of
+a worker without a recent heartbeat, or whose process on this machine has ended, are free again. A
+trained run that a worker holds is being scored.
 """
 
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unweave.errors import UnweaveError
 from unweave.io.plain_data import parse_json
 from unweave.study.ledger_file import STATES, DamagedLedgerError, LedgerFile
-from unweave.study.workers import Worker, gone_holders, gone_workers, lives, note_seen
+from unweave.study.workers import (
+    Worker,
+    dead_holders,
+    dead_workers,
+    is_alive,
+    record_heartbeat,
+)
 from unweave.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATES", "Ledger", "Record", "summary"]
+__all__ = ["STATES", "Ledger", "Record", "RunOutcome", "one_line", "summary"]
 
 OPEN = ("planned", "claimed", "training")
-"""States of runs that have still to be trained."""
+"""States of runs that are not trained yet."""
+
+
+class RunOutcome(NamedTuple):
+    """Outcome of a run.
+
+    Args:
+        state: One of `STATES`.
+        error: Error message, if any.
+        results: The numbers in its row of the table; None to leave them unchanged.
+        scored_for: Hash of the metrics that were computed.
+    """
+
+    state: str
+    error: str | None = None
+    results: Mapping[str, float] | None = None
+    scored_for: str | None = None
 
 
 class Record(NamedTuple):
-    """What the ledger says of a run; for the columns see `Ledger.plan` and `Ledger.mark`."""
+    """Ledger entry of a run; for the fields see `Ledger.plan` and `RunOutcome`."""
 
     kind: str
     config: dict[str, Any]
@@ -40,32 +63,33 @@ class Record(NamedTuple):
     worker: str | None
     error: str | None
     results: dict[str, float] | None
-    asked: bool
+    requested: bool
     scored_for: str | None
 
 
 class Ledger(LedgerFile):
-    """The ledger in a file.
+    """The ledger of a study.
 
     Args:
-        path: The file.
-        create: Whether to make it if it is missing; without, it must also list some runs.
+        path: The SQLite file.
+        create: Whether to create a missing file; if False, the ledger must also list runs.
     """
 
     def __init__(self, path: Path, create: bool = True) -> None:
         super().__init__(path, create)
-        if not create and not self._any_runs():
-            raise DamagedLedgerError(path, "it lists no runs")
+        with self._open() as connection:
+            if not create and not _count(connection):
+                raise DamagedLedgerError(path, "it lists no runs")
 
     def plan(self, configs: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, str]) -> int:
-        """Add runs that are not there yet; how many were added.
+        """Add runs that are not listed yet, and return how many were added.
 
-        Runs that are there and not among these are no longer asked for: they stay, but nobody
-        trains, scores or counts them.
+        Other runs in the ledger are marked as no longer requested: they stay listed but are not
+        trained, scored or counted.
 
         Args:
-            configs: The settings of each run, by its name.
-            kinds: What runs that can share a fleet have in common, by the run's name.
+            configs: Settings of each run, by run name.
+            kinds: Fleet key of each run, by run name; runs with the same key can share a fleet.
         """
         now = time.time()
         rows = [
@@ -90,15 +114,17 @@ class Ledger(LedgerFile):
             return count - before
 
     def claim(self, worker: Worker, runs: Sequence[str]) -> list[str]:
-        """Take those of some runs that are open and that no living worker holds."""
+        """Claim the given runs that are open and not held by a live worker; return them."""
         with self._change() as connection:
-            note_seen(connection, worker)
-            gone = gone_holders(connection)
-            free = [
-                run
-                for run, state, holder in _rows(connection, runs)
-                if state in OPEN and (holder is None or holder in gone or holder == worker.name)
-            ]
+            record_heartbeat(connection, worker)
+            takeable = {None, worker.name, *dead_holders(connection)}
+            free = []
+            for run in runs:
+                state, holder = connection.execute(
+                    "SELECT state, worker FROM runs WHERE run = ?", (run,)
+                ).fetchone() or (None, None)
+                if state in OPEN and holder in takeable:
+                    free.append(run)
             now = time.time()
             connection.executemany(
                 "UPDATE runs SET state = 'claimed', worker = ?, error = NULL, changed = ?"
@@ -107,88 +133,70 @@ class Ledger(LedgerFile):
             )
             return free
 
-    def claim_trained(self, worker: Worker, count: int, having: Collection[str] = ()) -> list[str]:
-        """Take at most so many trained runs, to score them, that no living worker holds.
+    def claim_trained(
+        self, worker: Worker, count: int, scoring: Collection[str] = ()
+    ) -> list[str]:
+        """Claim trained runs for scoring that are not held by another live worker.
 
         Args:
-            worker: Who takes them.
-            count: How many at most.
-            having: What it is scoring now; what else it holds it has lost sight of.
+            worker: The worker that claims them.
+            count: Maximum number of runs.
+            scoring: Runs that the worker is scoring now; it may claim its other runs again.
         """
         with self._change() as connection:
-            note_seen(connection, worker)
-            gone = gone_holders(connection)
+            record_heartbeat(connection, worker)
+            takeable = {None, worker.name, *dead_holders(connection)}
             rows = connection.execute(
                 "SELECT run, worker FROM runs WHERE asked = 1 AND state = 'trained'"
                 " ORDER BY changed"
             )
-            lost = {None, worker.name, *gone}
-            free = [run for run, holder in rows if holder in lost and run not in having][:count]
+            free = [run for run, holder in rows if holder in takeable and run not in scoring]
+            free = free[:count]
             connection.executemany(
                 "UPDATE runs SET worker = ? WHERE run = ?", [(worker.name, run) for run in free]
             )
             return free
 
-    def beat(self, worker: Worker, doing: str = "") -> None:
-        """Say that a worker lives, and what it is doing."""
+    def heartbeat(self, worker: Worker, doing: str = "") -> None:
+        """Record that a worker is alive, and its current activity."""
         with self._change() as connection:
-            note_seen(connection, worker, doing)
+            record_heartbeat(connection, worker, doing)
 
-    def mark(
-        self,
-        runs: Sequence[str],
-        state: str,
-        error: str | None = None,
-        results: Sequence[Mapping[str, float]] | None = None,
-        scored_for: str | None = None,
-    ) -> None:
-        """Say what became of some runs; only those that are being trained keep their worker.
+    def mark(self, runs: Sequence[str], state: str, error: str | None = None) -> None:
+        """Set the state of runs without changing their results."""
+        self.record({run: RunOutcome(state, error) for run in runs})
 
-        Args:
-            runs: Their names.
-            state: One of `STATES`.
-            error: What went wrong.
-            results: The numbers of each run's row in the table; by default they stay.
-            scored_for: A name for all that was measured of them.
-        """
-        if state not in STATES:
-            raise ValueError(f"{state!r} is none of {', '.join(STATES)}")
-        held = "worker" if state in OPEN[1:] else "NULL"
-        texts = [json.dumps(one) for one in results] if results else [None] * len(runs)
-        if error is not None:
-            # File names in it may be no text.
-            error = error.encode(errors="backslashreplace").decode()
+    def record(self, outcomes: Mapping[str, RunOutcome]) -> None:
+        """Record outcomes of runs; only runs in training stay assigned to their worker."""
+        now = time.time()
+        rows = []
+        for run, (state, error, results, scored_for) in outcomes.items():
+            if state not in STATES:
+                raise ValueError(f"state must be one of {', '.join(STATES)}, got {state!r}")
+            # File names in an error message may not be valid UTF-8.
+            text = None if error is None else error.encode(errors="backslashreplace").decode()
+            numbers = None if results is None else json.dumps(results)
+            rows.append((state, text, now, state in OPEN[1:], numbers, scored_for, run))
         with self._change() as connection:
             connection.executemany(
-                f"UPDATE runs SET state = ?, error = ?, changed = ?, worker = {held},"  # noqa: S608 - one of two words
+                "UPDATE runs SET state = ?, error = ?, changed = ?,"
+                " worker = CASE WHEN ? THEN worker END,"
                 " results = coalesce(?, results), scored_for = ? WHERE run = ?",
-                [
-                    (state, error, time.time(), text, scored_for, run)
-                    for run, text in zip(runs, texts, strict=True)
-                ],
+                rows,
             )
 
     def release(self, worker: Worker) -> None:
-        """Give back what a worker holds and has not finished, and strike it off."""
+        """Release the unfinished runs of a worker and remove it from the ledger."""
         with self._change() as connection:
             _release(connection, [worker.name])
 
-    def release_gone(self) -> None:
-        """The same for all workers that do not live any more."""
-        with self._open() as connection:
-            gone = gone_workers(connection)
-        if gone:
-            with self._change() as connection:
-                _release(connection, gone_workers(connection))
-
-    def held(self, worker: Worker) -> list[str]:
-        """The runs that a worker holds."""
-        with self._open() as connection:
-            rows = connection.execute("SELECT run FROM runs WHERE worker = ?", (worker.name,))
-            return [run for (run,) in rows]
+    def release_dead(self) -> None:
+        """Release the runs of all workers that are no longer alive."""
+        with self._change() as connection:
+            _release(connection, dead_workers(connection))
 
     def reopen(self, runs: Sequence[str], state: str) -> None:
-        """Put runs that nobody holds back to be trained (`planned`) or scored (`trained`)."""
+        """Reset runs that no worker holds, to be trained (`planned`) or scored (`trained`)."""
         with self._change() as connection:
             connection.executemany(
                 "UPDATE runs SET state = ?, error = NULL, changed = ?"
@@ -196,39 +204,39 @@ class Ledger(LedgerFile):
                 [(state, time.time(), run) for run in runs],
             )
 
-    def reopen_scored(self, asked: str) -> None:
-        """Put runs back to be scored of which something else was measured than is asked now."""
+    def reopen_scored(self, scored_for: str) -> None:
+        """Reset runs to be scored again if other metrics were computed than those given."""
         with self._change() as connection:
             connection.execute(
                 "UPDATE runs SET state = 'trained', changed = ?"
                 " WHERE state = 'scored' AND scored_for IS NOT ?",
-                (time.time(), asked),
+                (time.time(), scored_for),
             )
 
-    def note_speed(self, kind: str, device: str, seconds: float) -> None:
-        """Remember how long a step of one model took in a fleet of some kind."""
+    def record_speed(self, kind: str, device: str, seconds: float) -> None:
+        """Record the measured seconds per step of one model in a fleet of this kind."""
         with self._change() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO speeds VALUES (?, ?, ?)", (kind, device, seconds)
             )
 
     def speeds(self, device: str) -> dict[str, float]:
-        """Seconds per step of one model, by kind, as far as they were met on a device."""
+        """Measured seconds per step of one model on a device, by kind."""
         with self._open() as connection:
             return dict(
                 connection.execute("SELECT kind, seconds FROM speeds WHERE device = ?", (device,))
             )
 
     def workers(self) -> list[tuple[str, int, float, str]]:
-        """The workers that live: host, process, when last seen, and what they are doing."""
+        """The live workers: host, process, time of the last heartbeat, and activity."""
         with self._open() as connection:
             rows = connection.execute("SELECT host, process, seen, doing FROM workers").fetchall()
-        return [row for row in rows if lives(*row[:3])]
+        return [row for row in rows if is_alive(*row[:3])]
 
     def open_runs(self) -> dict[str, list[str]]:
-        """Runs that a worker could claim now, by kind."""
+        """Runs that a worker could claim now for training, by kind."""
         with self._open() as connection:
-            gone = gone_holders(connection)
+            dead = dead_holders(connection)
             marks = ", ".join("?" * len(OPEN))
             rows = connection.execute(
                 f"SELECT run, kind, worker FROM runs WHERE asked = 1 AND state IN ({marks})"  # noqa: S608 - question marks
@@ -237,17 +245,17 @@ class Ledger(LedgerFile):
             ).fetchall()
         kinds: dict[str, list[str]] = {}
         for run, kind, holder in rows:
-            if holder is None or holder in gone:
+            if holder is None or holder in dead:
                 kinds.setdefault(kind, []).append(run)
         return kinds
 
     def states(self) -> dict[str, str]:
-        """What has become of each run."""
+        """The state of each run."""
         with self._open() as connection:
             return dict(connection.execute("SELECT run, state FROM runs").fetchall())
 
     def busy(self) -> bool:
-        """Whether some run has still to be trained or scored."""
+        """Whether any run is still to be trained or scored."""
         with self._open() as connection:
             open_ones = connection.execute(
                 "SELECT 1 FROM runs WHERE asked = 1"
@@ -256,7 +264,7 @@ class Ledger(LedgerFile):
         return open_ones is not None
 
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state; what a dead worker was training is planned again."""
+        """Number of runs in each state; runs of dead workers count as planned."""
         with self._open() as connection:
             connection.execute("BEGIN")
             found = dict(
@@ -265,7 +273,7 @@ class Ledger(LedgerFile):
                 ).fetchall()
             )
             counts = {state: found.get(state, 0) for state in STATES}
-            for worker in gone_holders(connection):
+            for worker in dead_holders(connection):
                 for state in OPEN[1:]:
                     (count,) = connection.execute(
                         "SELECT COUNT(*) FROM runs WHERE asked = 1 AND worker = ? AND state = ?",
@@ -276,7 +284,7 @@ class Ledger(LedgerFile):
         return counts
 
     def reasons(self) -> list[tuple[str, str, int, str]]:
-        """What is to be said of runs: state, error, of how many, and the name of one of them."""
+        """Errors of runs: state, message, number of runs, and the name of one of them."""
         with self._open() as connection:
             return connection.execute(
                 "SELECT state, error, COUNT(*), MIN(run) FROM runs"
@@ -285,7 +293,7 @@ class Ledger(LedgerFile):
             ).fetchall()
 
     def table(self) -> "pd.DataFrame":
-        """All runs: run, kind, state, worker, error, changed, and whether it is asked for."""
+        """All runs: run, kind, state, worker, error, changed, asked (part of the study)."""
         import pandas as pd
 
         with self._open() as connection:
@@ -297,7 +305,7 @@ class Ledger(LedgerFile):
         return table.astype({"changed": float, "asked": bool})
 
     def rows(self) -> list[tuple[str, str, dict[str, Any], dict[str, float]]]:
-        """All runs that have numbers: run, state, settings and numbers."""
+        """All runs that have results: run, state, settings and results."""
         with self._open() as connection:
             rows = connection.execute(
                 "SELECT run, state, config, results FROM runs"
@@ -306,7 +314,7 @@ class Ledger(LedgerFile):
         return [(run, state, self._mapping(c), self._numbers(r)) for run, state, c, r in rows]
 
     def configs(self, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The settings of some runs."""
+        """The settings of the given runs."""
         with self._open() as connection:
             connection.execute("CREATE TEMP TABLE wanted (run TEXT)")
             connection.executemany("INSERT INTO wanted VALUES (?)", [(run,) for run in runs])
@@ -314,7 +322,7 @@ class Ledger(LedgerFile):
             return {run: self._mapping(config) for run, config in rows}
 
     def records(self) -> dict[str, Record]:
-        """All that is written down of every run."""
+        """The complete entries of all runs, by name."""
         with self._open() as connection:
             rows = connection.execute(
                 "SELECT run, kind, config, state, worker, error, results, asked, scored_for"
@@ -334,12 +342,8 @@ class Ledger(LedgerFile):
             for run, kind, config, state, worker, error, results, asked, scored_for in rows
         }
 
-    def _any_runs(self) -> bool:
-        with self._open() as connection:
-            return connection.execute("SELECT 1 FROM runs LIMIT 1").fetchone() is not None
-
     def _mapping(self, text: str) -> dict[str, Any]:
-        """What the JSON in a cell stands for."""
+        """Parse a cell that holds a JSON object."""
         try:
             value = parse_json(text)
         except ValueError as error:
@@ -352,22 +356,21 @@ class Ledger(LedgerFile):
         numbers = self._mapping(text)
         for name, value in numbers.items():
             if type(value) not in (int, float):
-                raise DamagedLedgerError(self.path, f"{name} is {value!r}, which is no number")
+                raise DamagedLedgerError(self.path, f"{name} must be a number, got {value!r}")
         return numbers
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """How many runs there are in all and in each state, in a line."""
+    """The number of runs, in total and in each state, as one line."""
     total = sum(counts.values())
-    said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
-    return f"{counted(total, 'run')}: {said}"
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+    return f"{counted(total, 'run')}: {states}"
 
 
-def _rows(connection: sqlite3.Connection, runs: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for run in runs:
-        yield from connection.execute(
-            "SELECT run, state, worker FROM runs WHERE run = ?", (run,)
-        ).fetchall()
+def one_line(error: BaseException) -> str:
+    """An error message on one line; unexpected errors are prefixed with their type."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UnweaveError) else f"{type(error).__name__}: {text}"
 
 
 def _count(connection: sqlite3.Connection) -> int:

@@ -1,9 +1,8 @@
-"""The file of a ledger: its tables, how it is opened and changed, and how damage is noticed.
+"""The SQLite file of a ledger: its tables, transactions, and detection of damage.
 
-A ledger may come from someone else, or from a failing disk, so it is verified when it is opened:
-SQLite's own integrity check, exactly the tables that are written here (no views, no triggers), and
-a checksum of every row. Ledgers from before there were checksums open without that last test, and
-get their checksums with the first change.
+A ledger may come from someone else or from a failing disk, so it is verified when it is opened:
+SQLite's own integrity check, exactly the expected tables (no views, no triggers), and a checksum
+of every row. Ledgers from older versions have no checksums; they are added with the first change.
 """
 
 import hashlib
@@ -20,13 +19,14 @@ from unweave.errors import UnweaveError
 from unweave.io.plain_data import MOST_BYTES
 from unweave.io.writing import allowed, temporary_folder, write_errors
 
-__all__ = ["STATES", "DamagedLedgerError", "LedgerFile", "beside"]
+__all__ = ["STATES", "DamagedLedgerError", "LedgerFile", "journal_files"]
 
 STATES = ("planned", "claimed", "training", "trained", "scored", "diverged", "failed")
-PATIENCE = 60.0
-"""Seconds to wait for another process that is writing."""
+LOCK_TIMEOUT = 60.0
+"""Seconds to wait while another process is writing."""
 APPLICATION, FORMAT = 0x756E7776, 1
-"""SQLite's `application_id` ("unwv") and `user_version` of ledgers; both 0 without checksums."""
+"""SQLite's `application_id` ("unwv") and `user_version` of ledgers; both are 0 in old ledgers
+without checksums."""
 TABLES = (
     """CREATE TABLE runs (
     run TEXT PRIMARY KEY, kind TEXT NOT NULL, config TEXT NOT NULL, state TEXT NOT NULL,
@@ -47,7 +47,7 @@ CHECKSUMS = (
     "ALTER TABLE runs ADD COLUMN checksum TEXT",
     "CREATE TABLE totals (runs INTEGER NOT NULL)",
 )
-"""What tells damage: a checksum of each run's row, and how many rows there are."""
+"""Schema changes that add damage detection: a checksum per run and the number of runs."""
 COLUMNS = "run, kind, config, state, worker, error, results, changed, asked, scored_for"
 KEEP_CHECKSUMS = """CREATE TEMP TRIGGER after_{event} AFTER {event} ON main.runs BEGIN
     UPDATE runs SET checksum = row_checksum({columns}) WHERE rowid = new.rowid;
@@ -64,36 +64,38 @@ WRONG_TYPES = (
     """SELECT 1 FROM speeds WHERE typeof(kind) != 'text' OR typeof(device) != 'text'
     OR typeof(seconds) != 'real' OR NOT seconds BETWEEN 0 AND 1e9""",
 )
-"""Rows with values that are never written; SQLite itself takes any type in any column."""
+"""Queries for rows with invalid values; SQLite itself accepts any type in any column."""
 HEADER = b"SQLite format 3\0"
 WITH_JOURNAL = b"\1\1"
-"""In a file's header: changes go through a journal, as ours do, and not through a log (WAL)."""
+"""Header bytes of a database that uses a rollback journal, as ledgers do, rather than a WAL."""
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-"""How a journal ends that names another file, which SQLite might delete; ours never do."""
+"""Last bytes of a journal that names another file, which SQLite might delete; never used here."""
 
 
 class DamagedLedgerError(UnweaveError):
-    """A ledger that was not written like this.
+    """A ledger whose file is missing, damaged or was changed by another program.
 
     Args:
-        path: Its file.
-        why: What is wrong with it.
+        path: The file.
+        why: The problem.
     """
 
     def __init__(self, path: Path, why: object) -> None:
         self.why = " ".join(str(why).split())
         super().__init__(
             f"the ledger {path} cannot be used: {self.why}; "
-            f"`unweave study check {path.parent} --repair` rebuilds it from the run folders"
+            f"`unweave study check {path.parent} --repair` rebuilds it from the run folders",
+            subject=path,
+            value=self.why,
         )
 
 
 class LedgerFile:
-    """A file of SQLite with the tables of a ledger.
+    """A SQLite file with the tables of a ledger.
 
     Args:
         path: The file.
-        create: Whether to make it if it is missing.
+        create: Whether to create the file if it is missing.
     """
 
     def __init__(self, path: Path, create: bool = True) -> None:
@@ -102,12 +104,14 @@ class LedgerFile:
             if not create and (path.parent / "study.json").exists():
                 raise DamagedLedgerError(path, "the file is missing")
             if not create:
-                raise UnweaveError(f"there is no study in {path.parent}: {path.name} is missing")
+                raise UnweaveError(
+                    f"there is no study in {path.parent}: {path.name} is missing", subject=path
+                )
             self._make()
         self._verify()
 
     def _make(self) -> None:
-        """Make an empty ledger, which appears whole, or not at all if another process has."""
+        """Create an empty ledger atomically, unless another process has created one."""
         with write_errors(self.path), temporary_folder(self.path) as folder, self._errors():
             made = folder / self.path.name
             with closing(sqlite3.connect(made, isolation_level=None)) as connection:
@@ -116,38 +120,38 @@ class LedgerFile:
                     connection.execute(statement)
                 _add_checksums(connection)
                 connection.execute("COMMIT")
-            # SQLite lets only the owner write, whatever the user's mask says.
+            # SQLite makes the file writable only for its owner, whatever the umask.
             made.chmod(allowed(0o666))
             if not os.path.lexists(self.path):
-                # What a killed process was writing to a ledger that is gone.
-                beside(self.path)[0].unlink(missing_ok=True)
+                # The journal of a ledger that was deleted must not be applied to the new one.
+                journal_files(self.path)[0].unlink(missing_ok=True)
             try:
                 os.link(made, self.path)
             except FileExistsError:
                 return
-            except OSError:  # a file system without links
+            except OSError:  # the file system does not support hard links
                 if not self.path.exists():
                     made.rename(self.path)
 
     def _verify(self) -> None:
-        """An error where the file is not as it was written."""
+        """Raise an error if the file is damaged."""
         try:
-            for path in (self.path, *beside(self.path)):
-                # A pipe would never end, and behind a link lies somebody else's file.
+            for path in (self.path, *journal_files(self.path)):
+                # Reading a pipe would block, and a link may point to any other file.
                 if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
                     raise DamagedLedgerError(self.path, f"{path.name} is not a regular file")
             with self.path.open("rb") as file:
                 head = file.read(20)
         except OSError as error:
             raise UnweaveError(
-                f"the ledger {self.path} cannot be read: {error.strerror or error}"
+                f"cannot read the ledger {self.path}: {error.strerror or error}"
             ) from error
         if not head.startswith(HEADER):
-            raise DamagedLedgerError(self.path, "it is not a file of SQLite")
+            raise DamagedLedgerError(self.path, "it is not a SQLite file")
         if head[18:] != WITH_JOURNAL or self._names_a_file():
             raise DamagedLedgerError(self.path, "it was changed by another program")
         with self._open() as connection:
-            # Undecodable text becomes surrogates, which no checksum takes.
+            # Undecodable text becomes surrogates, which the checksum function rejects.
             connection.text_factory = lambda text: text.decode(errors="surrogateescape")
             connection.execute("BEGIN")
             why = next(_damage(connection), None)
@@ -155,9 +159,9 @@ class LedgerFile:
             raise DamagedLedgerError(self.path, why)
 
     def _names_a_file(self) -> bool:
-        """Whether there is a journal that names a file."""
+        """Whether there is a journal that names another file."""
         try:
-            with beside(self.path)[0].open("rb") as file:
+            with journal_files(self.path)[0].open("rb") as file:
                 file.seek(-len(SUPER_JOURNAL), os.SEEK_END)
                 return file.read() == SUPER_JOURNAL
         except OSError:
@@ -165,7 +169,7 @@ class LedgerFile:
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between; it keeps checksums right."""
+        """Open an exclusive write transaction that keeps checksums up to date."""
         with self._open() as connection:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("BEGIN IMMEDIATE")
@@ -175,7 +179,7 @@ class LedgerFile:
                 _keep_checksums(connection)
                 yield connection
             except BaseException:
-                # On a full disk SQLite has already done so.
+                # On a full disk, SQLite has already rolled back.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
@@ -183,12 +187,12 @@ class LedgerFile:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """The file for as long as it is needed, and an error that says what to do."""
-        place = f"{self.path.absolute().as_uri()}?mode=rw"
+        """Open a connection, and translate SQLite's errors."""
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
         with (
             self._errors(),
             closing(
-                sqlite3.connect(place, timeout=PATIENCE, isolation_level=None, uri=True)
+                sqlite3.connect(uri, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
             ) as connection,
         ):
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
@@ -202,35 +206,35 @@ class LedgerFile:
             yield
         except sqlite3.OperationalError as error:
             raise UnweaveError(
-                f"the ledger {self.path} cannot be used now ({error}); check the disk, and that "
-                "you may write there"
+                f"cannot access the ledger {self.path} ({error}); check the disk and your write "
+                "permission"
             ) from error
         except sqlite3.DatabaseError as error:
             raise DamagedLedgerError(self.path, error) from error
 
 
-def beside(path: Path) -> list[Path]:
-    """Files that SQLite may keep beside a ledger: a journal of changes, a log and its index."""
+def journal_files(path: Path) -> list[Path]:
+    """Files that SQLite may create next to a ledger: rollback journal, WAL and shared memory."""
     return [path.with_name(f"{path.name}-{end}") for end in ("journal", "wal", "shm")]
 
 
 def _damage(connection: sqlite3.Connection) -> Iterator[str]:
-    """What is wrong with the contents of a ledger, in a few words each, the worst first."""
+    """Yield short descriptions of damage to the contents of a ledger, worst first."""
     version = _value(connection, "PRAGMA user_version")
     marks = (_value(connection, "PRAGMA application_id"), version)
     if marks not in ((0, 0), (APPLICATION, FORMAT)):
-        yield f"it has format {version}, and this version of unweave reads format {FORMAT}"
+        yield f"it has format {version}, but this version of unweave reads format {FORMAT}"
     if _schema(connection) != _expected_schema(bool(version)):
-        yield "its tables are not those of a ledger"
+        yield "it does not have the tables of a ledger"
     found = _value(connection, "PRAGMA integrity_check(1)")
     if found != "ok":
         yield found
     if any(connection.execute(query).fetchone() for query in WRONG_TYPES):
-        yield "it holds values that no study writes"
-    noted = "checksum" if version else "NULL"
+        yield "it contains invalid values"
+    stored = "checksum" if version else "NULL"
     wrong, count = None, 0
     try:
-        for *row, checksum in connection.execute(f"SELECT {COLUMNS}, {noted} FROM runs"):  # noqa: S608 - constants
+        for *row, checksum in connection.execute(f"SELECT {COLUMNS}, {stored} FROM runs"):  # noqa: S608 - constants
             count += 1
             if row_checksum(*row) != checksum and version:
                 wrong = row[0]
@@ -238,15 +242,15 @@ def _damage(connection: sqlite3.Connection) -> Iterator[str]:
             for row in connection.execute(f"SELECT * FROM {table}"):  # noqa: S608 - as above
                 row_checksum(*row)
     except UnicodeError:
-        yield "it holds text that cannot be decoded"
+        yield "it contains text that is not valid UTF-8"
     if wrong is not None:
         yield f"the checksum of run {wrong} is wrong"
     if version and connection.execute("SELECT runs FROM totals").fetchall() != [(count,)]:
-        yield f"some of its runs are missing: {count:,} are left"
+        yield f"some of its runs are missing ({count:,} are left)"
 
 
 def row_checksum(*row: Any) -> str:
-    """A checksum of a run's row, or of any other."""
+    """Checksum of a database row."""
     return hashlib.sha256("\0".join(map(str, row)).encode()).hexdigest()[:16]
 
 
@@ -255,7 +259,7 @@ def _has_checksums(connection: sqlite3.Connection) -> bool:
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Bring the tables of a ledger without checksums to today's format."""
+    """Upgrade a ledger without checksums to the current format."""
     for statement in CHECKSUMS:
         connection.execute(statement)
     connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
@@ -266,7 +270,7 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
 
 
 def _keep_checksums(connection: sqlite3.Connection) -> None:
-    """Have every row that this connection changes get its checksum."""
+    """Add triggers that update the checksum of every row changed by this connection."""
     connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
     columns = ", ".join(f"new.{name}" for name in COLUMNS.split(", "))
     for event in ("INSERT", "UPDATE"):
@@ -274,7 +278,7 @@ def _keep_checksums(connection: sqlite3.Connection) -> None:
 
 
 def _schema(connection: sqlite3.Connection) -> set[tuple[Any, ...]]:
-    """Everything that a database consists of, as it was made."""
+    """All tables, indexes, views and triggers of a database with their SQL."""
     rows: Sequence[tuple[Any, ...]] = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_schema"
     ).fetchall()

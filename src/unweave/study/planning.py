@@ -1,39 +1,61 @@
-"""What a study would take: fleets, models, hours and disk, before anything starts."""
+"""Estimates of the fleets, training time and disk space that a study needs."""
 
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.capacity import shares
 from unweave.models.config import Config, group_into_fleets
-from unweave.models.size import disk_bytes
+from unweave.models.networks import disk_bytes, num_parameters
 from unweave.nets.device import chosen_device
-from unweave.study.estimate import device_name, model_bytes, seconds_per_step
-from unweave.study.ledger import OPEN
+from unweave.study.ledger import OPEN, Ledger
 from unweave.study.remote import open_store
 from unweave.study.store import LEDGER
-from unweave.study.study import Source, Study
-from unweave.study.study_file import read
+from unweave.study.study import Study, read
+from unweave.text import counted
 
-__all__ = ["Part", "Plan", "plan"]
+__all__ = ["Part", "Plan", "device_name", "model_bytes", "plan", "seconds_per_step"]
+
+Shape: TypeAlias = tuple[int, int, int]
 
 CPU_MODEL_BYTES = 62e6
+GPU_MICROSECONDS = {"factor_vae": (102.4, 117.3), "beta_tc_vae": (48.5, 61.3)}
+"""Time per step of one model with batch size 64 on an H200 in bf16, for one and three channels
+(`benchmarks/results`); other methods take about as long as the β-VAE."""
+BETA_VAE_MICROSECONDS = (45.3, 58.1)
+SLOWER = {"bf16": 1.0, "tf32": 2.0, "float32": 5.0}
+CPU_SECONDS, CPU_SECONDS_PER_BATCH, CPU_SECONDS_OF_DISCRIMINATOR = 0.022, 0.053, 0.045
+"""Time per step of one model on two cores, one of which scores other models: fixed part, part for
+64 images of 64 × 64, and part for FactorVAE's discriminator."""
+PIXELS, BATCH = 64 * 64, 64
+GPU_MODEL_BYTES = 80e6
+BASE_PARAMETERS = 1e6
+"""Number of parameters included in the constants above, which were measured at this size."""
+GPU_SECONDS_PER_PARAMETER, GPU_BYTES_PER_PARAMETER = 17e-12, 38
+"""Time and memory for each further parameter, measured with eight second stages of 80 million
+parameters each (`benchmarks/results/stages_h200.json`)."""
+DENSE, DENSE_BYTES = 0.165, 0.08
+"""Time and memory of dense layers relative to convolutions for the same images, without the cost
+of their parameters (`benchmarks/results/isa_2048_h200.json`)."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The runs of one method on one data set that can share fleets.
+    """Unfinished runs of one method on one data set that can share fleets.
 
     Args:
-        data: The data set.
-        method: The method.
-        models: How many are still to be trained.
-        fleets: How many models each fleet takes.
-        seconds: How long they take, one fleet after the other.
-        disk: How many bytes they will take.
+        data: Name of the data set.
+        method: Name of the method.
+        models: Number of models.
+        fleets: Number of models in each fleet.
+        seconds: Training time in seconds if fleets are trained one after another.
+        disk: Disk space in bytes.
     """
 
     data: str
@@ -46,15 +68,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study would take.
+    """Estimated cost of a study.
 
     Args:
-        name: The study's.
-        device: On what.
-        parts: What is still to be trained, longest first.
-        done: How many runs are trained already.
-        errors: For each data set that cannot be had, why.
-        met: Whether times are those that this study met on this kind of device.
+        name: Name of the study.
+        device: Name of the device.
+        parts: Runs that are still to be trained, longest first.
+        done: Number of runs that are already trained.
+        errors: Error message for each data set that cannot be opened.
+        met: Whether times are based on measurements in this study on this kind of device.
     """
 
     name: str
@@ -66,17 +88,17 @@ class Plan:
 
     @property
     def models(self) -> int:
-        """How many models are still to be trained."""
+        """Number of models that are still to be trained."""
         return sum(part.models for part in self.parts)
 
     @property
     def seconds(self) -> float:
-        """How long that takes."""
+        """Training time in seconds."""
         return sum(part.seconds for part in self.parts)
 
     @property
     def disk(self) -> int:
-        """How many bytes they will take."""
+        """Disk space in bytes."""
         return sum(part.disk for part in self.parts)
 
     def __str__(self) -> str:
@@ -87,7 +109,7 @@ class Plan:
         ]
         count = sum(len(part.fleets) for part in self.parts)
         rows.append(
-            ("sum", "", f"{self.models:,}", f"{count}", _time(self.seconds), _size(self.disk))
+            ("total", "", f"{self.models:,}", f"{count}", _time(self.seconds), _size(self.disk))
         )
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines = [
@@ -97,10 +119,10 @@ class Plan:
             ).rstrip()
             for row in rows
         ]
-        known = "as met in this study" if self.met else "estimated from benchmarks"
-        done = f"; {self.done:,} runs are trained already" if self.done else ""
+        known = "measured in this study" if self.met else "estimated from benchmarks"
+        done = f"; {counted(self.done, 'run')} already trained" if self.done else ""
         lines.append(f"{self.name} on {self.device}; times {known}{done}")
-        lines += [f"without {name}: {error}" for name, error in self.errors.items()]
+        lines += [f"skipping {name}: {error}" for name, error in self.errors.items()]
         return "\n".join(lines)
 
 
@@ -110,13 +132,13 @@ def plan(
     device: str | torch.device | None = None,
     fleet_size: int | None = None,
 ) -> Plan:
-    """What training a study would take; nothing is trained or written.
+    """Estimate the cost of training a study; nothing is trained or written.
 
     Args:
-        study: A study, or a file of one.
-        folder: Where it is kept, if it was begun: what is done there does not count.
-        device: By default a GPU where there is one.
-        fleet_size: How many models at once; by default about as many as fit.
+        study: A study, or the path of a study file.
+        folder: Folder or URL of the study if it has been started; finished runs are not counted.
+        device: Device to train on (default: a GPU if available).
+        fleet_size: Number of models to train at once (default: about as many as fit).
     """
     study = study if isinstance(study, Study) else read(study)
     device = chosen_device(device)
@@ -134,7 +156,7 @@ def plan(
             left = [config for config in runs if config.hash not in done]
             finished += len(runs) - len(left)
             for configs in group_into_fleets(left):
-                size = fleet_size or _fits(configs[0], source, device)
+                size = fleet_size or _fits(configs[0], source.shape, device)
                 each = seconds_per_step(configs[0], source.shape, device, ledger)
                 parts.append(
                     Part(
@@ -154,13 +176,11 @@ def plan(
     return Plan(study.name, name, parts, finished, errors, met)
 
 
-def _fits(config: Config, source: Source, device: torch.device) -> int:
-    """About how many models fit; training measures it."""
+def _fits(config: Config, shape: Shape, device: torch.device) -> int:
+    """Estimate how many models fit in memory; training measures it."""
     if device.type == "cuda":
         free = 0.9 * torch.cuda.mem_get_info(device)[0]
-        return max(1, int(free / model_bytes(config, source.shape)))
-    import os
-
+        return max(1, int(free / model_bytes(config, shape)))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, int(0.5 * memory / CPU_MODEL_BYTES))
 
@@ -177,3 +197,55 @@ def _time(seconds: float) -> str:
 
 def _size(count: float) -> str:
     return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+
+
+def device_name(device: torch.device) -> str:
+    """Name of the kind of device, under which measured speeds are stored."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def seconds_per_step(
+    config: Config,
+    shape: Shape,
+    device: torch.device,
+    ledger: Ledger | None = None,
+) -> float:
+    """Seconds per step of one model in a large fleet, from this study's ledger or benchmarks."""
+    measured = {} if ledger is None else ledger.speeds(device_name(device))
+    if config.fleet in measured:
+        return measured[config.fleet]
+    size = _work(config, shape)
+    if device.type == "cpu":
+        second = CPU_SECONDS_OF_DISCRIMINATOR if config.method.name == "factor_vae" else 0.0
+        return CPU_SECONDS + CPU_SECONDS_PER_BATCH * size + second
+    grey, colour = GPU_MICROSECONDS.get(config.method.name, BETA_VAE_MICROSECONDS)
+    images = (grey if shape[2] == 1 else colour) * 1e-6 * size
+    if _dense(config):
+        images *= DENSE
+    large = GPU_SECONDS_PER_PARAMETER * _unusual_parameters(config, shape)
+    return (images + large) * SLOWER[config.precision]
+
+
+def model_bytes(config: Config, shape: Shape) -> float:
+    """Approximate GPU memory that a model needs during training, in bytes."""
+    images = GPU_MODEL_BYTES * _work(config, shape) * (DENSE_BYTES if _dense(config) else 1)
+    return images + GPU_BYTES_PER_PARAMETER * _unusual_parameters(config, shape)
+
+
+def _work(config: Config, shape: Shape) -> float:
+    """Work per step relative to encoding and decoding 64 images of 64 × 64 pixels once.
+
+    An ensemble of n members encodes n times and decodes n² times.
+    """
+    n = config.method.num_members
+    return shape[0] * shape[1] / PIXELS * config.batch / BATCH * (n + n**2) / 2
+
+
+def _dense(config: Config) -> bool:
+    return config.architecture.endswith("mlp")
+
+
+def _unusual_parameters(config: Config, shape: Shape) -> float:
+    return max(0.0, num_parameters(config, shape) - BASE_PARAMETERS * config.method.num_members)

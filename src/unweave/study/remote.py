@@ -1,14 +1,14 @@
-"""A study at a URL, any place that fsspec knows, such as `s3://bucket/study`, not in a folder.
+"""Studies stored at a URL that fsspec supports, such as `s3://bucket/study`.
 
-Every process works in a folder of its own, hands in what it has done and brings what it needs:
+Every process works in its own local folder, uploads its results and downloads what it needs:
 
-    URL/study.json     and study.parquet and ledger.sqlite, as last handed in by who runs the study
-    URL/runs/<run>/    SHA256SUMS comes last: without it the run is not there
-    URL/fleets/        NAME.json has the runs of a checkpoint, and its file, which came before it
+    URL/study.json     also study.parquet and ledger.sqlite, uploaded by the process in charge
+    URL/runs/<run>/    SHA256SUMS is uploaded last; without it the run is incomplete
+    URL/fleets/        checkpoints; NAME.json, uploaded last, lists the runs and the file
 
-So whatever is killed, nothing that is half there is taken for whole. Others may have written what
-is there, so names are checked before they become paths, runs are verified by their checksums, and
-nothing is fetched that is larger than it can be.
+An incomplete upload is therefore never mistaken for a complete one. The files may come from
+someone else, so names are checked before they become paths, runs are verified by their checksums,
+and file sizes are limited.
 """
 
 import hashlib
@@ -29,82 +29,82 @@ from unweave.io.writing import cache_folder, whole_file, whole_folder
 from unweave.models.files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
 from unweave.study.ledger import Ledger
 from unweave.study.ledger_file import DamagedLedgerError
-from unweave.study.store import LEDGER, STUDY, TOKEN, Store
+from unweave.study.store import LEDGER, STUDY, Store
+from unweave.study.workers import TOKEN
 
 __all__ = ["RemoteStore", "is_url", "open_store"]
 
 FLEETS = "fleets"
 SMALL = (CONFIG, SUMS, SCORES, STUDY)
-"""Files of text, which are never large."""
+"""Text files, which are never large."""
 RUN = re.compile(r"[0-9a-f]{16}")
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 FILE = re.compile(r"[\w-]{1,96}\.safetensors", re.ASCII)
-"""Names of runs, of checkpoints, and of their files."""
+"""Patterns for the names of runs, of checkpoints, and of checkpoint files."""
 
 
 class _Fleet(NamedTuple):
-    """A checkpoint at a URL: its runs, and the name of its file."""
+    """A checkpoint at a URL: its runs and the name of its file."""
 
     runs: list[str]
     file: str
 
     @classmethod
-    def of(cls, said: Any) -> "_Fleet":
-        """What `NAME.json` says; a ValueError where it is not as `hand_in_checkpoints` has it."""
-        parts = said if isinstance(said, dict) else {}
+    def of(cls, content: Any) -> "_Fleet":
+        """Parse the content of `NAME.json`, and raise a ValueError if it is invalid."""
+        parts = content if isinstance(content, dict) else {}
         runs, file = parts.get("runs"), parts.get("file", "")
         if not isinstance(runs, list) or not runs or not all(_is_name(run, RUN) for run in runs):
-            raise ValueError("it does not name runs")
+            raise ValueError("it does not list runs")
         if not _is_name(file, FILE):
             raise ValueError("it does not name a checkpoint")
         return cls(runs, file)
 
 
 def is_url(place: str | Path) -> bool:
-    """Whether a study is kept at a URL."""
+    """Whether the location of a study is a URL."""
     return "://" in str(place)
 
 
 def open_store(place: str | Path) -> Store:
-    """The study in a folder, or at a URL; of the latter this machine's cache keeps the ledger."""
+    """Open the study in a folder, or at a URL with a local copy in the cache folder."""
     if not is_url(place):
         return Store(place)
     name = hashlib.sha256(str(place).encode()).hexdigest()[:16]
     store = RemoteStore(str(place), cache_folder() / "studies" / name)
-    store.bring_ledger()
+    store.download_files(STUDY, LEDGER)
     return store
 
 
 class RemoteStore(Store):
-    """A study at a URL.
+    """A study at a URL, with a local working folder for this process."""
 
-    Args:
-        url: Where it is.
-        folder: Where this process works.
-        ledger: Its ledger, where that is not the one in the folder.
-    """
-
-    def __init__(self, url: str, folder: str | Path, ledger: Ledger | None = None) -> None:
-        super().__init__(folder, ledger)
+    def __init__(self, url: str, folder: str | Path) -> None:
+        super().__init__(folder)
         self.url = url.rstrip("/")
         self.files, self.root = _file_system(self.url)
-        self.handed_in: dict[Path, int] = {}
+        self.uploaded: dict[Path, int] = {}
 
     @property
     def place(self) -> str:
-        """Where people find it."""
+        """The location of the study for messages."""
+        return self.url
+
+    @property
+    def address(self) -> str:
+        """The location of the study for other machines."""
         return self.url
 
     def has(self, run: str) -> bool:
-        """Whether a run is trained and handed in."""
+        """Whether a run is trained and uploaded."""
         return bool(self.files.exists(self._at(RUNS, run, SUMS)))
 
     def interrupted(self) -> list[list[str]]:
         """The runs of every checkpoint."""
         return [fleet.runs for fleet in self._fleets().values()]
 
-    def bring(self, runs: Sequence[str]) -> None:
-        """Have what was done of some runs in this folder: models, scores, the last checkpoint."""
+    def download(self, runs: Sequence[str]) -> None:
+        """Download models and scores of the given runs."""
         for run in runs:
             if not (self.runs / run).exists() and self.has(run):
                 with whole_folder(self.runs / run) as temporary:
@@ -113,23 +113,24 @@ class RemoteStore(Store):
                     if not intact(temporary):
                         raise UnweaveError(
                             f"the run at {self.url}/{RUNS}/{run} is damaged: its files do not "
-                            f"match its {SUMS}; delete it there, and run the study again"
+                            f"match its {SUMS}; delete it and run the study again",
+                            subject=run,
                         )
             if (self.runs / run).exists() and self.files.exists(self._at(RUNS, run, SCORES)):
                 with whole_file(self.runs / run / SCORES) as temporary:
                     self._get(self._at(RUNS, run, SCORES), temporary)
 
-    def bring_checkpoint(self, runs: Sequence[str]) -> None:
-        """Have the checkpoint of some runs in this folder."""
+    def download_checkpoint(self, runs: Sequence[str]) -> None:
+        """Download the checkpoint of the given runs."""
         for name, fleet in self._fleets().items():
             path = self.runs / f"{CHECKPOINT}{name}.safetensors"
             if set(runs) <= set(fleet.runs) and not path.exists():
                 with whole_file(path) as temporary:
                     self._get(self._at(FLEETS, fleet.file), temporary)
-                self.handed_in[path] = path.stat().st_mtime_ns
+                self.uploaded[path] = path.stat().st_mtime_ns
 
-    def hand_in(self, runs: Sequence[str]) -> None:
-        """Put trained models and their scores in their place, and away with their checkpoints."""
+    def upload(self, runs: Sequence[str]) -> None:
+        """Upload trained models and their scores, and delete their checkpoints."""
         for run in runs:
             there = self.has(run)
             for name in (SCORES,) if there else (CONFIG, WEIGHTS, CURVE, SCORES, SUMS):
@@ -139,21 +140,21 @@ class RemoteStore(Store):
             if set(runs) & set(fleet.runs) and all(map(self.has, fleet.runs)):
                 self._remove(self._at(FLEETS, f"{name}.json"), self._at(FLEETS, fleet.file))
 
-    def hand_in_checkpoints(self) -> None:
-        """Put every checkpoint that is newer here in its place."""
+    def upload_checkpoints(self) -> None:
+        """Upload every checkpoint that is newer than its last upload."""
         for path, runs in checkpoints(self.runs).items():
             made = path.stat().st_mtime_ns
-            if self.handed_in.get(path) == made:
+            if self.uploaded.get(path) == made:
                 continue
             name = path.stem.removeprefix(CHECKPOINT)
             before = self._fleets().get(name)
             file = f"{name}-{made}.safetensors"
             self._put(path, self._at(FLEETS, file))
-            said = json.dumps({"runs": runs, "file": file})
-            self.files.pipe_file(self._at(FLEETS, f"{name}.json"), said.encode())
+            content = json.dumps({"runs": runs, "file": file})
+            self.files.pipe_file(self._at(FLEETS, f"{name}.json"), content.encode())
             if before is not None and before.file != file:
                 self._remove(self._at(FLEETS, before.file))
-            self.handed_in[path] = made
+            self.uploaded[path] = made
 
     def _open_ledger(self, create: bool) -> Ledger:
         try:
@@ -161,25 +162,20 @@ class RemoteStore(Store):
         except DamagedLedgerError as error:
             raise UnweaveError(
                 f"the ledger of {self.url} cannot be used: {error.why}; delete "
-                f"{self.folder / LEDGER} and {self.url}/{LEDGER}, and run the study again"
+                f"{self.folder / LEDGER} and {self.url}/{LEDGER}, and run the study again",
+                subject=f"{self.url}/{LEDGER}",
+                value=error.why,
             ) from error
 
-    def bring_study(self) -> None:
-        """Have here what the study trains and measures."""
-        self._bring_files(STUDY)
-
-    def bring_ledger(self) -> None:
-        """Have the study and its ledger here, as last handed in, if they are not here already."""
-        self._bring_files(STUDY, LEDGER)
-
-    def _bring_files(self, *names: str) -> None:
+    def download_files(self, *names: str) -> None:
+        """Download `study.json` or the ledger unless there is a local copy."""
         for name in names:
             if not (self.folder / name).exists() and self.files.exists(self._at(name)):
                 with whole_file(self.folder / name) as temporary:
                     self._get(self._at(name), temporary)
 
-    def hand_in_ledger(self) -> None:
-        """Put the study, its table and a copy of its ledger in their place."""
+    def upload_ledger(self) -> None:
+        """Upload the study file, the table and a copy of the ledger."""
         with whole_file(self.folder / f"copy-of-{LEDGER}") as copy:
             _copy_database(self.ledger.path, copy)
             self._put(copy, self._at(LEDGER))
@@ -187,21 +183,21 @@ class RemoteStore(Store):
             if path.exists():
                 self._put(path, self._at(path.name))
 
-    def leave(self, token: str) -> None:
-        """Leave a file by which others see that they are at the same place."""
-        self._make_folder(self._at())
+    def write_token(self, token: str) -> None:
+        """Write a file by which tasks recognise the location of the study."""
+        self.files.makedirs(self._at(), exist_ok=True)
         self.files.pipe_file(self._at(token), b"")
 
-    def take_back(self, token: str) -> None:
-        """Remove such a file."""
+    def remove_token(self, token: str) -> None:
+        """Remove a token."""
         self._remove(self._at(token))
 
-    def sees(self, token: str) -> bool:
-        """Whether such a file is there."""
+    def has_token(self, token: str) -> bool:
+        """Whether a token exists."""
         return bool(self.files.exists(self._at(token)))
 
     def tokens(self) -> list[str]:
-        """The names of all such files."""
+        """The names of all tokens."""
         self.files.invalidate_cache()
         if not self.files.exists(self._at()):
             return []
@@ -220,38 +216,37 @@ class RemoteStore(Store):
                     self._check_size(path, MOST_BYTES)
                     found[name] = _Fleet.of(parse_json(self.files.cat_file(path)))
                 except (FileNotFoundError, ValueError, UnweaveError):
-                    continue  # another worker is done with it or is writing it, or it is not ours
+                    continue  # being deleted or written by another worker, or not from unweave
         return found
 
     def _at(self, *parts: str) -> str:
         return "/".join([self.root, *parts])
 
-    def _put(self, path: Path, place: str) -> None:
-        self._make_folder(place.rpartition("/")[0])
-        self.files.put_file(str(path), place)
+    def _put(self, path: Path, url: str) -> None:
+        self.files.makedirs(url.rpartition("/")[0], exist_ok=True)
+        self.files.put_file(str(path), url)
 
-    def _get(self, place: str, path: Path) -> None:
-        small = place.rpartition("/")[2] in SMALL
-        self._check_size(place, MOST_BYTES if small else shutil.disk_usage(path.parent).free)
-        self.files.get_file(place, str(path))
+    def _get(self, url: str, path: Path) -> None:
+        small = url.rpartition("/")[2] in SMALL
+        self._check_size(url, MOST_BYTES if small else shutil.disk_usage(path.parent).free)
+        self.files.get_file(url, str(path))
 
-    def _check_size(self, place: str, most: int) -> None:
-        """An error for a file that is too large; some places do not tell."""
-        size = self.files.size(place)
-        if size is not None and size > most:
+    def _check_size(self, url: str, limit: int) -> None:
+        """Raise an error if a file is too large; some file systems do not report sizes."""
+        size = self.files.size(url)
+        if size is not None and size > limit:
             raise UnweaveError(
-                f"{place} has {size:,} bytes, more than the {most:,} there can be; see what it is"
+                f"{url} must have at most {limit:,} bytes, got {size:,}; check the file",
+                subject=url,
+                value=size,
             )
 
-    def _make_folder(self, place: str) -> None:
-        self.files.makedirs(place, exist_ok=True)
-
-    def _remove(self, *places: str) -> None:
-        for place in places:
+    def _remove(self, *urls: str) -> None:
+        for url in urls:
             try:
-                self.files.rm_file(place)
+                self.files.rm_file(url)
             except FileNotFoundError:
-                continue  # by another worker
+                continue  # removed by another worker
 
 
 def _is_name(text: Any, kind: re.Pattern[str]) -> bool:
@@ -264,11 +259,11 @@ def _file_system(url: str) -> tuple[Any, str]:
 
         files, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise UnweaveError(f"{url} cannot be reached: {error}") from error
+        raise UnweaveError(f"cannot open {url}: {error}", subject=url) from error
     return files, root
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """A copy that is whole, whoever writes meanwhile."""
+    """Copy a database consistently, even while another process is writing."""
     with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
         here.backup(there)

@@ -1,4 +1,4 @@
-"""What a study has found so far: its table, its states, what went wrong."""
+"""Results of a study: its table, the states of its runs, and their errors."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from unweave.analysis.columns import DATA, METHOD, SEED, STRENGTH
+from unweave.analysis.study_table import DATA, METHOD, SEED, STRENGTH
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.io.extensions import ExtensionError
@@ -24,21 +24,21 @@ from unweave.text import shown
 __all__ = ["Results", "TableWriter", "load", "table_of"]
 
 SETTINGS = ("batch", "latents", "architecture", "likelihood", "init", "precision")
-"""Settings that have a column where a study varies them."""
-MOST_COLUMNS = 5_000
-"""Of settings, losses and scores, whose names a file may have made up."""
-OWN = ("run", DATA, METHOD, STRENGTH, SEED, "steps", "state", "first", *SETTINGS)
-"""Columns that a table has by itself."""
+"""Settings that get a column if the study varies them."""
+MAX_COLUMNS = 5_000
+"""Largest number of columns; a damaged or untrusted file could name any number of scores."""
+RESERVED = ("run", DATA, METHOD, STRENGTH, SEED, "steps", "state", "first", *SETTINGS)
+"""Column names that hyperparameters and losses must not overwrite."""
 TABLE_SECONDS, TABLE_SHARE = 2.0, 0.02
-"""Least time between two writings of the table, and the share of the time that they may take."""
+"""Shortest interval between two updates of the table, and their largest share of the run time."""
 
 
 class Results:
     """The results of a study.
 
     Args:
-        store: Its folder.
-        errors: For each data set that could not be had, why.
+        store: The folder of the study.
+        errors: Error message for each data set that could not be opened.
     """
 
     def __init__(self, store: Store, errors: Mapping[str, str] | None = None) -> None:
@@ -46,11 +46,11 @@ class Results:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per trained model: what it is, its last losses, its scores.
+        """One row per trained model: its settings, last losses and scores.
 
-        `strength` is the value of the setting that the study varies, of the first that varies
-        where there are several; see docs/studies.md for the other columns. Settings such as
-        `latents` have one where they vary.
+        `strength` is the value of the hyperparameter that the study varies, or of the first one
+        if it varies several; see docs/studies.md for the other columns. Settings such as
+        `latents` have a column if they vary.
         """
         names = {text: source.name for text, source in self.store.sources.items()}
         ledger = self.store.ledger
@@ -66,23 +66,23 @@ class Results:
     def run_folders(self) -> list[Path]:
         """The folder of every trained model, on this machine."""
         runs = self.table["run"].tolist()
-        self.store.bring(runs)
+        self.store.download(runs)
         return [self.store.runs / run for run in runs]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state."""
+        """Number of runs in each state."""
         return self.store.ledger.counts()
 
     @property
     def failures(self) -> pd.DataFrame:
-        """The runs about which something is to be said: `run`, `state`, `error`."""
+        """The runs with an error message: `run`, `state`, `error`."""
         table = self.store.ledger.table()
-        said = table[table["error"].notna() & table["asked"]]
-        return said[["run", "state", "error"]].reset_index(drop=True)
+        failed = table[table["error"].notna() & table["asked"]]
+        return failed[["run", "state", "error"]].reset_index(drop=True)
 
     def write(self) -> Path:
-        """Bring `study.parquet` up to date."""
+        """Write the table to `study.parquet` and return its path."""
         with whole_file(self.store.table_file) as temporary:
             self.table.to_parquet(temporary, index=False)
         return self.store.table_file
@@ -95,18 +95,14 @@ class Results:
 
 
 class TableWriter:
-    """Keeps the table of a study up to date while its runs are scored.
-
-    Args:
-        store: The study.
-    """
+    """Keeps the table of a study up to date while its runs are scored."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.due, self.scored = 0.0, 0
 
     def write_if_due(self) -> None:
-        """Write the table where it has changed, as often as that costs little."""
+        """Write the table if it has changed and the last update was long enough ago."""
         start = time.monotonic()
         if start < self.due:
             return
@@ -115,29 +111,29 @@ class TableWriter:
         if scored == self.scored:
             return
         Results(self.store).write()
-        self.store.hand_in_ledger()
+        self.store.upload_ledger()
         self.scored = scored
         took = time.monotonic() - start
         self.due = time.monotonic() + max(TABLE_SECONDS, took / TABLE_SHARE)
 
 
 def load(folder: str | Path) -> Results:
-    """The results of the study in a folder, or at a URL as last handed in there."""
+    """Load the results of a study from a folder, or from a URL as last uploaded."""
     store = open_store(folder)
     store.demand()
-    store.demand_ledger()
+    store.require_ledger()
     return Results(store)
 
 
 def _checked(
     run: str, state: str, plain: Any, results: Any
 ) -> tuple[str, str, Mapping[str, Any], Mapping[str, float]]:
-    """A row of a ledger, which may be a stranger's, with its settings and numbers checked."""
+    """Check the settings and numbers of a ledger row, which may come from an untrusted file."""
     numbers = isinstance(results, Mapping) and all(
         value is None or isinstance(value, float) or is_number(value) for value in results.values()
     )
     if not RUN_NAME.fullmatch(run) or not numbers:
-        raise ValueError(f"it says {shown(results)} of the run {shown(run)}")
+        raise ValueError(f"invalid results of the run {shown(run)}: {shown(results)}")
     return run, state, Config.from_dict(plain).to_dict(), results
 
 
@@ -145,15 +141,17 @@ def table_of(
     rows: Sequence[tuple[str, str, Mapping[str, Any], Mapping[str, float]]],
     names: Mapping[str, str],
 ) -> pd.DataFrame:
-    """A study table, see `Results.table`.
+    """Build a study table; see `Results.table`.
 
     Args:
-        rows: Of each model its run, state, settings and numbers.
-        names: What data sets are called, by their origin as text.
+        rows: Run, state, settings and results of each model.
+        names: Names of data sets, by their origin as text.
     """
     columns = {name for _, _, config, results in rows for name in (*config["method"], *results)}
-    if len(columns) > MOST_COLUMNS:
-        raise UnweaveError(f"there are {len(columns):,} kinds of scores, more than {MOST_COLUMNS}")
+    if len(columns) > MAX_COLUMNS:
+        raise UnweaveError(
+            f"a study table must have at most {MAX_COLUMNS:,} columns, got {len(columns):,}"
+        )
     varied = _varied([config["method"] for _, _, config, _ in rows])
     several = _several([{n: config[n] for n in SETTINGS} for _, _, config, _ in rows])
     rates = _several([config["optimiser"] for _, _, config, _ in rows])
@@ -184,34 +182,34 @@ def table_of(
 
 
 def _method_name(name: str) -> str:
-    """A method as tables name it; a user's by its own name."""
+    """The name of a method in tables; for custom methods, the name that they define."""
     kind = known_method(name)
     return name if kind is None else kind.name
 
 
 def _first(config: Mapping[str, Any]) -> str | None:
-    """The run that another builds on."""
+    """The run of the base model of a second stage, if any."""
     return Config.from_dict(config["first"]).hash if "first" in config else None
 
 
 def _several(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names of settings of which there are several values."""
+    """The names of settings with more than one value."""
     names = settings[0] if settings else []
     return [name for name in names if len({str(one[name]) for one in settings}) > 1]
 
 
 def _settings(method: Mapping[str, Any]) -> dict[str, Any]:
-    """By their columns; a setting that is called as one of the table's is not that."""
-    return {f"method.{n}" if n in OWN else n: v for n, v in method.items() if n != "name"}
+    """Hyperparameters by column name, with a prefix for reserved names."""
+    return {f"method.{n}" if n in RESERVED else n: v for n, v in method.items() if n != "name"}
 
 
 def _loss(name: str, method: Mapping[str, Any]) -> str:
-    """The column of a number; a loss that is called as a setting does not hide it."""
-    return f"loss.{name}" if name in method or name in OWN else name
+    """The column of a loss or score, with a prefix if the name is already taken."""
+    return f"loss.{name}" if name in method or name in RESERVED else name
 
 
 def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Which setting of each method its strength is: the first that varies, or else the first."""
+    """The hyperparameter shown as strength of each method: the first that varies, or the first."""
     values: dict[str, dict[str, set[Any]]] = {}
     for method in methods:
         fields = values.setdefault(method["name"], {})
@@ -228,5 +226,5 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _ordered(columns: Sequence[str]) -> list[str]:
-    """Scores of mean codes before those of sampled ones, whichever came first."""
+    """Sort columns so that scores of sampled codes come last."""
     return sorted(columns, key=lambda name: name.startswith("sampled."))

@@ -1,100 +1,92 @@
-"""What the folder of a run says: whether it is trained, its numbers, what is yet to measure."""
+"""The state of a run as read from its folder: training, results and missing scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unweave.analysis.columns import SAMPLED
+from unweave.analysis.study_table import SAMPLED
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text
 from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.models.files import diverged_at, finite_losses, read_curve
+from unweave.study.ledger import RunOutcome
 from unweave.study.study import Study
 
-__all__ = ["Found", "Wanted", "look", "wanted_by"]
+__all__ = ["StudyMetric", "metrics_of", "missing", "outcome"]
 
 SEED = 0
-"""Of the metrics, as in the large study."""
+"""Random seed of the metrics, as in the 12,600-model study."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A metric that a study wants, of mean or of sampled codes."""
+class StudyMetric:
+    """A metric that a study computes, for mean or for sampled codes."""
 
     metric: Metric
     sampled: bool
 
     @property
     def name(self) -> str:
-        """What the study calls the metric."""
+        """The name of the metric in the study."""
         name = saved_name(self.metric)
-        assert name is not None  # a study takes no other
+        assert name is not None  # `Study` rejects metrics without a name
         return name
 
     def key(self, config: Config) -> Key:
-        """Under which its outcome is kept beside a run."""
+        """The key of its outcome in a run's score cache."""
         key = Key.of(self.metric, self.sampled, SEED, origin_text(config.data))
         assert key is not None  # as above
         return key
 
     def columns(self, outcome: Outcome) -> dict[str, float]:
-        """Its numbers by the names of their columns."""
-        start = SAMPLED if self.sampled else ""
-        return {start + column(self.metric, p): s for p, s in outcome.scores.items()}
+        """Its scores by column name."""
+        prefix = SAMPLED if self.sampled else ""
+        return {prefix + column(self.metric, p): s for p, s in outcome.scores.items()}
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the folder of a run says.
-
-    Args:
-        state: What has become of it, as in the ledger.
-        results: Its last losses, and the scores that are kept.
-        error: Why some metrics could not score it.
-        missing: What is still to be measured.
-    """
-
-    state: str
-    results: dict[str, float]
-    error: str | None
-    missing: Sequence[Wanted]
-
-
-def wanted_by(study: Study) -> list[Wanted]:
-    """What a study measures; what is of posteriors anyway is not measured of samples too."""
-    mean = [Wanted(metric, False) for metric in choose(study.metrics)] if study.metrics else []
+def metrics_of(study: Study) -> list[StudyMetric]:
+    """The metrics of a study; metrics of posteriors are not repeated for sampled codes."""
+    mean = [StudyMetric(m, False) for m in choose(study.metrics)] if study.metrics else []
     sampled = choose(study.sampled) if study.sampled else []
-    return mean + [Wanted(metric, True) for metric in sampled if not metric.of_posteriors]
+    return mean + [StudyMetric(metric, True) for metric in sampled if not metric.of_posteriors]
 
 
-def look(folder: Path, config: Config, wanted: Sequence[Wanted]) -> Found:
-    """What has become of a run.
+def missing(folder: Path, config: Config, metrics: Sequence[StudyMetric]) -> list[StudyMetric]:
+    """The metrics that are still to be computed for a trained run."""
+    outcomes = kept(folder)
+    return [metric for metric in metrics if metric.key(config) not in outcomes]
+
+
+def outcome(
+    folder: Path, config: Config, metrics: Sequence[StudyMetric], problems: Sequence[str] = ()
+) -> RunOutcome:
+    """The outcome of a run as read from its folder, without `scored_for`.
 
     Args:
-        folder: Its folder, which need not be there.
-        config: Its settings.
-        wanted: What its study measures.
+        folder: The folder of the run, which may be missing.
+        config: The settings of the run.
+        metrics: The metrics of the study.
+        problems: Reasons why some scores could not be computed this time.
     """
     if not folder.exists():
-        return Found("planned", {}, None, wanted)
+        return RunOutcome("planned", None, {})
     outcomes = kept(folder)
-    results, errors, missing = _last_losses(folder), [], []
-    for one in wanted:
-        outcome = outcomes.get(one.key(config))
-        if outcome is None:
-            missing.append(one)
-            continue
-        results |= one.columns(outcome)
-        if outcome.error:
-            errors.append(f"no {one.metric.name}: {outcome.error}")
-    state = "trained" if missing else "scored"
-    said = "; ".join(dict.fromkeys(errors)) or None
-    return Found("diverged" if diverged_at(folder) >= 0 else state, results, said, missing)
-
-
-def _last_losses(folder: Path) -> dict[str, float]:
-    """Those of the last row of a run's curve."""
+    scores = [(one, outcomes[key]) for one in metrics if (key := one.key(config)) in outcomes]
     curve = read_curve(folder)
-    return {} if curve.empty else finite_losses(curve.iloc[-1].to_dict())
+    results = {} if curve.empty else finite_losses(curve.iloc[-1].to_dict())
+    for one, score in scores:
+        results |= one.columns(score)
+    if diverged_at(folder) >= 0:
+        return RunOutcome("diverged", None, results)
+    if problems:
+        return RunOutcome("failed", _together(problems), results)
+    if len(scores) < len(metrics):
+        return RunOutcome("trained", None, results)
+    errors = [f"no {one.metric.name}: {s.error}" for one, s in scores if s.error]
+    return RunOutcome("scored", _together(errors), results)
+
+
+def _together(errors: Sequence[str]) -> str | None:
+    return "; ".join(dict.fromkeys(errors)) or None

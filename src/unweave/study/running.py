@@ -1,22 +1,20 @@
-"""Running a study: write down what there is to do, then work on it, here or on Ray."""
+"""Running a study in this process or on Ray."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from unweave.errors import UnweaveError
+from unweave.fleet.checkpoint import damaged_checkpoints
 from unweave.progress import say
+from unweave.study.local import LocalRunner
 from unweave.study.on_ray.cluster import check_address
 from unweave.study.on_ray.driver import run_on_ray
 from unweave.study.remote import open_store
-from unweave.study.repair import put_checkpoints_aside
 from unweave.study.results import Results
 from unweave.study.store import Store
-from unweave.study.study import Study
-from unweave.study.study_file import read
-from unweave.study.tokens import remove_dead_tokens
-from unweave.study.work import Work
+from unweave.study.study import Study, read
+from unweave.study.training import RunOptions
 
 __all__ = ["prepare", "run"]
 
@@ -34,25 +32,25 @@ def run(
 ) -> Results:
     """Train and score all runs of a study that are not done yet.
 
-    Stopped or killed, the same call goes on where it was. Several processes may work on one
-    folder. A run that cannot be trained or scored is marked as failed and says why; the others go
-    on, and the next call tries it again.
+    Safe to interrupt: the same call resumes. Several processes can share one folder. A run that
+    cannot be trained or scored is marked as failed with the reason; the others continue, and the
+    next call retries it.
 
     Args:
-        study: A study, or a file of one.
-        folder: Where it is kept, a folder or a URL that fsspec knows; by default a folder with its
-            name.
-        on: `"here"`, this process; `"ray"`, a Ray of its own on this machine; `"auto"`,
-            `"host:port"` or `"ray://host:port"`, a running Ray cluster; see docs/scaling.md.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far it is.
-        fleet_size: How many models to train at once; by default as many as fit.
-        scorers: How many processes compute scores, by default by the number of cores; with 0 the
-            one that trains does.
-        checkpoint_every: Seconds between checkpoints.
+        study: A study, or the path of a study file.
+        folder: Output folder, or a URL that fsspec supports (default: the name of the study).
+        on: Where to run: `"here"` for this process, `"ray"` for a new Ray cluster on this
+            machine, or `"auto"`, `"host:port"` or `"ray://host:port"` for a running Ray cluster;
+            see docs/scaling.md.
+        device: Device to train on (default: a GPU if available).
+        progress: Whether to show progress.
+        fleet_size: Number of models to train at once (default: as many as fit).
+        scorers: Number of scoring processes (default: depends on the number of cores); with 0,
+            the training process computes the scores.
+        checkpoint_every: Seconds between checkpoints (default 60).
 
     Returns:
-        The results, with their table.
+        The results of the study.
 
     Example:
         >>> import tempfile
@@ -74,40 +72,46 @@ def run(
     if on != "here":
         check_address(on)
     if scorers is not None and scorers < 0:
-        raise UnweaveError(f"scores are computed by 0 processes or more, but got {scorers=}")
+        raise UnweaveError(
+            f"scorers must be at least 0, got {scorers}",
+            subject="scorers",
+            value=scorers,
+        )
     errors = prepare(store, study)
-    store.hand_in_ledger()
-    options: dict[str, Any] = {
-        "device": device,
-        "fleet_size": fleet_size,
-        "scorers": scorers,
-        "checkpoint_every": checkpoint_every,
-    }
+    store.upload_ledger()
+    options = RunOptions(
+        device=device,
+        progress=progress,
+        fleet_size=fleet_size,
+        scorers=scorers,
+        checkpoint_every=checkpoint_every,
+    )
     if on == "here":
-        Work(store, progress=progress, **options).go()
+        LocalRunner(store, options).run()
     else:
-        run_on_ray(store, on, progress, options)
+        run_on_ray(store, on, options)
     return Results(store, errors)
 
 
 def prepare(store: Store, study: Study) -> dict[str, str]:
-    """Write down what there is to do; what failed before is tried again.
+    """Write the study and its runs to the folder, and reopen failed runs.
 
     Returns:
-        For each data set that cannot be had, why.
+        Error message for each data set that cannot be opened.
     """
     try:
         store.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnweaveError(
-            f"cannot write into {store.folder}: {error.strerror or error}; choose another folder"
+            f"cannot write into {store.folder}: {error.strerror or error}; choose another folder",
+            subject=store.folder,
         ) from error
-    put_checkpoints_aside(store)
-    store.ledger.release_gone()
-    remove_dead_tokens(store)
-    _, errors = store.plan(study)
+    store.put_aside(damaged_checkpoints(store.runs))  # their fleets start from step 0
+    store.ledger.release_dead()
+    store.remove_dead_tokens()
+    errors = store.plan(study)
     for name, reason in errors.items():
-        say(f"without {name}: {reason}")
+        say(f"skipping {name}: {reason}")
     table = store.ledger.table()
     failed = table.loc[(table["state"] == "failed") & table["asked"], "run"].tolist()
     trained = [run for run in failed if store.has(run)]

@@ -1,8 +1,9 @@
-"""Scoring beside training: this process encodes, others compute.
+"""Scoring during training: this process encodes, other processes compute the metrics.
 
-Encoding a data set takes a GPU a fraction of a second per model, scoring the codes takes a core
-many. So whoever trains also looks, a few times a second, whether a core is free (`Scorer.tick`);
-if so it encodes the next trained run and hands the codes over. Trees never keep a GPU waiting.
+Encoding a data set takes a fraction of a second per model on a GPU; scoring the codes takes many
+seconds on a core. The training process therefore checks a few times per second whether a core is
+free (`Scorer.tick`). If so, it encodes the next trained run and passes on the codes, so that slow
+metrics never keep the GPU waiting.
 """
 
 import multiprocessing
@@ -12,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,64 +23,69 @@ from typing import Any, NamedTuple, Self
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.evaluation.apply import apply
-from unweave.evaluation.codes import Posteriors, encode
+from unweave.evaluation.codes import Posteriors, apply_metric, encode
 from unweave.evaluation.score_cache import Outcome, keep
 from unweave.io.extensions import allow, is_reference, module_of
 from unweave.metrics import find_metric
 from unweave.models.config import Config
 from unweave.models.model import load
-from unweave.study.datasets import Sources
-from unweave.study.outcomes import RunOutcome, outcome_of, record, sentence
-from unweave.study.run_folder import SEED, Wanted
+from unweave.study.ledger import RunOutcome, one_line
+from unweave.study.run_folder import SEED, StudyMetric
 from unweave.study.store import Store
-from unweave.study.workers import Worker
 
 __all__ = ["Scorer"]
 
-SLOW = ("unweave.metrics.trees", "sklearn.linear_model")
-"""What most studies' metrics import, which takes a second."""
-LOOK_SECONDS = 1.0
-"""How often to ask the ledger for trained runs where there were none."""
+SLOW = ("unweave.metrics.tools.trees", "sklearn.linear_model")
+"""Modules that most metrics need and that take a second to import."""
+POLL_SECONDS = 1.0
+"""Interval for requesting trained runs after none was available."""
 
 
 class _Job(NamedTuple):
-    """A run that is being scored; alone, if the process that scored it and others died."""
+    """A run that is being scored.
+
+    Args:
+        config: The settings of the run.
+        metrics: The metrics to compute.
+        codes: The encoded data.
+        problems: Errors of metrics that were computed in this process.
+        alone: Whether it is retried alone after the process pool died.
+    """
 
     config: Config
-    wanted: Sequence[Wanted]
+    metrics: Sequence[StudyMetric]
     codes: Posteriors
-    trouble: Sequence[str]
+    problems: Sequence[str]
     alone: bool = False
 
 
-class _Trouble(NamedTuple):
-    """What a metric met that is no verdict on the model: it will be tried again."""
-
-    said: str
-
-
 class Scorer:
-    """Scores the trained runs of a study in processes of their own.
+    """Scores the trained runs of a study in separate processes.
 
     Args:
         store: The study.
-        worker: Who claims the runs.
-        sources: Its data.
-        device: Where models encode.
-        processes: How many processes; with 0 this one computes, and training waits for it.
+        device: Device for encoding.
+        processes: Number of processes; with 0, this process computes the metrics.
+        next_run: Function that returns the next run to score, or None, given the names of the
+            runs that are being scored.
+        record: Callback that receives the outcomes of runs, by name.
     """
 
     def __init__(
-        self, store: Store, worker: Worker, sources: Sources, device: torch.device, processes: int
+        self,
+        store: Store,
+        device: torch.device,
+        processes: int,
+        next_run: Callable[[Sequence[str]], Config | None],
+        record: Callable[[dict[str, RunOutcome]], None],
     ) -> None:
-        self.store, self.worker, self.sources = store, worker, sources
-        self.device, self.processes = device, processes
+        self.store, self.device, self.processes = store, device, processes
+        self.next_run, self.record = next_run, record
         self.jobs: dict[Future[Any], _Job] = {}
         self.suspects: list[_Job] = []
         self.pool: ProcessPoolExecutor | None = None
         self.done = 0
-        self.look_at = 0.0
+        self.poll_due = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -89,74 +95,64 @@ class Scorer:
 
     @property
     def busy(self) -> bool:
-        """Whether some run is being scored."""
+        """Whether any run is being scored."""
         return bool(self.jobs or self.suspects)
 
     def tick(self) -> bool:
-        """Take in what is done, and give every free process a run; whether anything happened."""
-        moved = self._collect()
-        if self.suspects:
-            if not self.jobs:
-                self._submit(self.suspects.pop(0)._replace(alone=True))
+        """Collect results and give every free process a run; return whether anything changed."""
+        changed = self._collect()
+        if self.suspects and not self.jobs:
+            self._submit(self.suspects.pop(0)._replace(alone=True))
+        if self.suspects or any(job.alone for job in self.jobs.values()):
             return True
-        # One more than there are processes, so that none waits for this one.
-        while len(self.jobs) <= self.processes and time.monotonic() >= self.look_at:
-            config = self._next()
+        # One more run than processes, so that no process waits for the next `tick`.
+        while len(self.jobs) <= self.processes and time.monotonic() >= self.poll_due:
+            config = self.next_run([job.config.hash for job in self.jobs.values()])
             if config is None:
-                self.look_at = time.monotonic() + LOOK_SECONDS
+                self.poll_due = time.monotonic() + POLL_SECONDS
                 break
             self._begin(config)
-            moved = True
-        return moved
+            changed = True
+        return changed
 
     def wait(self, seconds: float) -> None:
-        """Wait until something is done, but not for long."""
+        """Wait until a run is scored, at most for the given time."""
         if self.jobs:
             wait(self.jobs, seconds, "FIRST_COMPLETED")
 
-    def _next(self) -> Config | None:
-        """The next run to score, from the ledger."""
-        having = [job.config.hash for job in self.jobs.values()]
-        runs = self.store.ledger.claim_trained(self.worker, 1, having)
-        return self.store.configs(runs)[0] if runs else None
-
-    def _record(self, run: str, outcome: RunOutcome) -> None:
-        """Take down what has become of a run, in the ledger."""
-        record(self.store.ledger, {run: outcome})
-
     def _begin(self, config: Config) -> None:
         try:
-            self.store.bring([config.hash])
-            missing = self.store.look(config).missing
+            self.store.download([config.hash])
+            missing = self.store.missing(config)
             if not missing:
                 self._finish(config, [])
                 return
-            data = self.sources.near(config, self.device)
+            data = self.store.data_of(config, self.device)
             model = load(self.store.runs / config.hash, self.device)
             codes = encode(model, data, SEED)
-            # Those that compare images need the decoder, and other processes import no scripts.
-            here = [w for w in missing if w.metric.of_images or module_of(w.name) == "__main__"]
-            trouble = self._keep(config, here, _score(_names(here), codes))
-            there = [w for w in missing if w not in here]
-            spread = any(w.sampled or "logvars" in w.metric.takes for w in there)
-            self._submit(_Job(config, there, codes.of(0, spread), trouble))
-        except Exception as error:  # one run's trouble is its own
+            # Image metrics need the decoder, and other processes cannot import the main script.
+            here = [m for m in missing if m.metric.of_images or module_of(m.name) == "__main__"]
+            problems = self._save(config, here, _score(_names(here), codes))
+            there = [m for m in missing if m not in here]
+            with_logvars = any(m.sampled or "logvars" in m.metric.takes for m in there)
+            self._submit(_Job(config, there, codes.of(0, with_logvars), problems))
+        except Exception as error:  # recorded for this run; the others continue
             self._fail(config, error)
 
     def _submit(self, job: _Job) -> None:
-        names = _names(job.wanted)
+        names = _names(job.metrics)
         if not self.processes:
-            self._take_in(job, _score(names, job.codes))
+            self._complete(job, _score(names, job.codes))
             return
         with _without_main():
             try:
-                future = self._opened().submit(_score, names, job.codes)
+                future = self._open_pool().submit(_score, names, job.codes)
             except BrokenProcessPool:
-                self._bury()
-                future = self._opened().submit(_score, names, job.codes)
+                self._discard_broken_pool()
+                future = self._open_pool().submit(_score, names, job.codes)
         self.jobs[future] = job
 
-    def _opened(self) -> ProcessPoolExecutor:
+    def _open_pool(self) -> ProcessPoolExecutor:
         if self.pool is None:
             self.pool = ProcessPoolExecutor(self.processes, _context(), _prepare)
         return self.pool
@@ -166,18 +162,18 @@ class Scorer:
         for future in finished:
             job = self.jobs.pop(future)
             try:
-                self._take_in(job, future.result())
+                self._complete(job, future.result())
             except BrokenProcessPool as error:
-                self._bury()
+                self._discard_broken_pool()
                 self._suspect(job, error)
-            except Exception as error:  # as above
+            except Exception as error:  # recorded for this run; the others continue
                 self._fail(job.config, error)
         return bool(finished)
 
-    def _bury(self) -> None:
-        """End what is left of a pool in which a process died.
+    def _discard_broken_pool(self) -> None:
+        """Kill the remaining processes of a pool in which a process died.
 
-        Python ends the others, but may overlook one that starts just then, and wait for it.
+        Python terminates them too, but may miss a process that is just starting and wait for it.
         """
         if self.pool is not None and self.pool._broken:
             for process in list((self.pool._processes or {}).values()):
@@ -185,37 +181,37 @@ class Scorer:
             self.pool = None
 
     def _suspect(self, job: _Job, error: BrokenProcessPool) -> None:
-        """A process died, for its memory perhaps, and all in the pool with it: who was it?"""
+        """Retry a job alone to find out which one killed the pool; fail it the second time."""
         if job.alone:
-            self._fail(job.config, UnweaveError(f"the process that scored it died ({error})"))
+            self._fail(job.config, UnweaveError(f"the scoring process died ({error})"))
         else:
             self.suspects.append(job)
 
-    def _take_in(self, job: _Job, said: "Sequence[Outcome | _Trouble]") -> None:
-        trouble = self._keep(job.config, job.wanted, said)
-        self._finish(job.config, [*job.trouble, *trouble])
+    def _complete(self, job: _Job, outcomes: Sequence[Outcome]) -> None:
+        problems = self._save(job.config, job.metrics, outcomes)
+        self._finish(job.config, [*job.problems, *problems])
 
-    def _keep(
-        self, config: Config, wanted: Sequence[Wanted], said: "Sequence[Outcome | _Trouble]"
+    def _save(
+        self, config: Config, metrics: Sequence[StudyMetric], outcomes: Sequence[Outcome]
     ) -> list[str]:
-        """Keep what metrics said of a run; what they could not say, in sentences."""
-        both = list(zip(wanted, said, strict=True))
-        found = {w.key(config): one for w, one in both if isinstance(one, Outcome)}
+        """Cache the outcomes of metrics; return the errors of those to be tried again."""
+        both = list(zip(metrics, outcomes, strict=True))
+        found = {metric.key(config): one for metric, one in both if not one.transient}
         if found:
             keep(self.store.runs / config.hash, found)
-            self.store.hand_in([config.hash])
-        return [f"no {w.metric.name}: {one.said}" for w, one in both if isinstance(one, _Trouble)]
+            self.store.upload([config.hash])
+        return [f"no {m.metric.name}: {one.error}" for m, one in both if one.transient]
 
-    def _finish(self, config: Config, trouble: Sequence[str]) -> None:
-        outcome = outcome_of(self.store, config, trouble)
-        self._record(config.hash, outcome)
+    def _finish(self, config: Config, problems: Sequence[str]) -> None:
+        outcome = self.store.outcome(config, problems)
+        self.record({config.hash: outcome})
         self.done += outcome.state != "failed"
 
     def _fail(self, config: Config, error: Exception) -> None:
-        self._record(config.hash, RunOutcome("failed", sentence(error)))
+        self.record({config.hash: RunOutcome("failed", one_line(error))})
 
     def _stop(self) -> None:
-        """End the processes: at once if they are at work, since nobody waits for the results."""
+        """Stop the processes, immediately if they are busy: their results are discarded."""
         if self.pool is None:
             return
         at_work = list((self.pool._processes or {}).values()) if self.jobs else []
@@ -225,10 +221,10 @@ class Scorer:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """How processes start: as forks of one that has imported what all of them need.
+    """Start method: on Linux, forks of a server process that has imported all modules.
 
-    That takes seconds and hundreds of megabytes, which they share. Elsewhere than on Linux forks
-    are not there or not safe, and each process imports it.
+    The imports take seconds and hundreds of megabytes, which the forks share. On other systems
+    forking is unavailable or unsafe, and each process imports the modules itself.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -238,7 +234,7 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 def _prepare() -> None:
-    """A process for scoring leaves signals to its parent, keeps to one core, and ends with it."""
+    """Set up a scoring process: ignore Ctrl-C, use one core, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -251,27 +247,26 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _names(wanted: Sequence[Wanted]) -> list[tuple[str, bool]]:
-    return [(one.name, one.sampled) for one in wanted]
+def _names(metrics: Sequence[StudyMetric]) -> list[tuple[str, bool]]:
+    return [(one.name, one.sampled) for one in metrics]
 
 
-def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> "list[Outcome | _Trouble]":
-    """What metrics of a study say of codes; those of users are imported by other processes."""
-    said: list[Outcome | _Trouble] = []
+def _score(names: Sequence[tuple[str, bool]], codes: Posteriors) -> list[Outcome]:
+    """Compute metrics of codes; custom metrics are imported in the scoring process."""
+    outcomes: list[Outcome] = []
     for name, sampled in names:
         if is_reference(name):
             allow(module_of(name))
         try:
-            outcome = apply(find_metric(name), codes, 0, sampled)
-            said.append(_Trouble(outcome.error) if outcome.passing else outcome)
-        except Exception as error:  # one metric's trouble is its own
-            said.append(_Trouble(sentence(error)))
-    return said
+            outcomes.append(apply_metric(find_metric(name), codes, 0, sampled))
+        except Exception as error:  # recorded for this metric; the others continue
+            outcomes.append(Outcome({}, one_line(error), transient=True))
+    return outcomes
 
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Processes that are started here do not import the user's script, which would run again."""
+    """Prevent new processes from importing the user's script, which would run it again."""
     main = vars(sys.modules["__main__"])
     hidden: dict[str, Any] = {n: main.pop(n) for n in ("__spec__", "__file__") if n in main}
     main["__spec__"] = None

@@ -1,73 +1,189 @@
-"""Training one fleet of a study, wherever that is done; the ledger is the caller's business."""
+"""Training the runs of a study: choice and size of the next fleet, and its training."""
 
+import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.capacity import fits, shares
 from unweave.fleet.train import train_runs
 from unweave.models.config import Config
-from unweave.models.size import disk_bytes
-from unweave.study.datasets import Sources
+from unweave.models.networks import disk_bytes
+from unweave.study.ledger import one_line
+from unweave.study.planning import seconds_per_step
 from unweave.study.store import Store
+from unweave.study.workers import Worker
 
-__all__ = ["NoRoomError", "is_out_of_memory", "train_fleet"]
+__all__ = ["Claims", "DiskFullError", "RunOptions", "fail", "is_out_of_memory", "train_fleet"]
+
+DONE = ("trained", "scored")
+"""States of runs that can be base models of second stages."""
 
 
-class NoRoomError(UnweaveError):
-    """A disk on which the results of the next fleet do not fit."""
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options for running a study; see `unweave.study.run`."""
+
+    device: str | torch.device | None = None
+    progress: bool = False
+    fleet_size: int | None = None
+    scorers: int | None = None
+    checkpoint_every: float = 60.0
+
+
+class Claims:
+    """Claims runs for training in the ledger, one fleet at a time."""
+
+    def __init__(
+        self, store: Store, worker: Worker, device: torch.device, fleet_size: int | None = None
+    ) -> None:
+        self.store, self.worker = store, worker
+        self.device, self.fleet_size = device, fleet_size
+        self.sizes: dict[str, int] = {}
+        self.first_of: dict[str, str] = {}
+        self.trained: set[str] = set()
+
+    def next_fleet(self) -> list[Config]:
+        """Claim the next fleet: an interrupted one, or one of the kind with the most work."""
+        kinds = self._ready(self.store.ledger.open_runs())
+        if not kinds:
+            return []
+        free = {run for runs in kinds.values() for run in runs}
+        for interrupted in self.store.interrupted():
+            left = [run for run in interrupted if run in free]
+            if left:
+                # Fewer models if the whole fleet turned out not to fit.
+                kind = next(kind for kind, runs in kinds.items() if left[0] in runs)
+                left = left[: self.sizes.get(kind, len(left))]
+                return self.store.configs(self._take(left))
+        costs = {kind: len(runs) * self._seconds(runs[0]) for kind, runs in kinds.items()}
+        for kind in sorted(kinds, key=lambda kind: -costs[kind]):
+            runs = kinds[kind]
+            size = self._size(kind, runs)
+            if size:
+                claimed = self._take(runs[: self._share(runs, size, kinds)])
+                if claimed:
+                    return self.store.configs(claimed)
+        return []
+
+    def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return runs that can be trained now; fail second stages whose base model has failed."""
+        ready, states = {}, None
+        for kind, runs in kinds.items():
+            firsts = self._firsts(runs)
+            if not firsts:
+                ready[kind] = runs
+                continue
+            states = self.store.ledger.states() if states is None else states
+            found = {first: self._first_stage(first, states) for first in set(firsts.values())}
+            failed = [run for run in runs if found[firsts[run]] == "failed"]
+            if failed:
+                reason = "its base model diverged or failed"
+                self.store.ledger.mark(self._take(failed), "failed", reason)
+            trained = [run for run in runs if found[firsts[run]] == "trained"]
+            if trained:
+                ready[kind] = trained
+        return ready
+
+    def _first_stage(self, first: str, states: Mapping[str, str]) -> str:
+        """Whether a base model is `trained`, `failed`, or still `pending`."""
+        state = states.get(first, "failed")
+        if state == "diverged":
+            return "failed"
+        if first in self.trained or self.store.has(first):
+            self.trained.add(first)
+            return "trained"
+        if state in DONE:  # its folder was removed
+            self.store.ledger.reopen([first], "planned")
+        return "failed" if state == "failed" else "pending"
+
+    def _firsts(self, runs: Sequence[str]) -> dict[str, str]:
+        """The base model of each second stage among some runs, by run."""
+        new = [run for run in runs if run not in self.first_of]
+        if new and self.store.configs(new[:1])[0].first is not None:
+            known = [(config.hash, config.first) for config in self.store.configs(new)]
+            self.first_of |= {run: first.hash for run, first in known if first is not None}
+        return {run: self.first_of[run] for run in runs if run in self.first_of}
+
+    def _share(self, runs: Sequence[str], size: int, kinds: Sized) -> int:
+        """Size of the next fleet: fleets of similar size, with enough runs for other workers."""
+        workers = self._num_workers()
+        if len(kinds) < workers:
+            size = min(size, math.ceil(len(runs) * len(kinds) / workers))
+        return shares(len(runs), size)[0]
+
+    def _num_workers(self) -> int:
+        """Number of workers that share the study."""
+        return len(self.store.ledger.workers())
+
+    def _seconds(self, run: str) -> float:
+        config = self.store.configs([run])[0]
+        try:
+            shape = self.store.source(config).shape
+        except UnweaveError:
+            return 0.0  # the error is recorded when the run is trained
+        return config.steps * seconds_per_step(config, shape, self.device, self.store.ledger)
+
+    def _size(self, kind: str, runs: Sequence[str]) -> int:
+        """Number of models of a kind that fit; 0 if they cannot be trained, which is recorded."""
+        if kind not in self.sizes:
+            configs = self.store.configs(runs)
+            try:
+                data = self.store.data_of(configs[0])
+                self.sizes[kind] = self.fleet_size or fits(configs, data, self.device)
+            except Exception as error:  # recorded for its runs; the study continues
+                fail(self.store, self._take(runs), error, self.device)
+                return 0
+        return self.sizes[kind]
+
+    def _take(self, runs: Sequence[str]) -> list[str]:
+        return self.store.ledger.claim(self.worker, runs)
+
+
+class DiskFullError(UnweaveError):
+    """Too little disk space for the results of the next fleet."""
 
 
 def train_fleet(
     store: Store,
-    sources: Sources,
     configs: Sequence[Config],
     device: torch.device,
-    *,
-    progress: bool,
-    checkpoint_every: float,
-    meanwhile: Callable[[str], bool | None],
+    options: RunOptions,
+    on_progress: Callable[[str], bool | None],
 ) -> float | None:
-    """Train runs together and save them in the study, resuming from their checkpoint if any.
-
-    Args:
-        store: The study.
-        sources: Its data sets.
-        configs: The runs, which can share a fleet.
-        device: Where to train.
-        progress: Whether to show how far training is.
-        checkpoint_every: Seconds between checkpoints.
-        meanwhile: See `train_runs`.
+    """Train runs that can share a fleet, and save them without changing the ledger.
 
     Returns:
-        Seconds per step of one model, where all of them were trained from their first step.
+        Seconds per step of one model, or None if training did not start at step 0.
     """
     runs = [config.hash for config in configs]
-    begun = {run for old in store.interrupted() for run in old}
-    afresh = not any(run in begun or store.has(run) for run in runs)
+    started = {run for old in store.interrupted() for run in old}
+    from_start = not any(run in started or store.has(run) for run in runs)
     start = time.monotonic()
-    data = sources.open(configs[0])
-    _demand_room(store, configs, data.shape)
-    store.bring([*runs, *(config.first.hash for config in configs if config.first is not None)])
-    store.bring_checkpoint(runs)
+    data = store.data_of(configs[0])
+    _check_disk_space(store, configs, data.shape)
+    store.download([*runs, *(config.first.hash for config in configs if config.first is not None)])
+    store.download_checkpoint(runs)
     try:
         train_runs(
             configs,
             data,
             out=store.runs,
             device=device,
-            progress=progress,
-            checkpoint_every=checkpoint_every,
+            progress=options.progress,
+            checkpoint_every=options.checkpoint_every,
             fleet_size=len(configs),
-            meanwhile=meanwhile,
+            on_progress=on_progress,
         )
     except InterruptedTrainingError:
-        store.hand_in_checkpoints()
+        store.upload_checkpoints()
         raise
-    store.hand_in(runs)
-    if not afresh or not configs[0].steps:
+    store.upload(runs)
+    if not from_start or not configs[0].steps:
         return None
     return (time.monotonic() - start) / configs[0].steps / len(configs)
 
@@ -77,12 +193,25 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(isinstance(one, torch.cuda.OutOfMemoryError) for one in (error, error.__cause__))
 
 
-def _demand_room(store: Store, configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
-    """Stop before a fleet whose results would not fit on the disk."""
+def _check_disk_space(
+    store: Store, configs: Sequence[Config], shape: tuple[int, int, int]
+) -> None:
+    """Raise an error if the results of a fleet would not fit on the disk."""
     need = sum(disk_bytes(config, shape, in_training=True) for config in configs)
     free = shutil.disk_usage(store.folder).free
     if need > free:
-        raise NoRoomError(
-            f"the next fleet needs {need / 1e9:.2g} GB in {store.folder}, where "
-            f"{free / 1e9:.2g} GB are free; make room and run the same again"
+        raise DiskFullError(
+            f"the next fleet needs {need / 1e9:.2g} GB in {store.folder}, but only "
+            f"{free / 1e9:.2g} GB are free; free some space and run the same command again",
+            subject=store.folder,
+            value=free,
         )
+
+
+def fail(store: Store, runs: Sequence[str], error: Exception, device: torch.device) -> None:
+    """Mark runs as failed with the reason, except those that were already saved."""
+    saved = [run for run in runs if store.has(run)]
+    store.ledger.record({config.hash: store.outcome(config) for config in store.configs(saved)})
+    store.ledger.mark([run for run in runs if run not in saved], "failed", one_line(error))
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

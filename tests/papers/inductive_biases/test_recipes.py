@@ -1,13 +1,15 @@
 """The recipes of inductive biases on planted tables, and on a very small run of everything."""
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from unweave.papers import find
-from unweave.papers.inductive_biases import scores, shapes3d
+from unweave.papers.inductive_biases import figures
 from unweave.papers.inductive_biases.manipulation import Manipulation
 from unweave.papers.inductive_biases.polar import in_polar, separated
 from unweave.papers.inductive_biases.studies import (
@@ -16,9 +18,7 @@ from unweave.papers.inductive_biases.studies import (
     IMAGES,
     SCALES,
     STRENGTHS,
-    _factors,
-    _latents,
-    _studies,
+    Base,
     examples,
 )
 from unweave.papers.running import make
@@ -52,7 +52,7 @@ def planted(drop=0.2, by_noise=0.05, pcl=0.0, base="rooms3d", seeds=3):
     return pd.DataFrame(rows)
 
 
-def test_rooms_stand_beside_what_is_published_of_shapes3d():
+def test_rooms_are_compared_with_published_shapes3d_scores():
     frame = find("inductive-biases/table-2").obtain(planted())
     cells = frame[frame["data"] == "shapes3d"].set_index(["method", "images"])
     assert cells.loc[("beta_vae", "original"), ["published", "obtained"]].tolist() == [0.73, 0.51]
@@ -80,43 +80,61 @@ def test_over_pruned_runs_count_in_tables_and_not_in_the_line_search():
     names = ["beta_vae-modified-0", "pcl-modified-0", "slow_vae-original-1"]
     table["over_pruned"] = table["run"].isin(names)
     table.loc[table["run"] == "slow_vae-noise-1", "factor"] = 1.5
-    assert set(table["run"]) - set(scores.kept(table)["run"]) == {"slow_vae-noise-1"}
+    assert set(table["run"]) - set(figures.at_published_strength(table)["run"]) == {
+        "slow_vae-noise-1"
+    }
     recipe = find("inductive-biases/table-2")
     frame = recipe.obtain(table)
     cells = frame[frame["seeds"] > 0].set_index(["method", "images"])
     assert cells.loc[("beta_vae", "modified"), ["seeds", "pruned"]].tolist() == [2, 1]
     assert cells["pruned"].sum() == 2  # PCL has no noise to prune by
     assert recipe.verdict(frame)[-1].endswith(": holds for 2 of 23 models.")
-    lost = set(table["run"]) - set(shapes3d._whole(table)["run"])
+    lost = set(table["run"]) - set(figures.searched(table)["run"])
     assert "slow_vae-original-1" in lost
     assert "slow_vae-original-0" not in lost
 
 
-def test_figures_say_where_scores_lie():
+def test_figures_report_ranges_of_scores():
     table = planted()
-    assert "beta_vae: 0.300 to 0.320, 3 models" in shapes3d.obtain_2(table)["obtained"].iloc[0]
-    assert shapes3d.obtain_3(table)["obtained"].iloc[0] == "it falls in 1 of 2 factors"
+    histogram, gaps = find("inductive-biases/figure-2"), find("inductive-biases/figure-3")
+    models = histogram.obtain(table)
+    assert models.groupby("method").size().to_dict() == dict.fromkeys(VARIATIONAL, 3)
+    assert sorted(models["obtained"])[::11] == pytest.approx([0.3, 0.32])
+    said = histogram.verdict(models)
+    assert len(said) == 4
+    assert said[0].endswith("beta_vae: min obtained 0.3; max obtained 0.32.")
+    means = gaps.obtain(table).set_index("factor")
+    assert means.loc["gap_1", ["original", "obtained"]].tolist() == pytest.approx([0.2, 0.3])
+    (falls,) = gaps.verdict(gaps.obtain(table))
+    assert falls.endswith(": holds for 1 of 2 factors.")
+
+
+def test_figures_4_to_6_find_the_best_strengths_and_where_modified_images_score_less():
+    table, recipe = planted(), find("inductive-biases/figures-4-6")
     searched = pd.concat(
         [table.assign(factor=f, dci=table["dci"] - abs(f - 1.25)) for f in (1.0, 1.25)]
     )
-    found = shapes3d.obtain_4_6(searched).set_index("picture")["obtained"]
-    assert "of × 1, 1.25, best on original images: beta_tc_vae × 1.25" in found["DCI by strength"]
-    assert found["SAP by strength"].endswith("modified ones score below at 8 of 8 strengths")
+    frame = recipe.obtain(searched)
+    best = frame[frame["best"] & frame["metric"].eq("dci")].set_index("method")["factor"]
+    assert best.to_dict() == dict.fromkeys(VARIATIONAL, 1.25)
+    assert [said.split(": ")[1] for said in recipe.verdict(frame)[:3]] == [
+        "holds for 8 of 8 strengths."
+    ] * 3
     better = searched["factor"].eq(1.25) & searched["images"].eq("modified")
     searched.loc[better, "sap"] += 0.3
-    said = shapes3d.obtain_4_6(searched)["obtained"].iloc[2]
-    assert said.endswith("modified ones score below at 4 of 8 strengths")
+    assert recipe.verdict(recipe.obtain(searched))[2].endswith("sap: holds for 4 of 8 strengths.")
 
 
 def test_figures_of_shapes3d_do_not_mix_it_with_sprites():
     rooms, sprites = planted(), planted(drop=-0.2, base="dsprites").assign(factor=1.5)
     both = pd.concat([rooms, sprites.assign(gap_0=0.9)])
-    for obtain in (shapes3d.obtain_2, shapes3d.obtain_3, shapes3d.obtain_4_6):
+    for obtain in (figures.obtain_2, figures.obtain_3, figures.obtain_4_6):
         assert obtain(both).equals(obtain(rooms))
-    assert "0.700 to 0.720" in shapes3d.obtain_2(sprites.assign(factor=1.0))["obtained"].iloc[0]
+    alone = figures.obtain_2(sprites.assign(factor=1.0))
+    assert (alone["obtained"].min(), alone["obtained"].max()) == pytest.approx((0.7, 0.72))
 
 
-def test_two_ways_of_encoding_two_factors_are_told_apart():
+def test_separate_and_polar_encodings_are_distinguished():
     turn, along = np.indices((12, 7)).reshape(2, -1)
     at = 2 * np.pi * (turn / 12) + 1.0
     polar = (2 + along)[:, None] * np.stack([np.cos(at), -np.sin(at)], 1)
@@ -185,9 +203,12 @@ def test_everything_is_trained_on_three_kinds_of_images(everything):
         assert recipe.verdict(recipe.obtain(table))
 
 
+def base(name, folder=Path("nowhere")):
+    return Base(name=name, classes={}, folder=folder, steps=3, settings={})
+
+
 def test_strengths_are_searched_on_original_and_modified_images(tmp_path):
-    said = {"folder": tmp_path, "steps": 3, "settings": {}}
-    searched, noisy = _studies("rooms3d", {}, 2, [0.5, 1.0, 1.5], **said)
+    searched, noisy = base("rooms3d", tmp_path).studies(2, [0.5, 1.0, 1.5])
     assert [source["name"] for source in searched.data] == ["original", "modified"]
     assert [source["name"] for source in noisy.data] == ["noise"]
     assert searched.methods["beta_vae"] == {"beta": [3, 6, 9]}
@@ -198,9 +219,9 @@ def test_strengths_are_searched_on_original_and_modified_images(tmp_path):
         assert study.methods["pcl"] == study.methods["ae"] == {}
 
 
-def test_a_strength_is_told_by_how_often_the_usual_one_it_is():
+def test_strengths_are_multiples_of_the_usual_ones():
     methods = pd.Series(["beta_vae", "factor_vae", "pcl"])
-    found = _factors("rooms3d", methods, pd.Series([9.0, 3.5, np.nan]))
+    found = base("rooms3d").factors(methods, pd.Series([9.0, 3.5, np.nan]))
     assert found.tolist() == [1.5, 0.5, 1.0]
 
 
@@ -229,10 +250,10 @@ def test_the_change_is_learned_from_models_or_from_images_alone(everything, tmp_
     assert len(curve) == 3
 
 
-def test_there_are_as_many_latents_as_factors_vary():
+def test_latents_are_as_many_as_varying_factors():
     found = [
-        _latents(base, classes)
+        replace(base(name), classes=classes).latents
         for scale in ("smoke", "hour", "paper")
-        for base, classes in SCALES[scale]["bases"].items()
+        for name, classes in SCALES[scale]["bases"].items()
     ]
     assert found == [5, 4, 5, 6]

@@ -4,21 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.raising import about
 from unweave.data.dataset import Dataset
 from unweave.papers import find
-from unweave.papers.ms_vae import (
-    ablations,
-    pictures,
-    quality,
-    stages,
-    studies,
-)
-from unweave.papers.ms_vae.experiments import measures
-from unweave.papers.ms_vae.stages import arranged, measured, predicted
+from unweave.papers.ms_vae import conditioning, pictures, scores, variants
+from unweave.papers.ms_vae.scores import arranged, measured, predicted
 from unweave.papers.recipe import RecipeError
-from unweave.papers.running import study_of
 from unweave.study import Study, run
-from unweave.study.datasets import Sources
+from unweave.study.store import Store
 
 BETAS = (1.0, 4.0, 10.0)
 DISTANCES = {"beta_tc_vae": 100, "large": 90, "big": 80, "vae": 60, "ms_vae": 50, "jacobian": 70}
@@ -63,12 +56,13 @@ def obtain(slug, table):
 
 
 def outcomes(frame, slug, claim):
-    text = find(f"ms-vae/{slug}").claims[claim]
+    recipe = find(f"ms-vae/{slug}")
+    text = (recipe.claims | recipe.controls)[claim]
     rows = frame[(frame["claim"] == text) & frame["obtained"].notna()]
     return (rows["obtained"] == "holds").tolist()
 
 
-def test_models_are_called_by_what_they_are_and_know_the_beta_of_their_first_stage():
+def test_models_have_their_kind_and_the_beta_of_their_first_stage():
     rows = arranged(planted()).set_index("run")
     assert rows.loc[["tc-4-0", "l-4-0", "b-4-0", "v-0", "ms-4-0", "j-10-1"], "kind"].tolist() == [
         "beta_tc_vae",
@@ -82,11 +76,11 @@ def test_models_are_called_by_what_they_are_and_know_the_beta_of_their_first_sta
     assert rows.loc["ms-4-0", "c_mig"] == pytest.approx(0.14)
     assert rows.loc["v-0", "beta"] == 1
     lost = planted().assign(state="failed")
-    with pytest.raises(RecipeError, match="no model of two stages is scored yet"):
+    with pytest.raises(RecipeError, check=about("method", "ms_vae")):
         arranged(lost)
 
 
-def test_a_first_stage_that_failed_tells_its_beta_all_the_same():
+def test_a_failed_first_stage_still_gives_its_beta():
     table = planted()
     table.loc[table["run"] == "tc-10-0", "state"] = "failed"
     rows = arranged(table).set_index("run")
@@ -96,7 +90,7 @@ def test_a_first_stage_that_failed_tells_its_beta_all_the_same():
     assert rows.loc["j-10-0", "beta"] == 10
 
 
-def test_what_stands_in_for_the_papers_data_is_said():
+def test_replacements_of_data_sets_are_reported():
     recipe = find("ms-vae/figure-4")
     said = " ".join(recipe.verdict(recipe.obtain(planted())))
     assert "stands in" not in said
@@ -105,7 +99,7 @@ def test_what_stands_in_for_the_papers_data_is_said():
 
 
 def test_table_1_compares_at_the_largest_beta_by_the_mig_of_c():
-    frame = quality.obtain_table_1(planted())
+    frame = scores.obtain_table_1(planted())
     cars = frame[(frame["data"] == "cars3d")].set_index(["metric", "method"])
     assert cars.loc[("fid", "ms_vae"), "obtained"] == pytest.approx(49.5)
     assert cars.loc[("fid", "big_beta_tc_vae"), "obtained"] == 80
@@ -116,9 +110,9 @@ def test_table_1_compares_at_the_largest_beta_by_the_mig_of_c():
     assert [sentence.rpartition(", ")[2] for sentence in said] == [
         "cars3d: holds for 1 of 1 data sets."
     ] * 2
-    worse = recipe.verdict(quality.obtain_table_1(planted({"big": 10})))
+    worse = recipe.verdict(scores.obtain_table_1(planted({"big": 10})))
     assert worse[0].endswith("cars3d: holds for 0 of 1 data sets.")
-    other = quality.obtain_table_1(planted(data="rooms3d"))
+    other = scores.obtain_table_1(planted(data="rooms3d"))
     assert other[other["data"] == "rooms3d"]["published"].isna().all()
     assert other[other["data"] == "cars3d"]["obtained"].isna().all()
 
@@ -152,7 +146,7 @@ def test_errors_are_compared_with_what_the_fid_gains():
     assert (worse[worse["published"].notna()]["by"].tolist()) == ["L1"] * 3 + ["L2"] * 3
 
 
-def test_figure_5_asks_for_the_order_of_the_four_terms():
+def test_figure_5_checks_the_order_of_the_four_terms():
     terms = {"m1": [0.6, 0.5, 0.4], "m2": 0.7, "m3": [0.5, 0.4, 0.3], "m4": 0.1}
     table = pd.DataFrame({"data": "cars3d", "beta": BETAS, **terms})
     frame = obtain("figure-5", table)
@@ -165,7 +159,7 @@ def test_figure_5_asks_for_the_order_of_the_four_terms():
     assert outcomes(dropping, "figure-5", "follows") == [False]
 
 
-def test_figure_6_asks_each_factor_and_how_accuracies_move():
+def test_figure_6_compares_accuracies_of_each_factor():
     rows = [
         {"data": "cars3d", "factor": factor, "beta": beta, "c": c, "z": z, "both": both}
         for factor, both in (("azimuth", 0.9), ("car", 0.5))
@@ -195,7 +189,7 @@ def test_sizes_are_ranked_among_all():
     assert (frame["obtained"] == "holds").all()
 
 
-def test_each_ablation_is_judged_by_what_it_lacks():
+def test_each_ablation_is_compared_with_the_full_model():
     names = ["M1", "M2", "M3", "M4", "M5"]
     table = pd.DataFrame(
         {
@@ -217,7 +211,7 @@ def test_each_ablation_is_judged_by_what_it_lacks():
     assert frame["obtained"].eq("holds").sum() == 1  # M4 is as good as any
 
 
-def test_draws_of_y_must_vary_more_than_x():
+def test_samples_of_y_must_vary_more_than_x():
     table = pd.DataFrame({"data": "faces", "beta": [15.0], "std_y": [0.1], "std_x": [0.05]})
     assert (obtain("figures-32-33", table)["obtained"] == "holds").all()
     close = obtain("figures-32-33", table.assign(std_x=0.09))
@@ -245,26 +239,26 @@ def test_generators_are_compared_by_control_noise_and_codes():
 def test_studies_compare_what_the_paper_compares(scale):
     """On data that need no download at the smaller scales."""
     if scale == "paper":
-        names = {source.load for source in Study(**studies.STUDIES["paper"]).sources}
+        names = {source.load for source in find("ms-vae/table-1").study("paper").sources}
         assert names == {"cars3d", "smallnorb"}
         return
-    runs = study_of(find("ms-vae/table-1"), scale).runs()
+    runs = find("ms-vae/table-1").study(scale).runs()
     kinds = {(r.method.name, r.architecture, r.latents) for r in runs}
     assert len(kinds) == 6
     assert {r.first.method.beta for r in runs if r.method.name == "ms_vae"} == {
         r.method.beta for r in runs if r.method.name == "beta_tc_vae"
     }
-    sizes_of = {run.hash for run in study_of(find("ms-vae/figure-8"), scale).runs()}
+    sizes_of = {run.hash for run in find("ms-vae/figure-8").study(scale).runs()}
     # Where sizes are compared at a β of the first study, what both ask for is trained once.
     assert len(sizes_of & {run.hash for run in runs}) == (2 if scale == "hour" else 0)
-    versions = study_of(find("ms-vae/figures-37-40"), scale).runs()
+    versions = find("ms-vae/figures-37-40").study(scale).runs()
     assert len({r.method for r in versions if r.method.name == "ms_vae"}) == 5
 
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Factors are predicted by networks that have hardly learned."""
-    monkeypatch.setattr(measures, "FEWEST_STEPS", 50)
+    monkeypatch.setattr(conditioning, "FEWEST_STEPS", 50)
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +278,7 @@ def trained(tmp_path_factory):
     return run(study, folder, progress=False, scorers=0).table, folder
 
 
-def test_models_are_measured_once_and_kept(trained):
+def test_measurements_are_cached(trained):
     table, folder = trained
     found = measured(table, folder)
     assert len(found) == 2
@@ -303,19 +297,23 @@ def test_factors_are_those_in_host_memory(trained, monkeypatch):
     """Also where data and models are on a GPU."""
     table, folder = trained
     rows = measured(table, folder)
-    monkeypatch.setattr(Sources, "near", lambda self, config, _: self.open(config).to("cpu"))
-    factors = Dataset.factors
+    data_of, factors = Store.data_of, Dataset.factors
+
+    def on_device(store, config, device=None):
+        data = data_of(store, config)
+        return data if device is None else data.to("cpu")
 
     def in_host_memory(data, indices):
         assert data.device is None
         return factors(data, indices)
 
+    monkeypatch.setattr(Store, "data_of", on_device)
     monkeypatch.setattr(Dataset, "factors", in_host_memory)
-    for name in (stages.TASKS_FILE, ablations.NATS_FILE):
+    for name in (scores.TASKS_FILE, variants.NATS_FILE):
         (folder / name).unlink(missing_ok=True)
     assert set(predicted(table, folder)["run"]) == set(rows["run"])
     whole = table.assign(condition="image", mixing="adain", together=False)
-    assert set(ablations.extend(whole, folder)["run"]) == set(rows["run"])
+    assert set(variants.extend_37_40(whole, folder)["run"]) == set(rows["run"])
 
 
 def test_pictures_are_drawn_of_one_model(trained):
@@ -342,7 +340,7 @@ def test_figures_are_drawn_of_the_extended_table(slug, trained, tmp_path):
 
 
 def test_lines_show_every_kind_and_measure(tmp_path):
-    quality.plot_4(planted(), tmp_path / "four.svg")
+    scores.plot_4(planted(), tmp_path / "four.svg")
     drawn = (tmp_path / "four.svg").read_text()
     for word in ("FID", "MIG of C", "big_beta_tc_vae", "jacobian", "ms_vae", "cars3d"):
         assert word in drawn

@@ -1,21 +1,23 @@
-"""UDR against metrics: what is added to the table, what is read off it."""
+"""UDR against metrics: added columns and computed correlations."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import unweave as uw
+from tests.raising import about
 from unweave.papers import RecipeError, find
-from unweave.papers.running import compare, train
+from unweave.papers.running import compare
 from unweave.papers.udr.ranking import METRICS, extend
-from unweave.study.study import Source, Study
+from unweave.study.sources import Source
+from unweave.study.study import Study
 
 RECIPE = find("udr/ranking")
 
 
 @pytest.fixture
 def table():
-    """Ten models: MIG rises with UDR by Lasso, SAP falls, the rest has nothing to do with it."""
+    """Ten models: MIG rises with UDR by Lasso, SAP falls, the others are random."""
     order = np.arange(10)
     noise = np.random.default_rng(0).permuted(np.tile(order, (6, 1)), axis=1)
     table = pd.DataFrame(dict(zip(METRICS, noise / 10, strict=True)))
@@ -24,7 +26,7 @@ def table():
     )
 
 
-def test_correlations_and_the_choice_are_read_off(table):
+def test_correlations_and_the_chosen_model(table):
     frame = RECIPE.obtain(table).set_index(["udr", "metric"])
     mig = frame.loc[("lasso", "mig")]
     assert mig["obtained"] == "rise together"
@@ -38,25 +40,25 @@ def test_correlations_and_the_choice_are_read_off(table):
     assert frame["models"].eq(10).all()
 
 
-def test_the_verdict_counts_metrics(table):
+def test_metrics_are_counted(table):
     only = table.assign(**dict.fromkeys(METRICS, table["udr_lasso"]))
-    lasso, spearman, chosen, other = RECIPE.verdict(RECIPE.obtain(only))
-    assert lasso.endswith(
-        ", lasso: holds for 6 of 6 metrics; min correlation 1; max correlation 1."
-    )
-    assert ", spearman: holds for 0 of 6 metrics; min correlation -1;" in spearman
-    assert chosen.endswith(", lasso: holds for 6 of 6 metrics; mean beats 1.")
-    assert ", spearman: holds for 0 of 6 metrics" in other
+    counts = RECIPE.counts(RECIPE.obtain(only))
+    assert [count.text.rpartition(", ")[2] for count in counts] == ["lasso", "spearman"] * 2
+    assert [(count.held, count.total) for count in counts] == [(6, 6), (0, 6)] * 2
+    lasso, spearman, chosen, _ = (count.numbers for count in counts)
+    assert lasso == {"min correlation": pytest.approx(1), "max correlation": pytest.approx(1)}
+    assert spearman["min correlation"] == pytest.approx(-1)
+    assert chosen == {"mean beats": 1}
 
 
-def test_models_without_a_score_do_not_count(table):
+def test_models_without_a_score_are_ignored(table):
     table.loc[9, "mig"] = np.nan
     mig = RECIPE.obtain(table).set_index(["udr", "metric"]).loc[("lasso", "mig")]
     assert (mig["models"], mig["chosen"]) == (9, 64)
 
 
-def test_a_table_that_was_not_extended_is_refused(table):
-    with pytest.raises(RecipeError, match="no column 'udr_spearman'; `extend` adds it"):
+def test_tables_without_udr_are_rejected(table):
+    with pytest.raises(RecipeError, check=about("udr_spearman")):
         RECIPE.obtain(table.drop(columns="udr_spearman"))
 
 
@@ -73,7 +75,7 @@ def test_the_models_of_a_study_are_compared_and_drawn(tmp_path):
         metrics=["classic"],
         settings={"batch": 8, "latents": 3, "optimiser": {"lr": 1e-3}},
     )
-    extended = extend(train(study, tmp_path, progress=False), tmp_path)
+    extended = extend(uw.study.run(study, tmp_path, progress=False).table, tmp_path)
     data = Source.of(few).open()
     models = [uw.load(tmp_path / "runs" / run) for run in extended["run"]]
     for column, relevance in (("udr_lasso", "lasso"), ("udr_spearman", "spearman")):
@@ -83,6 +85,6 @@ def test_the_models_of_a_study_are_compared_and_drawn(tmp_path):
     assert compare(RECIPE, extended, tmp_path).files[1].stat().st_size > 1000
 
 
-def test_the_scales_are_those_of_the_page():
-    counts = [len(Study(**RECIPE.study(scale)).runs()) for scale in ("smoke", "hour", "paper")]
+def test_the_scales_agree_with_the_page():
+    counts = [len(RECIPE.study(scale).runs()) for scale in ("smoke", "hour", "paper")]
     assert counts == [9, 120, 1_800]

@@ -1,4 +1,4 @@
-"""Attempts at tasks: only the last one counts, and none after its task has ended."""
+"""Attempts at tasks: only the last one is current, and none after its task has ended."""
 
 from unweave.study.on_ray.progress import (
     ANSWER_SECONDS,
@@ -12,7 +12,7 @@ FIRST = ("there (abc, GPU 0)", "abc", "there", 11)
 SECOND = ("here (def, GPU 1)", "def", "here", 22)
 
 
-def test_an_attempt_counts_until_the_next_one_begins():
+def test_an_attempt_is_current_until_the_next_one_starts():
     progress = Progress()
     assert progress.begin("task", *FIRST) == 1
     assert progress.report("task", 1, "at step 5")
@@ -25,7 +25,7 @@ def test_an_attempt_counts_until_the_next_one_begins():
     assert (status.number, status.place, status.doing) == (2, SECOND[0], "at step 5")
 
 
-def test_no_attempt_counts_after_its_task_was_closed():
+def test_no_attempt_is_current_after_its_task_was_closed():
     progress = Progress()
     progress.begin("task", *FIRST)
     progress.close("task")
@@ -34,7 +34,7 @@ def test_no_attempt_counts_after_its_task_was_closed():
     assert progress.of(["task"]) == {}
 
 
-def test_an_attempt_that_was_followed_by_another_does_not_end_that():
+def test_an_old_attempt_does_not_end_the_current_one():
     progress = Progress()
     progress.begin("task", *FIRST)
     progress.end("task", 1)
@@ -44,11 +44,11 @@ def test_an_attempt_that_was_followed_by_another_does_not_end_that():
     assert not progress.of(["task"])["task"].ended
 
 
-def test_tasks_that_have_not_begun_have_no_status():
+def test_tasks_that_have_not_started_have_no_status():
     progress = Progress()
     progress.begin("other", *FIRST)
     assert list(progress.of(["task", "other"])) == ["other"]
 
 
-def test_an_attempt_that_gets_no_answer_ends_before_the_next_one_begins():
+def test_an_attempt_without_an_answer_exits_before_the_next_one_starts():
     assert SILENT_SECONDS > ANSWER_SECONDS + REPORT_SECONDS

@@ -1,15 +1,15 @@
-// The page: what is shown, and what happens when something is touched.
+// Main script of the page: state, display and event handlers.
 
 import { explain, listen } from "./keys.js";
 import { Latents, nameOf, number, RANGE } from "./latents.js";
 import { ModelList, title } from "./models.js";
 import { draw, fromBase64, nth } from "./pictures.js";
 import { saveJson, savePicture, saveTable } from "./saving.js";
-import { decode, encodeFile, getImage, getModel, getModels, Newest, ServerError } from "./server.js";
+import { decode, encodeFile, getActivity, getImage, getModel, getModels, Newest, ServerError } from "./server.js";
 
 const $ = (id) => document.getElementById(id);
 const STEPS = 9;
-const WALK_DELAY = 60;
+const TRAVERSAL_DELAY = 60;
 const PERIOD = 5000;
 
 let models = [];
@@ -19,34 +19,34 @@ let code = [];
 let slots = {};
 let focused = 0;
 let playing = 0;
-let asked = 0;
+let requested = 0;
 let opening = 0;
 let filling = 0;
 
-// What is said
+// Status and error messages
 
 function say(text) {
   $("status").textContent = text;
 }
 
-function complain(text) {
+function showError(text) {
   $("trouble").hidden = !text;
   $("trouble").querySelector("p").textContent = text;
 }
 
-/** Run something that may fail; the sentence of its error is shown. */
+/** Run something that may fail, and show the message of its error. */
 async function attempt(work) {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
     stop();
-    complain(error.message);
+    showError(error.message);
     return null;
   }
 }
 
-// The picture
+// Decoded image
 
 const painter = new Newest(({ from, wanted }) =>
   attempt(async () => {
@@ -55,17 +55,17 @@ const painter = new Newest(({ from, wanted }) =>
     if (from !== model) return;
     draw($("picture"), bytes, model.shape);
     const shown = (performance.now() - start).toFixed(0);
-    $("speed").textContent = `drawn in ${shown} ms, ${spent.toFixed(0)} of them decoding`;
+    $("speed").textContent = `${shown} ms, of which ${spent.toFixed(0)} ms decoding`;
     $("picture").dataset.code = JSON.stringify(wanted);
   }),
 );
 
-/** Show a code: sliders at once, the picture as soon as it is decoded. */
+/** Show a code: sliders immediately, the image as soon as it is decoded. */
 function show(next) {
   code = next;
   latents.update(code, slots.A.code, slots.B.code);
-  painter.ask({ from: model, wanted: code });
-  walkLater();
+  painter.submit({ from: model, wanted: code });
+  updateTraversal();
 }
 
 const clipped = (z) => z.map((value) => Math.min(limits.reach, Math.max(-limits.reach, value)));
@@ -104,25 +104,25 @@ function stop() {
   $("play").setAttribute("aria-pressed", "false");
 }
 
-/** What a hand does: it ends the morph that plays, and clears old complaints. */
-const byHand = (action) => (...values) => {
+/** Wrap a user action: it stops a playing morph and clears the error message. */
+const userAction = (action) => (...values) => {
   stop();
-  complain("");
+  showError("");
   return action(...values);
 };
 
 const latents = new Latents($("latents"), $("latent-template"), {
-  move: byHand((latent, value) => show(at(code, latent, value))),
-  restore: byHand((latent) => show(at(code, latent, slots.A.code[latent]))),
-  swap: byHand((latent, fromB) => show(at(code, latent, slots[fromB ? "B" : "A"].code[latent]))),
+  move: userAction((latent, value) => show(at(code, latent, value))),
+  restore: userAction((latent) => show(at(code, latent, slots.A.code[latent]))),
+  swap: userAction((latent, fromB) => show(at(code, latent, slots[fromB ? "B" : "A"].code[latent]))),
   focus: (latent) => {
     focused = latent;
     latents.focus(latent);
-    walkLater();
+    updateTraversal();
   },
 });
 
-/** One button per stage, where there are several: all of its latents from B, or back from A. */
+/** Show a button per stage if there are several; it swaps all latents of the stage with B. */
 function showStages() {
   const several = model.stages.length > 1;
   $("stages").hidden = !several;
@@ -130,11 +130,11 @@ function showStages() {
     ...(several ? model.stages : []).map(({ name, latents: own }) => {
       const button = document.createElement("button");
       button.textContent = `${name} from B`;
-      button.title = `All latents of ${name} from picture B, or back from A`;
+      button.title = `Take all latents of ${name} from image B, or reset them to A`;
       button.dataset.stage = name;
       button.addEventListener(
         "click",
-        byHand(() => {
+        userAction(() => {
           const there = own.every((latent) => code[latent] === slots.B.code[latent]);
           const source = slots[there ? "A" : "B"].code;
           show(code.map((value, latent) => (own.includes(latent) ? source[latent] : value)));
@@ -151,67 +151,67 @@ const randomCode = (latents = model.latents) =>
     return Math.fround(Math.max(-5, Math.min(5, radius * Math.cos(2 * Math.PI * Math.random()))));
   });
 
-// The walk along one latent
+// Traversal of one latent
 
-let walked = "";
-let walkTimer = 0;
-const walkValues = Array.from({ length: STEPS }, (_, k) => -RANGE + (2 * RANGE * k) / (STEPS - 1));
+let traversed = "";
+let traversalTimer = 0;
+const traversalValues = Array.from({ length: STEPS }, (_, k) => -RANGE + (2 * RANGE * k) / (STEPS - 1));
 
-const walker = new Newest((key) =>
+const traverser = new Newest((key) =>
   attempt(async () => {
     const from = model;
     const latent = focused;
-    const { bytes } = await decode(from.place, walkValues.map((value) => at(code, latent, value)));
+    const { bytes } = await decode(from.place, traversalValues.map((value) => at(code, latent, value)));
     if (from !== model) return;
-    walked = key;
-    [...$("walk").children].forEach((button, k) => {
+    traversed = key;
+    [...$("traversal").children].forEach((button, k) => {
       draw(button.querySelector("canvas"), nth(bytes, k, model.shape), model.shape);
-      button.setAttribute("aria-label", `Set latent ${latent} to ${number(walkValues[k])}`);
+      button.setAttribute("aria-label", `Set latent ${latent} to ${number(traversalValues[k])}`);
     });
-    $("walk").dataset.latent = latent;
+    $("traversal").dataset.latent = latent;
   }),
 );
 
-function walkLater() {
-  $("walk-title").textContent = `Latent ${nameOf(model, focused)}, all else the same`;
+function updateTraversal() {
+  $("traversal-title").textContent = `Traversal of latent ${nameOf(model, focused)}`;
   let nearest = 0;
-  walkValues.forEach((value, k) => {
-    if (Math.abs(value - code[focused]) < Math.abs(walkValues[nearest] - code[focused])) nearest = k;
+  traversalValues.forEach((value, k) => {
+    if (Math.abs(value - code[focused]) < Math.abs(traversalValues[nearest] - code[focused])) nearest = k;
   });
-  [...$("walk").children].forEach((button, k) => button.classList.toggle("nearest", k === nearest));
-  // The pictures of a walk do not depend on where its own latent is.
+  [...$("traversal").children].forEach((button, k) => button.classList.toggle("nearest", k === nearest));
+  // A traversal does not depend on the current value of its own latent.
   const key = JSON.stringify([model.place, focused, at(code, focused, 0)]);
-  clearTimeout(walkTimer);
-  if (key !== walked) walkTimer = setTimeout(() => walker.ask(key), WALK_DELAY);
+  clearTimeout(traversalTimer);
+  if (key !== traversed) traversalTimer = setTimeout(() => traverser.submit(key), TRAVERSAL_DELAY);
 }
 
-function buildWalk() {
-  $("walk").replaceChildren(
-    ...walkValues.map((value) => {
+function buildTraversal() {
+  $("traversal").replaceChildren(
+    ...traversalValues.map((value) => {
       const button = document.createElement("button");
       const canvas = document.createElement("canvas");
       const caption = document.createElement("span");
       caption.textContent = number(value);
       canvas.width = canvas.height = 1;
       button.append(canvas, caption);
-      button.addEventListener("click", byHand(() => show(at(code, focused, value))));
+      button.addEventListener("click", userAction(() => show(at(code, focused, value))));
       return button;
     }),
   );
 }
 
-// The two pictures to start from
+// The two starting images
 
 function buildSlot(letter) {
   const part = $("slot-template").content.firstElementChild.cloneNode(true);
   part.id = `slot-${letter.toLowerCase()}`;
-  part.setAttribute("aria-label", `Picture ${letter}`);
+  part.setAttribute("aria-label", `Image ${letter}`);
   const badge = part.querySelector(".badge");
   badge.textContent = letter;
   badge.classList.add(letter.toLowerCase());
   const file = part.querySelector("input");
   const name = (button, what, key) => {
-    part.querySelector(button).setAttribute("aria-label", `Picture ${letter}: ${what}`);
+    part.querySelector(button).setAttribute("aria-label", `Image ${letter}: ${what}`);
     if (letter === "A" && key) part.querySelector(button).title = `${what} (${key})`;
     else part.querySelector(button).title = what;
   };
@@ -243,11 +243,11 @@ function random(letter) {
   return fill(letter, { kind: "data", number: Math.floor(Math.random() * model.images) });
 }
 
-/** What a slot holds, of a given origin, under a given model. */
+/** Load the contents of a slot from an origin, encoded by a model. */
 async function fetched(of, origin) {
   if (origin.kind === "file") {
     if (origin.file.size > limits.bytes) {
-      throw new ServerError(`That file is too large: at most ${Math.floor(limits.bytes / 2 ** 20)} MB can be opened.`);
+      throw new ServerError(`This file is too large: at most ${Math.floor(limits.bytes / 2 ** 20)} MB.`);
     }
     const { pixels, code: z } = await encodeFile(of.place, origin.file);
     return { origin, code: z, pixels: fromBase64(pixels), label: origin.file.name, factors: "" };
@@ -255,17 +255,17 @@ async function fetched(of, origin) {
   if (origin.kind === "data") {
     const { pixels, code: z, factors } = await getImage(of.place, origin.number);
     const label = `${(origin.number + 1).toLocaleString("en")} / ${of.images.toLocaleString("en")}`;
-    const words = Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(" · ");
-    return { origin, code: z, pixels: fromBase64(pixels), label, factors: words };
+    const text = Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(" · ");
+    return { origin, code: z, pixels: fromBase64(pixels), label, factors: text };
   }
   const { bytes } = await decode(of.place, [origin.code]);
   const zero = origin.code.every((value) => value === 0);
-  const label = zero ? "the prior’s mean" : "from the prior";
+  const label = zero ? "mean of the prior" : "sample from the prior";
   return { origin, code: origin.code, pixels: bytes, label, factors: "" };
 }
 
 /** Put something into a slot and show it. */
-const fill = byHand((letter, origin) => {
+const fill = userAction((letter, origin) => {
   const now = ++filling;
   const from = model;
   return attempt(async () => {
@@ -274,19 +274,19 @@ const fill = byHand((letter, origin) => {
     place(letter, slot);
     setMorph(letter === "A" ? 0 : 1);
     show([...slots[letter].code]);
-    say(`Picture ${letter}: ${slot.label}.${slot.far ? ` ${slot.far}` : ""}`);
+    say(`Image ${letter}: ${slot.label}.${slot.far ? ` ${slot.far}` : ""}`);
   });
 });
 
 function place(letter, slot) {
   const within = clipped(slot.code);
-  const cut = slot.code.flatMap((value, k) => (value === within[k] ? [] : [`${nameOf(model, k)} is ${number(value, 1)}`]));
+  const cut = slot.code.flatMap((value, k) => (value === within[k] ? [] : [`${nameOf(model, k)} = ${number(value, 1)}`]));
   slots[letter] = { ...slot, code: within, encoded: slot.code };
-  if (cut.length) slots[letter].far = slot.far = `${cut.join(", ")}: shown at the end of the scale.`;
+  if (cut.length) slots[letter].far = slot.far = `Outside the sliders’ range and clipped: ${cut.join(", ")}.`;
   const part = $(`slot-${letter.toLowerCase()}`);
   const canvas = part.querySelector("canvas");
   draw(canvas, slot.pixels, model.shape);
-  canvas.setAttribute("aria-label", `Picture ${letter}: ${slot.label}`);
+  canvas.setAttribute("aria-label", `Image ${letter}: ${slot.label}`);
   part.querySelector(".label").title = slot.label;
   part.querySelector(".label").textContent = slot.label;
   part.querySelector(".factors").textContent = slot.far ?? slot.factors;
@@ -294,7 +294,7 @@ function place(letter, slot) {
   for (const button of part.querySelectorAll(".previous, .next")) button.disabled = !model.images;
 }
 
-/** The same picture for another model, where it has one. */
+/** Keep the same image for another model, if it has it. */
 function carried(letter, of) {
   const origin = slots[letter]?.origin;
   if (origin?.kind === "file") return origin;
@@ -310,9 +310,9 @@ function carried(letter, of) {
 
 // Models
 
-const choose = byHand((wanted) => {
+const choose = userAction((wanted) => {
   const now = ++opening;
-  asked = wanted;
+  requested = wanted;
   const hadFocus = $("latents").contains(document.activeElement);
   say(`Opening ${title(models[wanted])} …`);
   document.body.classList.add("busy");
@@ -331,7 +331,7 @@ const choose = byHand((wanted) => {
     if (now !== opening) return;
     model = next;
     $("main").inert = false;
-    walked = "";
+    traversed = "";
     for (const letter of ["A", "B"]) place(letter, filled[letter]);
     describe();
     latents.show(model, limits.reach);
@@ -341,34 +341,44 @@ const choose = byHand((wanted) => {
     if (hadFocus) latents.slider(focused).focus();
     setMorph(0);
     show([...slots.A.code]);
-    say(`${title(model)} is open.`);
+    say(`Opened ${title(model)}.`);
+    if (!model.activity_complete) measureAll(model);
   }).finally(() => document.body.classList.remove("busy"));
 });
+
+/** Measure activity on all images; the first estimate uses only a few. */
+const measureAll = (of) =>
+  attempt(async () => {
+    Object.assign(of, await getActivity(of.place));
+    if (of !== model) return;
+    describe();
+    latents.measure(model);
+  });
 
 function describe() {
   const [height, width, channels] = model.shape;
   $("model-name").textContent = title(model);
   document.title = `${title(model)} – unweave explorer`;
-  const part = model.members > 1 ? `, the first of ${model.members} members` : "";
-  $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "grey" : "colour"}${part}`;
+  const part = model.members > 1 ? `, first of ${model.members} members` : "";
+  $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "greyscale" : "colour"}${part}`;
   $("warning").textContent = model.warning;
   $("warning").hidden = !model.warning;
   const measured =
     model.measure === "KL"
-      ? "Bars are the mean KL divergence of each latent, in nats"
-      : "Bars are the spread of each latent’s code, since this model has no noise";
+      ? "Bars show the mean KL divergence of each latent in nats"
+      : "Bars show the standard deviation of each latent’s code, since this model has no noise";
   const source =
     model.activity_from === "data"
       ? `on images of ${model.data}.`
-      : `estimated on pictures that the model draws from the prior. ${model.no_data}`;
+      : `estimated on images decoded from the prior. ${model.no_data}`;
   $("activity-note").textContent = `${measured}, ${source}`;
   const idle = model.activity.filter((value) => !(value > model.threshold)).length;
-  $("hide-text").textContent = idle ? `Hide ${idle} inactive` : "All are active";
+  $("hide-text").textContent = idle ? `Hide ${idle} inactive` : "All latents are active";
   $("hide").disabled = !idle;
   const draws = model.images ? "random image" : "random code";
   for (const letter of ["A", "B"]) {
     const button = $(`slot-${letter.toLowerCase()}`).querySelector(".random");
-    button.setAttribute("aria-label", `Picture ${letter}: ${draws}`);
+    button.setAttribute("aria-label", `Image ${letter}: ${draws}`);
   }
 }
 
@@ -376,10 +386,10 @@ function hide() {
   $("latents").classList.toggle("only-active", $("hide").checked);
 }
 
-/** The next model after the one last asked for, even where that could not be opened. */
+/** Open the next model after the one last requested, even if that one could not be opened. */
 function neighbour(by) {
   for (let k = 1; k <= models.length; k++) {
-    const there = ((asked + by * k) % models.length + models.length) % models.length;
+    const there = ((requested + by * k) % models.length + models.length) % models.length;
     if (!models[there].trouble) return choose(there);
   }
   return null;
@@ -389,13 +399,13 @@ const list = new ModelList($("models-dialog"), choose);
 const openList = () => list.open(model?.place ?? 0);
 const openHelp = () => $("help-dialog").showModal();
 
-// Everything that can be touched
+// Controls
 
 const encoded = () => ({ shown: code, A: slots.A.encoded, B: slots.B.encoded });
-const reset = byHand(() => morphTo(0));
-const randomise = byHand(() => {
+const reset = userAction(() => morphTo(0));
+const randomise = userAction(() => {
   show(randomCode());
-  say("A code drawn from the prior.");
+  say("Sampled a code from the prior.");
 });
 const saving = (save) => () => attempt(save);
 const savePng = saving(() => savePicture(model, code));
@@ -414,16 +424,16 @@ const shortcuts = [
   ["n", "next image for A", () => step("A", 1)],
   ["p", "previous image for A", () => step("A", -1)],
   ["r", "random image for A", () => random("A")],
-  ["b", "take the latent in focus from B, or back from A", swapFocused],
-  ["m", "play the morph, or stop it", play],
-  ["0", "back to picture A", reset],
-  ["g", "a code drawn from the prior", randomise],
-  ["h", "hide inactive latents, or show them", toggleHide],
+  ["b", "take the focused latent from B, or reset it to A", swapFocused],
+  ["m", "play or stop the morph", play],
+  ["0", "back to image A", reset],
+  ["g", "sample a code from the prior", randomise],
+  ["h", "hide or show inactive latents", toggleHide],
   ["[", "previous model", () => neighbour(-1)],
   ["]", "next model", () => neighbour(1)],
   ["l", "list of models", openList],
-  ["s", "save the picture", savePng],
-  ["c", "save the codes as a table", saveCsv],
+  ["s", "save the image as PNG", savePng],
+  ["c", "save the codes as CSV", saveCsv],
   ["?", "this help", openHelp],
 ];
 
@@ -463,8 +473,8 @@ function listenToControls() {
   on("next-model", "click", () => neighbour(1));
   on("choose-model", "click", openList);
   on("help", "click", openHelp);
-  on("dismiss", "click", () => complain(""));
-  on("morph", "input", byHand(() => morphTo(Number($("morph").value))));
+  on("dismiss", "click", () => showError(""));
+  on("morph", "input", userAction(() => morphTo(Number($("morph").value))));
   on("play", "click", play);
   on("reset", "click", reset);
   on("randomise", "click", randomise);
@@ -485,12 +495,12 @@ function listenToControls() {
 
 async function begin() {
   $("slots").append(buildSlot("A"), buildSlot("B"));
-  buildWalk();
+  buildTraversal();
   listenToControls();
   await attempt(async () => {
-    const said = await getModels();
-    ({ models, limits } = said);
-    $("title").textContent = said.title;
+    const index = await getModels();
+    ({ models, limits } = index);
+    $("title").textContent = index.title;
     list.models = models;
     for (const id of ["previous-model", "next-model"]) $(id).disabled = models.length < 2;
     await choose(models.findIndex((one) => !one.trouble));

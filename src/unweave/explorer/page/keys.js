@@ -1,6 +1,6 @@
-// Single-key shortcuts, and their list in the help.
+// Single-key shortcuts and their list in the help.
 
-/** Listen for `shortcuts`, `[key, what it does, function]`, unless something is being typed. */
+/** Listen for `shortcuts`, `[key, description, function]`, unless the user is typing. */
 export function listen(shortcuts, isOn) {
   const actions = new Map(shortcuts.map(([key, , action]) => [key, action]));
   document.addEventListener("keydown", (event) => {
@@ -14,7 +14,7 @@ export function listen(shortcuts, isOn) {
 }
 
 export function explain(list, shortcuts) {
-  for (const [key, text] of [["← →", "move the slider in focus (Page Up and Down: further)"], ...shortcuts]) {
+  for (const [key, text] of [["← →", "move the focused slider (Page Up and Page Down for larger steps)"], ...shortcuts]) {
     const term = document.createElement("dt");
     const definition = document.createElement("dd");
     const cap = document.createElement("kbd");

@@ -1,17 +1,17 @@
-// The sliders: one row per latent, the most active first.
+// Sliders: one row per latent, the most active first.
 
 export const RANGE = 3;
 const minus = (text) => text.replace("-", "−");
 export const number = (value, digits = 2) => minus(value.toFixed(digits));
 
-/** z3; where a model has several stages C3, or Z0 for the first of the second. */
+/** Name of a latent: z3, or for models with several stages C3, Z0, …, counted per stage. */
 export function nameOf(model, latent) {
   if (model.stages.length < 2) return `z${latent}`;
   const stage = model.stages.find(({ latents }) => latents.includes(latent));
   return `${stage.name}${latent - stage.latents[0]}`;
 }
 
-/** Build the rows; calls back with what the user does. */
+/** The rows of sliders; reports user actions through callbacks. */
 export class Latents {
   #list;
   #template;
@@ -25,39 +25,51 @@ export class Latents {
     this.#on = on;
   }
 
-  /** Rows for a model, in the order of activity. */
+  /** Build the rows of a model, sorted by activity. */
   show(model, reach) {
     this.#reach = reach;
-    const most = Math.max(...model.activity, 1e-9);
-    const order = model.activity.map((_, latent) => latent);
-    order.sort((a, b) => model.activity[b] - model.activity[a] || a - b);
     this.#rows = [];
-    this.#list.replaceChildren(...order.map((latent) => this.#row(model, latent, most)));
+    this.#list.replaceChildren(...model.activity.map((_, latent) => this.#row(model, latent)));
+    this.measure(model);
   }
 
-  #row(model, latent, most) {
+  /** Update the bars, labels and order of the rows from the activity of the latents. */
+  measure(model) {
+    const most = Math.max(...model.activity, 1e-9);
+    const unit = model.measure === "KL" ? "nats" : "spread";
+    model.activity.forEach((activity, latent) => {
+      const { item, slider } = this.#rows[latent];
+      const active = activity > model.threshold;
+      item.classList.toggle("inactive", !active);
+      item.querySelector(".bar").style.setProperty("--part", activity / most);
+      item.querySelector(".amount").textContent = active ? activity.toFixed(2) : "inactive";
+      item.querySelector(".activity").title = `${model.measure} ${activity.toFixed(3)} ${unit}`;
+      const amount = active ? `${model.measure} ${activity.toFixed(2)} ${unit}` : "inactive";
+      slider.setAttribute("aria-label", `Latent ${latent}, ${amount}`);
+    });
+    const order = model.activity.map((_, latent) => latent);
+    order.sort((a, b) => model.activity[b] - model.activity[a] || a - b);
+    const items = order.map((latent) => this.#rows[latent].item);
+    // Moving a row loses the focus and interrupts the dragging of its slider.
+    if (items.every((item, k) => item === this.#list.children[k])) return;
+    const focus = this.#list.contains(document.activeElement) ? document.activeElement : null;
+    this.#list.append(...items);
+    focus?.focus();
+  }
+
+  #row(model, latent) {
     const name = nameOf(model, latent);
     const item = this.#template.content.firstElementChild.cloneNode(true);
-    const activity = model.activity[latent];
-    const active = activity > model.threshold;
-    const unit = model.measure === "KL" ? "nats" : "spread";
     item.dataset.latent = latent;
-    item.classList.toggle("inactive", !active);
     item.querySelector(".name").textContent = name;
-    item.querySelector(".bar").style.setProperty("--part", activity / most);
-    const amount = item.querySelector(".amount");
-    amount.textContent = active ? activity.toFixed(2) : "inactive";
-    item.querySelector(".activity").title = `${model.measure} ${activity.toFixed(3)} ${unit}`;
     const slider = item.querySelector(".track input");
-    const said = active ? `${model.measure} ${activity.toFixed(2)} ${unit}` : "inactive";
-    slider.setAttribute("aria-label", `Latent ${latent}, ${said}`);
     slider.addEventListener("input", () => this.#on.move(latent, Number(slider.value)));
     slider.addEventListener("dblclick", () => this.#on.restore(latent));
     item.addEventListener("focusin", () => this.#on.focus(latent));
     item.addEventListener("pointerdown", () => this.#on.focus(latent));
     const fromB = item.querySelector(".from-b input");
-    fromB.setAttribute("aria-label", `Take latent ${latent} from picture B`);
-    item.querySelector(".from-b").title = `${name} from B (b)`;
+    fromB.setAttribute("aria-label", `Take latent ${latent} from image B`);
+    item.querySelector(".from-b").title = `Take ${name} from B (b)`;
     fromB.addEventListener("change", () => this.#on.swap(latent, fromB.checked));
     const parts = { item, slider, fromB, output: item.querySelector("output") };
     parts.marks = { A: item.querySelector(".mark.a"), B: item.querySelector(".mark.b") };
@@ -65,7 +77,7 @@ export class Latents {
     return item;
   }
 
-  /** Put sliders, numbers, marks and switches where a code says. */
+  /** Set sliders, numbers, marks and switches to a code. */
   update(code, a, b) {
     code.forEach((value, latent) => {
       const { slider, output, fromB, marks } = this.#rows[latent];

@@ -1,6 +1,6 @@
-// The list of models: a table in a dialog, to be filtered, sorted and chosen from.
+// List of models: a table in a dialog, with filter and sorting.
 
-// Whole numbers stay whole, and numbers that JSON does not have come as words.
+// Integers are shown in full; numbers that JSON cannot represent arrive as text.
 const short = (value) => Number.isInteger(value) || typeof value !== "number";
 const format = (value) => String(short(value) ? value : Number(value.toPrecision(3)));
 
@@ -8,9 +8,10 @@ export function strength(model) {
   return Object.entries(model.settings ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")} ${format(value)}`).join(", ");
 }
 
-export function title(model) {
+/** Title of a model, such as "β-VAE · beta 4 · seed 0". */
+export function title(model, method = model.label) {
   if (!model.method) return model.run;
-  return [model.method, strength(model), `seed ${model.seed}`].filter(Boolean).join(" · ");
+  return [method, strength(model), `seed ${model.seed}`].filter(Boolean).join(" · ");
 }
 
 /** The dialog; calls `choose(place)`. */
@@ -32,7 +33,7 @@ export class ModelList {
     this.#models = models;
     const scores = [...new Set(models.flatMap((model) => Object.keys(model.scores)))];
     this.#columns = [
-      { name: "method", of: (m) => m.method ?? m.run },
+      { name: "method", of: (m) => m.label ?? m.run },
       { name: "strength", of: strength, order: (m) => Object.values(m.settings ?? {})[0] ?? -Infinity },
       { name: "seed", of: (m) => m.seed, number: true },
       { name: "steps", of: (m) => m.steps?.toLocaleString("en"), order: (m) => m.steps, number: true },
@@ -42,7 +43,7 @@ export class ModelList {
         order: (m) => m.scores[score],
         number: true,
       })),
-      { name: "", of: (m) => (m.trouble ? "damaged" : m.warning ? "⚠ see inside" : m.best ? "★ best" : "") },
+      { name: "", of: (m) => (m.trouble ? "damaged" : m.warning ? "⚠ warning" : m.best ? "★ best" : "") },
     ];
     const head = document.createElement("tr");
     this.#columns.forEach((column) => head.append(this.#heading(column)));
@@ -76,7 +77,8 @@ export class ModelList {
     }
     const places = [...this.#models.keys()].filter((place) => {
       const model = this.#models[place];
-      return plain(title(model)).includes(wanted) || (wanted.length > 3 && model.run.startsWith(wanted));
+      const names = [title(model), title(model, model.method)].map(plain);
+      return names.some((name) => name.includes(wanted)) || (wanted.length > 3 && model.run.startsWith(wanted));
     });
     if (column) {
       const key = (place) => (column.order ?? column.of)(this.#models[place]);

@@ -1,6 +1,6 @@
-// Pixels onto canvases: as many as the model has, scaled by the style sheet without blurring.
+// Drawing images on canvases at model resolution; the style sheet scales them without blurring.
 
-/** Draw one image `[height, width, channels]` of bytes. */
+/** Draw one image, bytes `[height, width, channels]`. */
 export function draw(canvas, bytes, [height, width, channels]) {
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
@@ -15,7 +15,7 @@ export function draw(canvas, bytes, [height, width, channels]) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-/** The n-th of several images in one array of bytes. */
+/** Return the n-th of several images in one byte array. */
 export function nth(bytes, n, shape) {
   const size = shape[0] * shape[1] * shape[2];
   return bytes.subarray(n * size, (n + 1) * size);

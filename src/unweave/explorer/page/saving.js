@@ -1,4 +1,4 @@
-// Downloads: the picture, and the codes as a table or with all that is known of the model.
+// Downloads: the image as PNG, and the codes as CSV or, with the model settings, as JSON.
 
 import { drawPicture } from "./server.js";
 import { title } from "./models.js";
@@ -11,7 +11,7 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-const fileName = (model) => title(model).replace(/[^\w.]+/g, "-");
+const fileName = (model) => title(model, model.method).replace(/[^\w.]+/g, "-");
 
 export async function savePicture(model, code) {
   download(await drawPicture(model.place, code), `${fileName(model)}.png`);
@@ -26,7 +26,7 @@ export function saveTable(model, codes) {
 
 export function saveJson(model, codes) {
   const { run, method, settings, seed, steps, activity, measure, activity_from } = model;
-  const said = { run, method, settings, seed, steps, activity, measure, activity_from, codes };
-  const text = `${JSON.stringify(said, null, 1)}\n`;
+  const saved = { run, method, settings, seed, steps, activity, measure, activity_from, codes };
+  const text = `${JSON.stringify(saved, null, 1)}\n`;
   download(new Blob([text], { type: "application/json" }), `${fileName(model)}.json`);
 }

@@ -1,29 +1,30 @@
-// Talking to the server: requests, their errors as one sentence, and the newest wish only.
+// Requests to the server, their errors, and a queue that keeps only the newest request.
 
 export class ServerError extends Error {}
 
-async function ask(path, options) {
+async function request(path, options) {
   let answer;
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new ServerError("The explorer does not answer; it may have been ended in its terminal.");
+    throw new ServerError("The explorer is not responding; check whether it is still running in the terminal.");
   }
   if (answer.ok) return answer;
-  const said = await answer.json().catch(() => ({}));
-  const sentence = said.error ?? "Something went wrong";
-  throw new ServerError(sentence[0].toUpperCase() + sentence.slice(1).replace(/\.?$/, "."));
+  const body = await answer.json().catch(() => ({}));
+  const message = body.error ?? "Unknown error";
+  throw new ServerError(message[0].toUpperCase() + message.slice(1).replace(/\.?$/, "."));
 }
 
-const post = (path, body) => ask(path, { method: "POST", body });
+const post = (path, body) => request(path, { method: "POST", body });
 const json = async (answer) => (await answer).json();
 
-export const getModels = () => json(ask("/models"));
-export const getModel = (place) => json(ask(`/models/${place}`));
-export const getImage = (place, number) => json(ask(`/models/${place}/images/${number}`));
+export const getModels = () => json(request("/models"));
+export const getModel = (place) => json(request(`/models/${place}`));
+export const getActivity = (place) => json(request(`/models/${place}/activity`));
+export const getImage = (place, number) => json(request(`/models/${place}/images/${number}`));
 export const encodeFile = (place, file) => json(post(`/models/${place}/encode`, file));
 
-/** The bytes of decoded images, one after the other, and the server's own milliseconds. */
+/** Decode codes; return the bytes of the images and the server's time in milliseconds. */
 export async function decode(place, codes) {
   const answer = await post(`/models/${place}/decode`, JSON.stringify({ codes }));
   const spent = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1]);
@@ -35,7 +36,7 @@ export async function drawPicture(place, code) {
   return answer.blob();
 }
 
-/** Does one thing at a time; of all that is asked for meanwhile, only the last is done. */
+/** Runs one task at a time; of those submitted meanwhile, only the newest is run. */
 export class Newest {
   #work;
   #next = null;
@@ -45,7 +46,7 @@ export class Newest {
     this.#work = work;
   }
 
-  async ask(value) {
+  async submit(value) {
     this.#next = { value };
     if (this.#busy) return;
     this.#busy = true;

@@ -1,15 +1,16 @@
-"""What each figure and table shows, obtained from a study table beside what was published."""
+"""Results of each figure and table, computed from a study table, and their plots."""
 
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
-from unweave.papers.catalog import published_table
+from unweave import analysis
+from unweave.analysis.transfer import PUBLISHED
+from unweave.papers.recipe import published_table
+from unweave.plots import study_plots
 
 __all__ = [
-    "EFFICIENCY",
-    "METRICS",
-    "SCORES",
     "choice_rules",
     "data_agreement",
     "downstream_agreement",
@@ -17,6 +18,15 @@ __all__ = [
     "method_overlap",
     "metric_agreement",
     "on",
+    "plot_data_agreement",
+    "plot_downstream_agreement",
+    "plot_downstream_efficiency",
+    "plot_metric_agreement",
+    "plot_scores",
+    "plot_total_correlation",
+    "plot_transfer",
+    "plot_unsupervised_selection",
+    "plot_variance_explained",
     "published_transfer",
     "published_variance",
     "seed_against_strength",
@@ -27,7 +37,7 @@ __all__ = [
 ]
 
 METRICS = ("beta_vae", "factor_vae", "mig", "dci", "modularity", "sap")
-"""The paper's six metrics, by their columns."""
+"""Columns of the six metrics of the paper."""
 EFFICIENCY = "downstream.trees_efficiency"
 SCORES = {
     "elbo.reconstruction_error": "reconstruction",
@@ -35,73 +45,82 @@ SCORES = {
     "elbo": "ELBO",
     "gaussian_total_correlation": "total correlation",
 }
-"""Scores that need no labels."""
+"""Columns of label-free scores and their names in the paper."""
 APART = 0.9
-"""Two methods count as apart where a random model of one beats the other's this often or more."""
+"""Win rate between random models of two methods from which the methods count as separated."""
 USABLE = 0.5
-"""A score could choose models if on every data set its rank correlation with a metric had the same
-sign and at least this size."""
+"""Smallest absolute rank correlation with a metric, of equal sign on all data sets, at which a
+label-free score is considered usable for model selection."""
 RELIABLE = 0.5
-"""Higher scores would reliably give a higher efficiency at a rank correlation of this size."""
+"""Rank correlation from which higher scores reliably mean higher statistical efficiency."""
 DOMINATES = "beats every other method on every data set by every metric"
 ONE_STRENGTH = "one strength is best on every data set by every metric"
 _published = partial(published_table, __package__)
 
 
 def on(table: pd.DataFrame, data: str) -> pd.DataFrame:
-    """The rows of the data set that a figure is about; all rows where the study lacks it."""
+    """Return the rows of a data set, or all rows if the study does not include it."""
     chosen = table[table["data"] == data]
     return table if chosen.empty else chosen
 
 
 def _worded(numbers: "pd.Series[float]", least: float, yes: str, no: str) -> "pd.Series[str]":
-    """A word for each number: one from `least` on, another below, none where it is missing."""
+    """Map numbers to `yes` (from `least` upwards), `no` (below) or missing (if missing)."""
     return (numbers >= least).map({True: yes, False: no}).where(numbers.notna())
 
 
 def total_correlation(table: pd.DataFrame) -> pd.DataFrame:
-    """Which way total correlation goes with strength, over all latents and over active ones."""
-    from unweave import analysis
-
+    """Compute the trend of total correlation with strength, over all and over active latents."""
     trend = analysis.total_correlation_trend(on(table, "color_dsprites"))
     keys = ["data", "method", "codes"]
     every = trend[trend["latents"] == "all"].rename(columns={"direction": "obtained"})
     active = trend[trend["latents"] == "active"].rename(columns={"direction": "over_active"})
-    said = _published("total-correlation").drop(columns="data")
-    found = said.merge(every.drop(columns="published")).merge(
+    printed = _published("total-correlation").drop(columns="data")
+    found = printed.merge(every.drop(columns="published")).merge(
         active[[*keys, "over_active"]], how="left"
     )
     found["obtained"] = found["obtained"].where(found["spearman"].notna())
     return found[[*keys, "published", "obtained", "spearman", "over_active", "models"]]
 
 
-def metric_agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlations of each pair of metrics over the models of a study."""
-    from unweave import analysis
+def plot_total_correlation(table: pd.DataFrame, path: Path) -> None:
+    """Plot total correlation against strength, with a panel per method."""
+    found = analysis.total_correlation(on(table, "color_dsprites"))
+    study_plots.total_correlation(found, path)
 
+
+def metric_agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute the rank correlation of each pair of metrics over the models of a study."""
     found = analysis.metric_agreement(on(table, "noisy_dsprites"), METRICS)
     found = found.rename(columns={"spearman": "obtained"})
     both = _published("metric-agreement").drop(columns="data").merge(found)
     return both[["data", "metric", "other", "published", "obtained", "models", "left_out"]]
 
 
-def method_overlap(table: pd.DataFrame) -> pd.DataFrame:
-    """How often a random model of one method beats one of the other."""
-    from unweave import analysis
+def plot_metric_agreement(table: pd.DataFrame, path: Path) -> None:
+    """Plot rank correlations of metrics, with a panel per data set."""
+    found = analysis.metric_agreement(on(table, "noisy_dsprites"), METRICS)
+    study_plots.metric_agreement(found, path)
 
+
+def method_overlap(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute how often a random model of one method beats one of another."""
     wins = analysis.method_wins(on(table, "cars3d"), ["factor_vae"])
     both = _published("method-overlap").drop(columns="data").merge(wins)
-    # Of a method's models that win rarely, the other's win often.
+    # A low win rate of one method is a high win rate of the other.
     wins = both["win_rate"].where(both["win_rate"] >= 0.5, 1 - both["win_rate"])
     both["obtained"] = _worded(wins, APART, "apart", "overlap")
     keys = ["data", "metric", "method", "other", "published", "obtained", "win_rate"]
     return both[[*keys, "left_out"]]
 
 
-def seed_against_strength(table: pd.DataFrame) -> pd.DataFrame:
-    """The best seed at the worst strength against the worst seed at the best."""
-    from unweave import analysis
+def plot_scores(table: pd.DataFrame, path: Path) -> None:
+    """Draw violin plots of the FactorVAE score by method and by strength."""
+    study_plots.score_distributions(on(table, "cars3d"), "factor_vae", path)
 
+
+def seed_against_strength(table: pd.DataFrame) -> pd.DataFrame:
+    """Compare the best seed at the worst strength with the worst seed at the best strength."""
     found = analysis.seed_against_strength(on(table, "cars3d"), ["factor_vae"])
     both = _published("seed-against-strength").drop(columns="data").merge(found)
     beats = both["best_seed_at_worst"] > both["worst_seed_at_best"]
@@ -111,24 +130,28 @@ def seed_against_strength(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_variance() -> pd.DataFrame:
-    """R² of every metric on every data set, by objective and by objective × strength."""
-    from unweave import analysis
-
+    """Return the published R² of each metric and data set, for both groupings of models."""
     return analysis.published_variance().rename(columns={"r2": "published"})
 
 
 def variance_explained(table: pd.DataFrame) -> pd.DataFrame:
-    """The same of a study; data sets that it lacks have no `obtained`."""
-    from unweave import analysis
-
+    """Compute R² for a study; `obtained` is missing for data sets it does not include."""
     found = analysis.variance_explained(table, METRICS).rename(columns={"r2": "obtained"})
     both = published_variance().merge(found, how="left")
     keys = ["data", "metric", "grouping", "published", "obtained"]
     return both[[*keys, "adjusted_r2", "null_r2", "cells", "models"]]
 
 
+def plot_variance_explained(table: pd.DataFrame, path: Path) -> None:
+    """Plot R² of every metric and data set, with a panel per grouping."""
+    study_plots.variance_explained(analysis.variance_explained(table, METRICS), path)
+
+
 def choice_rules(table: pd.DataFrame) -> pd.DataFrame:
-    """Whether a method or a strength is best everywhere, and in what share of places."""
+    """Test whether one method or strength is best for all data sets and metrics.
+
+    `share` is the fraction of pairs of a data set and a metric for which it is best.
+    """
     found = pd.concat([_dominance(table), _strengths(table)])
     found["obtained"] = (found["share"] == 1).map({True: "yes", False: "no"})
     both = _published("choice-rules").merge(found)
@@ -136,9 +159,7 @@ def choice_rules(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _dominance(table: pd.DataFrame) -> pd.DataFrame:
-    """In what share of places each method wins more than half of its draws against all others."""
-    from unweave import analysis
-
+    """Fraction of data sets and metrics on which a method wins mostly against every other."""
     wins = analysis.method_wins(table, METRICS).dropna(subset="win_rate")
     worst = wins.groupby(["method", "data", "metric"])["win_rate"].min()
     share = (worst > 0.5).groupby("method").mean().rename("share").reset_index()
@@ -146,9 +167,7 @@ def _dominance(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _strengths(table: pd.DataFrame) -> pd.DataFrame:
-    """In what share of places each method's most often best strength is best."""
-    from unweave import analysis
-
+    """Fraction of data sets and metrics on which the most frequent best strength is best."""
     best = analysis.seed_against_strength(table, METRICS)
     share = best.groupby("method")["best"].agg(
         lambda found: found.value_counts().max() / len(found)
@@ -157,9 +176,7 @@ def _strengths(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unsupervised_selection(table: pd.DataFrame) -> pd.DataFrame:
-    """The least and the largest rank correlation over data sets, and whether they are of use."""
-    from unweave import analysis
-
+    """Compute the range of rank correlations over data sets, and whether a score is usable."""
     found = analysis.unsupervised_selection(table, list(SCORES), METRICS)
     found["score"] = found["score"].map(SCORES)
     grouped = found.groupby(["score", "metric"])["spearman"]
@@ -171,10 +188,14 @@ def unsupervised_selection(table: pd.DataFrame) -> pd.DataFrame:
     return _published("unsupervised-selection").merge(ranges)[columns]
 
 
-def data_agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlation of configurations, the mean over metrics and the least of them."""
-    from unweave import analysis
+def plot_unsupervised_selection(table: pd.DataFrame, path: Path) -> None:
+    """Plot rank correlations of scores with metrics, with a panel per data set."""
+    found = analysis.unsupervised_selection(table, list(SCORES), METRICS)
+    study_plots.unsupervised_selection(found, path)
 
+
+def data_agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute the mean and lowest rank correlation, over metrics, of configurations."""
     found = analysis.data_agreement(table, METRICS)
     grouped = found.groupby(["data", "other"], sort=False)["spearman"]
     means = grouped.agg(obtained="mean", lowest="min", metrics="count").reset_index()
@@ -182,26 +203,33 @@ def data_agreement(table: pd.DataFrame) -> pd.DataFrame:
     return both[["data", "other", "published", "obtained", "lowest", "metrics"]]
 
 
-def published_transfer() -> pd.DataFrame:
-    """How often a chosen configuration beats a random one at another seed; chance is 0.5."""
-    from unweave.analysis.transfer import PUBLISHED
+def plot_data_agreement(table: pd.DataFrame, path: Path) -> None:
+    """Plot rank correlations between data sets, with a panel per metric."""
+    study_plots.data_agreement(analysis.data_agreement(table, METRICS), path)
 
+
+def published_transfer() -> pd.DataFrame:
+    """Return the published rates at which a chosen configuration beats a random one.
+
+    The two are compared at another seed; chance level is 0.5.
+    """
     return pd.DataFrame(PUBLISHED.items(), columns=["kind", "published"])
 
 
 def transfer(table: pd.DataFrame) -> pd.DataFrame:
-    """The same of a study."""
-    from unweave import analysis
-
+    """Compute the same rates for a study."""
     found = analysis.transfer(table, METRICS).drop(columns="published")
     both = published_transfer().merge(found.rename(columns={"rate": "obtained"}))
     return both[["kind", "published", "obtained", "standard_error", "chance", "draws"]]
 
 
-def downstream_agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """The sign of the rank correlation of each metric with each accuracy."""
-    from unweave import analysis
+def plot_transfer(table: pd.DataFrame, path: Path) -> None:
+    """Plot the rates as bars, with the published numbers and chance level."""
+    study_plots.transfer(analysis.transfer(table, METRICS), path)
 
+
+def downstream_agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute the sign of the rank correlation of each metric with each accuracy."""
     found = analysis.downstream_agreement(on(table, "dsprites"), metrics=METRICS)
     found = found[found["measure"] == "accuracy"]
     both = _published("downstream-agreement").drop(columns="data").merge(found)
@@ -210,12 +238,30 @@ def downstream_agreement(table: pd.DataFrame) -> pd.DataFrame:
     return both[[*keys, "spearman", "models"]]
 
 
-def downstream_efficiency(table: pd.DataFrame) -> pd.DataFrame:
-    """The rank correlation of FactorVAE score and efficiency, and whether it is reliable."""
-    from unweave import analysis
+def plot_downstream_agreement(table: pd.DataFrame, path: Path) -> None:
+    """Plot rank correlations of metrics with accuracies and efficiencies."""
+    found = analysis.downstream_agreement(on(table, "dsprites"), metrics=METRICS)
+    study_plots.downstream_agreement(found, path)
 
+
+def downstream_efficiency(table: pd.DataFrame) -> pd.DataFrame:
+    """Compute the rank correlation of FactorVAE score and efficiency, and if it is reliable."""
     found = analysis.downstream_agreement(on(table, "dsprites"), [EFFICIENCY], ["factor_vae"])
     found["obtained"] = _worded(found["spearman"], RELIABLE, "reliable", "not reliable")
     both = _published("downstream-efficiency").drop(columns="data").merge(found)
     keys = ["data", "metric", "task", "published", "obtained"]
     return both[[*keys, "spearman", "models", "left_out"]]
+
+
+def plot_downstream_efficiency(table: pd.DataFrame, path: Path) -> None:
+    """Plot efficiency against the FactorVAE score, with a point per model."""
+    from unweave.plots.plot import SMALL, TEXT, panels
+
+    figure, axes = panels(1, 1, (4.5, 3.5))
+    panel = axes[0, 0]
+    for data, rows in on(table, "dsprites").groupby("data", sort=False):
+        panel.scatter(rows["factor_vae"], rows[EFFICIENCY], s=8, alpha=0.6, label=data)
+    panel.set_xlabel("FactorVAE score", fontsize=TEXT)
+    panel.set_ylabel("accuracy from 100 rows / from 10,000 (trees)", fontsize=TEXT)
+    panel.legend(fontsize=SMALL, frameon=False)
+    figure.save(path)

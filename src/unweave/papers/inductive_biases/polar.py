@@ -1,4 +1,4 @@
-"""How a model encodes two factors: each in a latent of its own, or as angle and radius of two."""
+"""How a model encodes two factors: in one latent each, or as angle and radius of two latents."""
 
 import io
 from typing import TYPE_CHECKING, Any
@@ -19,30 +19,32 @@ FACTORS = {
     "rooms3d": ("wall_hue", "orientation"),
     "shapes3d": ("wall_hue", "orientation"),
 }
-"""A factor that goes round, and another; the paper shows those of Shapes3D."""
+"""A periodic factor and another factor of each data set; the paper shows those of Shapes3D."""
 MIDDLE = 0.5
 
 
 def encoding_of(model: "Model", data: "Dataset", base: str) -> dict[str, Any]:
-    """What two latents say of two factors while all others stay in the middle.
+    """Measure how two latents encode two factors, with all other factors at their midpoint.
 
     Returns:
-        `latents`, the two that vary most; `separated`, see there; `angle` and `radius`, see
-        `in_polar`.
+        `latents`, the two that vary most; `separated`, from `separated`; `angle` and `radius`,
+        from `in_polar`.
     """
-    round_, other = FACTORS[base]
+    periodic, other = FACTORS[base]
     grid = data.grid
-    if grid is None or round_ not in grid.names:
-        raise RecipeError(f"{data.name} has no factor {round_}; take {base}")
+    if grid is None or periodic not in grid.names:
+        raise RecipeError(
+            f"{data.name} has no factor {periodic}; use {base}", subject=periodic, value=data.name
+        )
     sizes = dict(zip(grid.names, grid.sizes, strict=True))
-    turn, along = np.indices((sizes[round_], sizes[other])).reshape(2, -1)
+    turn, along = np.indices((sizes[periodic], sizes[other])).reshape(2, -1)
     factors = np.tile([int(MIDDLE * (size - 1)) for size in grid.sizes], (len(turn), 1))
-    factors[:, grid.names.index(round_)] = turn
+    factors[:, grid.names.index(periodic)] = turn
     factors[:, grid.names.index(other)] = along
     codes = model.encode(data.images(grid.index(factors)))[0]
     first, second = np.sort(np.argsort(codes.var(0))[-2:])
     pair = codes[:, [first, second]]
-    angle, radius = in_polar(pair, turn / sizes[round_], along)
+    angle, radius = in_polar(pair, turn / sizes[periodic], along)
     return {
         "latents": [int(first), int(second)],
         "separated": separated(pair, turn, along),
@@ -52,7 +54,7 @@ def encoding_of(model: "Model", data: "Dataset", base: str) -> dict[str, Any]:
 
 
 def separated(codes: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
-    """How far two factors have a latent each: the mean |rank correlation| of the better pairing.
+    """How well two factors have one latent each: mean |rank correlation| of the better pairing.
 
     Example:
         >>> codes = np.array([[0.0, 5], [1, 4], [2, 9], [3, 2]])
@@ -66,16 +68,16 @@ def separated(codes: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
 
 
 def in_polar(codes: np.ndarray, turn: np.ndarray, along: np.ndarray) -> tuple[float, float]:
-    """How far one factor is the angle of two latents around their middle, and another the radius.
+    """How well one factor is the angle of two latents around their mean, and another the radius.
 
     Args:
-        codes: `[n, 2]`
-        turn: How far the first factor has gone round, from 0 to 1.
-        along: The second factor.
+        codes: Codes `[n, 2]`.
+        turn: First factor, as a fraction of its period.
+        along: Second factor.
 
     Returns:
-        |E exp(i (angle ± turn))|, the larger of both directions; and |rank correlation| of radius
-        and second factor.
+        |E exp(i (angle ± 2π turn))|, the larger of both signs; and |rank correlation| of the
+        radius and the second factor.
 
     Example:
         >>> turn, along = np.indices((8, 3)).reshape(2, -1)
@@ -86,7 +88,7 @@ def in_polar(codes: np.ndarray, turn: np.ndarray, along: np.ndarray) -> tuple[fl
     """
     centred = codes - codes.mean(0)
     angle = np.arctan2(centred[:, 1], centred[:, 0])
-    shares = [abs(np.exp(1j * (angle + way * 2 * np.pi * turn)).mean()) for way in (-1, 1)]
+    shares = [abs(np.exp(1j * (angle + sign * 2 * np.pi * turn)).mean()) for sign in (-1, 1)]
     radius = np.linalg.norm(centred, axis=1)
     return float(max(shares)), float(abs(np.nan_to_num(spearmanr(radius, along).statistic)))
 

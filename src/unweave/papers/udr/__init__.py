@@ -1,8 +1,8 @@
-"""Unsupervised Disentanglement Ranking: choosing models that others resemble."""
+"""Unsupervised Disentanglement Ranking: model selection without labels."""
 
-from unweave.papers.catalog import Steps, recipes_of
-from unweave.papers.udr.ranking import extend, obtain, plot
+from unweave.papers.recipe import recipes_of
+from unweave.papers.udr import ranking
 
 __all__ = ["RECIPES"]
 
-RECIPES = recipes_of(__name__, {"ranking": Steps(extend=extend, obtain=obtain, plot=plot)})
+RECIPES = recipes_of(__name__, ranking)

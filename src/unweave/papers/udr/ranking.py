@@ -1,11 +1,11 @@
-"""Does a choice without labels find the models that labels would find?"""
+"""Comparison of the label-free ranking by UDR with supervised metrics."""
 
 from pathlib import Path
 
 import pandas as pd
 
-from unweave.papers.catalog import published_table
-from unweave.papers.recipe import RecipeError
+from unweave.papers.measurements import Trained
+from unweave.papers.recipe import RecipeError, published_table
 
 __all__ = ["extend", "obtain", "plot"]
 
@@ -13,26 +13,22 @@ VARIANTS = {"udr_lasso": "lasso", "udr_spearman": "spearman"}
 METRICS = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
 RISE, OTHER = "rise together", "do not"
 NOTABLE = 0.3
-"""A rank correlation of 120 models is known to about 0.09; from here on it is no accident."""
+"""Rank correlation that counts as notable; over 120 models its standard error is about 0.09."""
 
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The table with UDR of every model among those of its data set, by Lasso and by ranks."""
-    from unweave.models.model import load
+    """Add the UDR of each model among those of its data set, by Lasso and by rank correlation."""
+    from unweave.models.images import NUM_DRAWN
     from unweave.select import udr
-    from unweave.select.latents import latents_of
-    from unweave.study.datasets import Sources
-    from unweave.study.store import Store
 
-    store = Store(folder)
-    sources = Sources(store)
-    scored = table[table["state"] == "scored"]
+    trained, scored = Trained(folder), table[table["state"] == "scored"]
     if scored.empty:
-        raise RecipeError("no model of the study has scores, so there is nothing to rank")
+        raise RecipeError(
+            "the study has no scored models to rank; finish it first", subject="state"
+        )
     parts = []
     for _, rows in scored.groupby("data", sort=False):
-        models = [load(store.runs / run) for run in rows["run"]]
-        latents = latents_of(models, sources.open(models[0].config))
+        latents = trained.latents((trained.model(run) for run in rows["run"]), NUM_DRAWN)
         scores = {
             column: udr(latents, relevance=relevance).set_index("run")["score"]
             for column, relevance in VARIANTS.items()
@@ -42,7 +38,7 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 
 def obtain(table: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlations, and how the model that UDR chooses scores beside the others."""
+    """Compute rank correlations with metrics, and the scores of the model that UDR chooses."""
     rows = [
         _row(table.dropna(subset=[column, metric]), column, metric)
         for column in VARIANTS
@@ -69,7 +65,7 @@ def _row(table: pd.DataFrame, column: str, metric: str) -> dict[str, object]:
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
-    """UDR of every model against each metric, the chosen model marked."""
+    """Plot UDR of every model against each metric, with the chosen model marked."""
     from unweave.plots.plot import panels
 
     figure, places = panels(2, 3, (9, 5.5))

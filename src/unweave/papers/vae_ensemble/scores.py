@@ -1,38 +1,92 @@
-"""Tables 1 and 2: scores of ensembles, and how far their members differ."""
+"""Scores of single models and ensembles: Tables 1 and 2, Figures 4 and 8, larger ensembles."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from unweave.papers.catalog import published_table
-from unweave.papers.claims import Count
-from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.claims import Count, comparison
+from unweave.papers.measurements import Trained
 from unweave.papers.plots import Panel, draw_lines, points
-from unweave.papers.vae_ensemble.models import ENSEMBLE, ORIGINAL, STOPPED, kinds, scored
+from unweave.papers.recipe import RecipeError, data_file, published_table
 
 __all__ = [
-    "METRICS",
     "controls",
+    "ensembles_of",
     "extend_within",
+    "kinds",
     "obtain_scores",
     "obtain_within",
+    "plot_ablations",
+    "plot_beyond",
     "plot_scores",
     "plot_within",
+    "scored",
+    "slower",
+    "with_gamma_1",
 ]
 
 METRICS = ("factor_vae", "dci")
+ENSEMBLE = "vae_ensemble"
+ORIGINAL, WITHOUT_CROSS, WITHOUT_ALIGNMENT = "original", "w.o. CR", "w.o. LT"
+APART, STOPPED, PARTIAL = "trained apart", "stop_grad_target", "neighbours"
 STOPPED_NAME = f"{ENSEMBLE} ({STOPPED})"
+LARGEST_GAMMA = 10
+"""Value of γ for which the paper shows maps and latents."""
+LARGEST = 5
+"""Number of members of the largest ensembles in the paper."""
 WITHIN_FILE = "members.parquet"
-"""Scores of all members of the ensembles in a study's folder."""
+"""Cache of the scores of all ensemble members, in the study folder."""
+_METHODS = data_file(__package__, "studies.yaml")["studies"]["scores"]["paper"]["methods"]
+SINGLE = {name: keys for name, keys in _METHODS.items() if name != ENSEMBLE} | {
+    "beta_vae": {"beta": 4}
+}
+"""Single-model methods of Table 1 and their settings."""
+
+
+def scored(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the models that are trained and scored, with their `kind`."""
+    rows = table[table["state"] == "scored"]
+    if not (rows["method"] == ENSEMBLE).any():
+        raise RecipeError(
+            "the study has no scored ensembles; finish it first",
+            subject=ENSEMBLE,
+        )
+    return rows.assign(kind=kinds(rows))
+
+
+def kinds(table: pd.DataFrame) -> pd.Series:
+    """Classify ensembles: original or a variant; missing for other models.
+
+    Example:
+        >>> settings = {"method": "vae_ensemble", "cross_reconstruction": [True, False, False]}
+        >>> kinds(pd.DataFrame({**settings, "alignment": [True, True, False]})).tolist()
+        ['original', 'w.o. CR', 'trained apart']
+    """
+    flags = table.reindex(columns=["cross_reconstruction", "alignment", "stop_grad_target"])
+    alone, free = flags["cross_reconstruction"].eq(False), flags["alignment"].eq(False)
+    partial = table.reindex(columns=["neighbours"])["neighbours"].ge(0)
+    kind = pd.Series(ORIGINAL, table.index).mask(partial, PARTIAL)
+    kind = kind.mask(flags["stop_grad_target"].eq(True), STOPPED)
+    kind = kind.mask(alone, WITHOUT_CROSS).mask(free, WITHOUT_ALIGNMENT).mask(alone & free, APART)
+    return kind.where(table["method"] == ENSEMBLE)
+
+
+def ensembles_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the ensembles of a table, with their `kind`."""
+    return table[table["method"] == ENSEMBLE].assign(kind=kinds(table))
 
 
 def obtain_scores(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over seeds, of the first member of ensembles.
+    """Compute mean and standard deviation of scores over seeds; ensembles use the first member.
 
     Rows without a published number are controls: single models with β = 1 / n, and ensembles
-    whose targets do not follow.
+    with fixed targets.
     """
+    # A study of a single method lacks the hyperparameter columns of other methods.
+    table = table.reindex(columns=table.columns.union(["members", "gamma", "beta"], sort=False))
     rows = table.assign(method=_named(table)).dropna(subset="method")
     ensembles = rows["method"].str.startswith(ENSEMBLE)
     rows = rows.assign(
@@ -53,18 +107,19 @@ def obtain_scores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(table: pd.DataFrame) -> pd.Series:
-    """What models are called in the table; none for those that do not belong there."""
+    """Return the names of models in Table 1; missing for models that do not belong there."""
     printed = published_table(__package__, "table-1")["method"].unique()
     named = {name.split(" ")[0]: name for name in printed}
     names, kind = table["method"].map(named), kinds(table)
     names = names.mask(kind == STOPPED, STOPPED_NAME)
     names = names.mask(kind.notna() & ~kind.isin([ORIGINAL, STOPPED]))
-    weak = (table["method"] == "beta_vae") & (table["beta"] < 1)
-    return names.mask(weak, [f"beta_vae (β=1/{1 / beta:.3g})" for beta in table["beta"]])
+    weak = (table["method"] == "beta_vae") & table["beta"].between(0, 1, inclusive="neither")
+    inverse = 1 / table["beta"].where(weak)
+    return names.mask(weak, inverse.map("beta_vae (β=1/{:.3g})".format))
 
 
 def controls(frame: pd.DataFrame) -> Iterator[Count]:
-    """Whether ensembles of n do better than single models that are regularised as little."""
+    """Compare ensembles with equally weakly regularised single models and with fixed targets."""
     for metric, rows in frame.dropna(subset="obtained").groupby("metric", sort=False):
         ensembles = rows[rows["method"] == ENSEMBLE]
         single = rows.set_index("method")["obtained"]
@@ -77,12 +132,14 @@ def controls(frame: pd.DataFrame) -> Iterator[Count]:
         both = fixed.merge(ensembles, on=["members", "gamma"], suffixes=("", "_followed"))
         if len(both):
             above = both["obtained_followed"] > both["obtained"]
-            text = f"Control: they score above the same with targets held fixed, {metric}"
+            text = (
+                f"Control: ensembles score above the same ensembles with fixed targets, {metric}"
+            )
             yield Count(text, int(above.sum()), len(above), "ensembles")
 
 
 def plot_scores(table: pd.DataFrame, path: Path) -> None:
-    """A panel per metric: published and obtained, setting by setting."""
+    """Plot published and obtained scores by setting, with a panel per metric."""
     found = obtain_scores(table)
     settings = [
         row.method
@@ -103,31 +160,24 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
 
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The table with the standard deviation of each score over the members of an ensemble."""
-    ensembles = scored(table)
-    kept = _member_scores(ensembles[ensembles["kind"] == ORIGINAL], folder)
-    spread = kept.groupby("run")[list(METRICS)].std(ddof=0).add_prefix("within_")
-    return ensembles.join(spread, on="run", how="inner")
-
-
-def _member_scores(ensembles: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """A row per member, computed once and kept in the study's folder."""
+    """Add the standard deviation of each score over the members of an ensemble."""
     from unweave.evaluation.evaluate import evaluate
+    from unweave.models.model import Model
 
-    trained = Trained(folder)
+    trained, rows, metrics = Trained(folder), scored(table), list(METRICS)
 
-    def of_run(run: str) -> pd.DataFrame:
-        model = trained.model(run)
-        data = trained.sources.open(model.config)
-        scores = evaluate(model.members, data, metrics=list(METRICS), progress=False)
-        return scores[list(METRICS)]
+    def scores(model: Model) -> pd.DataFrame:
+        data = trained.store.data_of(model.config)
+        return evaluate(model.members, data, metrics=metrics, progress=False)[metrics]
 
-    runs = ensembles["run"].tolist()
-    return computed_once(folder / WITHIN_FILE, runs, of_run, "scoring members")
+    runs = rows[rows["kind"] == ORIGINAL]["run"]
+    found = trained.measured(WITHIN_FILE, runs, scores, "scoring members")
+    spread = found.groupby("run")[metrics].std(ddof=0).add_prefix("within_")
+    return rows.join(spread, on="run", how="inner")
 
 
 def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
-    """The standard deviation over members, averaged over seeds."""
+    """Compute the standard deviation over members, averaged over seeds."""
     columns = {f"within_{metric}": metric for metric in METRICS}
     spreads = table[["gamma", "members", *columns]].rename(columns=columns)
     tidy = spreads.melt(["gamma", "members"], list(METRICS), "metric")
@@ -138,7 +188,7 @@ def obtain_within(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_within(table: pd.DataFrame, path: Path) -> None:
-    """Spread among members against their number, published and obtained."""
+    """Plot the published and obtained spread among members against their number."""
     found = obtain_within(table)
     rows = found.assign(gamma=found["gamma"].map("γ = {:g},".format))
     both = {"published": "published", "obtained": "obtained"}
@@ -147,3 +197,73 @@ def plot_within(table: pd.DataFrame, path: Path) -> None:
         for metric, part in rows.groupby("metric", sort=False)
     ]
     draw_lines([grid], path)
+
+
+def plot_ablations(columns: Sequence[str], table: pd.DataFrame, path: Path) -> None:
+    """Plot complete and ablated ensembles by size: a row per column, a panel per γ."""
+    ensembles = ensembles_of(table)
+    gammas = sorted(ensembles[ensembles["kind"] == ORIGINAL]["gamma"].unique())
+    free = ensembles["kind"] == WITHOUT_ALIGNMENT  # independent of γ
+    grid = [
+        [
+            Panel(
+                rows=ensembles[free | (ensembles["gamma"] == gamma)],
+                x="members",
+                columns={column: column},
+                by="kind",
+                kinds=(ORIGINAL, WITHOUT_CROSS, WITHOUT_ALIGNMENT),
+                title=f"γ = {gamma:g}",
+                ylabel=column if gamma == gammas[0] else "",
+            )
+            for gamma in gammas
+        ]
+        for column in columns
+    ]
+    draw_lines(grid, path, spread="bars", sharey="row")
+
+
+def with_gamma_1(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the ensembles with γ = 1, with their `kind`."""
+    return ensembles_of(table[table["gamma"] == 1])
+
+
+def slower(ensembles: pd.DataFrame, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Compare the gain per additional member with the gain of the members before."""
+    for metric in METRICS:
+        whole = ensembles[ensembles["kind"] == ORIGINAL].groupby("members")[metric].mean()
+        gains = [
+            (many, few, (after - before) / (many - few))
+            for (few, before), (many, after) in pairwise(whole.items())
+        ]
+        for (*_, before), (many, few, after) in pairwise(gains):
+            of, by = f"n = {many:g} against {few:g}", f"gain of {metric} per member"
+            text, control = texts["slower"], many > LARGEST
+            yield comparison(text, of, by, after, before, after < before, control=control)
+
+
+def plot_beyond(table: pd.DataFrame, path: Path) -> None:
+    """Plot both scores by number of members, for maps to all or to some other members."""
+    ensembles = with_gamma_1(table).sort_values("neighbours", kind="stable")
+    mapped = ensembles["neighbours"].map("mapped to {:g}".format)
+    named = ensembles.assign(mapped=mapped.mask(ensembles["neighbours"] < 0, "mapped to all"))
+    grid = [
+        Panel(rows=named, x="members", columns={metric: metric}, by="mapped", ylabel=metric)
+        for metric in METRICS
+    ]
+    draw_lines([grid], path, spread="bars")
+
+
+def _mean_less_deviation(rows: pd.DataFrame, column: str) -> float:
+    """Mean over γ of means over seeds, minus the standard deviation over both."""
+    return float(rows.groupby("gamma")[column].mean().mean() - rows[column].std(ddof=0))
+
+
+def _gap_of_cross_reconstruction(rows: pd.DataFrame, column: str) -> float:
+    means = rows.groupby("kind")[column].mean()
+    return float(means.get(ORIGINAL, float("nan")) - means.get(WITHOUT_CROSS, float("nan")))
+
+
+STATISTICS = {
+    "mean_less_deviation": _mean_less_deviation,
+    "gap_of_cross_reconstruction": _gap_of_cross_reconstruction,
+}

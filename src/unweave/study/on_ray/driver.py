@@ -1,4 +1,4 @@
-"""The process that runs a study on Ray: plans fleets, submits tasks, records their outcomes."""
+"""The driver of a study on Ray, which plans fleets, submits tasks and records their outcomes."""
 
 import os
 import time
@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +17,52 @@ from unweave.fleet.loop import interruptible
 from unweave.io.extensions import module_file, module_of, references_in
 from unweave.models.config import Config
 from unweave.progress import say
-from unweave.study.claiming import Claims
-from unweave.study.datasets import Sources
-from unweave.study.on_ray.cluster import Place, connected, on_node, places
-from unweave.study.on_ray.progress import SILENT_SECONDS, AttemptStatus, Progress
+from unweave.study.local import HEARTBEAT_SECONDS, finish
+from unweave.study.on_ray.cluster import Slot, connected, on_node, slots
+from unweave.study.on_ray.progress import SILENT_SECONDS, AttemptStatus, Progress, StudyWatch
 from unweave.study.on_ray.tasks import Job, Report, score_runs, train_runs
-from unweave.study.outcomes import record
-from unweave.study.remote import RemoteStore
 from unweave.study.results import TableWriter
-from unweave.study.status import StudyWatch
 from unweave.study.store import Store
-from unweave.study.tokens import new_token
-from unweave.study.work import BEAT_SECONDS, finish
-from unweave.study.workers import Worker
+from unweave.study.training import Claims, RunOptions
+from unweave.study.workers import Worker, new_token
 
 __all__ = ["run_on_ray"]
 
 WAIT_SECONDS = 0.5
-LOOK_SECONDS = 3.0
-"""Between looks at the nodes of the cluster, and for runs that other processes have released."""
+POLL_SECONDS = 3.0
+"""Interval for checking the cluster's nodes and for submitting further tasks."""
 STOP_SECONDS = 120.0
-"""How long tasks have to write a checkpoint after Ctrl-C."""
+"""Time limit for tasks to write a checkpoint after Ctrl-C."""
 EMPTY_SECONDS = 60.0
-"""How long a cluster may be without any node to work on."""
-DEATHS = 3
-"""How often processes may die with a task before its runs are given up."""
+"""Time limit for a cluster without any usable node."""
+MAX_ATTEMPTS = 3
+"""Number of attempts at a task before its runs are marked as failed."""
 LONG_SECONDS = 600.0
-"""A process that lived longer than this did not die of what it was doing."""
-TRAINED, SCORED = 512, 8
-"""The most runs that one task trains, where no fleet size is given, and that each process of one
-task scores."""
+"""Lifetime of a process after which its death is not blamed on its task."""
+MAX_TRAINED, MAX_SCORED = 512, 8
+"""Largest number of runs that one task trains if no fleet size is given, and that each process of
+a task scores."""
 GPU_SHARES = {"train": 0.75, "score": 0.25}
-"""A GPU trains one fleet while it encodes the runs of others."""
+"""Share of a GPU for each kind of task: it trains one fleet while it encodes other runs."""
 
 
 @dataclass
 class Task:
-    """A task that was submitted.
+    """A submitted task.
 
     Args:
         job: `"train"` or `"score"`.
-        worker: Who the ledger says is at work.
-        configs: Its runs.
-        place: Where it should run.
-        cpus: How many cores it asks Ray for.
-        status: The last attempt at it.
+        worker: The worker that represents the task in the ledger.
+        configs: The settings of its runs.
+        slot: The slot that it was submitted to.
+        cpus: Number of cores requested from Ray.
+        status: Status of the last attempt, if any.
     """
 
     job: str
     worker: Worker
     configs: Sequence[Config]
-    place: Place
+    slot: Slot
     cpus: float
     status: AttemptStatus | None = None
 
@@ -78,41 +73,42 @@ class Task:
 
     @property
     def node(self) -> str:
-        """Where it runs, or should."""
-        return self.place.node if self.status is None else self.status.node
+        """The node where it runs or was submitted to."""
+        return self.slot.node if self.status is None else self.status.node
 
-    def fits(self, place: Place) -> bool:
-        """Whether Ray could restart it at a place."""
-        return place.gpus >= self.place.gpus and place.cpus >= self.cpus
+    def fits(self, slot: Slot) -> bool:
+        """Whether Ray could restart it in a slot."""
+        return slot.gpus >= self.slot.gpus and slot.cpus >= self.cpus
 
 
 class TaskClaims(Claims):
-    """Runs for tasks, which measure for themselves how many fit on their device."""
+    """Claims of runs for tasks, which measure themselves how many models fit on their device."""
 
-    num_places = 0
+    num_slots = 0
 
     def _num_workers(self) -> int:
-        return self.num_places
+        return self.num_slots
 
     def _size(self, kind: str, runs: Sequence[str]) -> int:  # noqa: ARG002 - nothing is measured
-        return self.sizes.get(kind) or self.fleet_size or TRAINED
+        return self.sizes.get(kind) or self.fleet_size or MAX_TRAINED
 
 
-def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -> None:
-    """Work on a study with all of a Ray cluster until nothing is left.
+def run_on_ray(store: Store, on: str, options: RunOptions) -> None:
+    """Train and score all runs of a study on a Ray cluster.
 
     Args:
-        store: The study, prepared.
-        on: `"ray"`, one of its own; `"auto"`, `"host:port"` or `"ray://host:port"`, one that runs.
-        progress: Whether to show how far it is.
-        options: As of `Work`: device, fleet_size, scorers, checkpoint_every.
+        store: The prepared study.
+        on: `"ray"` for a new local cluster, or `"auto"`, `"host:port"` or `"ray://host:port"` for
+            a running one.
+        options: Options of the run. `device` defaults to GPUs if the cluster has any; `scorers`
+            is the number per GPU, or per node in a cluster without GPUs.
     """
     with (
         connected(on, _plugins(store)),
         _token(store) as token,
-        StudyWatch(store.ledger, progress) as watch,
+        StudyWatch(store.ledger, options.progress) as watch,
     ):
-        driver = Driver(store, token, **options)
+        driver = Driver(store, token, options)
         try:
             with interruptible() as stopped:
                 while driver.advance(stopped()):
@@ -123,14 +119,14 @@ def run_on_ray(store: Store, on: str, progress: bool, options: dict[str, Any]) -
 
 
 def _plugins(store: Store) -> dict[str, Path]:
-    """The modules of users' methods, metrics, architectures and data sets, and their files."""
+    """The modules of custom methods, metrics, architectures and data sets, and their files."""
     plugins: dict[str, Path] = {}
     for reference in references_in(store.study.to_dict()):
         file = module_file(module_of(reference))
         if module_of(reference) == "__main__" or file is None:
             raise UnweaveError(
-                f"{reference} is not in a module of its own, so tasks on Ray cannot import it; "
-                "move it into one"
+                f"{reference} cannot be imported by tasks on Ray; move it into a module file",
+                subject=reference,
             )
         plugins[module_of(reference)] = file
     return plugins
@@ -138,82 +134,61 @@ def _plugins(store: Store) -> dict[str, Path]:
 
 @contextmanager
 def _token(store: Store) -> Iterator[str]:
-    """A file in the study's folder by which tasks see that it is the same folder."""
+    """Write a file in the study's folder by which tasks recognise the folder."""
     token = new_token()
-    store.leave(token)
+    store.write_token(token)
     try:
         yield token
     finally:
-        store.take_back(token)
+        store.remove_token(token)
 
 
 class Driver:
-    """Submits a study's tasks, and records in the ledger what has become of them.
+    """Submits the tasks of a study and records their outcomes in the ledger."""
 
-    Args:
-        store: The study.
-        token: The name of a file in its folder; see `Job`.
-        device: By default GPUs, where the cluster has any.
-        fleet_size: How many models to train at once; by default as many as fit.
-        scorers: How many scores to compute at once for each GPU, or node without one.
-        checkpoint_every: Seconds between checkpoints.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        token: str,
-        device: str | torch.device | None,
-        fleet_size: int | None,
-        scorers: int | None,
-        checkpoint_every: float,
-    ) -> None:
+    def __init__(self, store: Store, token: str, options: RunOptions) -> None:
         import ray
 
         self.store, self.ledger, self.table = store, store.ledger, TableWriter(store)
-        self.device = None if device is None else torch.device(device).type
-        self.scorers = scorers if store.wanted else 0
-        self.places = places(ray.nodes(), self.device)
-        if not self.places:
+        self.device = None if options.device is None else torch.device(options.device).type
+        self.scorers = options.scorers if store.metrics else 0
+        self.slots = slots(ray.nodes(), self.device)
+        if not self.slots:
             raise UnweaveError(
-                "the Ray cluster has no GPU; leave the device out to train on its cores"
+                "the Ray cluster has no GPU; omit the device to train on CPUs"
                 if self.device == "cuda"
-                else "the Ray cluster has no node with a core to work on; start one with "
-                "`ray start`"
+                else "the Ray cluster has no node with a CPU core; add one with `ray start`",
+                subject="device",
+                value=self.device,
             )
         here = ray.get_runtime_context().get_node_id()
-        actor = ray.remote(Progress).options(**on_node(here, only=True), num_cpus=0)
+        actor = ray.remote(Progress).options(**on_node(here, strict=True), num_cpus=0)
         self.progress: Any = actor.remote()
-        folder = store.url if isinstance(store, RemoteStore) else str(store.folder.absolute())
-        self.job = Job(folder, token, self.progress, fleet_size, checkpoint_every)
-        # By their GPUs: a process that has used one could not be given another.
+        self.job = Job(store.address, token, self.progress, replace(options, progress=False))
+        # Keyed by number of GPUs: a process that has used a GPU cannot switch to another.
         self.functions = {
             ("train", 0): ray.remote(train_runs),
             ("train", 1): ray.remote(max_calls=1)(train_runs),
             ("score", 0): ray.remote(score_runs),
             ("score", 1): ray.remote(max_calls=1)(score_runs),
         }
-        device = torch.device("cpu")  # costs are only compared with each other
-        self.claims = TaskClaims(store, _new_worker(), Sources(store), device, fleet_size)
+        cpu = torch.device("cpu")  # for cost estimates, which are only compared with each other
+        self.claims = TaskClaims(store, _new_worker(), cpu, options.fleet_size)
         self.tasks: dict[Any, Task] = {}
         self.unusable: dict[str, str] = {}
-        self.beat_due = self.look_due = self.submit_due = self.stopping_since = 0.0
+        self.heartbeat_due = self.poll_due = self.submit_due = self.stopping_since = 0.0
         self.empty_since = time.monotonic()
 
     def advance(self, stopping: bool) -> bool:
-        """Wait for tasks, submit others; whether anything is left to do.
-
-        Args:
-            stopping: Whether to stop.
-        """
+        """Collect finished tasks and submit new ones; return whether any work is left."""
         self._collect()
-        self._follow()
+        self._update_status()
         now = time.monotonic()
         if stopping:
             return self._stop(now)
-        if now >= self.look_due:
-            self._look_at_nodes(now)
-            self.look_due = now + LOOK_SECONDS
+        if now >= self.poll_due:
+            self._update_slots(now)
+            self.poll_due = now + POLL_SECONDS
         if now >= self.submit_due:
             self._submit()
         try:
@@ -224,10 +199,10 @@ class Driver:
         return bool(self.tasks or self.ledger.busy())
 
     def end(self) -> None:
-        """End all tasks that are left, and release their runs."""
+        """Cancel all remaining tasks and release their runs."""
         import ray
 
-        with suppress(ray.exceptions.RayError):  # there may be no cluster any more
+        with suppress(ray.exceptions.RayError):  # the cluster may be gone
             for ref in self.tasks:
                 ray.cancel(ref, force=True)
             ray.kill(self.progress)
@@ -258,30 +233,30 @@ class Driver:
         except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
             self._give_up_node(task, str(error).strip().splitlines()[-1])
         except ray.exceptions.RayError:
-            # Ray has restarted it in vain; what takes hours may have met that many failures.
-            self._mention_death(task, task.status)
+            # All attempts have failed. After hours that may be chance, so the runs stay open.
+            self._report_death(task, task.status)
             if task.status is None or task.status.seconds < LONG_SECONDS:
-                why = "its process ended, perhaps because it ran out of memory"
-                self.ledger.mark(task.runs, "failed", f"its worker died {DEATHS} times ({why})")
+                message = f"the worker process died {MAX_ATTEMPTS} times, possibly out of memory"
+                self.ledger.mark(task.runs, "failed", message)
         else:
             self._record(task, report)
-        self._forget(task)
+        self._close(task)
 
     def _record(self, task: Task, report: Report) -> None:
-        record(self.ledger, report.outcomes)
+        self.ledger.record(report.outcomes)
         rest = [run for run in task.runs if run not in report.outcomes]
         if report.unusable is not None:
             self._give_up_node(task, report.unusable)
         elif report.too_many and len(rest) > 1:
-            # Somebody else took memory meanwhile: try again with half as many.
+            # Another program has taken memory meanwhile: retry with half as many models.
             self.claims.sizes[task.configs[0].fleet] = len(rest) // 2
         elif report.error is not None:
             self.ledger.mark(rest, "failed", report.error)
         if report.speed is not None:
-            self.ledger.note_speed(task.configs[0].fleet, *report.speed)
+            self.ledger.record_speed(task.configs[0].fleet, *report.speed)
 
-    def _follow(self) -> None:
-        """Take in how far tasks are, and say in the ledger that they are at work."""
+    def _update_status(self) -> None:
+        """Read the progress of tasks and record their heartbeats in the ledger."""
         import ray
 
         try:
@@ -289,126 +264,128 @@ class Driver:
             found = ray.get(self.progress.of.remote(names))
         except ray.exceptions.RayError as error:
             raise UnweaveError(
-                "the Ray cluster is gone; run the same again to go on from the last checkpoints"
+                "lost the connection to the Ray cluster; run the same command again to resume "
+                "from the last checkpoints"
             ) from error
-        due = time.monotonic() >= self.beat_due
+        due = time.monotonic() >= self.heartbeat_due
         for task in self.tasks.values():
             before, task.status = task.status, found.get(task.worker.name)
             begun = task.status is not None and (
                 before is None or before.number < task.status.number
             )
             if begun and before is not None:
-                self._mention_death(task, before)
+                self._report_death(task, before)
             if begun and task.job == "train":
                 self.ledger.mark(task.runs, "training")
             if begun or due:
                 status = task.status
-                self.ledger.beat(task.worker, f"{status.place}: {status.doing}" if status else "")
+                self.ledger.heartbeat(
+                    task.worker, f"{status.place}: {status.doing}" if status else ""
+                )
         if due:
-            self.beat_due = time.monotonic() + BEAT_SECONDS
+            self.heartbeat_due = time.monotonic() + HEARTBEAT_SECONDS
 
-    def _look_at_nodes(self, now: float) -> None:
-        """See where tasks can run, and take back those that Ray waits for in vain."""
+    def _update_slots(self, now: float) -> None:
+        """Update the list of slots, and cancel tasks that Ray can no longer run."""
         import ray
 
         nodes = ray.nodes()
-        living = {node["NodeID"] for node in nodes if node["Alive"]}
-        found = places(nodes, self.device)
-        self.places = [place for place in found if place.node not in self.unusable]
-        self.claims.num_places = len(self.places)
-        if self.places:
+        alive = {node["NodeID"] for node in nodes if node["Alive"]}
+        found = slots(nodes, self.device)
+        self.slots = [slot for slot in found if slot.node not in self.unusable]
+        self.claims.num_slots = len(self.slots)
+        if self.slots:
             self.empty_since = now
         elif found:
             raise UnweaveError(self.unusable[found[-1].node])
         elif now - self.empty_since > EMPTY_SECONDS:
             raise UnweaveError(
-                "no node is left in the cluster; start some and run the same again to go on from "
-                "the last checkpoints"
+                "the Ray cluster has no nodes left; add nodes and run the same command again to "
+                "resume from the last checkpoints"
             )
         for ref, task in list(self.tasks.items()):
-            if task.node in living:
+            if task.node in alive:
                 continue
-            # Ray notices only late that a node is out of reach whose processes live on.
+            # Ray is slow to notice an unreachable node whose processes are still running.
             silent = task.status is not None and task.status.silent > SILENT_SECONDS
-            if silent or (self.places and not any(map(task.fits, self.places))):
+            if silent or (self.slots and not any(map(task.fits, self.slots))):
                 ray.cancel(ref, force=True)
-                self._mention_death(task, task.status)
-                self._forget(self.tasks.pop(ref))
+                self._report_death(task, task.status)
+                self._close(self.tasks.pop(ref))
 
-    def _forget(self, task: Task) -> None:
-        """Release the runs of a task, of which no attempt counts any more."""
+    def _close(self, task: Task) -> None:
+        """Release the runs of a task and invalidate all its attempts."""
         import ray
 
         ray.get(self.progress.close.remote(task.worker.name))
         self.ledger.release(task.worker)
 
-    def _mention_death(self, task: Task, status: AttemptStatus | None) -> None:
+    def _report_death(self, task: Task, status: AttemptStatus | None) -> None:
         if not self.stopping_since:
-            name = task.place.name if status is None else status.place
-            say(f"the worker on {name} died; what it left is taken up elsewhere")
+            name = task.slot.name if status is None else status.place
+            say(f"the worker on {name} died; its runs will be resumed elsewhere")
 
     def _give_up_node(self, task: Task, why: str) -> None:
-        """Submit nothing to the node of a task any more."""
+        """Stop submitting tasks to the node of a task."""
         if not self.stopping_since:
-            say(f"no worker on {task.place.name} any more: {why}")
+            say(f"no longer using {task.slot.name}: {why}")
         self.unusable[task.node] = why
 
     def _submit(self) -> None:
-        """Have every place train some runs and score others, as far as there are any."""
-        end = time.monotonic() + LOOK_SECONDS  # claims take seconds in the largest studies
-        for job, claim in (("train", self._claim_to_train), ("score", self._claim_to_score)):
-            while (place := self._free_place(job)) and time.monotonic() < end:
+        """Submit training and scoring tasks to free slots while there are runs to claim."""
+        end = time.monotonic() + POLL_SECONDS  # claims take seconds in the largest studies
+        for job in GPU_SHARES:
+            while (slot := self._free_slot(job)) and time.monotonic() < end:
                 worker = _new_worker()
-                configs = claim(worker, place)
+                configs = self._claim(job, worker, slot)
                 if not configs:
                     self.ledger.release(worker)
                     break
-                self._start(job, worker, configs, place)
-        self.submit_due = time.monotonic() + LOOK_SECONDS
+                self._start(job, worker, configs, slot)
+        self.submit_due = time.monotonic() + POLL_SECONDS
 
-    def _free_place(self, job: str) -> Place | None:
-        """A place for a task, unless as many wait or run already as there are places."""
+    def _free_slot(self, job: str) -> Slot | None:
+        """A free slot, or None if there are already as many tasks of this job as slots."""
         busy = Counter(task.node for task in self.tasks.values() if task.job == job)
-        if busy.total() >= len(self.places):
+        if busy.total() >= len(self.slots):
             return None
-        return min(self.places, key=lambda place: (busy[place.node] > place.number, place.number))
+        return min(self.slots, key=lambda slot: (busy[slot.node] > slot.number, slot.number))
 
-    def _claim_to_train(self, worker: Worker, place: Place) -> list[Config]:  # noqa: ARG002
-        self.claims.worker = worker
-        return self.claims.next_fleet()
-
-    def _claim_to_score(self, worker: Worker, place: Place) -> list[Config]:
-        count = SCORED * max(1, self._num_scorers(place))
+    def _claim(self, job: str, worker: Worker, slot: Slot) -> list[Config]:
+        if job == "train":
+            self.claims.worker = worker
+            return self.claims.next_fleet()
+        count = MAX_SCORED * max(1, self._num_scorers(slot))
         return self.store.configs(self.ledger.claim_trained(worker, count))
 
-    def _start(self, job: str, worker: Worker, configs: Sequence[Config], place: Place) -> None:
-        """Submit a task to a place; Ray may restart it anywhere."""
-        cores = self._cores(place, place.cpus)[job]
-        # Ray is asked for no more than the smallest place has, so that it may choose any.
-        cpus = self._cores(place, min(other.cpus for other in self.places))[job]
-        remote = self.functions[job, place.gpus].options(
-            **on_node(place.node),
+    def _start(self, job: str, worker: Worker, configs: Sequence[Config], slot: Slot) -> None:
+        """Submit a task to a slot; Ray may restart it anywhere."""
+        cores = self._cores(slot, slot.cpus)[job]
+        # Request no more cores than the smallest slot has, so that Ray can choose any slot.
+        cpus = self._cores(slot, min(other.cpus for other in self.slots))[job]
+        remote = self.functions[job, slot.gpus].options(
+            **on_node(slot.node),
             num_cpus=cpus,
-            num_gpus=place.gpus * GPU_SHARES[job],
-            max_retries=DEATHS - 1,
+            num_gpus=slot.gpus * GPU_SHARES[job],
+            max_retries=MAX_ATTEMPTS - 1,
         )
         given = os.environ.get("OMP_NUM_THREADS", "")
         threads = int(given) if given.isdecimal() else max(1, int(cores))
-        count = threads if job == "train" else self._num_scorers(place)
-        ref = remote.remote(self.job, worker.name, configs, place.gpus, count)
-        self.tasks[ref] = Task(job, worker, configs, place, cpus)
+        count = threads if job == "train" else self._num_scorers(slot)
+        ref = remote.remote(self.job, worker.name, configs, slot.gpus, count)
+        self.tasks[ref] = Task(job, worker, configs, slot, cpus)
 
-    def _cores(self, place: Place, cores: float) -> dict[str, float]:
-        """How some cores are shared: a GPU leaves them to the scores, others halve them."""
-        scorers = self._num_scorers(place)
-        train = min(1, cores / 2) if place.gpus else max(cores / 2, cores - scorers)
+    def _cores(self, slot: Slot, cores: float) -> dict[str, float]:
+        """Split cores between jobs: mostly to scoring with a GPU, otherwise about in half."""
+        scorers = self._num_scorers(slot)
+        train = min(1, cores / 2) if slot.gpus else max(cores / 2, cores - scorers)
         return {"train": train, "score": cores - train}
 
-    def _num_scorers(self, place: Place) -> int:
-        return place.scorers if self.scorers is None else self.scorers
+    def _num_scorers(self, slot: Slot) -> int:
+        return slot.scorers if self.scorers is None else self.scorers
 
     def _stop(self, now: float) -> bool:
-        """Have all tasks write a checkpoint and end, but do not wait for them for ever."""
+        """Ask all tasks to write a checkpoint and end, and wait for them up to a limit."""
         import ray
 
         if not self.stopping_since:
@@ -417,9 +394,9 @@ class Driver:
                 ray.cancel(ref)
         if self.tasks and now - self.stopping_since < STOP_SECONDS:
             return True
-        raise InterruptedTrainingError("stopped; run the same again to go on from there")
+        raise InterruptedTrainingError("stopped; run the same command again to resume")
 
 
 def _new_worker() -> Worker:
-    """A task, which goes in the ledger by this process, with which it ends."""
+    """A worker that represents a task in the ledger and is alive while this process is."""
     return Worker.here()._replace(name=f"ray-{uuid.uuid4().hex}")

@@ -1,9 +1,9 @@
-"""How far tasks on Ray are, and which attempt at each of them counts.
+"""Progress of a study on Ray: reports of tasks, the current attempt at each task, and the display.
 
-A node that is out of reach may still run a task that was restarted elsewhere. So every attempt
-registers with an actor and asks it every few seconds whether it still counts; one that does not,
-or that gets no answer, ends at once and writes nothing more. The next attempt begins once the one
-before has ended, or has been silent for longer than that takes.
+An unreachable node may still run a task that was restarted elsewhere. Every attempt therefore
+registers with an actor and asks it every few seconds whether it is still the current one. If not,
+or if there is no answer, it exits at once and writes nothing more. The next attempt starts when
+the previous one has ended, or has been silent for long enough to have exited.
 """
 
 import os
@@ -13,28 +13,38 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from unweave.study.workers import runs_here
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
-__all__ = ["Attempt", "AttemptStatus", "Progress"]
+from unweave.progress import say
+from unweave.study.ledger import Ledger
+from unweave.study.workers import process_exists
+from unweave.text import counted, readable
+
+__all__ = ["Attempt", "AttemptStatus", "Progress", "StudyWatch"]
 
 REPORT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
-"""How long an attempt goes on without an answer."""
+"""Time after which an attempt without an answer exits."""
 SILENT_SECONDS = ANSWER_SECONDS + REPORT_SECONDS + 3.0
-"""An attempt that was silent for so long has ended, or ends before it writes anything."""
+"""Silence after which an attempt has ended, or will end before it writes anything."""
+LINE_SECONDS, LIVE_SECONDS = 30.0, 1.0
+SHOWN = 20
+DONE = ("trained", "scored", "diverged", "failed")
 
 
 class AttemptStatus(NamedTuple):
-    """What the last attempt at a task has said of itself.
+    """Status of the last attempt at a task.
 
     Args:
-        number: Which attempt it is, from 1.
-        place: Where it runs, for people.
-        node: The same as Ray's name of the node.
-        host: The name of the machine.
-        process: The number of the process there.
-        doing: What it does, and how far it is.
-        seconds: Between its first and its last report.
+        number: Number of the attempt, from 1.
+        place: Display name of the host and device.
+        node: Ray's ID of the node.
+        host: Host name of the machine.
+        process: Process ID.
+        doing: Current activity and progress.
+        seconds: Seconds between its first and its last report.
         silent: Seconds since its last report.
         ended: Whether it has ended.
     """
@@ -51,7 +61,7 @@ class AttemptStatus(NamedTuple):
 
 
 class Progress:
-    """The last attempt at every task; an actor of Ray."""
+    """A Ray actor that tracks the current attempt at every task."""
 
     def __init__(self) -> None:
         self.attempts: dict[str, AttemptStatus] = {}
@@ -59,7 +69,7 @@ class Progress:
         self.closed: set[str] = set()
 
     def begin(self, task: str, place: str, node: str, host: str, process: int) -> int:
-        """Register an attempt at a task; which one it is, or 0 where none counts any more."""
+        """Register an attempt at a task and return its number, or 0 if the task is closed."""
         if task in self.closed:
             return 0
         number = self.attempts[task].number + 1 if task in self.attempts else 1
@@ -68,7 +78,7 @@ class Progress:
         return number
 
     def report(self, task: str, number: int, doing: str) -> bool:
-        """Note what an attempt does; whether it still counts."""
+        """Record the activity of an attempt; return whether it is still the current one."""
         last = self.attempts.get(task)
         if last is None or last.number != number:
             return False
@@ -77,18 +87,18 @@ class Progress:
         return True
 
     def end(self, task: str, number: int) -> None:
-        """Note that an attempt has ended."""
+        """Record that an attempt has ended."""
         last = self.attempts.get(task)
         if last is not None and last.number == number:
             self.attempts[task] = last._replace(ended=True)
 
     def close(self, task: str) -> None:
-        """Note that no attempt at a task counts any more."""
+        """Invalidate all attempts at a task."""
         self.closed.add(task)
         self.attempts.pop(task, None)
 
     def of(self, tasks: Sequence[str]) -> dict[str, AttemptStatus]:
-        """The last attempt at each of some tasks, as far as they have begun."""
+        """The status of the given tasks, if they have started."""
         found = {}
         for task in tasks:
             if task in self.attempts:
@@ -100,18 +110,12 @@ class Progress:
 
 
 class Attempt:
-    """This process's attempt at a task: reports, and ends the process when it no longer counts.
-
-    Args:
-        progress: The actor.
-        task: The name of the task.
-        doing: What is done at first.
-    """
+    """The attempt of this process at a task; exits the process when it is no longer current."""
 
     def __init__(self, progress: Any, task: str, doing: str) -> None:
         self.progress, self.task, self.doing = progress, task, doing
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self._report_on, daemon=True)
+        self.thread = threading.Thread(target=self._send_reports, daemon=True)
 
     def __enter__(self) -> Self:
         import ray
@@ -119,7 +123,7 @@ class Attempt:
         host, node = socket.gethostname(), ray.get_runtime_context().get_node_id()
         gpus = ray.get_gpu_ids()
         place = f"{host} ({node[:6]}, {f'GPU {gpus[0]}' if gpus else 'CPU 0'})"
-        while self._other_may_write(host):
+        while self._previous_may_write(host):
             time.sleep(0.2)
         self.number = ray.get(
             self.progress.begin.remote(self.task, place, node, host, os.getpid())
@@ -137,33 +141,87 @@ class Attempt:
         ray.get(self.progress.end.remote(self.task, self.number))
 
     def report(self, doing: str) -> None:
-        """Say what is done now; where this process was asleep, ask first whether it counts."""
+        """Update the activity; after a suspension, check first that this attempt is current."""
         self.doing = doing
         if time.monotonic() - self.answered > ANSWER_SECONDS:
-            self._ask()
+            self._send_report()
 
-    def _other_may_write(self, host: str) -> bool:
-        """Whether the attempt before this one may still be running."""
+    def _previous_may_write(self, host: str) -> bool:
+        """Whether the previous attempt may still be running."""
         import ray
 
         before = ray.get(self.progress.of.remote([self.task])).get(self.task)
         if before is None or before.ended or before.silent > SILENT_SECONDS:
             return False
-        return bool(before.host != host or runs_here(before.process))
+        return bool(before.host != host or process_exists(before.process))
 
-    def _report_on(self) -> None:
+    def _send_reports(self) -> None:
         while not self.over.wait(REPORT_SECONDS):
-            self._ask()
+            self._send_report()
 
-    def _ask(self) -> None:
+    def _send_report(self) -> None:
         import ray
 
-        said = self.progress.report.remote(self.task, self.number, self.doing)
+        answer = self.progress.report.remote(self.task, self.number, self.doing)
         try:
-            counts = ray.get(said, timeout=ANSWER_SECONDS)
+            current = ray.get(answer, timeout=ANSWER_SECONDS)
         except ray.exceptions.RayError:
-            counts = False
-        if not counts and not self.over.is_set():
-            # Another attempt may have the runs by now: nothing more may be written.
+            current = False
+        if not current and not self.over.is_set():
+            # Another attempt may have taken over the runs, so nothing more may be written.
             os._exit(1)
         self.answered = time.monotonic()
+
+
+class StudyWatch:
+    """Live progress display on a terminal; otherwise, one line every half minute."""
+
+    def __init__(self, ledger: Ledger, shown: bool) -> None:
+        self.ledger, self.shown = ledger, shown
+        self.live: Live | None = None
+        self.due = time.monotonic()
+
+    def __enter__(self) -> Self:
+        console = Console(stderr=True)
+        if self.shown and console.is_terminal:
+            self.live = Live(console=console, auto_refresh=False)
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self) -> None:
+        """Update the display if it is due."""
+        if not self.shown or time.monotonic() < self.due:
+            return
+        if self.live is None:
+            say(summary(self.ledger))
+            self.due = time.monotonic() + LINE_SECONDS
+        else:
+            lines = [summary(self.ledger), *details(self.ledger)]
+            self.live.update(Text("\n".join(lines)), refresh=True)
+            self.due = time.monotonic() + LIVE_SECONDS
+
+
+def summary(ledger: Ledger) -> str:
+    """Progress of a study on one line; workers without activity are waiting for resources."""
+    counts, workers = ledger.counts(), ledger.workers()
+    waiting = sum(not doing for *_, doing in workers)
+    parts = [
+        f"{sum(counts[state] for state in DONE):,} of {sum(counts.values()):,} runs trained",
+        f"{counts['scored']:,} scored",
+    ]
+    parts += [f"{counts[state]:,} {state}" for state in ("diverged", "failed") if counts[state]]
+    parts.append(counted(len(workers) - waiting, "worker"))
+    if waiting:
+        parts.append(f"{waiting} starting")
+    return ", ".join(parts)
+
+
+def details(ledger: Ledger) -> list[str]:
+    """The activity of each worker, one line each."""
+    active = sorted(doing for *_, doing in ledger.workers() if doing)
+    more = [f"  and {len(active) - SHOWN} more"] if len(active) > SHOWN else []
+    return [f"  {readable(doing)}" for doing in active[:SHOWN]] + more

@@ -1,6 +1,6 @@
-"""What runs as tasks on the nodes of a Ray cluster: training runs, and scoring them.
+"""Ray tasks that train and score runs on the nodes of a cluster.
 
-Tasks know the study by its folder or URL and never open its ledger: they return what has become of
+Tasks access the study by its folder or URL and never open its ledger; they return the outcomes of
 their runs.
 """
 
@@ -14,18 +14,16 @@ from typing import Any, NamedTuple
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.capacity import fits, shares
+from unweave.fleet.train import in_fleets
 from unweave.io.writing import temporary_folder
 from unweave.models.config import Config
-from unweave.study.datasets import Sources
-from unweave.study.estimate import device_name
+from unweave.study.ledger import RunOutcome, one_line
 from unweave.study.on_ray.progress import Attempt
-from unweave.study.outcomes import RunOutcome, outcome_of, sentence
+from unweave.study.planning import device_name
 from unweave.study.remote import RemoteStore, is_url
 from unweave.study.scoring import Scorer
-from unweave.study.store import Store
-from unweave.study.training import NoRoomError, is_out_of_memory, train_fleet
-from unweave.study.workers import Worker
+from unweave.study.store import STUDY, Store
+from unweave.study.training import DiskFullError, RunOptions, is_out_of_memory, train_fleet
 
 __all__ = ["Job", "Report", "score_runs", "train_runs"]
 
@@ -33,32 +31,30 @@ WAIT_SECONDS = 0.5
 
 
 class Job(NamedTuple):
-    """What every task needs to know.
+    """Arguments that all tasks share.
 
     Args:
-        folder: The study's folder or URL.
-        token: The name of a file there, by which a task sees that it is the driver's folder.
-        progress: The actor `Progress`.
-        fleet_size: How many models to train at once; by default as many as fit.
-        checkpoint_every: Seconds between checkpoints.
+        folder: Folder or URL of the study.
+        token: Name of a file there, by which a task recognises the driver's folder.
+        progress: Handle of the actor `Progress`.
+        options: Options of the run.
     """
 
     folder: str
     token: str
     progress: Any
-    fleet_size: int | None
-    checkpoint_every: float
+    options: RunOptions
 
 
 class Report(NamedTuple):
-    """What a task returns for the ledger.
+    """Result of a task, to be recorded in the ledger.
 
     Args:
-        outcomes: What has become of its runs, as far as there is an outcome.
-        error: Why the others failed; without, they are open again.
-        speed: The device, and the seconds per step of one model on it, if measured.
-        too_many: Whether as many models as it had did not fit on its device.
-        unusable: Why no task can run on this node.
+        outcomes: Outcomes of the finished runs.
+        error: Reason why the other runs failed; if None, they are open again.
+        speed: Name of the device and seconds per step of one model on it, if measured.
+        too_many: Whether the models did not fit into the memory of the device.
+        unusable: Reason why no task can run on this node.
     """
 
     outcomes: Mapping[str, RunOutcome] = {}
@@ -69,19 +65,11 @@ class Report(NamedTuple):
 
 
 class UnusableNodeError(UnweaveError):
-    """A node that does not see the study's folder."""
+    """A node that cannot access the study's folder."""
 
 
 def train_runs(job: Job, task: str, configs: Sequence[Config], gpus: int, threads: int) -> Report:
-    """Train runs that can share a fleet, in as many fleets as it takes.
-
-    Args:
-        job: The study.
-        task: The name of the task.
-        configs: The runs.
-        gpus: Whether to train on a GPU, 1 or 0.
-        threads: How many cores to use.
-    """
+    """Train runs of one kind on a GPU or on CPU cores, in as many fleets as necessary."""
     torch.set_num_threads(threads)
     with Attempt(job.progress, task, f"preparing {len(configs)} models") as attempt:
         try:
@@ -89,112 +77,58 @@ def train_runs(job: Job, task: str, configs: Sequence[Config], gpus: int, thread
                 return _trained(job, attempt, store, configs, _device(gpus))
         except InterruptedTrainingError:
             return Report()
-        except (NoRoomError, UnusableNodeError) as error:
+        except (DiskFullError, UnusableNodeError) as error:
             return Report(unusable=str(error))
 
 
 def _trained(
     job: Job, attempt: Attempt, store: Store, configs: Sequence[Config], device: torch.device
 ) -> Report:
-    sources, report = Sources(store), Report()
+    report = Report()
 
-    def meanwhile(doing: str) -> None:
+    def on_progress(doing: str) -> None:
         attempt.report(doing)
         try:
-            store.hand_in_checkpoints()
-        except Exception as error:  # the fleet that trains does not suffer for this
-            attempt.doing = f"{doing}; {sentence(error)}"
+            store.upload_checkpoints()
+        except Exception as error:  # must not interrupt training
+            attempt.doing = f"{doing}; {one_line(error)}"
 
     try:
-        for fleet in _fleets(store, sources, configs, device, job.fleet_size):
-            seconds = train_fleet(
-                store,
-                sources,
-                fleet,
-                device,
-                progress=False,
-                checkpoint_every=job.checkpoint_every,
-                meanwhile=meanwhile,
-            )
+        left = [config for config in configs if not store.has(config.hash)]
+        data = store.data_of(configs[0])
+        for fleet in in_fleets(left, data, store.interrupted(), device, job.options.fleet_size):
+            seconds = train_fleet(store, fleet, device, job.options, on_progress)
             if seconds is not None:
                 report = report._replace(speed=(device_name(device), seconds))
-    except (InterruptedTrainingError, NoRoomError):
+    except (InterruptedTrainingError, DiskFullError):
         raise
-    except Exception as error:  # the runs say so, the study goes on
-        report = report._replace(error=sentence(error), too_many=is_out_of_memory(error))
+    except Exception as error:  # recorded for its runs; the study continues
+        report = report._replace(error=one_line(error), too_many=is_out_of_memory(error))
     saved = [config for config in configs if store.has(config.hash)]
-    return report._replace(outcomes={one.hash: outcome_of(store, one) for one in saved})
-
-
-def _fleets(
-    store: Store,
-    sources: Sources,
-    configs: Sequence[Config],
-    device: torch.device,
-    fleet_size: int | None,
-) -> Iterator[list[Config]]:
-    """Runs that are not trained yet in fleets that fit, interrupted ones as they were."""
-    left = {config.hash: config for config in configs if not store.has(config.hash)}
-    for runs in store.interrupted():
-        interrupted = [left.pop(run) for run in runs if run in left]
-        if interrupted:
-            yield interrupted
-    rest = list(left.values())
-    if rest:
-        size = fleet_size or fits(rest, sources.open(rest[0]), device)
-        for count in shares(len(rest), size):
-            fleet, rest = rest[:count], rest[count:]
-            yield fleet
+    return report._replace(outcomes={one.hash: store.outcome(one) for one in saved})
 
 
 def score_runs(
     job: Job, task: str, configs: Sequence[Config], gpus: int, processes: int
 ) -> Report:
-    """Score trained runs.
-
-    Args:
-        job: The study.
-        task: The name of the task.
-        configs: The runs.
-        gpus: Whether to encode on a GPU, 1 or 0.
-        processes: How many processes compute scores; with 0 this one does.
-    """
+    """Score trained runs in several processes, or in this one if `processes` is 0."""
     torch.set_num_threads(1)
+    left, outcomes = list(configs), dict[str, RunOutcome]()
+
+    def next_run(_: Sequence[str]) -> Config | None:
+        return left.pop(0) if left else None
+
     with Attempt(job.progress, task, f"scoring {len(configs)} models"):
         try:
             with (
                 _study(job) as store,
-                BatchScorer(store, configs, _device(gpus), processes) as scorer,
+                Scorer(store, _device(gpus), processes, next_run, outcomes.update) as scorer,
             ):
                 while scorer.tick() or scorer.busy:
                     scorer.wait(WAIT_SECONDS)
-                return Report(scorer.outcomes)
+                return Report(outcomes)
         except UnusableNodeError as error:
             return Report(unusable=str(error))
-
-
-class BatchScorer(Scorer):
-    """Scores certain runs, and keeps their outcomes.
-
-    Args:
-        store: The study.
-        configs: The runs.
-        device: Where models encode.
-        processes: As of `Scorer`.
-    """
-
-    def __init__(
-        self, store: Store, configs: Sequence[Config], device: torch.device, processes: int
-    ) -> None:
-        super().__init__(store, Worker.here(), Sources(store), device, processes)
-        self.left = list(configs)
-        self.outcomes: dict[str, RunOutcome] = {}
-
-    def _next(self) -> Config | None:
-        return self.left.pop(0) if self.left else None
-
-    def _record(self, run: str, outcome: RunOutcome) -> None:
-        self.outcomes[run] = outcome
 
 
 def _device(gpus: int) -> torch.device:
@@ -203,23 +137,23 @@ def _device(gpus: int) -> torch.device:
 
 @contextmanager
 def _study(job: Job) -> Iterator[Store]:
-    """The study; one at a URL in a folder that lives as long as the task."""
+    """Open the study; if it is at a URL, use a temporary folder for the time of the task."""
     if not is_url(job.folder):
         yield _checked(Store(job.folder), job.token)
         return
     with temporary_folder(Path(tempfile.gettempdir()) / "unweave-study") as scratch:
         store = RemoteStore(job.folder, scratch)
         _checked(store, job.token)
-        store.bring_study()
+        store.download_files(STUDY)
         store.runs.mkdir(exist_ok=True)
         yield store
 
 
 def _checked(store: Store, token: str) -> Store:
-    """The study, or an error where this node sees another folder than the driver."""
-    if not store.sees(token):
+    """Return the study, or raise an error if this node does not see the driver's folder."""
+    if not store.has_token(token):
         raise UnusableNodeError(
-            f"{socket.gethostname()} does not see {store.place}; keep the study in a folder that "
-            "all nodes share, under the same path, or at a URL"
+            f"{socket.gethostname()} cannot access {store.place}; use a folder that all nodes "
+            "share under the same path, or a URL"
         )
     return store

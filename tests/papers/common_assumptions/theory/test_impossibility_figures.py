@@ -1,4 +1,4 @@
-"""The figures show f and the scores."""
+"""Figures of f and of scores."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ def lines(panel, style):
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_lines_of_the_grid_are_quantiles_and_what_f_makes_of_them(dimensions):
+def test_grid_lines_are_quantiles_and_their_images_under_f(dimensions):
     f = imp.entangle([imp.PRIORS["uniform"]] * dimensions)
     before, after, drawn, mixed = figures.draw_grid(f).axes
     fixed, moving = lines(before, "-"), lines(before, "--")
@@ -29,7 +29,7 @@ def test_lines_of_the_grid_are_quantiles_and_what_f_makes_of_them(dimensions):
     assert turned == pytest.approx(f(codes)[:, :2])
 
 
-def test_bars_are_scores_between_0_and_1(tmp_path):
+def test_bars_show_scores_between_0_and_1(tmp_path):
     table = pd.DataFrame(
         {
             "metric": ["mig", "dci", "dci.completeness", "elbo"],

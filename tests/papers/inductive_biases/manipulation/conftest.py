@@ -1,4 +1,4 @@
-"""A small world: three panes on 32 × 32 pixels, two VAEs of them, and an m nobody trained."""
+"""Small fixtures: images of three panes, two VAEs trained on them, and an untrained m."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ import torch
 
 import unweave as uw
 from unweave.papers.inductive_biases.manipulation import Manipulation
-from unweave.papers.inductive_biases.manipulation.network import manipulation_network
+from unweave.papers.inductive_biases.manipulation.manipulation import manipulation_network
 
 SIZES = (3, 6, 6)
 
 
 def made_up(shape, sizes, epsilon, seed=0, times=2.0):
-    """An m with random parameters, large enough to be seen."""
+    """An m with random parameters, large enough to change images visibly."""
     network = manipulation_network(len(sizes), shape)
     buffer = times * network.initial(torch.tensor([seed]), "manipulation", "torch")
     curve = pd.DataFrame(
@@ -46,7 +46,7 @@ def panes():
 
 @pytest.fixture(scope="session")
 def pair(panes):
-    """A small VAE of the panes, and its twin whose first two latents are turned by 45 degrees."""
+    """A small VAE of the panes, and its twin with the first two latents rotated by 45 degrees."""
     settings = {"latents": 2, "batch": 32, "architecture": "small_mlp", "likelihood": "gaussian"}
     quiet = {"device": "cpu", "progress": False, "optimiser": uw.Adam(lr=3e-3)}
     fleet = uw.train(uw.methods.VAE(), panes, steps=200, **settings, **quiet)
@@ -54,7 +54,7 @@ def pair(panes):
 
 
 def turned(model):
-    """The same model with codes and decoder turned, and the noise of each latent as it was."""
+    """The same model with rotated codes and decoder, and unchanged noise of each latent."""
     turn = torch.tensor([[1.0, -1.0], [1.0, 1.0]]) / 2**0.5
     weights = {name: value.clone() for name, value in model.named_parameters().items()}
     weight, bias = [name for name in weights if name.startswith("encoder")][-2:]

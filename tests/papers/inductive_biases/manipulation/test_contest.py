@@ -1,20 +1,16 @@
-"""The game between decoders and m: its objective, its gradients, who moves and how often."""
+"""The adversarial objective: loss, gradients, and updates of decoders and m."""
 
 import numpy as np
 import pytest
 import torch
 
 from unweave.fleet.parameters import NetworkGroup
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Posterior
 from unweave.nets.adam import Adam, Moments
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.network import Network
-from unweave.papers.inductive_biases.manipulation.contest import (
-    DECODER,
-    LOSSES,
-    MANIPULATION,
-    Contest,
-)
+from unweave.papers.inductive_biases.manipulation.contest import DECODER, LOSSES, Contest
+from unweave.papers.inductive_biases.manipulation.training import MANIPULATION
 from unweave.random import Stream
 
 NOISE = torch.tensor([1.0, 0.2])
@@ -34,7 +30,7 @@ def group(name, layers, rows, lr, dtype=torch.float32):
 
 
 def linear_contest(dtype=torch.float32, lr=0.02):
-    """Two factors, a third pixel for a·w with |a| = 1, one code as the factors, one turned."""
+    """Two factors, a third pixel for a·w with |a| = 1, an aligned and a rotated code."""
     turns = torch.stack([torch.eye(2), rotation(TURN)]).to(dtype)
 
     def encode(images):
@@ -63,7 +59,7 @@ def white(purpose, step, count=256, dtype=torch.float32):
 
 
 def loss_matrix(turn):
-    """K: the best linear guess of a·w from codes turn @ w + σ ε leaves aᵀ K a."""
+    """K: the best linear guess of a·w from codes turn @ w + σ ε has the error aᵀ K a."""
     share = NOISE**2 / (1 + NOISE**2)
     return turn.T @ torch.diag(share) @ turn
 
@@ -82,7 +78,7 @@ def test_a_linear_m_finds_the_mixture_of_both_factors():
     assert angle < 3
 
 
-def test_what_the_best_decoders_leave_is_as_the_formula_says():
+def test_loss_of_optimal_decoders_matches_the_formula():
     contest = linear_contest()
     for step in range(200):
         contest.learn(DECODER, *white(DECODER, step), torch.tensor(step))
@@ -117,7 +113,7 @@ def test_gradients_of_m_agree_with_finite_differences():
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
-def test_what_is_the_same_for_all_images_costs_a_decoder_nothing(likelihood):
+def test_a_constant_change_costs_a_decoder_nothing(likelihood):
     rng = torch.Generator().manual_seed(0)
     means, images, pattern = (
         torch.rand(2, 3, 4, 4, 1, generator=rng, dtype=torch.float64) for _ in range(3)
@@ -142,7 +138,7 @@ def test_the_mean_over_pairs_counts_each_side_once():
     assert float(contest.difference(torch.tensor([1.0, 2.0, 6.0, 10.0]))) == 7.0
 
 
-def test_decoders_see_three_batches_for_each_of_m():
+def test_decoders_take_three_steps_for_each_step_of_m():
     contest, seen = linear_contest(), []
 
     def batch(purpose, number):
@@ -166,7 +162,7 @@ def test_encoders_see_the_original_images():
     assert all(torch.equal(one, images) for one in seen)
 
 
-def test_each_player_moves_on_its_own_batches_only():
+def test_each_network_is_updated_on_its_own_batches_only():
     contest = linear_contest()
     before = {name: group.parameters.clone() for name, group in contest.groups.items()}
     contest.learn(DECODER, *white("a", 0), torch.tensor(0))
@@ -178,11 +174,11 @@ def test_each_player_moves_on_its_own_batches_only():
     assert not torch.equal(contest.manipulation.parameters, before[MANIPULATION])
 
 
-def test_every_draw_of_a_code_has_its_own_noise():
+def test_every_sample_of_a_code_has_its_own_noise():
     contest = linear_contest()
     _, w = images = white("a", 0, 3)
     codes = contest.encode(images[0])
-    drawn = contest._drawn(codes, contest.noise("a", 0)).unflatten(1, (4, 3))
+    drawn = contest._sampled(codes, contest.noise("a", 0)).unflatten(1, (4, 3))
     noise = (drawn - codes.mu[:, None]) / NOISE
     assert len(set(noise.flatten().tolist())) == noise.numel()
     assert len(w) == 3

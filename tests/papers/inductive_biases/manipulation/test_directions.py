@@ -1,4 +1,4 @@
-"""m learned from images alone: what its goal is, that it mixes factors, how it goes on."""
+"""m learned from images alone: its objective, mixing of factors, and resuming."""
 
 from contextlib import contextmanager
 from itertools import combinations
@@ -8,16 +8,17 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import DataError, InterruptedTrainingError
 from unweave.papers.inductive_biases.manipulation import (
     Manipulation,
     change_sizes,
-    loop,
+    training,
     turn_directions,
 )
 from unweave.papers.inductive_biases.manipulation.directions import (
-    UNSEEN,
-    Turning,
+    IMPERCEPTIBLE,
+    DirectionLearner,
     excess,
     strides,
 )
@@ -25,13 +26,13 @@ from unweave.papers.inductive_biases.manipulation.directions import (
 QUICK = {"batch": 8, "device": "cpu", "progress": False}
 FAST = uw.Adam(lr=3e-3, eps=1e-7)
 SCALE = 100.0
-"""So long are directions that what is not seen does not matter."""
+"""Length of directions for which ρ is negligible."""
 
 
 def test_excess_is_its_formula_and_never_negative():
     rng = torch.Generator().manual_seed(0)
     directions = torch.randn(50, 4, 9, generator=rng, dtype=torch.float64)
-    gram = directions @ directions.mT + UNSEEN * torch.eye(4, dtype=torch.float64)
+    gram = directions @ directions.mT + IMPERCEPTIBLE * torch.eye(4, dtype=torch.float64)
     expected = (gram.diagonal(dim1=1, dim2=2).log().sum(1) - torch.logdet(gram)) / 2
     torch.testing.assert_close(excess(directions), expected)
     assert float(expected.min()) > 0
@@ -39,7 +40,7 @@ def test_excess_is_its_formula_and_never_negative():
     torch.testing.assert_close(excess(orthogonal), torch.zeros(50, dtype=torch.float64))
 
 
-def test_it_is_what_a_vae_pays_for_a_latent_of_each_factor_above_the_best_code():
+def test_excess_is_the_extra_cost_of_one_latent_per_factor():
     """Linear images C w: a latent's share is log σ² and C's columns, with the best σ of each."""
     rng = torch.Generator().manual_seed(1)
     directions = SCALE * torch.randn(3, 7, generator=rng, dtype=torch.float64)
@@ -59,7 +60,7 @@ def test_it_is_what_a_vae_pays_for_a_latent_of_each_factor_above_the_best_code()
         assert cost(other @ directions) >= cost(turn @ directions)
 
 
-def test_a_mixture_at_right_angles_to_all_else_costs_as_much_as_by_hand():
+def test_excess_of_an_orthogonal_mixture_matches_a_manual_result():
     v, a, size = np.array([1.0, 0.9, 0.3]), np.array([0.6, 0.8, 0.0]), 0.5
     directions = np.hstack([np.diag(np.sqrt(v)), np.sqrt(size) * a[:, None]])
     together = np.log(v).sum() + np.log(1 + size * (a**2 / v).sum())
@@ -76,7 +77,7 @@ def test_gradients_agree_with_finite_differences():
     assert torch.autograd.gradcheck(excess, directions)
 
 
-def test_m_makes_factors_move_images_alike_and_no_pixel_too_far(panes):
+def test_m_makes_directions_similar_within_epsilon(panes):
     m = turn_directions(panes, 0.2, 60, optimiser=FAST, **QUICK)
     curve = m.curve["excess"]
     assert curve.iloc[0] < 0.05
@@ -99,8 +100,10 @@ def largest_cosine(data):
     return max(float(np.abs((u * v).sum(-1)).mean()) for u, v in combinations(units, 2))
 
 
-def test_steps_stay_in_the_grid_and_reach_every_place(panes):
-    game = Turning(panes, {"epsilon": 0.1, "seed": 0, "batch": 8}, FAST, torch.device("cpu"))
+def test_steps_stay_in_the_grid_and_reach_every_position(panes):
+    game = DirectionLearner(
+        panes, {"epsilon": 0.1, "seed": 0, "batch": 8}, FAST, torch.device("cpu")
+    )
     places = game.places(2_000, "places", 0)
     steps = torch.tensor(strides(panes.grid))
     assert strides(panes.grid) == [1, 2, 2]
@@ -109,20 +112,20 @@ def test_steps_stay_in_the_grid_and_reach_every_place(panes):
     assert torch.equal(game.moves, torch.tensor([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 2]]))
 
 
-def test_a_factor_of_one_class_has_no_say(panes):
+def test_a_factor_of_one_class_has_no_effect(panes):
     settings = {"epsilon": 0.1, "seed": 0, "batch": 8}
     part = panes.slice(corner=[1])
-    game = Turning(part, settings, FAST, torch.device("cpu"))
+    game = DirectionLearner(part, settings, FAST, torch.device("cpu"))
     assert len(game.moves) == 3
     images = part.images(np.arange(len(part))) / 255
-    m = game.group.named(torch.zeros_like(game.group.parameters))["m"]
+    m = game.m.named(torch.zeros_like(game.m.parameters))["m"]
     place = torch.tensor([[0, 1, 2]])
     at, one, other = (part.grid.index(np.array([[0, *c]]))[0] for c in ((1, 2), (3, 2), (1, 4)))
     expected = excess(torch.tensor(images[[one, other]] - images[at]).flatten(1))
     assert float(game.excess(place, m)) == pytest.approx(float(expected), abs=1e-5)
 
 
-def test_it_goes_on_to_the_same_end(panes, tmp_path, monkeypatch):
+def test_resumed_training_gives_the_same_result(panes, tmp_path, monkeypatch):
     whole = turn_directions(panes, 0.1, 5, seed=3, **QUICK)
     out = tmp_path / "m.safetensors"
 
@@ -131,8 +134,8 @@ def test_it_goes_on_to_the_same_end(panes, tmp_path, monkeypatch):
         asked = iter(range(100))
         yield lambda: next(asked) // 2 >= 1
 
-    monkeypatch.setattr(loop, "interruptible", soon)
-    with pytest.raises(InterruptedTrainingError, match="stopped at step 2 of 5"):
+    monkeypatch.setattr(training, "interruptible", soon)
+    with pytest.raises(InterruptedTrainingError, check=about("step", 2)):
         turn_directions(panes, 0.1, 5, seed=3, out=out, **QUICK)
     monkeypatch.undo()
     resumed = turn_directions(panes, 0.1, 5, seed=3, out=out, **QUICK)
@@ -146,5 +149,5 @@ def test_it_goes_on_to_the_same_end(panes, tmp_path, monkeypatch):
 
 def test_it_needs_a_grid_of_two_factors(panes):
     for few in (panes.slice(corner=[0], large=[0]), uw.data.load(panes.images(np.arange(9)))):
-        with pytest.raises(DataError, match="two factors"):
+        with pytest.raises(DataError, check=about("data", few.name)):
             turn_directions(few, 0.1, 1, **QUICK)

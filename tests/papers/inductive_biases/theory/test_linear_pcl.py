@@ -1,4 +1,4 @@
-"""Linear PCL: sources, whitening, and that modifications do not lead it astray."""
+"""Linear PCL: sources, whitening, and robustness to modifications."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from unweave.errors import UnweaveError
 from unweave.papers.inductive_biases.theory import linear_pcl
 
 
-def test_sources_are_independent_and_remember():
+def test_sources_are_independent_and_autocorrelated():
     s = linear_pcl.sources(50_000, 3, seed=1)
     assert s.mean(0) == pytest.approx(0, abs=1e-9)
     assert s.std(0) == pytest.approx(1)
@@ -33,6 +33,6 @@ def test_pcl_finds_factors_with_and_without_modification_and_components_do_not()
     assert 0.8 - 0.015 < table["pca"][0.5] < 0.83 + 0.015
 
 
-def test_time_has_more_than_one_moment():
-    with pytest.raises(UnweaveError, match="moments must be a whole number from 2"):
+def test_a_single_time_point_is_rejected():
+    with pytest.raises(UnweaveError, match="moments must be an integer from 2"):
         linear_pcl.sources(1)

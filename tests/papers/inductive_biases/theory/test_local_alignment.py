@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.methods import VAE
 from unweave.methods.base import MODEL, NetworkSpec
@@ -77,7 +78,7 @@ def test_orthogonal_columns_are_aligned(rows):
     assert 0.5 < found.chance < 0.8
 
 
-def test_turned_latents_are_as_far_from_aligned_as_the_turn(rows):
+def test_distance_of_rotated_latents_is_that_of_the_rotation(rows):
     angle = 0.3
     turn = np.eye(LATENTS)
     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
@@ -86,7 +87,7 @@ def test_turned_latents_are_as_far_from_aligned_as_the_turn(rows):
     expected = np.linalg.norm(turn - np.eye(LATENTS)) / np.sqrt(LATENTS)
     assert found.distances == pytest.approx(expected, abs=1e-3)
     assert found.mean == pytest.approx(2 * np.sqrt(1 - np.cos(angle)) / np.sqrt(3), abs=1e-3)
-    assert str(found).startswith("0.24")
+    assert "0.244" in str(found)
 
 
 def test_a_nonlinear_jacobian_is_that_of_finite_differences():
@@ -117,7 +118,7 @@ def test_a_convolutional_jacobian_is_that_of_small_steps():
     assert error < 0.05  # kinks of ReLUs
 
 
-def test_scales_and_what_images_are_do_not_matter():
+def test_distance_is_invariant_to_scale_and_image_rotation():
     J = np.random.default_rng(2).normal(size=(9, 4))
     once = distance_of_axes(J)
     assert distance_of_axes(orthogonal(9, 3) @ J * 7) == pytest.approx(once)
@@ -125,7 +126,7 @@ def test_scales_and_what_images_are_do_not_matter():
     assert once > 0.1
 
 
-def test_what_has_no_directions_is_refused(rows):
+def test_models_without_directions_are_rejected(rows):
     still = linear_model(np.zeros((LATENTS, 6)))
     silent = still.parameters["encoder"] * 0
     still = Model(
@@ -135,9 +136,9 @@ def test_what_has_no_directions_is_refused(rows):
         still.curve,
         still.diverged_at,
     )
-    with pytest.raises(TheoryError, match="at least 2 latents, but 0 carry something"):
+    with pytest.raises(TheoryError, check=about("latents", 0)):
         local_alignment(still, rows, images=10)
     data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(4))
     (pcl,) = uw.train(uw.methods.PCL(), data, steps=1, batch=2, latents=2, progress=False)
-    with pytest.raises(UnweaveError, match="pcl decodes nothing"):
+    with pytest.raises(UnweaveError, match="pcl has no decoder"):
         local_alignment(pcl, data)

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from tests.raising import about
 from unweave.papers.inductive_biases.theory import pca_alignment as pca
+from unweave.papers.inductive_biases.theory.pca_alignment import minimise
 from unweave.papers.isa_vae.theory import factor_analysis as fa
 from unweave.papers.theory import TheoryError
 
@@ -32,7 +34,7 @@ def test_the_best_rotation_is_that_of_principal_axes():
     assert (table["identity"] < 1e-10).all()
 
 
-def test_with_fixed_variances_it_is_so_by_rearrangement():
+def test_fixed_variances_reach_the_rearrangement_bound():
     table = pca.rotations(range(2), fixed=True)
     assert table["alignment"].to_numpy() == pytest.approx(1, abs=1e-6)
     assert table["loss"].to_numpy() == pytest.approx(table["bound"].to_numpy())
@@ -72,7 +74,7 @@ def test_the_weights_of_a_linear_vae_are_those_of_factor_analysis():
     )
 
 
-def test_a_modification_turns_a_vae_by_the_predicted_angle():
+def test_a_modification_rotates_a_vae_by_the_predicted_angle():
     table = pca.modified_data(seeds=[0])
     assert table["predicted"].round(3).tolist() == [1.0, 0.981, 0.931, 0.826]
     assert table["factors"].to_numpy() == pytest.approx(table["predicted"].to_numpy(), abs=1e-3)
@@ -91,6 +93,15 @@ def test_the_predicted_angle_is_that_of_the_eigenvectors(delta):
     assert added.T @ unmodified == pytest.approx(0, abs=1e-12)
 
 
-def test_what_cannot_be_mixed_is_refused():
-    with pytest.raises(TheoryError, match="more than 4 dimensions"):
+def test_too_few_dimensions_are_rejected():
+    with pytest.raises(TheoryError, check=about("observed", 4)):
         pca.mixing(observed=4)
+
+
+def test_minimise_solves_the_rosenbrock_valley():
+    def rosenbrock(x, y):
+        return ((1 - x) ** 2).sum() + 100 * ((y - x**2) ** 2).sum()
+
+    x, y = minimise(rosenbrock, [np.full((2, 1), -1.2), np.ones((2, 1))])
+    assert x.shape == y.shape == (2, 1)
+    assert np.stack([x, y]) == pytest.approx(1, abs=1e-5)

@@ -88,7 +88,7 @@ def test_the_gradient_agrees_with_finite_differences(case, beta):
         assert found[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-9)
 
 
-def test_the_gap_is_what_is_missing_from_the_log_likelihood(case):
+def test_the_gap_is_log_likelihood_minus_free_energy(case):
     weights, noise, observed = case
     second = moment(observed)
     missing = fa.log_likelihood(weights, noise, second)
@@ -110,7 +110,7 @@ def test_any_beta_is_a_bound_of_the_likelihood_with_noise_beta_times_as_large(ca
 
 
 @pytest.mark.parametrize("beta", BETAS)
-def test_the_free_energy_never_falls_and_ends_where_its_gradient_is_zero(case, beta):
+def test_the_free_energy_never_falls_and_ends_at_a_zero_gradient(case, beta):
     weights, noise, observed = case
     second = moment(observed)
     way = fa.ascend(weights, noise, second, beta, steps=1500)
@@ -123,7 +123,7 @@ def test_the_free_energy_never_falls_and_ends_where_its_gradient_is_zero(case, b
 
 
 @pytest.mark.parametrize("beta", [1.0, 3.0, 30.0])
-def test_the_best_weights_are_what_learning_finds_and_have_orthogonal_columns(beta):
+def test_the_best_weights_match_learning_and_have_orthogonal_columns(beta):
     rng = np.random.default_rng(3)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     second, noise = turn @ np.diag([4.0, 1.5, 0.4]) @ turn.T, np.full(3, 0.1)
@@ -148,7 +148,7 @@ def test_more_beta_means_wider_posteriors_up_to_the_prior(case):
 
 
 @pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_beta_that_is_not_above_0_is_refused(case, beta):
+def test_a_beta_that_is_not_positive_is_rejected(case, beta):
     weights, noise, observed = case
-    with pytest.raises(TheoryError, match="β must be above 0, but got"):
+    with pytest.raises(TheoryError, match="β must be positive"):
         fa.free_energy(weights, noise, moment(observed), beta)

@@ -1,15 +1,16 @@
-"""The four experiments: the published numbers, and what the paper says of each."""
+"""The four experiments: published numbers and claims."""
 
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.papers.isa_vae.theory import factor_analysis as fa
 from unweave.papers.isa_vae.theory import vi_bias
 from unweave.papers.theory import TheoryError
 
 
 def test_published_free_energies():
-    """Weights and noise are fitted to these, so this checks formulas, not the paper."""
+    """Weights and noise are fitted to these numbers, so this checks formulas, not the paper."""
     table = vi_bias.rotation(angles=[0, np.pi / 4])
     assert table["log_likelihood"].tolist() == pytest.approx([-17.82, -17.82], abs=0.005)
     assert table["free_energy"].tolist() == pytest.approx([-17.82, -57.16], abs=0.005)
@@ -66,7 +67,7 @@ def test_learning_prunes_the_spare_component(beta):
     assert np.diff(way.free_energy).min() > -1e-12
 
 
-def test_what_beta_changes_and_what_it_does_not():
+def test_effect_of_beta():
     table = vi_bias.effect_of_beta((1, 2, 5, 10)).set_index("beta")
     assert table["angle"].tolist() == [0] * 4
     assert table["best_a"].tolist() == [0] * 4
@@ -111,7 +112,7 @@ def test_beta_1_keeps_three_more_orthogonal_ones_at_the_stated_budget(ways):
     assert way.orthogonality[-1] < 0.245
 
 
-def test_beta_1_takes_the_way_of_beta_5_five_times_as_slowly(ways):
+def test_beta_1_follows_the_path_of_beta_5_five_times_as_slowly(ways):
     """As far as both have three components; why β = 1 prunes too, beyond the budget."""
     slow, fast = ways[1].weights[:751:5], ways[5].weights[:151]
     assert np.abs(slow - fast).max() < 0.01
@@ -129,6 +130,6 @@ def test_more_noise_prunes_at_beta_1_too():
 
 
 @pytest.mark.parametrize("a", [-0.1, 1.5])
-def test_a_share_outside_of_0_and_1_is_refused(a):
-    with pytest.raises(TheoryError, match="a is between 0 and 1"):
+def test_a_share_outside_of_0_and_1_is_rejected(a):
+    with pytest.raises(TheoryError, check=about("a", a)):
         vi_bias.spare_weights(a)

@@ -11,7 +11,7 @@ from unweave.papers.theory import Ascent
 
 @pytest.fixture(scope="module")
 def learned():
-    """Three true components, and a way on which the last one is pruned."""
+    """Three true components, and a training path on which the last one is pruned."""
     data = ica.draw(0, count=30)
     shrinking = data.weights * np.linspace([1, 1, 1], [1.2, 1.1, 0], 11)[:, None]
     return data, {
@@ -78,7 +78,7 @@ def test_components_are_lines_through_0(learned):
     assert lines(figure.axes[3], "w₃")[1] == pytest.approx(np.linspace(3, 0, 11))
 
 
-def test_an_animation_goes_from_the_truth_to_what_is_learned(learned, tmp_path):
+def test_an_animation_goes_from_true_to_learned_components(learned, tmp_path):
     data, ways = learned
     animation = figures.animate_components(data, ways, frames=6)
     assert len(animation.frames) == 6 + 2

@@ -5,6 +5,7 @@ from itertools import combinations, pairwise, permutations, product
 import numpy as np
 import pytest
 
+from tests.raising import about
 from unweave.errors import UnknownNameError
 from unweave.papers.ms_vae.theory.graphs import causes_first, d_separated, read_graph
 from unweave.papers.theory import TheoryError
@@ -124,21 +125,22 @@ def test_a_graph_is_read_with_either_kind_of_arrow():
 
 
 @pytest.mark.parametrize("text", ["", "C ->", "C -> -> X", "C X", "C - X", "C -> X,"])
-def test_what_is_no_graph_is_refused(text):
-    with pytest.raises(TheoryError, match="a graph is written as 'C -> Y -> X <- Z, C -> X'"):
+def test_invalid_graphs_are_rejected(text):
+    with pytest.raises(TheoryError, check=about("text", text)):
         read_graph(text)
 
 
-def test_a_cycle_is_refused_and_named():
-    with pytest.raises(TheoryError, match=r"has a cycle, \w -> \w -> \w -> \w; leave out one"):
+def test_a_cycle_is_rejected_and_named():
+    with pytest.raises(TheoryError, check=about("graph")) as raised:
         read_graph("a -> b -> c -> a")
+    assert sorted(set(raised.value.value)) == ["a", "b", "c"]
 
 
-def test_mistaken_questions_are_refused():
+def test_invalid_queries_are_rejected():
     graph = read_graph("a -> b -> c")
-    with pytest.raises(UnknownNameError, match="no variable is called 'd'"):
+    with pytest.raises(UnknownNameError, check=about("variable", "d")):
         d_separated(graph, "a", "c", ["d"])
-    with pytest.raises(TheoryError, match="got a, a given nothing"):
+    with pytest.raises(TheoryError, check=about("given", set())):
         d_separated(graph, "a", "a")
-    with pytest.raises(TheoryError, match="got a, c given b, c"):
+    with pytest.raises(TheoryError, check=about("given", {"b", "c"})):
         d_separated(graph, "a", "c", ["c", "b"])

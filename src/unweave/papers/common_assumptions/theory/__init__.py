@@ -1,1 +1,1 @@
-"""Why data alone do not disentangle: the theorem as a program, and entangled twins."""
+"""Why data alone do not determine a disentangled code: Theorem 1 and entangled twins."""

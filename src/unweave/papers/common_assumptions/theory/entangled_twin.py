@@ -1,12 +1,12 @@
-"""The entangled twin of a trained model: the same images and likelihood, other codes.
+"""Entangled twins of trained models, with the same images and likelihood but mixed codes.
 
-Under a standard normal prior the map of Theorem 1 is f(z) = A z. The twin encodes x to f(z) and
+With a standard normal prior, the map of Theorem 1 is f(z) = A z. The twin encodes x to f(z) and
 decodes with decoder ∘ f:
 
     q'(z'|x) = N(A μ, A diag(σ²) A),    p'(x|z') = p(x|A z')
 
-so that it is itself a VAE with a standard normal prior and a normal posterior, whose codes are
-turned. Reconstructions, both terms of the ELBO and p(x) are those of the model.
+The twin is also a VAE with a standard normal prior and a normal posterior, but its codes are
+reflected. Its reconstructions, both terms of its ELBO and its p(x) are those of the model.
 
 Shapes: n images, d latents.
 
@@ -15,7 +15,7 @@ References:
     Representations, Theorem 1, arXiv:1811.12359.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +25,14 @@ import pandas as pd
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
 from unweave.data.origin import own_data
-from unweave.evaluation.apply import apply
 from unweave.evaluation.choice import choose
-from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, encode
+from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, apply_metric, encode
 from unweave.evaluation.evaluate import column
 from unweave.methods.mixins import CustomPrior
 from unweave.metrics import Metric
 from unweave.metrics.elbo import ELBO, log_likelihood
 from unweave.models.model import Model
 from unweave.papers.common_assumptions.theory import impossibility
-from unweave.papers.common_assumptions.theory.impossibility import Entanglement, Marginal
 from unweave.papers.theory import TheoryError
 from unweave.progress import say
 from unweave.random import Stream
@@ -46,10 +44,10 @@ NOISE = "entangled twin"
 
 @dataclass(frozen=True, eq=False)
 class EntangledTwin:
-    """A model whose codes are turned by A, and which is otherwise the same.
+    """A model whose codes are multiplied by A, and which is otherwise unchanged.
 
     Args:
-        model: The trained one.
+        model: Trained model.
         matrix: A `[d, d]`, its own inverse.
     """
 
@@ -57,43 +55,43 @@ class EntangledTwin:
     matrix: np.ndarray
 
     def encode(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and log-variance of every latent, float32 `[n, d]` each, as `Model.encode`.
+        """Return mean and log-variance of every latent, float32 `[n, d]`, as `Model.encode` does.
 
-        Latents of the twin depend on each other given x: `posterior` has their covariances.
+        Given x, the latents of the twin are dependent; `posterior` returns their covariances.
         """
-        return self.turned(*self.model.encode(images, seed))
+        return self.marginals(*self.model.encode(images, seed))
 
-    def turned(self, means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the model's means and log-variances, `[…, n, d]` each, are for the twin."""
+    def marginals(self, means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Convert means and log-variances `[…, n, d]` of the model to those of the twin."""
         variances = np.exp(logvars.astype(np.float64)) @ self.matrix**2
-        return self.turn(means), np.log(variances).astype(np.float32)
+        return self.transform(means), np.log(variances).astype(np.float32)
 
-    def turn(self, codes: np.ndarray) -> np.ndarray:
-        """f(z) = A z, float32 `[…, n, d]`: from codes of the model to the twin's, and back."""
+    def transform(self, codes: np.ndarray) -> np.ndarray:
+        """Compute f(z) = A z, float32 `[…, n, d]`: from codes of the model to the twin or back."""
         return (np.asarray(codes, np.float64) @ self.matrix).astype(np.float32)
 
     def posterior(self, images: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Means `[n, d]` and covariances A diag(σ²) A `[n, d, d]` of q'(z'|x), float64."""
+        """Return means `[n, d]` and covariances A diag(σ²) A `[n, d, d]` of q'(z'|x), float64."""
         means, logvars = (part.astype(np.float64) for part in self.model.encode(images, seed))
         return means @ self.matrix, self._covariances(logvars)
 
     def decode(self, codes: Any) -> np.ndarray:
-        """The mean images of codes `[n, d]`: the model's of A z', float32 `[n, H, W, C]`."""
-        return self.model.decode(self.turn(codes))
+        """Decode codes z' `[n, d]` to mean images, float32 `[n, H, W, C]`."""
+        return self.model.decode(self.transform(codes))
 
     def elbo(
         self, images: Any, seed: int = 0, draws: int = 1, *, factorised: bool = False
     ) -> dict[str, float]:
-        """The ELBO and its terms, means over images, in nats.
+        """Compute the ELBO and its terms, averaged over images, in nats.
 
             KL(q' ‖ N(0, I)) = ½ [‖m‖² + tr S - log det S - d],    q' = N(m, S)
 
         Args:
-            images: `[n, H, W, C]`, bytes or floats in [0, 1].
-            seed: Of the noise, ε of image and draw.
-            draws: Of the posterior, for each image.
-            factorised: Take the best posterior without covariances, N(m, 1 / (S⁻¹)_kk), in place
-                of q'. This is all that a VAE can have that learns from the start.
+            images: Images `[n, H, W, C]`, bytes or floats in [0, 1].
+            seed: Random seed of the noise.
+            draws: Number of posterior samples per image (default 1).
+            factorised: Use the best posterior without covariances, N(m, 1 / (S⁻¹)_kk), instead of
+                q'. A VAE trained from scratch could not represent any other.
 
         Returns:
             `elbo`, `log_likelihood` and `kl`.
@@ -122,30 +120,36 @@ class EntangledTwin:
         return np.einsum("ij,nj,jk->nik", self.matrix, np.exp(logvars), self.matrix)
 
     def __repr__(self) -> str:
-        return f"the entangled twin of {self.model}"
+        return f"entangled twin of {self.model}"
 
 
 def entangled_twin(
     model: Model, alpha: float | None = None, matrix: np.ndarray | None = None
 ) -> EntangledTwin:
-    """The twin of a trained model, which no look at images can tell from it.
+    """Return the entangled twin of a trained model, which produces the same images.
 
     Args:
-        model: One with a standard normal prior.
-        alpha: α of the proof, between 0 and ½; by default 1/d, and 0.15 for two latents.
-        matrix: Another A than the proof's reflection, such as `impossibility.cosine(d)`, which
-            mixes many latents more; in place of α.
+        model: Model with a standard normal prior.
+        alpha: α of the proof, between 0 and ½ (default: 1/d, or 0.15 for two latents).
+        matrix: A to use instead of the reflection of the proof, such as
+            `impossibility.cosine(d)`, which mixes many latents more strongly. Excludes `alpha`.
     """
     if not isinstance(model, Model):
-        raise TheoryError("a twin is of one model; take one of a fleet, fleet[0]")
+        raise TheoryError("model must be a single model, such as fleet[0]", subject="model")
     method = model.config.method
     if method.deterministic or isinstance(method, CustomPrior):
         raise TheoryError(
-            f"{method.name} has no standard normal prior, so that turned codes are not the same "
-            "model; take one that has, such as beta_vae"
+            f"{method.name} does not have a standard normal prior, which an entangled twin needs; "
+            "use a model that does, such as beta_vae",
+            subject="model",
+            value=method.name,
         )
     normal = [impossibility.PRIORS["normal"]] * model.config.code_size
-    return EntangledTwin(model, _map(normal, alpha, matrix).matrix)
+    if matrix is None:
+        return EntangledTwin(model, impossibility.entangle(normal, alpha).matrix)
+    if alpha is not None:
+        raise TheoryError("use either alpha or matrix, not both", subject="alpha", value=alpha)
+    return EntangledTwin(model, impossibility.entangle_with(normal, matrix).matrix)
 
 
 def compare(
@@ -157,47 +161,46 @@ def compare(
     seed: int = 0,
     sampled: bool = False,
 ) -> pd.DataFrame:
-    """What metrics say of a model and of its entangled twin.
+    """Score a model and its entangled twin.
 
     Args:
-        model: A trained model.
-        data: A data set, or the name of one; by default what the model was trained on, where that
-            can be made again.
-        metrics: As for `unweave.evaluate`.
+        model: Trained model.
+        data: Data set or its name (default: the training data, if they can be loaded again).
+        metrics: Metrics, as for `unweave.evaluate`.
         alpha: See `entangled_twin`.
         matrix: See `entangled_twin`.
-        seed: Of all that metrics draw.
-        sampled: Score codes drawn from the posteriors instead of their means.
+        seed: Random seed of the metrics.
+        sampled: Score samples from the posteriors instead of their means.
 
     Returns:
-        A row per score: `metric`, `model`, `twin`. `elbo` and `kl` of the twin are those of its
-        own posterior, with covariances.
+        A table with a row per score and the columns `metric`, `model` and `twin`. `elbo` and `kl`
+        of the twin take the covariances of its posterior into account.
     """
     twin = entangled_twin(model, alpha, matrix)
     chosen = choose(metrics)
     data = own_data(model.config.data) if data is None else data
     data = load_data(data) if isinstance(data, str) else data
     codes = encode(model, data, seed)
-    means, logvars = twin.turned(codes.means, codes.logvars)
-    turned = _TwinCodes(
+    means, logvars = twin.marginals(codes.means, codes.logvars)
+    twin_codes = _TwinCodes(
         means, logvars, codes.factors, codes.images_of, seed, codes.fleet, data, codes, twin
     )
     both = {
         "model": {name: score for m in chosen for name, score in _scores(m, codes, sampled)},
-        "twin": {name: score for m in chosen for name, score in _scores(m, turned, sampled)},
+        "twin": {name: score for m in chosen for name, score in _scores(m, twin_codes, sampled)},
     }
     return pd.DataFrame(both).rename_axis("metric").reset_index()
 
 
 @dataclass(frozen=True, eq=False)
 class _TwinCodes(Codes):
-    """The codes of a twin; those drawn are turned draws of the model's posteriors."""
+    """Codes of a twin; sampled codes are transformed samples of the model's posteriors."""
 
     original: Codes
     twin: EntangledTwin
 
     def sampled(self, place: int, rows: np.ndarray | None = None) -> np.ndarray:
-        return self.twin.turn(self.original.sampled(place, rows))
+        return self.twin.transform(self.original.sampled(place, rows))
 
     def reconstructions(self, place: int, sampled: bool) -> np.ndarray:
         return self.twin.decode(self._seen(place, self.decoded_rows, sampled))
@@ -208,7 +211,7 @@ class _TwinCodes(Codes):
             yield self.twin.decode(self._seen(place, part, sampled))
 
     def kl(self) -> float:
-        """The mean KL(q' ‖ N(0, I)) of the decoded rows."""
+        """Mean KL(q' ‖ N(0, I)) over the decoded rows."""
         rows = self.decoded_rows
         covariances = self.twin._covariances(self.original.logvars[0][rows].astype(np.float64))
         return float(_kl(self.means[0][rows].astype(np.float64), covariances).mean())
@@ -217,23 +220,13 @@ class _TwinCodes(Codes):
         return self.sampled(place, rows) if sampled else self.means[place][rows]
 
 
-def _map(
-    priors: Sequence[Marginal], alpha: float | None, matrix: np.ndarray | None
-) -> Entanglement:
-    if matrix is None:
-        return impossibility.entangle(priors, alpha)
-    if alpha is not None:
-        raise TheoryError("give α or a matrix, not both")
-    return impossibility.entangle_with(priors, matrix)
-
-
 def _scores(metric: Metric, codes: Codes, sampled: bool) -> Iterator[tuple[str, float]]:
-    outcome = apply(metric, codes, 0, sampled)
+    outcome = apply_metric(metric, codes, 0, sampled)
     if outcome.error:
-        say(f"no {metric.name}: {outcome.error}")
+        say(f"{metric.name} could not be computed: {outcome.error}")
     scores = dict(outcome.scores)
     if metric is ELBO and isinstance(codes, _TwinCodes) and scores:
-        # The metric knows of no covariances.
+        # The metric ignores covariances.
         scores["kl"] = codes.kl()
         scores["elbo"] = scores["log_likelihood"] - scores["kl"]
     for part, score in scores.items():

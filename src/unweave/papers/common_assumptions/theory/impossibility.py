@@ -1,12 +1,12 @@
-"""Why no one can disentangle from data alone: the constructive proof as a program.
+"""The constructive proof that data alone do not determine a disentangled code.
 
 Let z have d > 1 independent coordinates with densities p_i and distribution functions g_i. Then
 
     f(u) = g⁻¹(Φ(A Φ⁻¹(g(u)))),    A = I - 2 v vᵀ,    v = (√α, √((1-α)/(d-1)), …)
 
-has the same law as z, coordinate by coordinate and jointly, while every coordinate of f(z) depends
-on every coordinate of z. Whoever sees only x, made from z, sees as well an x that was made from
-f(z): nothing in the data tells which of the two codes is the true one.
+has the same joint and marginal distributions as z, while every coordinate of f(z) depends on every
+coordinate of z. Data x generated from z could equally well have been generated from f(z), so the
+data do not reveal which of the two codes is the true one.
 
 Shapes: n rows of d coordinates, `[n, d]`.
 
@@ -15,7 +15,7 @@ References:
     Representations, Theorem 1 and Appendix A, arXiv:1811.12359.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -23,6 +23,8 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
+from unweave.evaluation.choice import choose
+from unweave.evaluation.evaluate import column
 from unweave.io.arguments import check_count, numpy_rng
 from unweave.papers.theory import TheoryError
 
@@ -33,37 +35,41 @@ __all__ = [
     "Marginal",
     "best_alpha",
     "check",
+    "collapse",
     "cosine",
     "draw",
     "entangle",
     "entangle_with",
     "householder",
+    "perfect_code",
 ]
 
 EDGE = 1e-12
-"""Probabilities are kept this far from 0 and 1."""
+"""Smallest distance of probabilities from 0 and 1."""
 LIMIT = -float(special.ndtri(EDGE))
-"""What this is for a standard normal coordinate, 7.03."""
+"""Corresponding limit of a standard normal coordinate, 7.03."""
+CLASSES = 5
+"""Default number of equally probable classes per factor, for metrics."""
 NEEDED = ("cdf", "sf", "ppf", "isf", "logpdf")
 
 
 class Marginal(Protocol):
-    """The law of one coordinate, as frozen distributions of `scipy.stats` have it."""
+    """Distribution of one coordinate, with the methods of frozen `scipy.stats` distributions."""
 
     def cdf(self, x: Any) -> Any:
-        """The probability below x."""
+        """Cumulative distribution function."""
 
     def sf(self, x: Any) -> Any:
-        """The probability above x, exact where it is small."""
+        """Survival function, 1 - cdf, accurate for small values."""
 
     def ppf(self, q: Any) -> Any:
-        """What is above so much probability."""
+        """Quantile function, the inverse of `cdf`."""
 
     def isf(self, q: Any) -> Any:
-        """What is below so much probability."""
+        """Inverse of the survival function."""
 
     def logpdf(self, x: Any) -> Any:
-        """The log-density."""
+        """Log-density."""
 
 
 PRIORS: Mapping[str, Marginal] = {
@@ -73,39 +79,39 @@ PRIORS: Mapping[str, Marginal] = {
     "exponential": stats.expon(),
     "beta": stats.beta(2, 5),
 }
-"""Laws by name; any other with the methods of `Marginal` will do."""
+"""Available priors by name; any distribution with the methods of `Marginal` also works."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entanglement:
-    """The map f; made by `entangle`, or by `entangle_with` for another A.
+    """The map f, created by `entangle` or, for another A, by `entangle_with`.
 
     Args:
-        priors: The law of each coordinate.
+        priors: Distribution of each coordinate.
         matrix: A `[d, d]`, symmetric and orthogonal, so that f is its own inverse.
 
     Notes:
-        Where a coordinate has a probability below 1e-12 on one side, it counts as if it had this:
-        the outermost values of a law, and all outside its support, become one value, and f does
-        not undo itself there. Of a draw from the priors that happens with a probability below
-        4e-12 · d. `clipped` says where. Jacobians are those of f without the clip.
+        Tail probabilities below 1e-12 are clipped to 1e-12. Extreme values and values outside the
+        support therefore map to the same value, and f is not its own inverse there. For samples
+        from the priors this happens with probability below 4e-12 · d. `clipped` returns the
+        affected rows. Jacobians are those of f without clipping.
     """
 
     priors: Sequence[Marginal]
     matrix: np.ndarray
 
     def __call__(self, codes: Any) -> np.ndarray:
-        """f of every row, `[n, d]`; f(f(u)) = u."""
+        """Compute f of every row, `[n, d]`; f(f(u)) = u."""
         return self._values(self._scores(self._rows(codes)) @ self.matrix)
 
     def clipped(self, codes: Any) -> np.ndarray:
-        """In which rows a coordinate of u or of f(u) lies beyond the clip, `[n]`."""
+        """Return whether a coordinate of u or f(u) is clipped in each row, `[n]`."""
         scores = self._scores(self._rows(codes))
         largest = np.maximum(np.abs(scores).max(1), np.abs(scores @ self.matrix).max(1))
         return largest >= LIMIT
 
     def jacobian(self, codes: Any) -> np.ndarray:
-        """∂f_i/∂u_j of every row, `[n, d, d]`; none is 0 where densities are not.
+        """Compute ∂f_i/∂u_j of every row, `[n, d, d]`; none is 0 where the densities are positive.
 
             J_ij = φ(y'_i) / p_i(f_i) · A_ij · p_j(u_j) / φ(y_j),    y = Φ⁻¹(g(u)), y' = A y
 
@@ -116,30 +122,30 @@ class Entanglement:
         return np.exp(before[:, None, :] - after[:, :, None]) * self.matrix
 
     def log_det(self, codes: Any) -> np.ndarray:
-        """log |det J| = Σ_i log p_i(u_i) - log p_i(f_i), `[n]`: the joint law stays as it is."""
+        """Compute log |det J| = Σ_i log p_i(u_i) - log p_i(f_i), `[n]`; f preserves density."""
         before, after = self._slopes(codes)
         return (before - after).sum(1)
 
     def log_density(self, codes: Any) -> np.ndarray:
-        """Σ_i log p_i(u_i) of every row, `[n]`."""
-        return self._log_densities(self._rows(codes)).sum(1)
+        """Compute Σ_i log p_i(u_i) of every row, `[n]`."""
+        return self._each("logpdf", self._rows(codes)).sum(1)
 
     def _slopes(self, codes: Any) -> tuple[np.ndarray, np.ndarray]:
-        """log dy/du = log p(u) - log φ(y), at u and at f(u), `[n, d]` each."""
+        """Compute log dy/du = log p(u) - log φ(y), at u and at f(u), `[n, d]` each."""
         rows = self._rows(codes)
         scores = self._scores(rows)
-        turned = scores @ self.matrix
-        before = self._log_densities(rows) - _log_phi(scores)
-        return before, self._log_densities(self._values(turned)) - _log_phi(turned)
+        mixed = scores @ self.matrix
+        before = self._each("logpdf", rows) - _log_phi(scores)
+        return before, self._each("logpdf", self._values(mixed)) - _log_phi(mixed)
 
     def _scores(self, rows: np.ndarray) -> np.ndarray:
-        """Scores Φ⁻¹(g(u)), from the smaller of both tails, which has all its digits."""
+        """Compute the scores Φ⁻¹(g(u)) from the smaller of the two tails, for accuracy."""
         below, above = self._each("cdf", rows), self._each("sf", rows)
         tail = special.ndtri(np.clip(np.minimum(below, above), EDGE, 0.5))
         return np.where(below < above, tail, -tail)
 
     def _values(self, scores: np.ndarray) -> np.ndarray:
-        """u = g⁻¹(Φ(y)), from the smaller tail too."""
+        """Compute u = g⁻¹(Φ(y)), also from the smaller tail."""
         tails, low = np.maximum(special.ndtr(-np.abs(scores)), EDGE), scores < 0
         values = np.empty_like(scores)
         for k, prior in enumerate(self.priors):
@@ -147,9 +153,6 @@ class Entanglement:
             values[below, k] = prior.ppf(tails[below, k])
             values[~below, k] = prior.isf(tails[~below, k])
         return values
-
-    def _log_densities(self, rows: np.ndarray) -> np.ndarray:
-        return self._each("logpdf", rows)
 
     def _each(self, method: str, columns: np.ndarray) -> np.ndarray:
         pairs = zip(self.priors, columns.T, strict=True)
@@ -159,19 +162,21 @@ class Entanglement:
         rows = np.asarray(codes, np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.priors):
             raise TheoryError(
-                f"codes must be a table [rows, {len(self.priors)}], as there are so many priors, "
-                f"but got {list(rows.shape)}"
+                f"codes must have shape [rows, {len(self.priors)}], with one column per prior, "
+                f"got {list(rows.shape)}",
+                subject="codes",
+                value=rows.shape,
             )
         return rows
 
 
 def entangle(priors: Sequence[Marginal], alpha: float | None = None) -> Entanglement:
-    """The map f of Theorem 1, which keeps the law of independent coordinates and mixes them.
+    """Return the map f of Theorem 1, which mixes coordinates but preserves their distribution.
 
     Args:
-        priors: The law of each of d coordinates: frozen distributions of `scipy.stats`, or others
+        priors: Distributions of the d coordinates: frozen `scipy.stats` distributions, or others
             with the methods of `Marginal`.
-        alpha: α of the proof, between 0 and ½; by default `best_alpha`.
+        alpha: α of the proof, between 0 and ½ (default: `best_alpha`).
 
     Example:
         >>> f = entangle([stats.uniform(), stats.expon()], alpha=0.15)
@@ -188,38 +193,50 @@ def entangle(priors: Sequence[Marginal], alpha: float | None = None) -> Entangle
 
 
 def entangle_with(priors: Sequence[Marginal], matrix: np.ndarray) -> Entanglement:
-    """The same with another A: symmetric, orthogonal, without zeros, such as `cosine`.
+    """Return the map f for another matrix A, such as `cosine`.
 
     Args:
-        priors: As for `entangle`.
-        matrix: A `[d, d]`.
+        priors: Distributions of the d coordinates, as for `entangle`.
+        matrix: A `[d, d]`, symmetric and orthogonal, without zeros.
     """
     for prior in priors:
         if not all(hasattr(prior, name) for name in NEEDED):
             raise TheoryError(
-                f"a prior must have {', '.join(NEEDED)}, as scipy.stats.norm() has, but "
-                f"{type(prior).__name__} does not"
+                f"priors must have the methods {', '.join(NEEDED)}, as scipy.stats.norm() does, "
+                f"got {type(prior).__name__}",
+                subject="priors",
+                value=prior,
             )
     matrix = np.asarray(matrix, np.float64)
     if matrix.shape != (len(priors), len(priors)):
         raise TheoryError(
-            f"{len(priors)} priors need a matrix [{len(priors)}, {len(priors)}], but got "
-            f"{list(matrix.shape)}"
+            f"matrix must have shape [{len(priors)}, {len(priors)}] for {len(priors)} priors, got "
+            f"{list(matrix.shape)}",
+            subject="matrix",
+            value=matrix.shape,
         )
     whole = np.eye(len(matrix))
     if not (np.allclose(matrix @ matrix, whole) and np.allclose(matrix, matrix.T)):
-        raise TheoryError("the matrix must be symmetric and orthogonal: its own inverse")
+        raise TheoryError(
+            "matrix must be symmetric and orthogonal, so that it is its own inverse",
+            subject="matrix",
+            value=float(np.abs(matrix @ matrix - whole).max()),
+        )
     if np.abs(matrix).min() < EDGE:
-        raise TheoryError("the matrix must have no zeros, so that all coordinates are mixed")
+        raise TheoryError(
+            "matrix must not contain zeros, so that all coordinates are mixed",
+            subject="matrix",
+            value=0.0,
+        )
     return Entanglement(tuple(priors), matrix)
 
 
 def householder(dimensions: int, alpha: float) -> np.ndarray:
-    """The reflection of the proof, A = I - 2 v vᵀ `[d, d]`.
+    """Return the reflection of the proof, A = I - 2 v vᵀ `[d, d]`.
 
     Args:
-        dimensions: d, at least 2.
-        alpha: v₁², between 0 and ½: at both ends A has zeros, and some coordinates are not mixed.
+        dimensions: Number of coordinates d, at least 2.
+        alpha: v₁², strictly between 0 and ½, where A has zeros and does not mix all coordinates.
 
     Example:
         >>> householder(2, 0.15).round(3)
@@ -229,20 +246,22 @@ def householder(dimensions: int, alpha: float) -> np.ndarray:
     _check_dimensions(dimensions)
     if not 0 < alpha < 0.5:
         why = "; at ½ the diagonal of A is 0" if alpha == 0.5 else ""
-        raise TheoryError(f"α must be above 0 and below ½, but got {alpha:g}{why}")
+        raise TheoryError(
+            f"α must be above 0 and below ½, got {alpha:g}{why}", subject="alpha", value=alpha
+        )
     v = np.full(dimensions, np.sqrt((1 - alpha) / (dimensions - 1)))
     v[0] = np.sqrt(alpha)
     return cast(np.ndarray, np.eye(dimensions) - 2 * np.outer(v, v))
 
 
 def cosine(dimensions: int) -> np.ndarray:
-    """Another A that is its own inverse and has no zeros for any d, the DCT-IV `[d, d]`.
+    """Return the DCT-IV `[d, d]`, another A that is its own inverse and has no zeros for any d.
 
         A_jk = √(2/d) cos(π (2j + 1) (2k + 1) / 4d),    j, k = 0 … d-1
 
     Notes:
-        The cosine would be 0 only if (2j + 1) (2k + 1) were even. With many coordinates it mixes
-        more than the reflection, whose diagonal goes to 1 as d grows.
+        The cosine is never 0 because (2j + 1) (2k + 1) is odd. With many coordinates it mixes more
+        than the reflection, whose diagonal approaches 1 as d grows.
     """
     _check_dimensions(dimensions)
     odd = 2 * np.arange(dimensions) + 1
@@ -250,31 +269,31 @@ def cosine(dimensions: int) -> np.ndarray:
 
 
 def best_alpha(dimensions: int) -> float:
-    """The α of a good demonstration: 1/d, where all v_i are alike; of two coordinates 0.15."""
+    """Return the default α: 1/d, where all v_i are equal, or 0.15 for two coordinates."""
     _check_dimensions(dimensions)
     return 0.15 if dimensions == 2 else 1 / dimensions
 
 
 def draw(priors: Sequence[Marginal], count: int, seed: int = 0) -> np.ndarray:
-    """Independent draws of the priors, `[count, d]`."""
+    """Draw independent samples from the priors, `[count, d]`."""
     shares = numpy_rng(seed).uniform(EDGE, 1, (count, len(priors)))
     return np.stack([p.isf(column) for p, column in zip(priors, shares.T, strict=True)], 1)
 
 
 def check(entanglement: Entanglement, count: int = 100_000, seed: int = 0) -> pd.DataFrame:
-    """What the theorem says, measured on draws of the priors.
+    """Check the statements of the theorem on samples from the priors.
 
     Args:
-        entanglement: f.
-        count: How many draws.
-        seed: Of the draws.
+        entanglement: The map f.
+        count: Number of samples (default 100,000).
+        seed: Random seed of the samples.
 
     Returns:
-        A row per coordinate of f(z): `ks`, the p-value of the Kolmogorov-Smirnov test against its
-        prior; `largest_rank_correlation` with another coordinate of f(z), in absolute value;
-        `smallest_slope`, the smallest |∂f_i/∂u_j| over j and draws; `undone`, the largest error of
-        f(f(u)) on the scale of probabilities; `volume`, that of |det J| Πp(f) / Πp(u) - 1, with
-        the determinant from the matrix J.
+        A table with a row per coordinate of f(z): `ks`, the p-value of the Kolmogorov-Smirnov test
+        against its prior; `largest_rank_correlation` with another coordinate of f(z), in absolute
+        value; `smallest_slope`, the smallest |∂f_i/∂u_j| over j and samples; `undone`, the largest
+        error of f(f(u)) in probability; `volume`, the largest |det J| Πp(f) / Πp(u) - 1, with the
+        determinant computed from the matrix J.
     """
     codes = draw(entanglement.priors, count, seed)
     mixed = entanglement(codes)
@@ -298,11 +317,64 @@ def check(entanglement: Entanglement, count: int = 100_000, seed: int = 0) -> pd
     )
 
 
+def perfect_code(
+    priors: Sequence[Marginal], count: int = 20_000, seed: int = 0, classes: int = CLASSES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a perfectly disentangled code and its factors, `[n, d]` each.
+
+    Codes are samples from the priors; each factor is its code cut into equally probable classes.
+    """
+    codes = draw(priors, count, seed)
+    shares = [prior.cdf(column) for prior, column in zip(priors, codes.T, strict=True)]
+    return codes, np.minimum(np.stack(shares, 1) * classes, classes - 1).astype(np.int64)
+
+
+def collapse(
+    entanglement: Entanglement,
+    metrics: str | Iterable[str] = "classic",
+    count: int = 20_000,
+    seed: int = 0,
+    classes: int = CLASSES,
+) -> pd.DataFrame:
+    """Score a perfectly disentangled code z and its entangled version f(z).
+
+    Args:
+        entanglement: The map f.
+        metrics: Names of metrics that need neither images nor posteriors (default: `classic`).
+        count: Number of samples of z (default 20,000).
+        seed: Random seed of the samples and metrics.
+        classes: Number of classes of each factor (default 5).
+
+    Returns:
+        A table with a row per score and the columns `metric`, `code` and `entangled`.
+    """
+    codes, factors = perfect_code(entanglement.priors, count, seed, classes)
+    chosen = choose(metrics)
+    for metric in chosen:
+        if metric.of_images or metric.of_posteriors:
+            raise TheoryError(
+                f"{metric.name} needs a model; use metrics of codes and factors, such as mig",
+                subject="metrics",
+                value=metric.name,
+            )
+    both = {
+        name: {
+            column(metric, part): score
+            for metric in chosen
+            for part, score in metric(scored, factors, seed).items()
+        }
+        for name, scored in (("code", codes), ("entangled", entanglement(codes)))
+    }
+    return pd.DataFrame(both).rename_axis("metric").reset_index()
+
+
 def _check_dimensions(dimensions: int) -> None:
     if dimensions < 2:
         raise TheoryError(
-            f"entangling needs at least two coordinates, but got {dimensions}; one alone is "
-            "always disentangled"
+            f"dimensions must be at least 2, got {dimensions}; a single coordinate cannot be "
+            "entangled",
+            subject="dimensions",
+            value=dimensions,
         )
     check_count("dimensions", dimensions, 2, 1_000)
 

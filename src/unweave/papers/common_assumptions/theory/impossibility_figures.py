@@ -1,4 +1,4 @@
-"""The figures of the theorem: factors before and after f, and what metrics say of both."""
+"""Figures of Theorem 1: factors before and after f, and metrics of both codes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +16,19 @@ __all__ = ["draw_collapse", "draw_grid", "headlines"]
 
 LINES, POINTS, DRAWS = 9, 201, 3000
 INNER = 0.002
-"""The probability that is left out on both sides of a grid, where laws have no end."""
+"""Probability cut off at both ends of a grid, because priors may have infinite support."""
 BEFORE, AFTER = PALETTE[0], PALETTE[1]
 
 
 def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
-    """Draw the first two factors as a grid, and as draws; before and after f.
+    """Draw the first two factors before and after f, as a grid and as samples.
 
-    Lines are quantiles of one factor, with any further factors at their medians: blue where the
-    first is the same, orange where the second is. Draws show that the law is the same.
+    Lines are quantiles of one factor, with any other factors at their medians: the first factor is
+    constant on blue lines, the second on orange lines. Samples show the equal distributions.
 
     Args:
-        entanglement: f.
-        seed: Of the draws.
+        entanglement: The map f.
+        seed: Random seed of the samples.
     """
     from unweave.plots.plot import PAGE, panels, plain
 
@@ -45,8 +45,8 @@ def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
         shown = entanglement(drawn) if place else drawn
         cloud.scatter(shown[:, 0], shown[:, 1], s=1, color=FAINT, alpha=0.4, linewidths=0)
         _named(grid, "factors" if place == 0 else "entangled factors", name)
-        _named(cloud, f"draws of {name}", name)
-        # Both clouds, and both grids, on the same scale.
+        _named(cloud, f"samples of {name}", name)
+        # Use the same scale before and after f.
         cloud.set(xlim=_span(drawn[:, 0]), ylim=_span(drawn[:, 1]))
         inner = np.concatenate([line[:, :2] for group in lines for line in group])
         grid.set(xlim=_span(inner[:, 0]), ylim=_span(inner[:, 1]))
@@ -54,13 +54,13 @@ def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
 
 
 def draw_collapse(table: pd.DataFrame, title: str = "") -> "Plot":
-    """Draw scores as bars, two for each metric.
+    """Draw a bar chart of scores with two bars per metric.
 
     Args:
-        table: Of `collapse` or `entangled_twin.compare`: `metric`, and two columns of scores.
-            Further numbers of a metric, `dci.completeness`, and metrics whose scores are not
-            between 0 and 1, have no bars.
-        title: Above.
+        table: Result of `collapse` or `entangled_twin.compare`, with two columns of scores.
+            Secondary scores, such as `dci.completeness`, and metrics whose scores are not between
+            0 and 1 are omitted.
+        title: Title of the chart.
     """
     from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
 
@@ -70,7 +70,7 @@ def draw_collapse(table: pd.DataFrame, title: str = "") -> "Plot":
     for name, shift, colour, hatch in zip(
         heads.columns[1:], (-0.2, 0.2), (BEFORE, AFTER), ("", "//"), strict=True
     ):
-        style = {"color": colour, "label": _WORDS.get(name, name), "hatch": hatch}
+        style = {"color": colour, "label": _LABELS.get(name, name), "hatch": hatch}
         bars = panel.bar(places + shift, heads[name], 0.38, edgecolor="white", **style)
         panel.bar_label(bars, fmt="%.2f", fontsize=SMALL - 1, padding=1)
     panel.set_xticks(places, [m.replace("_", " ") for m in heads["metric"]], fontsize=SMALL)
@@ -81,18 +81,18 @@ def draw_collapse(table: pd.DataFrame, title: str = "") -> "Plot":
 
 
 def headlines(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a table that are a metric's own score, between 0 and 1."""
+    """Return the rows with the main score of a metric, if it is between 0 and 1."""
     from unweave.metrics import METRICS
 
     bounded = [name for name, metric in METRICS.items() if metric.bounds == (0.0, 1.0)]
     return table[table["metric"].isin(bounded)].reset_index(drop=True)
 
 
-_WORDS = {"code": "z", "entangled": "f(z)", "model": "model", "twin": "entangled twin"}
+_LABELS = {"code": "z", "entangled": "f(z)", "model": "model", "twin": "entangled twin"}
 
 
 def _lines(entanglement: Entanglement) -> list[list[np.ndarray]]:
-    """By the factor that is fixed, first or second, lines `[points, d]` along the other."""
+    """Return lines `[points, d]` along one factor, grouped by the fixed factor (first, second)."""
     priors = entanglement.priors
     medians = np.array([float(prior.ppf(0.5)) for prior in priors])
     groups = []

@@ -1,8 +1,6 @@
-"""Small changes of images that keep every factor and yet make variational methods entangle."""
+"""Small image changes that preserve every factor but entangle variational methods."""
 
-from unweave.papers.inductive_biases.manipulation.classifier import factor_accuracies
 from unweave.papers.inductive_biases.manipulation.directions import turn_directions
-from unweave.papers.inductive_biases.manipulation.exemplars import exemplars
 from unweave.papers.inductive_biases.manipulation.figures import (
     line_search,
     show_gaps,
@@ -14,11 +12,12 @@ from unweave.papers.inductive_biases.manipulation.manipulation import Manipulati
 from unweave.papers.inductive_biases.manipulation.measure import (
     active_by_noise,
     change_sizes,
+    factor_accuracies,
     factor_gaps,
     over_pruned,
     show_changes,
 )
-from unweave.papers.inductive_biases.manipulation.training import manipulate
+from unweave.papers.inductive_biases.manipulation.pairs import exemplars, manipulate
 
 __all__ = [
     "Manipulation",

@@ -1,36 +1,38 @@
-r"""The game that m is trained by: it helps some decoders and hinders others.
+r"""Adversarial objective of m, which helps some decoders and hinders others.
 
-    L_k = E_x E_{z ~ q_k(z|x)} ‖Dec_k(z) - x̃‖²,    x̃ what m makes of x,    q_k frozen
+    L_k = E_x E_{z ~ q_k(z|x)} ‖Dec_k(z) - x̃‖²,    x̃ = x changed by m,    q_k frozen
     every decoder minimises its own L_k;    m minimises L_ent - L_dis, means over pairs
 
-Codes are those of the original images, several draws of each, and m is moved once for every three
-batches of the decoders, so that these stay near the best for what m is just now. Errors are
-squared whatever the models were trained with: then what is the same for all images costs a decoder
-nothing, and m must follow factors. A Bernoulli likelihood counts an error the less, the greyer a
-pixel is, and m learns to make images grey.
+Codes are sampled several times from the posteriors of the original images. m takes one step for
+every three steps of the decoders, so that these stay close to optimal for the current m. The error
+is squared for every likelihood: a change that is the same for all images then costs a decoder
+nothing, and m must follow the factors. A Bernoulli likelihood penalises errors less in grey
+pixels, and m would learn to make images grey.
 
-With linear decoders, whitened factors w and codes R w + σ ε, what is left of a·w in L is aᵀ K a,
+With linear decoders, whitened factors w and codes R w + σ ε, the term of a·w in L is aᵀ K a with
 K = Rᵀ diag(σ² / (1 + σ²)) R: m finds the eigenvector of K_ent - K_dis with the lowest eigenvalue.
 
-Shapes: P pairs of encoder and decoder, B images, S draws of each code, d latents.
+Shapes: P pairs of encoder and decoder, B images, S samples of each code, d latents.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unweave.fleet.parameters import NetworkGroup
-from unweave.methods.posterior import Posterior
+from unweave.methods.batch import Posterior
+from unweave.papers.inductive_biases.manipulation.training import MANIPULATION
 from unweave.random import Stream
 
-__all__ = ["DECODER", "DECODER_BATCHES", "LOSSES", "MANIPULATION", "Contest"]
+__all__ = ["DECODER", "DECODER_BATCHES", "LOSSES", "Contest"]
 
-DECODER, MANIPULATION = "decoder", "m"
+DECODER = "decoder"
 DECODER_BATCHES = 3
-"""Of the decoders, for each of m."""
+"""Decoder steps for each step of m."""
 
 
 def squared(decoded: Tensor, images: Tensor) -> Tensor:
@@ -39,27 +41,34 @@ def squared(decoded: Tensor, images: Tensor) -> Tensor:
 
 
 def squared_of_logits(decoded: Tensor, images: Tensor) -> Tensor:
-    """The same with p = sigmoid(decoded)."""
+    """Σ (x - p)² with p = sigmoid(decoded)."""
     return squared(decoded.sigmoid(), images)
 
 
 LOSSES = {"bernoulli": squared_of_logits, "gaussian": squared}
-"""By what decoders were trained with, which says what they give."""
+"""Loss by the likelihood of the models, which determines the output of their decoders."""
+
+
+class Losses(NamedTuple):
+    """L of every pair, `[P]`, and the parameters to differentiate by."""
+
+    values: Tensor
+    leaves: dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Pairs of frozen encoders and learning decoders, and m between them.
+    """Pairs of frozen encoders and trainable decoders, with m as their adversary.
 
     Args:
-        encode: Takes images `[B, H, W, C]` to the codes of all encoders, `[P, B, d]`.
-        decoders: One network, P rows of parameters.
-        manipulation: The network of m, one row.
-        alter: Takes what m says, `[B, H, W, C]`, and the images to x̃.
-        loss: Of what is decoded and x̃, broadcast, `[..., H, W, C]` to `[...]`.
-        entangling: bool `[P]`, which pairs m should help.
-        draws: S.
-        seed: An int64 scalar.
+        encode: Maps images `[B, H, W, C]` to the codes of all encoders, `[P, B, d]`.
+        decoders: One network with P rows of parameters.
+        manipulation: The network of m, with one row.
+        alter: Maps the output of m, `[B, H, W, C]`, and the images to x̃.
+        loss: Loss of decoded images and x̃, broadcast, `[..., H, W, C]` to `[...]`.
+        entangling: Mask of the pairs that m should help, bool `[P]`.
+        draws: Samples per code, S.
+        seed: Random seed, an int64 scalar.
     """
 
     encode: Callable[[Tensor], Posterior]
@@ -71,59 +80,46 @@ class Contest:
     draws: int
     seed: Tensor
 
-    def losses(
-        self, images: Tensor, factors: Tensor, noise: Stream, learner: str = ""
-    ) -> "Losses":
-        """L of every pair on a batch, with the parameters by which to differentiate.
+    @property
+    def groups(self) -> dict[str, NetworkGroup]:
+        return {DECODER: self.decoders, MANIPULATION: self.manipulation}
 
-        Args:
-            images: `[B, H, W, C]`.
-            factors: Standardised, `[B, K]`.
-            noise: Of the codes, over P seeds.
-            learner: `DECODER` or `MANIPULATION`; without it nothing is differentiated.
-        """
+    def losses(self, images: Tensor, factors: Tensor, noise: Stream, learner: str = "") -> Losses:
+        """L of every pair on a batch, with the parameters to differentiate by."""
         leaves = {
             name: group.leaves()[name] if name == learner else group.named(group.working)[name]
             for name, group in self.groups.items()
         }
         with torch.no_grad():
-            codes = self.encode(images)
-            z = self._drawn(codes, noise)
+            z = self._sampled(self.encode(images), noise)
         with torch.set_grad_enabled(learner == DECODER):
             decoded = self.decoders.networks[DECODER](leaves[DECODER], z)
         with torch.set_grad_enabled(learner == MANIPULATION):
-            said = self.manipulation.networks[MANIPULATION](leaves[MANIPULATION], factors[None])
-            altered = self.alter(said[0], images)
+            output = self.manipulation.networks[MANIPULATION](leaves[MANIPULATION], factors[None])
+            altered = self.alter(output[0], images)
         with torch.set_grad_enabled(bool(learner)):
             each = self.loss(decoded.unflatten(1, (self.draws, len(images))), altered)
             return Losses(each.mean((1, 2)), leaves.get(learner, {}))
 
-    @property
-    def groups(self) -> dict[str, NetworkGroup]:
-        """The decoders and m, by name."""
-        return {DECODER: self.decoders, MANIPULATION: self.manipulation}
+    def sides(self, losses: Tensor) -> tuple[Tensor, Tensor]:
+        """L_dis and L_ent, each the mean over its pairs."""
+        hindered, helped = (losses.index_select(0, side).mean() for side in self._sides)
+        return hindered, helped
 
     def difference(self, losses: Tensor) -> Tensor:
-        """L_ent - L_dis, each the mean over its pairs."""
-        helped, hindered = (losses.index_select(0, side) for side in self._sides)
-        return helped.mean() - hindered.mean()
+        """L_ent - L_dis."""
+        hindered, helped = self.sides(losses)
+        return helped - hindered
 
     @cached_property
     def _sides(self) -> tuple[Tensor, Tensor]:
-        """Which pairs are entangling, which not: a mask would ask the host in every step."""
-        return self.entangling.nonzero()[:, 0], (~self.entangling).nonzero()[:, 0]
+        """Indices of the pairs to hinder and to help; a mask would synchronise in every step."""
+        return (~self.entangling).nonzero()[:, 0], self.entangling.nonzero()[:, 0]
 
     def learn(self, learner: str, images: Tensor, factors: Tensor, step: Tensor) -> Tensor:
-        """Move the decoders, or m, by one batch; L of every pair before that.
-
-        Args:
-            learner: `DECODER` or `MANIPULATION`.
-            images: `[B, H, W, C]`.
-            factors: Standardised, `[B, K]`.
-            step: How often the learner moved before.
-        """
+        """Update the decoders or m on one batch; return L of every pair before the update."""
         found = self.losses(images, factors, self.noise(learner, step), learner)
-        # A decoder's loss has no say in the others' parameters, so their sum serves all.
+        # No decoder's loss depends on the parameters of another, so one sum serves all.
         goal = found.values.sum() if learner == DECODER else self.difference(found.values)
         gradients = torch.autograd.grad(goal, list(found.leaves.values()))
         group = self.groups[learner]
@@ -133,33 +129,20 @@ class Contest:
         return found.values.detach()
 
     def step(self, batch: Callable[[str, Tensor], tuple[Tensor, Tensor]], step: Tensor) -> None:
-        """Three batches of the decoders, then one of m.
-
-        Args:
-            batch: Gives images and factors for a purpose and a number.
-            step: How often m moved before.
-        """
+        """Train the decoders on three batches, then m on one."""
         for k in range(DECODER_BATCHES):
             number = step * DECODER_BATCHES + k
             self.learn(DECODER, *batch(DECODER, number), number)
         self.learn(MANIPULATION, *batch(MANIPULATION, step), step)
 
     def noise(self, purpose: str, step: Tensor | int) -> Stream:
-        """That of codes: each pair has its own."""
+        """Noise of the codes, independent for each pair."""
         pairs = torch.arange(len(self.entangling), device=self.seed.device)
         return Stream(self.seed + (pairs << 32), f"codes for {purpose}", step)
 
-    def _drawn(self, codes: Posterior, noise: Stream) -> Tensor:
-        """Codes `[P, S · B, d]`, the draws of all images one after the other."""
+    def _sampled(self, codes: Posterior, noise: Stream) -> Tensor:
+        """Codes `[P, S · B, d]`: one sample of all images after the other."""
         _, images, latents = codes.mu.shape
         mu, logvar = (part.repeat(1, self.draws, 1) for part in (codes.mu, codes.logvar))
-        drawn = noise.normal(self.draws * images, latents).to(mu.dtype)
-        return Posterior(mu, logvar).sample(drawn)
-
-
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """L of every pair, `[P]`, and the parameters of who learns from it."""
-
-    values: Tensor
-    leaves: dict[str, Tensor]
+        normals = noise.normal(self.draws * images, latents).to(mu.dtype)
+        return Posterior(mu, logvar).sample(normals)

@@ -1,16 +1,17 @@
-r"""m as it is learned from the images alone: it turns the directions in which they vary.
+r"""Learning m from the images alone, by rotating the directions in which they vary.
 
     d_k(w) = x̃(w + h_k) - x̃(w),    G = (d_k·d_l)
     m maximises E_w ½ [Σ_k log (G_kk + ρ) - log det (G + ρ I)],    x̃ = r(x + m(w))
 
-with h_k a step of about a standard deviation along factor k. The expression is what a code with a
-latent for each factor costs a VAE, in nats per image and to first order, above the best code that
-there is: noise of latents adapts, so that a code costs the logarithms of how far the image moves
-with each latent, and these sum up to the least, log det G / 2, where the directions are orthogonal
-(`theory.pca_alignment`; by Hadamard's inequality). It is 0 where factors move images
-at right angles, as they mostly do, and m, a function of one mixture of them, makes them alike.
+with h_k a step of about one standard deviation along factor k. The expression is the extra cost,
+in nats per image and to first order, that a VAE pays for a code with one latent per factor rather
+than the best code. Because latent noise adapts, a code costs the sum of the logarithms of how far
+each latent moves the image. The minimum, log det G / 2, is attained by orthogonal directions
+(`theory.pca_alignment`, Hadamard's inequality). The extra cost is 0 where factors move images in
+orthogonal directions, as they mostly do; m, a function of one mixture of the factors, makes these
+directions similar.
 
-ρ is a squared distance that is not seen: below it directions do not count.
+ρ is an imperceptible squared distance: shorter directions do not count.
 """
 
 from collections.abc import Mapping
@@ -19,35 +20,31 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.data.dataset import Dataset, as_floats
+from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.data.origin import origin_of
 from unweave.errors import DataError
-from unweave.fleet.parameters import NetworkGroup
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
-from unweave.nets.graphs import Replayed
-from unweave.papers.inductive_biases.manipulation.contest import MANIPULATION
-from unweave.papers.inductive_biases.manipulation.loop import learned, manipulation_of, prepared
 from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
-from unweave.papers.inductive_biases.manipulation.network import (
-    manipulation_network,
-    reflect,
-    standardised,
+from unweave.papers.inductive_biases.manipulation.training import (
+    MANIPULATION,
+    Learner,
+    learn,
+    prepared,
 )
 from unweave.random import Stream
 
-__all__ = ["Turning", "excess", "strides", "turn_directions"]
+__all__ = ["DirectionLearner", "excess", "strides", "turn_directions"]
 
-UNSEEN = 1.0
-"""ρ, in squared units of the range of a pixel, summed over pixels."""
+IMPERCEPTIBLE = 1.0
+"""ρ, in squared pixel ranges, summed over pixels."""
 OPTIMISER = Adam(lr=3e-4, eps=1e-7)
 COLUMNS = ("step", "excess")
-LOOKED_AT = 256
+EVALUATED_AT = 256
 
 
 def turn_directions(
@@ -65,53 +62,53 @@ def turn_directions(
     checkpoint_every: float = 60.0,
     overwrite: bool = False,
 ) -> Manipulation:
-    """Learn a small change of images that makes a latent for each factor costly; without models.
+    """Learn a small image change that makes one latent per factor costly, without trained models.
 
     Args:
         data: Images with a grid of factors, or the name of such a data set.
-        epsilon: How far a pixel moves, at most; by default 0.1, for rooms 0.175.
-        steps: How often m is moved.
-        out: The file to write. Training that was interrupted goes on from a checkpoint beside it.
-        batch: Places w per step; at each an image for every factor, and one more.
-        seed: Of initial weights and places.
-        optimiser: Of m.
-        precision: Of products on a GPU, where tf32 is faster.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far it is.
+        epsilon: Largest change of a pixel (default: 0.1; 0.175 for rooms and Shapes3D).
+        steps: Training steps of m.
+        out: Output file. Interrupted training resumes from a checkpoint next to it.
+        batch: Grid points w per step; each needs one image per factor and one more.
+        seed: Seed of initial weights and grid points.
+        optimiser: Optimiser of m.
+        precision: Precision of matrix multiplications on a GPU, where tf32 is faster.
+        device: Device (default: a GPU if available).
+        progress: Whether to show progress.
         checkpoint_every: Seconds between checkpoints.
-        overwrite: Whether another manipulation in `out` may be replaced.
+        overwrite: Whether to replace a different manipulation in `out`.
 
     Returns:
-        The change, whose `modified(data)` is the new data set; `curve` has the nats.
+        The manipulation. Its `modified(data)` is the new data set, and its `curve` has the nats.
     """
-    data, epsilon = prepared(data, epsilon, precision)
-    if data.grid is None or data.weights is not None or sum(n > 1 for n in data.grid.sizes) < 2:
+    images, epsilon = prepared(data, epsilon, precision)
+    grid = images.grid
+    if grid is None or images.weights is not None or sum(n > 1 for n in grid.sizes) < 2:
         raise DataError(
-            f"{data.name} has no whole grid of two factors or more, which this needs; take one "
-            "such as dsprites"
+            f"data must have a complete grid of at least two factors, got {images.name}; use for "
+            "example dsprites",
+            subject="data",
+            value=images.name,
         )
     place = chosen_device(device)
-    return learned(
-        lambda said: Turning(data, said, optimiser, place),
-        {
-            "data": list(origin_of(data)),
-            "epsilon": epsilon,
-            "steps": steps,
-            "batch": batch,
-            "seed": seed,
-            "optimiser": asdict(optimiser),
-            "precision": precision,
-        },
-        place,
-        out=out,
-        progress=progress,
-        checkpoint_every=checkpoint_every,
-        overwrite=overwrite,
-    )
+    settings = {
+        "data": list(origin_of(images)),
+        "epsilon": epsilon,
+        "steps": steps,
+        "batch": batch,
+        "seed": seed,
+        "optimiser": asdict(optimiser),
+        "precision": precision,
+    }
+
+    def make(settings: Mapping[str, Any]) -> DirectionLearner:
+        return DirectionLearner(images, settings, optimiser, place)
+
+    return learn(make, settings, place, out, progress, checkpoint_every, overwrite)
 
 
 def excess(directions: Tensor) -> Tensor:
-    """½ [Σ_k log (G_kk + ρ) - log det (G + ρ I)] of directions `[..., K, pixels]`, in nats.
+    """Compute ½ [Σ_k log (G_kk + ρ) - log det (G + ρ I)] in nats; directions `[..., K, pixels]`.
 
     Example:
         >>> two = torch.tensor([[3.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0], [3.0, 0.1]])
@@ -119,9 +116,9 @@ def excess(directions: Tensor) -> Tensor:
         [0.0, 0.83]
     """
     gram = directions @ directions.mT
-    left = gram + UNSEEN * torch.eye(gram.shape[-1], device=gram.device, dtype=gram.dtype)
+    left = gram + IMPERCEPTIBLE * torch.eye(gram.shape[-1], device=gram.device, dtype=gram.dtype)
     found = left.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    while left.shape[-1]:  # elimination, since a graph of a GPU cannot hold a factorisation
+    while left.shape[-1]:  # Gaussian elimination: CUDA graphs cannot capture a factorisation
         pivot, row = left[..., :1, :1], left[..., :1, 1:]
         found = found - pivot[..., 0, 0].log()
         left = left[..., 1:, 1:] - row.mT * row / pivot
@@ -129,7 +126,7 @@ def excess(directions: Tensor) -> Tensor:
 
 
 def strides(grid: Grid) -> list[int]:
-    """The step along each factor, in classes: a standard deviation, and at most to the last.
+    """Step along each factor, in classes: one standard deviation, but at most to the last class.
 
     Example:
         >>> from unweave.data.grid import Factor
@@ -139,81 +136,43 @@ def strides(grid: Grid) -> list[int]:
     return [min(max(round(float(np.arange(n).std())), 1), n - 1) for n in grid.sizes]
 
 
-class Turning:
-    """m while it is learned; a `unweave.papers.inductive_biases.manipulation.loop.Game`.
-
-    Args:
-        data: The images.
-        settings: As `turn_directions` collects them.
-        optimiser: Of m.
-        device: Where it is learned.
-    """
+class DirectionLearner(Learner):
+    """m in training, from the directions in which images vary; see `Learner`."""
 
     columns = COLUMNS
 
     def __init__(
         self, data: Dataset, settings: Mapping[str, Any], optimiser: Adam, device: torch.device
     ) -> None:
-        assert data.grid is not None
-        self.settings, self.grid, self.device = settings, data.grid, device
-        self.data = data.to(device)
-        self.seed = torch.tensor(settings["seed"], device=device)
-        self.step = torch.zeros((), dtype=torch.int64, device=device)
-        self.values = [torch.tensor(w).float().to(device) for w in standardised(self.grid)]
+        super().__init__(data, settings, optimiser, device)
         steps = strides(self.grid)
         moved = [k for k, step in enumerate(steps) if step]
         self.moves = torch.tensor([[0] * len(steps), *np.diag(steps)[moved].tolist()]).to(device)
-        self.room = torch.tensor(self.grid.sizes).to(device) - self.moves.sum(0)
-        network = manipulation_network(len(self.grid.axes), data.shape)
-        start = network.initial(self.seed[None], "manipulation")
-        self.group = NetworkGroup.of_one(MANIPULATION, network, start, optimiser)
-        self._replayed = Replayed(device)
+        self.starts = torch.tensor(self.grid.sizes).to(device) - self.moves.sum(0)
 
-    def advance(self, most: int = 1) -> int:
-        """Move m at least once and at most so often; how often. A GPU replays what it recorded."""
-        return self._replayed.some(self._step, most)
-
-    def _step(self) -> None:
-        leaves = self.group.leaves()[MANIPULATION]
+    def move(self) -> None:
+        leaves = self.m.leaves()[MANIPULATION]
         nats = self.excess(self.places(self.settings["batch"], "places", self.step), leaves)
         gradients = torch.autograd.grad(-nats, list(leaves.values()))
         rows = torch.ones(1, dtype=torch.bool, device=self.device)
         with torch.no_grad():
-            self.group.update(gradients, self.step, rows, rows.clone())
-        self.step += 1
+            self.m.update(gradients, self.step, rows, rows.clone())
 
     def places(self, count: int, purpose: str, number: Tensor | int) -> Tensor:
-        """Classes `[count, K]` from which a step along every factor stays in the grid."""
+        """Random classes `[count, K]` from which a step along every factor stays in the grid."""
         stream = Stream(self.seed, purpose, number)
-        return (stream.uniform(count, len(self.room)) * self.room).long()
+        return (stream.uniform(count, len(self.starts)) * self.starts).long()
 
     def excess(self, places: Tensor, m: Mapping[str, Tensor]) -> Tensor:
-        """The mean over places, with these parameters of m."""
+        """Mean excess over places, with these parameters of m."""
         classes = (places + self.moves[:, None]).flatten(0, 1)
-        w = torch.stack([values[classes[:, k]] for k, values in enumerate(self.values)], -1)
-        said = self.group.networks[MANIPULATION](m, w[None])[0].tanh()
-        images = as_floats(self.data.inputs(self.grid.index(classes)))
-        changed = reflect(images + self.settings["epsilon"] * said)
+        output = self.m.networks[MANIPULATION](m, self.standardised(classes)[None])[0]
+        changed = self.changed(output, self.data.inputs(self.grid.index(classes)))
         changed = changed.flatten(1).unflatten(0, (len(self.moves), -1))
         return excess((changed[1:] - changed[:1]).transpose(0, 1)).mean()
 
     @torch.no_grad()
-    def look(self) -> list[float]:
-        """A row of the curve, always at the same places."""
-        m = self.group.named(self.group.parameters)[MANIPULATION]
-        return [float(self.step), float(self.excess(self.places(LOOKED_AT, "looking", 0), m))]
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that a step changes, by name."""
-        moments = self.group.moments
-        return {
-            "step": self.step,
-            "m/parameters": self.group.parameters,
-            "m/first": moments.first,
-            "m/second": moments.second,
-        }
-
-    def result(self, rows: list[list[float]]) -> Manipulation:
-        """m as it is now."""
-        curve = pd.DataFrame(rows, columns=list(self.columns))
-        return manipulation_of(self.group, self.settings, self.data.shape, self.grid, curve)
+    def curve_row(self) -> list[float]:
+        """Return a row of the curve, always at the same places."""
+        m = self.m.named(self.m.parameters)[MANIPULATION]
+        return [float(self.step), float(self.excess(self.places(EVALUATED_AT, "looking", 0), m))]

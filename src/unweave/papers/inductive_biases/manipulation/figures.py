@@ -1,7 +1,7 @@
 """Figures of scores on original, changed and noisy images: histograms, line searches, factors.
 
-All read tables as `unweave study table` gives them, with columns `data`, `method`, `strength`,
-`run` and scores.
+All functions read tables from `unweave study table`, with the columns `data`, `method`,
+`strength`, `run` and scores.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SCALES", "line_search", "show_gaps", "show_histogram", "show_line_search"]
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
-"""By which a strength of the literature is multiplied in a line search."""
+"""Multiples of the published strength that are tried in a line search."""
 
 
 def line_search(
@@ -28,17 +28,17 @@ def line_search(
     literature: Mapping[str, float],
     left_out: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """A score by strength, over restarts.
+    """Summarise a score by strength, over restarts.
 
     Args:
-        table: Of a study whose strengths are `SCALES` times those of the literature.
-        metric: The column.
-        literature: The strength of each method, which is scale 1.
-        left_out: Runs that do not count, such as those that `over_pruned` found.
+        table: Table of a study whose strengths are `SCALES` times those of the literature.
+        metric: Column of the score.
+        literature: Published strength of each method, which is scale 1.
+        left_out: Runs to exclude, such as those found by `over_pruned`.
 
     Returns:
-        A row per data set, method and `scale`: `mean`, `std` (population), `models`, and how many
-        are `left_out`; a scale all of whose runs are left out has NaN.
+        A row per data set, method and `scale`: `mean`, `std` (population), `models`, and the
+        number of runs `left_out`. The mean is NaN if all runs of a scale are left out.
 
     Example:
         >>> table = pd.DataFrame({"run": list("abc"), "strength": [4, 4, 8], "mig": [0.1, 0.3, 1]})
@@ -61,7 +61,7 @@ def line_search(
 
 
 def show_line_search(frame: pd.DataFrame, metric: str = "score") -> "Plot":
-    """Draw what `line_search` found: a panel per method, a line per data set, bands of one std."""
+    """Draw a `line_search`: a panel per method, a line per data set, bands of one std."""
     from unweave.plots.plot import TEXT
 
     _require(frame, ("data", "method", "scale", "mean", "std"))
@@ -82,7 +82,7 @@ def show_line_search(frame: pd.DataFrame, metric: str = "score") -> "Plot":
 
 
 def show_histogram(table: pd.DataFrame, metric: str = "mig", bins: int = 20) -> "Plot":
-    """Draw how a score is distributed: a panel per method, a histogram per data set."""
+    """Draw the distribution of a score: a panel per method, a histogram per data set."""
     from unweave.plots.plot import TEXT
 
     _require(table, ("data", "method", metric))
@@ -103,10 +103,10 @@ def show_histogram(table: pd.DataFrame, metric: str = "mig", bins: int = 20) -> 
 
 
 def show_gaps(gaps: Mapping[str, pd.DataFrame]) -> "Plot":
-    """Draw MIG of each factor, mean and one std over models.
+    """Draw the MIG of each factor, with mean and standard deviation over models.
 
     Args:
-        gaps: What `factor_gaps` found, by a name for the images, such as `"original"`.
+        gaps: Results of `factor_gaps`, by a name for the images, such as `"original"`.
     """
     from unweave.plots.plot import TEXT
 
@@ -141,6 +141,10 @@ def _names(frame: pd.DataFrame, column: str) -> list[str]:
 def _require(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
     for name in columns:
         if name not in frame:
-            raise DataError(f"the table has no column {name!r}; give that of a study")
+            raise DataError(
+                f"the table has no column {name!r}; pass the table of a study", subject=name
+            )
     if frame.empty:
-        raise DataError("the table has no rows; give one of models that were scored")
+        raise DataError(
+            "the table has no rows; pass a table of scored models", subject="rows", value=0
+        )

@@ -1,11 +1,11 @@
-"""Data sets whose images are changed a little: by m(w), or by noise of the same size.
+"""Data sets with slightly changed images: by m(w), or by noise of the same size.
 
     dsprites-modified, rooms3d-modified, shapes3d-modified   x̃ = r(x + m(w)), path=FILE of m
     dsprites-noise, rooms3d-noise, shapes3d-noise            x̃ = r(x + n), n ~ U[-ε, ε] i.i.d.
 
-Order, factors and labels stay as they are. Images are made on demand, in whole numbers, so that
-every device gives the same bytes, and no pixel moves by more than ε. Noise is fixed by its seed
-and the number of the image: nothing is drawn anew while training.
+Order, factors and labels are unchanged. Images are computed on demand in integer arithmetic, so
+every device gives the same bytes, and no pixel changes by more than ε. Noise is determined by its
+seed and the index of the image; it is not resampled during training.
 
 References:
     Zietlow, Rolínek, Martius, Demystifying Inductive Biases for (Beta-)VAE Based Architectures,
@@ -16,38 +16,43 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Array, Grid
-from unweave.data.origin import check_origin, origin_of, rebuild
+from unweave.data.origin import origin_of
 from unweave.data.stores import Curves, Floats, Store
 from unweave.errors import DataError
 from unweave.random import Stream
-from unweave.text import shown
 
-if TYPE_CHECKING:
-    from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
-
-__all__ = ["BASES", "Altered", "Mixture", "Noise", "load_modified", "load_noise", "with_noise"]
+__all__ = [
+    "BASES",
+    "PARTS",
+    "Altered",
+    "Mixture",
+    "Noise",
+    "check_alterable",
+    "check_epsilon",
+    "in_bytes",
+    "load_noise",
+    "own_origin",
+    "with_noise",
+]
 
 BASES = {"dsprites": 0.1, "rooms3d": 0.175, "shapes3d": 0.175}
-"""Data sets that have such variants by name, and the ε of the paper."""
+"""Data sets with variants that can be loaded by name, and the ε of the paper."""
 PARTS = 16
-"""Places in a table of changes are kept in 2⁻¹⁶ of a row."""
-FEWEST, MOST = 256, 8_192
-"""Rows of such a table."""
+"""Positions in a table of changes are stored in units of 2⁻¹⁶ rows."""
 
 
 class Rule(Protocol):
-    """What is added to images."""
+    """Rule that computes the change added to each image."""
 
     def __call__(self, indices: Array, shape: tuple[int, int, int]) -> Array:
-        """The changes of images `[n]` in bytes, whole numbers `[n, H, W, C]`."""
+        """Changes of images `[n]` in bytes, integers `[n, H, W, C]`."""
         ...
 
     @property
@@ -58,13 +63,13 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Changes that depend on the factors through one number, by a table.
+    """Changes that depend on one linear combination of the factors, through a lookup table.
 
     Args:
-        grid: The factors.
-        steps: int64 `[K, classes]`: what each class of each factor adds to the place in the table,
-            in 2⁻¹⁶ rows.
-        table: int8 `[T, H, W, C]`.
+        grid: Grid of factors.
+        steps: Contribution of each class of each factor to the position in the table, in 2⁻¹⁶
+            rows, int64 `[K, classes]`.
+        table: Changes, int8 `[T, H, W, C]`.
     """
 
     grid: Grid
@@ -87,12 +92,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Whole numbers, uniform from -size to size, independent in every pixel of every image.
-
-    Args:
-        size: In bytes.
-        seed: An int64 scalar.
-    """
+    """Integers, uniform from -size to size, independent in every pixel of every image."""
 
     size: int
     seed: torch.Tensor
@@ -114,12 +114,12 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Altered:
-    """Images of another store, with something added and reflected at 0 and 255.
+    """Images of another store with a change added, reflected at 0 and 255.
 
     Args:
-        images: The other store, of bytes.
-        rule: What is added.
-        chosen: The images that a slice kept, by their number there; None is all of them.
+        images: Original store, of bytes.
+        rule: Change to add.
+        chosen: Indices of the images in a slice; None for all images.
     """
 
     images: Store
@@ -132,8 +132,8 @@ class Altered:
 
     @property
     def nbytes(self) -> int:
-        kept = 0 if self.chosen is None else int(self.chosen.nbytes)
-        return self.images.nbytes + self.rule.nbytes + kept
+        indices = 0 if self.chosen is None else int(self.chosen.nbytes)
+        return self.images.nbytes + self.rule.nbytes + indices
 
     def __len__(self) -> int:
         return len(self.images) if self.chosen is None else len(self.chosen)
@@ -153,37 +153,8 @@ class Altered:
         return Altered(self.images.to(device), self.rule.to(device), chosen)
 
 
-def load_modified(base: str, path: str | Path | None = None) -> Dataset:
-    """A data set changed by m, as `unweave manipulate` saved it.
-
-    Args:
-        base: The name of what is changed.
-        path: The file of m.
-    """
-    from unweave.papers.inductive_biases.manipulation.manipulation import find
-
-    if path is None:
-        raise DataError(
-            f"{base}_modified needs the file of m as path=FILE; make one with `unweave manipulate`"
-        )
-    m = find(path)
-    origin: Any = m.settings.get("data")
-    check_origin(origin)
-    (kind, made_of, *_), *rest = origin
-    if (kind, made_of) != ("load", base):
-        raise DataError(f"{path} changes {shown(made_of)}, not {base}; load it by the right name")
-    data = rebuild([["load", base, {}], *rest])
-    return replace(m.modified(data), name=f"{base}_modified")
-
-
 def load_noise(base: str, epsilon: float | None = None, seed: int = 0) -> Dataset:
-    """A data set with noise in every pixel, the control for one that is changed by m.
-
-    Args:
-        base: The name of what is changed.
-        epsilon: How far a pixel moves, at most; by default as in the paper.
-        seed: Of the noise.
-    """
+    """Load a data set with noise in every pixel, the control for one changed by m."""
     from unweave.data import load
 
     size = BASES[base] if epsilon is None else epsilon
@@ -191,7 +162,7 @@ def load_noise(base: str, epsilon: float | None = None, seed: int = 0) -> Datase
 
 
 def with_noise(data: Dataset, epsilon: float, seed: int = 0) -> Dataset:
-    """Any data set of bytes with noise U[-ε, ε] in every pixel, the same for every draw.
+    """Add noise U[-ε, ε] to every pixel of a data set of bytes, the same in every epoch.
 
     Example:
         >>> import unweave as uw
@@ -203,60 +174,43 @@ def with_noise(data: Dataset, epsilon: float, seed: int = 0) -> Dataset:
     check_alterable(data)
     check_epsilon(epsilon)
     if not 0 <= seed < 2**63:
-        raise DataError(f"the seed of the noise must be between 0 and 2**63, but got {seed}")
+        raise DataError(
+            f"seed must be at least 0 and below 2**63, got {seed}",
+            subject="seed",
+            value=seed,
+        )
     rule = Noise(in_bytes(epsilon), torch.tensor(seed))
-    step = ["noise", epsilon, seed]
-    return replace(
-        data,
-        name=f"{data.name}_noise",
-        store=Altered(data.store, rule),
-        origin=own_origin(data, step),
-    )
-
-
-def mixture(m: "Manipulation", grid: Grid) -> Mixture:
-    """The changes of m for all images of a grid, as whole numbers.
-
-    The table has so many rows that neighbours differ by at most a byte. A byte is then at most one
-    off what m itself says, rounded or not.
-    """
-    steps, lowest = m.steps(grid)
-    span = float(steps.max(1).sum()) or 1.0
-    limit = in_bytes(m.epsilon)
-    rows = FEWEST
-    while True:
-        changes = 255 * m.along(lowest + span * np.linspace(0, 1, rows))
-        if not np.isfinite(changes).all():
-            raise DataError("this m changes images by numbers that are not finite; train it again")
-        if rows >= MOST or np.abs(np.diff(changes, axis=0)).max() <= 1:
-            break
-        rows *= 2
-    table = np.rint(changes).clip(-limit, limit).astype(np.int8)
-    whole = np.rint(steps / span * (rows - 1) * (1 << PARTS)).astype(np.int64)
-    return Mixture(grid, whole, table)
+    store, origin = Altered(data.store, rule), own_origin(data, ["noise", epsilon, seed])
+    return replace(data, name=f"{data.name}_noise", store=store, origin=origin)
 
 
 def in_bytes(epsilon: float) -> int:
-    """ε as a whole number of bytes, rounded down."""
+    """ε as an integer number of bytes, rounded down."""
     return math.floor(255 * epsilon + 1e-9)
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse sizes that change nothing, or more than a reflection can repair."""
+    """Reject an ε that changes nothing, or that exceeds what a reflection can handle."""
     if not (1 / 255 <= epsilon < 0.5):
-        raise DataError(f"ε is at least 1/255 and below 0.5, but got {epsilon}; choose such a one")
+        raise DataError(
+            f"epsilon must be at least 1/255 and below 0.5, got {epsilon}",
+            subject="epsilon",
+            value=epsilon,
+        )
 
 
 def check_alterable(data: Dataset) -> None:
-    """Refuse data sets whose images are not bytes, or another each time that they are drawn."""
+    """Reject data sets whose images are not bytes, or change each time they are sampled."""
     if data.random or isinstance(data.store, Floats | Curves):
         raise DataError(
-            f"{data.name} has no fixed images in bytes, which can be changed; take one that has"
+            f"data must have fixed images of bytes, got {data.name}; use another data set",
+            subject="data",
+            value=data.name,
         )
 
 
 def own_origin(data: Dataset, step: list[Any]) -> tuple[Any, ...]:
-    """The origin of a data set made of another in Python, which no name loads."""
+    """Origin of a data set derived from another in Python, which cannot be loaded by name."""
     text = json.dumps([*origin_of(data), step])
     return (["own", f"{data.name}_{step[0]}", hashlib.sha256(text.encode()).hexdigest()[:16]],)
 

@@ -1,7 +1,7 @@
-"""What a change of images does: how large it is, what it looks like, whether factors survive.
+"""Measurements of image changes and of the models trained on changed images.
 
-And what to ask of models that were trained on such images: which use too few latents, and how well
-each factor has a latent of its own.
+For images: size and appearance of the change, and whether factors can still be recognised. For
+models: number of active latents, and MIG of each factor.
 """
 
 from collections.abc import Mapping
@@ -10,37 +10,57 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from unweave.analysis.activity import WEAK_NOISE, mean_noise
+from unweave.data.grid import Grid
 from unweave.errors import DataError
+from unweave.fleet.parameters import NetworkGroup
+from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
-from unweave.models.drawn_images import drawn_rows
+from unweave.models.images import drawn_rows
+from unweave.nets.adam import Adam
+from unweave.nets.architectures import Shape, conv_encoder
+from unweave.nets.device import chosen_device, matmul_precision
+from unweave.nets.layers import Linear
+from unweave.nets.network import Network
+from unweave.progress import lines
+from unweave.random import Stream
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
-    from unweave.data.grid import Grid
     from unweave.models.finding import Models
     from unweave.plots.sheet import Sheet
 
-__all__ = ["active_by_noise", "change_sizes", "factor_gaps", "over_pruned", "show_changes"]
+__all__ = [
+    "active_by_noise",
+    "change_sizes",
+    "factor_accuracies",
+    "factor_gaps",
+    "over_pruned",
+    "show_changes",
+]
 
 ROWS = 10_000
+CLASSIFIER, JOB = "classifier", "classifying factors"
 
 
 def change_sizes(
     original: "Dataset", modified: "Dataset", count: int = 1_000, seed: int = 0
 ) -> dict[str, float]:
-    """How far images moved, in units of their range [0, 1].
+    """Compute the size of the change of images, in units of their range [0, 1].
 
     Args:
-        original: The images.
-        modified: The same, changed, in the same order.
-        count: How many to compare, drawn once each.
-        seed: Of that draw.
+        original: Original images.
+        modified: Changed images, in the same order.
+        count: Number of images to compare, sampled without replacement.
+        seed: Seed of the sample.
 
     Returns:
         `linf`, the largest change of any pixel; `l2`, the mean over images of ‖x̃ - x‖₂; `rms`, the
-        root of the mean square of a pixel's change; `changed`, the share of pixels that changed.
+        root mean square change of a pixel; `changed`, the share of pixels that changed.
     """
     before, after = _compared(original, modified, drawn_rows(original, max(count, 2), seed))
     change = (after.astype(np.float64) - before) / 255
@@ -59,17 +79,17 @@ def show_changes(
     seed: int = 0,
     scale: float | None = None,
 ) -> "Sheet":
-    """Draw images, what became of them, and the difference.
+    """Draw original images, changed images, and their difference.
 
     Args:
-        original: The images.
-        modified: The same, changed, under names such as `"modified"` and `"noise"`.
-        count: How many, drawn once each.
-        seed: Of that draw.
-        scale: The change that is drawn black (down) or white (up); by default the largest.
+        original: Original images.
+        modified: Changed images, under names such as `"modified"` and `"noise"`.
+        count: Number of images, sampled without replacement.
+        seed: Seed of the sample.
+        scale: Change drawn as black (negative) or white (positive) (default: the largest).
 
     Returns:
-        A picture, to be saved with `.save("changes.png")`.
+        A picture, which `.save("changes.png")` saves.
     """
     from unweave.plots.sheet import Row, lay_out, pictures_of
 
@@ -86,7 +106,7 @@ def show_changes(
 
 
 def active_by_noise(logvars: Any, noise: float = WEAK_NOISE.threshold) -> np.ndarray:
-    """Which latents are active, E_x[σ_k²] < 0.8, `[d]` for log-variances `[n, d]`.
+    """Mask `[d]` of active latents, E_x[σ_k²] < 0.8, for log-variances `[n, d]`.
 
     Example:
         >>> active_by_noise(np.log([[0.1, 0.9], [0.3, 1.0]]))
@@ -98,17 +118,17 @@ def active_by_noise(logvars: Any, noise: float = WEAK_NOISE.threshold) -> np.nda
 def over_pruned(
     models: "Models", data: "Dataset", noise: float = WEAK_NOISE.threshold, seed: int = 0
 ) -> pd.DataFrame:
-    """Which models have fewer active latents than the data has factors that vary.
+    """Find models with fewer active latents than the data has varying factors.
 
     Args:
-        models: As for `uw.evaluate`.
-        data: Images with a grid of factors; 10,000 are encoded at most.
-        noise: What the mean σ² of an active latent stays below.
-        seed: Of the draw of images.
+        models: Models, as for `uw.evaluate`.
+        data: Images with a grid of factors; at most 10,000 are encoded.
+        noise: Upper bound on the mean σ² of an active latent.
+        seed: Seed of the sample of images.
 
     Returns:
-        A row per model: `run`, `active`, `factors` and `over_pruned`. Rows of a table of scores
-        that stay are `table[~table["run"].isin(found.loc[found["over_pruned"], "run"])]`.
+        A row per model: `run`, `active`, `factors` and `over_pruned`. To exclude these models from
+        a table of scores: `table[~table["run"].isin(found.loc[found["over_pruned"], "run"])]`.
     """
     from unweave.models.finding import models_of
 
@@ -123,12 +143,12 @@ def over_pruned(
 
 
 def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFrame:
-    """MIG of each factor by itself.
+    """Compute the MIG of each factor.
 
     Args:
-        models: As for `uw.evaluate`.
-        data: Images with a grid of factors; 10,000 are encoded at most.
-        seed: Of the draw of images.
+        models: Models, as for `uw.evaluate`.
+        data: Images with a grid of factors; at most 10,000 are encoded.
+        seed: Seed of the sample of images.
 
     Returns:
         A row per model and factor: `run`, `factor`, `gap`. The mean over the factors of a model is
@@ -147,9 +167,13 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     return pd.DataFrame(found, columns=["run", "factor", "gap"])
 
 
-def _grid(data: "Dataset") -> "Grid":
+def _grid(data: "Dataset") -> Grid:
     if data.grid is None:
-        raise DataError(f"{data.name} has no grid of factors, which this needs")
+        raise DataError(
+            f"data must have a grid of factors, got {data.name}",
+            subject="data",
+            value=data.name,
+        )
     return data.grid
 
 
@@ -158,11 +182,113 @@ def _compared(
 ) -> tuple[np.ndarray, np.ndarray]:
     if len(original) != len(modified) or original.shape != modified.shape:
         raise DataError(
-            f"{original.name} and {modified.name} do not have the same images, image by image; "
-            "give a data set and what was made of it"
+            f"{original.name} and {modified.name} differ in number or shape of images; pass a "
+            "data set and its changed version",
+            subject="modified",
+            value=modified.name,
         )
     return _images(original, rows), _images(modified, rows)
 
 
 def _images(data: "Dataset", rows: np.ndarray) -> np.ndarray:
     return on_host(data.images(rows))
+
+
+def factor_accuracies(
+    data: "Mapping[str, Dataset]",
+    steps: int = 3_000,
+    *,
+    batch: int = 64,
+    test: int = 2_000,
+    seed: int = 0,
+    optimiser: Adam | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Train a classifier of each factor on the images of some data sets; return its accuracy.
+
+        Σ_k -log softmax(f_k(x))[v_k] → min,    accuracy of factor k = P(argmax f_k(x) = v_k)
+
+    f is the protocol's encoder with one head per factor. All data sets share initial weights and
+    batch indices, so that only their images differ.
+
+    Args:
+        data: Data sets with the same grid of factors, under names such as `"original"`.
+        steps: Training steps.
+        batch: Images per step.
+        test: Number of test images, at most a quarter of all; they are not used for training.
+        seed: Seed of initial weights, batches and the test set.
+        optimiser: Optimiser (default: Adam with a learning rate of 0.001).
+        device: Device (default: a GPU if available).
+        progress: Whether to show progress.
+
+    Returns:
+        A row per factor and their `mean`; a column per data set, and `chance`, the accuracy of a
+        constant prediction.
+    """
+    grid, shape = _common(data)
+    place = chosen_device(device)
+    count = len(grid)
+    tested = numpy_rng(seed).permutation(count)[: max(1, min(test, count // 4))]
+    weights = np.ones(count)
+    weights[tested] = 0
+    train = [replace(one, weights=weights).to(place) for one in data.values()]
+    network = Network((*conv_encoder(shape, 1).layers[:-1], Linear(256, sum(grid.sizes), "none")))
+    seeds = torch.tensor([seed] * len(train), device=place)
+    start = network.initial(seeds, CLASSIFIER)
+    group = NetworkGroup.of_one(CLASSIFIER, network, start, optimiser or Adam(lr=1e-3))
+    alive = torch.ones(len(train), dtype=torch.bool, device=place)
+    with matmul_precision("float32"), lines({JOB: steps}, progress) as advance:
+        for number in range(steps):
+            step = torch.tensor(number, device=place)
+            indices = train[0].draw_indices(batch, Stream(seeds[0], "images to classify", step))
+            images = torch.stack([one.inputs(indices) for one in train])
+            leaves = group.leaves()[CLASSIFIER]
+            heads = network(leaves, images).split(grid.sizes, -1)
+            loss = _loss(heads, train[0].factors(indices))
+            gradients = torch.autograd.grad(loss, list(leaves.values()))
+            with torch.no_grad():
+                group.update(gradients, step, alive, alive.clone())
+            advance(JOB, 1)
+        shares = _accuracies(network, group.parameters, train, torch.as_tensor(tested), grid)
+    table = pd.DataFrame(shares.T, index=list(grid.names), columns=list(data))
+    table["chance"] = [1 / size for size in grid.sizes]
+    table.loc["mean"] = table.mean()
+    return table.rename_axis("factor")
+
+
+def _loss(heads: tuple[Tensor, ...], classes: Tensor) -> Tensor:
+    """Cross-entropy summed over factors and data sets, whose networks share no parameters."""
+    models = len(heads[0])
+    parts = [
+        cross_entropy(head.flatten(0, 1), classes[:, k].repeat(models)) * models
+        for k, head in enumerate(heads)
+    ]
+    return torch.stack(parts).sum()
+
+
+@torch.no_grad()
+def _accuracies(
+    network: Network, parameters: Tensor, data: "list[Dataset]", tested: Tensor, grid: Grid
+) -> np.ndarray:
+    """Share of images whose factor is predicted correctly, `[data sets, K]`."""
+    hits = torch.zeros(len(data), len(grid.axes), device=parameters.device)
+    for part in tested.to(parameters.device).split(256):
+        images = torch.stack([one.inputs(part) for one in data])
+        classes = data[0].factors(part)
+        for k, head in enumerate(network(parameters, images).split(grid.sizes, -1)):
+            hits[:, k] += (head.argmax(-1) == classes[:, k]).sum(1)
+    return (hits / len(tested)).cpu().numpy()
+
+
+def _common(data: "Mapping[str, Dataset]") -> tuple[Grid, Shape]:
+    grids = [one.grid for one in data.values()]
+    kinds = {(one.shape, one.grid.sizes if one.grid else None) for one in data.values()}
+    if len(kinds) != 1 or grids[0] is None:
+        raise DataError(
+            f"data sets must have the same grid of factors and image shape, got {list(data)}; "
+            "pass a data set and its changed versions",
+            subject="data",
+            value=list(data),
+        )
+    return grids[0], next(iter(data.values())).shape

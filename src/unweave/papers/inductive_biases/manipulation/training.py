@@ -1,247 +1,244 @@
-"""m as it is learned from pairs of models: what is drawn, what is kept, what comes of it."""
+"""Training of a manipulation m: loop, checkpoints, interruption, and output file."""
 
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
-from unweave.data.grid import Grid
-from unweave.data.origin import origin_of
-from unweave.errors import DataError, UnweaveError
+from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
+from unweave.fleet.loop import interruptible
 from unweave.fleet.parameters import NetworkGroup
-from unweave.io.arguments import numpy_rng
-from unweave.methods.base import MODEL
-from unweave.methods.posterior import Posterior
-from unweave.models.finding import Models, models_of
-from unweave.models.model import Fleet
-from unweave.models.networks import networks_of
+from unweave.io import generations
+from unweave.io.arguments import check_count, check_seed
 from unweave.nets.adam import Adam
-from unweave.nets.device import chosen_device
+from unweave.nets.device import keep_memory, matmul_precision
 from unweave.nets.graphs import Replayed
-from unweave.papers.inductive_biases.manipulation.contest import (
-    DECODER,
-    LOSSES,
-    MANIPULATION,
-    Contest,
+from unweave.papers.inductive_biases.manipulation.images import (
+    BASES,
+    check_alterable,
+    check_epsilon,
 )
-from unweave.papers.inductive_biases.manipulation.exemplars import joined, name_of
-from unweave.papers.inductive_biases.manipulation.loop import learned, manipulation_of, prepared
-from unweave.papers.inductive_biases.manipulation.manipulation import COLUMNS, Manipulation
-from unweave.papers.inductive_biases.manipulation.network import (
+from unweave.papers.inductive_biases.manipulation.manipulation import (
+    Manipulation,
     manipulation_network,
     reflect,
     standardised,
 )
-from unweave.random import Stream
+from unweave.progress import lines
 
-__all__ = ["Training", "manipulate"]
+__all__ = ["MANIPULATION", "Learner", "learn", "prepared"]
 
-OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
-HELD_OUT = 256
+MANIPULATION = "m"
+CURVE_ROWS = 50
+"""Largest number of rows in the curve."""
+JOB = "training the manipulation"
+PRECISIONS = ("float32", "tf32")
+DEFAULT_EPSILON = 0.1
+"""ε for data sets that are not in the paper."""
+MOST = 10**9
+"""Upper bound on steps, images per step and codes per image."""
 
 
-def manipulate(
-    data: Dataset | str,
-    disentangling: Models,
-    entangling: Models,
-    epsilon: float | None = None,
-    steps: int = 30_000,
-    *,
-    out: str | Path | None = None,
-    batch: int = 64,
-    draws: int = 5,
-    held_out: int | None = None,
-    seed: int = 0,
-    optimiser: Adam = OPTIMISER,
-    precision: Literal["float32", "tf32"] = "float32",
-    device: str | torch.device | None = None,
-    progress: bool = True,
-    checkpoint_every: float = 60.0,
-    overwrite: bool = False,
-) -> Manipulation:
-    """Learn a small change of images that favours entangled codes; see the package.
+class Learner(ABC):
+    """Base class for training m on images.
 
     Args:
-        data: Images with a grid of factors, or the name of such a data set.
-        disentangling: One or several trained models whose codes are disentangled; only their
-            encoders are used as they are, their decoders are where learning begins.
-        entangling: The same of entangled ones, with networks of the same kind.
-        epsilon: How far a pixel moves, at most; by default 0.1, for rooms 0.175.
-        steps: How often m is moved; decoders are moved three times as often.
-        out: The file to write. Training that was interrupted goes on from a checkpoint beside it.
-        batch: Images per step.
-        draws: Codes drawn per image.
-        held_out: Images on which the losses are followed, and which nothing is learned from; by
-            default 256, at most a quarter of all.
-        seed: Of initial weights, batches and noise.
-        optimiser: Of the decoders and of m.
-        precision: Of products on a GPU, where tf32 is faster.
-        device: By default a GPU where there is one.
-        progress: Whether to show how far it is.
-        checkpoint_every: Seconds between checkpoints.
-        overwrite: Whether another manipulation in `out` may be replaced.
-
-    Returns:
-        The change, whose `modified(data)` is the new data set.
-    """
-    data, epsilon = prepared(data, epsilon, precision)
-    sides = [models_of(side) for side in (disentangling, entangling)]
-    pairs = joined([model for side in sides for model in side], data)
-    settings = {
-        "data": list(origin_of(data)),
-        "disentangling": [name_of(model) for model in sides[0]],
-        "entangling": [name_of(model) for model in sides[1]],
-        "epsilon": epsilon,
-        "steps": steps,
-        "batch": batch,
-        "draws": draws,
-        "held_out": min(HELD_OUT, len(data.support) // 4) if held_out is None else held_out,
-        "seed": seed,
-        "optimiser": asdict(optimiser),
-        "precision": precision,
-    }
-    place = chosen_device(device)
-    return learned(
-        lambda said: Training(pairs.to(place), len(sides[0]), data, said, optimiser),
-        settings,
-        place,
-        out=out,
-        progress=progress,
-        checkpoint_every=checkpoint_every,
-        overwrite=overwrite,
-    )
-
-
-class Training:
-    """All that changes while m is trained, and the images that it is trained on.
-
-    Args:
-        pairs: The models, disentangling ones first, on their device.
-        disentangling: How many these are.
-        data: The images.
-        settings: As `manipulate` collects them.
-        optimiser: Of the decoders and of m.
+        data: Images with a grid of factors.
+        settings: Settings that determine m: `epsilon`, `seed`, `batch`, `steps` and others.
+        optimiser: Optimiser of m.
+        device: Training device.
     """
 
-    columns = COLUMNS
+    columns: ClassVar[tuple[str, ...]]
+    """Columns of the curve, with `step` first and the objective of m last."""
 
     def __init__(
-        self,
-        pairs: Fleet,
-        disentangling: int,
-        data: Dataset,
-        settings: Mapping[str, Any],
-        optimiser: Adam,
+        self, data: Dataset, settings: Mapping[str, Any], optimiser: Adam, device: torch.device
     ) -> None:
         assert data.grid is not None
-        self.settings = settings
-        self.grid: Grid = data.grid
-        self.device = pairs.device
-        self.seed = torch.tensor(settings["seed"], device=self.device)
-        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.held = _held_out(data, settings["held_out"], settings["seed"])
-        weights = np.ones(len(data)) if data.weights is None else data.weights.astype(float)
-        weights = np.where(np.isin(np.arange(len(data)), self.held), 0, weights)
-        self.data = replace(data, weights=weights).to(self.device)
-        values = [torch.tensor(w, dtype=torch.float32) for w in standardised(self.grid)]
-        self.values = [w.to(self.device) for w in values]
-        self.contest = self._contest(pairs, disentangling, optimiser)
-        self._replayed = Replayed(self.device)
+        self.settings, self.grid, self.device = settings, data.grid, device
+        self.data = data.to(device)
+        self.seed = torch.tensor(settings["seed"], device=device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        """Number of training steps taken."""
+        self._values = [torch.tensor(w).float().to(device) for w in standardised(self.grid)]
+        network = manipulation_network(len(self.grid.axes), data.shape)
+        start = network.initial(self.seed[None], "manipulation")
+        self.m = NetworkGroup.of_one(MANIPULATION, network, start, optimiser)
+        self._replayed = Replayed(device)
 
-    def _contest(self, pairs: Fleet, disentangling: int, optimiser: Adam) -> Contest:
-        config, nets = pairs.configs[0], pairs.nets()
-        decoder = networks_of(config, pairs.shape)[MODEL][DECODER]
-        network = manipulation_network(len(self.grid.axes), pairs.shape)
-        epsilon = self.settings["epsilon"]
+    @property
+    def groups(self) -> dict[str, NetworkGroup]:
+        """All trained networks, by name."""
+        return {MANIPULATION: self.m}
 
-        def encode(images: Tensor) -> Posterior:
-            return config.method.encode(nets, images.expand(len(pairs), *images.shape))
+    @abstractmethod
+    def move(self) -> None:
+        """Update m once, without synchronising with the host."""
 
-        def alter(said: Tensor, images: Tensor) -> Tensor:
-            return reflect(as_floats(images) + epsilon * said.tanh())
-
-        starts = pairs.parameters[DECODER].clone()
-        m = network.initial(self.seed[None], "manipulation")
-        return Contest(
-            encode,
-            NetworkGroup.of_one(DECODER, decoder, starts, optimiser),
-            NetworkGroup.of_one(MANIPULATION, network, m, optimiser),
-            alter,
-            LOSSES[config.likelihood],
-            torch.arange(len(pairs), device=self.device) >= disentangling,
-            self.settings["draws"],
-            self.seed,
-        )
+    @abstractmethod
+    def curve_row(self) -> list[float]:
+        """Return a row of the curve."""
 
     def advance(self, most: int = 1) -> int:
-        """Move m at least once and at most so often; how often. A GPU replays what it recorded."""
+        """Take between one and `most` steps; return their number. A GPU replays CUDA graphs."""
         return self._replayed.some(self._step, most)
 
     def _step(self) -> None:
-        """Three batches of the decoders and one of m, without a word to the host."""
-        self.contest.step(self.batch, self.step)
+        self.move()
         self.step += 1
 
-    def batch(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor]:
-        """Images and their standardised factors."""
-        stream = Stream(self.seed, f"images for {purpose}", number)
-        return self.inputs(self.data.draw_indices(self.settings["batch"], stream))
+    def standardised(self, classes: Tensor) -> Tensor:
+        """The factors w `[n, K]` of classes `[n, K]`."""
+        return torch.stack([values[classes[:, k]] for k, values in enumerate(self._values)], -1)
 
-    def inputs(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of some images."""
-        classes = self.data.factors(indices)
-        w = [values[classes[:, k]] for k, values in enumerate(self.values)]
-        return self.data.inputs(indices), torch.stack(w, -1)
-
-    @torch.no_grad()
-    def look(self) -> list[float]:
-        """A row of the curve: the losses on the held-out images, always with the same noise."""
-        sums = torch.zeros(len(self.contest.entangling), device=self.device)
-        held = torch.as_tensor(self.held, device=self.device)
-        for k, part in enumerate(held.split(self.settings["batch"])):
-            found = self.contest.losses(*self.inputs(part), self.contest.noise("looking", k))
-            sums += found.values * len(part)
-        losses = (sums / len(held)).double()
-        helped = self.contest.entangling
-        sides = losses[~helped].mean(), losses[helped].mean()
-        row = [float(self.step), *map(float, sides), float(sides[1] - sides[0])]
-        if not all(map(math.isfinite, row)):
-            raise UnweaveError(
-                f"the losses are not finite at step {int(self.step):,}; take a smaller lr"
-            )
-        return row
+    def changed(self, output: Tensor, images: Tensor) -> Tensor:
+        """x̃ of images `[n, H, W, C]`, given the output of the network."""
+        return reflect(as_floats(images) + self.settings["epsilon"] * output.tanh())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that a step changes, by name."""
+        """Training state by name."""
         found = {"step": self.step}
-        for name, group in self.contest.groups.items():
+        for name, group in self.groups.items():
             found[f"{name}/parameters"] = group.parameters
             found[f"{name}/first"] = group.moments.first
             found[f"{name}/second"] = group.moments.second
         return found
 
     def result(self, rows: list[list[float]]) -> Manipulation:
-        """m as it is now."""
+        """The current m, with its curve."""
+        (network,) = self.m.networks.values()
+        parameters = {
+            name: value[0].cpu().clone() for name, value in network.named(self.m.parameters)
+        }
         curve = pd.DataFrame(rows, columns=list(self.columns))
-        return manipulation_of(
-            self.contest.manipulation, self.settings, self.data.shape, self.grid, curve
-        )
+        epsilon, sizes = self.settings["epsilon"], self.grid.sizes
+        return Manipulation(parameters, epsilon, self.data.shape, sizes, self.settings, curve)
 
 
-def _held_out(data: Dataset, count: int, seed: int) -> np.ndarray:
-    """Some images that can be drawn, in the order of their numbers."""
-    support = data.support
-    if not 1 <= count < len(support):
-        raise DataError(
-            f"{data.name} has {len(support):,} images to draw, of which at least one can be held "
-            f"out and not all, but got held_out={count}"
-        )
-    chosen = numpy_rng(seed).choice(support, count, replace=False)
-    return np.sort(chosen)
+def prepared(data: Dataset | str, epsilon: float | None, precision: str) -> tuple[Dataset, float]:
+    """Load and check the data, and resolve the default ε."""
+    if precision not in PRECISIONS:
+        raise UnknownNameError("precision", precision, PRECISIONS)
+    data = load_data(data) if isinstance(data, str) else data
+    check_alterable(data)
+    epsilon = BASES.get(data.name, DEFAULT_EPSILON) if epsilon is None else float(epsilon)
+    check_epsilon(epsilon)
+    return data, epsilon
+
+
+def learn(
+    make: Callable[[Mapping[str, Any]], Learner],
+    settings: Mapping[str, Any],
+    place: torch.device,
+    out: str | Path | None,
+    progress: bool,
+    checkpoint_every: float,
+    overwrite: bool,
+) -> Manipulation:
+    """Load m from the file `out` if its settings match; otherwise train it and save it there."""
+    check_seed(settings["seed"])
+    for name in ("steps", "batch", *(["draws"] if "draws" in settings else [])):
+        check_count(name, settings[name], 1, MOST)
+    settings = json.loads(json.dumps(settings))
+    path = None if out is None else Path(out)
+    if path is not None and path.exists():
+        there = Manipulation.load(path)
+        if there.settings == settings:
+            return there
+        if not overwrite:
+            raise UnweaveError(
+                f"{path} already exists; choose another file, or use overwrite to replace it",
+                subject="out",
+                value=path,
+            )
+    if place.type == "cpu":
+        keep_memory()
+    learner = make(settings)
+    checkpoint = None if path is None else path.with_name(f".{path.name}.checkpoint")
+    with matmul_precision(settings["precision"]):
+        rows = _run(learner, checkpoint, progress, checkpoint_every)
+    found = learner.result(rows)
+    if path is not None and checkpoint is not None:
+        found.save(path)
+        generations.remove(checkpoint)
+    return found
+
+
+def _run(
+    learner: Learner, checkpoint: Path | None, progress: bool, checkpoint_every: float
+) -> list[list[float]]:
+    """Train to the end and return the curve."""
+    total = learner.settings["steps"]
+    every = max(1, math.ceil(total / CURVE_ROWS))
+    rows = [] if checkpoint is None else _restore(learner, checkpoint)
+    rows = rows or [learner.curve_row()]
+    step, saved = int(learner.step), time.monotonic()
+    with interruptible() as stopped, lines({JOB: total}, progress) as advance:
+        advance(JOB, step)
+        while step < total:
+            taken = learner.advance(min(every - step % every, total - step))
+            step += taken
+            advance(JOB, taken)
+            if step % every == 0 or step == total:
+                rows.append(learner.curve_row())
+            late = time.monotonic() - saved > checkpoint_every
+            if checkpoint is not None and step < total and (late or stopped()):
+                tensors = {**learner.tensors(), "curve": torch.tensor(rows, dtype=torch.float64)}
+                generations.save(checkpoint, tensors, {"settings": learner.settings})
+                saved = time.monotonic()
+            if stopped() and step < total:
+                hint = "run it again to resume" if checkpoint else "nothing saved: out was not set"
+                raise InterruptedTrainingError(
+                    f"stopped at step {step:,} of {total:,}; {hint}", subject="step", value=step
+                )
+    return rows
+
+
+def _restore(learner: Learner, checkpoint: Path) -> list[list[float]]:
+    """Restore the newest undamaged checkpoint, if any, and return its curve."""
+    for place in (checkpoint, generations.previous_of(checkpoint)):
+        try:
+            return _restore_from(place, learner)
+        except FileNotFoundError:
+            continue
+        except generations.DamagedCheckpointError as error:
+            generations.put_aside(place, error)
+    return []
+
+
+def _restore_from(path: Path, learner: Learner) -> list[list[float]]:
+    tensors, steps = learner.tensors(), learner.settings["steps"]
+    with generations.opened(path) as file:
+        if file.facts["settings"] != learner.settings:
+            raise UnweaveError(
+                f"checkpoint {path} has different settings; remove it to start again",
+                subject="checkpoint",
+                value=path,
+            )
+        wanted = {name: (value.dtype, tuple(value.shape)) for name, value in tensors.items()}
+        # The first row is m before training.
+        windows = min(max(file.layout["curve"][1][0], 0), steps + 1)
+        wanted["curve"] = (torch.float64, (windows, len(learner.columns)))
+        if dict(file.layout) != wanted:
+            raise ValueError("its tensors do not match the settings")
+        stored = generations.verified(file)
+        if not 0 <= int(stored["step"]) <= steps:
+            raise ValueError(f"step must be between 0 and {steps:,}, got {int(stored['step']):,}")
+        if not generations.is_sealed(file):
+            for name in tensors:
+                if not bool(stored[name].isfinite().all()):
+                    raise ValueError(f"{name} must be finite")
+    for name, tensor in tensors.items():
+        tensor.copy_(stored[name])
+    rows: list[list[float]] = stored["curve"].tolist()
+    return rows

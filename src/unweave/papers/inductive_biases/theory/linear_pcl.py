@@ -1,8 +1,8 @@
-"""Permutation-contrastive learning of a linear mixture: it finds factors, not principal axes.
+"""Permutation-contrastive learning of a linear mixture, which finds factors, not principal axes.
 
-The contrast to `theory.pca_alignment`: the same data, but factors that go on in time.
+The counterpart of `theory.pca_alignment`: the same mixture, but of time series.
 
-Shapes: n moments, F factors, p observed dimensions.
+Shapes: n time points, F factors, p observed dimensions.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.io.arguments import check_count, numpy_rng
-from unweave.papers.inductive_biases.theory.minimising import minimise
-from unweave.papers.inductive_biases.theory.pca_alignment import NEAR_SCALES, matched, mixing
+from unweave.papers.inductive_biases.theory.pca_alignment import (
+    NEAR_SCALES,
+    matched,
+    minimise,
+    mixing,
+)
 
 __all__ = ["MOMENTS", "MOST_MOMENTS", "contrastive", "fit_linear_pcl", "sources", "whitened"]
 
 MOMENTS, MOST_MOMENTS = 40_000, 100_000_000
-REMEMBERED = 0.7
-"""ρ: how much of a source is left at the next moment."""
-SETTLING = 100
-"""Moments before the first that counts."""
+AUTOCORRELATION = 0.7
+"""ρ, the autocorrelation of a source from one time point to the next."""
+BURN_IN = 100
+"""Discarded time points at the start."""
 
 
 def sources(count: int = MOMENTS, factors: int = 4, seed: int = 0) -> np.ndarray:
@@ -32,20 +36,20 @@ def sources(count: int = MOMENTS, factors: int = 4, seed: int = 0) -> np.ndarray
         s_t = ρ s_t₋₁ + e_t,    e Laplace,  ρ = 0.7
 
     Args:
-        count: n.
-        factors: F.
-        seed: Of e.
+        count: Number of time points n.
+        factors: Number of factors F.
+        seed: Seed of e.
     """
     check_count("moments", count, 2, MOST_MOMENTS)
-    moved = numpy_rng(seed).laplace(size=(SETTLING + count, factors))
-    for t in range(1, len(moved)):
-        moved[t] += REMEMBERED * moved[t - 1]
-    kept = moved[SETTLING:]
-    return (kept - kept.mean(0)) / kept.std(0)
+    series = numpy_rng(seed).laplace(size=(BURN_IN + count, factors))
+    for t in range(1, len(series)):
+        series[t] += AUTOCORRELATION * series[t - 1]
+    settled = series[BURN_IN:]
+    return (settled - settled.mean(0)) / settled.std(0)
 
 
 def whitened(x: np.ndarray, factors: int) -> np.ndarray:
-    """The principal components of x `[n, p]`, of variance 1, `[n, F]`."""
+    """Whiten x `[n, p]` to its principal components `[n, F]`, of variance 1."""
     centred = x - x.mean(0)
     values, axes = np.linalg.eigh(centred.T @ centred / len(x))
     largest = np.argsort(values)[::-1][:factors]
@@ -53,18 +57,14 @@ def whitened(x: np.ndarray, factors: int) -> np.ndarray:
 
 
 def fit_linear_pcl(x: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Codes h = V x `[n - 1, F]` of whitened x `[n, F]`, learned by telling true from false pairs.
+    """Learn codes h = V x `[n - 1, F]` of whitened x `[n, F]` by classifying true and false pairs.
 
-    The logit and its start are those of `unweave.methods.PCL`; false pairs have a moment drawn at
-    random in place of the one before. V begins as a random rotation.
-
-    Args:
-        x: Whitened data in the order of time.
-        seed: Of false pairs and of the start.
+    The logit and its initial values are those of `unweave.methods.PCL`. In false pairs, a random
+    time point replaces the previous one. V is initialised to a random rotation.
     """
     generator = np.random.default_rng([2, seed])
     size = x.shape[1]
-    turn = np.linalg.qr(generator.normal(size=(size, size)))[0]
+    rotation = np.linalg.qr(generator.normal(size=(size, size)))[0]
     now, before = torch.from_numpy(x[1:]), torch.from_numpy(x[:-1])
     false = before[torch.from_numpy(generator.permutation(len(before)))]
     ones, zeros, one = np.ones(size), np.zeros(size), np.ones(1)
@@ -73,23 +73,18 @@ def fit_linear_pcl(x: np.ndarray, seed: int = 0) -> np.ndarray:
         true, untrue = (_logit(now @ V.mT, other @ V.mT, *logit) for other in (before, false))
         return 0.5 * (F.softplus(-true).mean() + F.softplus(untrue).mean())
 
-    V, *_ = minimise(loss, [turn, ones, -ones, zeros, one, 0 * one])
+    V, *_ = minimise(loss, [rotation, ones, -ones, zeros, one, 0 * one])
     return x[1:] @ V.T
 
 
 def contrastive(
     deltas: Sequence[float] = (0.0, 0.5), seeds: Sequence[int] = range(3), count: int = MOMENTS
 ) -> pd.DataFrame:
-    """Linear PCL finds the factors of modified data too, where principal components turn.
-
-    Args:
-        deltas: Of the modification, see `pca_alignment.mixing`.
-        seeds: Of the sources and the start.
-        count: Moments.
+    """Compare linear PCL and PCA on modified data: PCL finds the factors, PCA rotates.
 
     Returns:
-        A row per δ and seed: `delta`, `seed`; the smallest |correlation| of a factor with what is
-        its: `pcl`, and `pca` of the principal components by themselves.
+        A row per δ and seed: `delta`, `seed`, and the smallest |correlation| of a factor with its
+        matched latent: `pcl` for linear PCL, `pca` for the principal components.
     """
     rows = []
     for delta in deltas:
@@ -105,7 +100,7 @@ def contrastive(
 def _logit(
     h: Tensor, earlier: Tensor, w1: Tensor, w2: Tensor, b: Tensor, root: Tensor, c: Tensor
 ) -> Tensor:
-    """-Σ |w₁ h + w₂ h' + b| + a Σ h² + c, with a the square of what is learned."""
+    """-Σ |w₁ h + w₂ h' + b| + a Σ h² + c, with a = root²."""
     return root**2 * h.square().sum(-1) - (w1 * h + w2 * earlier + b).abs().sum(-1) + c
 
 

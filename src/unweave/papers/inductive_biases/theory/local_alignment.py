@@ -1,4 +1,4 @@
-"""Whether a trained decoder turns latents into orthogonal changes of the image.
+"""Whether the latents of a trained decoder cause orthogonal changes of the image.
 
 The nonlinear counterpart of `theory.pca_alignment`, for trained models.
 """
@@ -24,13 +24,13 @@ IMAGES = 64
 
 @dataclass(frozen=True, eq=False)
 class LocalAlignment:
-    """What was found.
+    """Alignment of latents with the principal directions of a decoder.
 
     Args:
-        distances: At each image, how far V is from a signed permutation, `[n]`: 0 where latents
+        distances: Distance of V from a signed permutation at each image, `[n]`: 0 where latents
             are the principal directions of the decoder.
-        latents: Those that were looked at, as they carry something.
-        chance: The mean distance of random rotations of this size.
+        latents: Indices of the informative latents, which are compared.
+        chance: Mean distance of random rotations of this size.
     """
 
     distances: np.ndarray
@@ -39,45 +39,51 @@ class LocalAlignment:
 
     @property
     def mean(self) -> float:
-        """Over the images."""
+        """Mean distance over the images."""
         return float(self.distances.mean())
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} from aligned, by chance {self.chance:.3f}"
+        return f"mean distance {self.mean:.3f}, for random rotations {self.chance:.3f}"
 
 
 def local_alignment(
     model: "Model", data: "Dataset", images: int = IMAGES, seed: int = 0
 ) -> LocalAlignment:
-    """How far latents are from the principal directions of a decoder, around images of the data.
+    """Measure the distance of latents from the principal directions of a decoder, at images.
 
         J = ∂ decoded / ∂z = U S Vᵀ,    distance = ‖V - P(V)‖_F / √d
 
-    with P(V) the nearest signed permutation. Only latents that carry more than 0.01 nats count:
-    the others change nothing, and have no direction.
+    with P(V) the nearest signed permutation. Only latents with more than 0.01 nats count; the
+    others do not change the image and have no direction.
 
     Args:
-        model: A trained model.
-        data: Whose images it encodes.
-        images: How many, drawn once each.
-        seed: Of that draw.
+        model: Trained model.
+        data: Data set whose images are encoded.
+        images: Number of images, sampled without replacement.
+        seed: Seed of the sample.
 
     References:
         Rolinek, Zietlow & Martius, Variational Autoencoders Pursue PCA Directions (by Accident),
         arXiv:1812.06775.
     """
-    from unweave.models.drawn_images import drawn_rows
+    from unweave.models.images import drawn_rows
     from unweave.select.latents import encoded
 
     model.config.method.require_decoder()
     latents = encoded(model, data, drawn_rows(data, images, seed), seed)
     if not latents.usable[0]:
-        raise TheoryError("this model diverged, so that its codes say nothing; take another")
+        raise TheoryError(
+            "the model diverged and has no meaningful codes; use another model",
+            subject="model",
+            value="diverged",
+        )
     chosen = np.flatnonzero(latents.informative[0])
     if len(chosen) < 2:
         raise TheoryError(
-            f"directions are compared between at least 2 latents, but {len(chosen)} carry "
-            "something; take a model with more"
+            f"the model must have at least 2 informative latents, got {len(chosen)}; use another "
+            "model",
+            subject="latents",
+            value=len(chosen),
         )
     jacobians = decoder_jacobians(model, latents.means[0])[:, :, chosen]
     distances = np.array([distance_of_axes(J) for J in jacobians])
@@ -85,7 +91,7 @@ def local_alignment(
 
 
 def distance_of_axes(J: np.ndarray) -> float:
-    """‖V - P(V)‖_F / √d of a Jacobian `[pixels, d]`; what scales or turns images is no matter.
+    """‖V - P(V)‖_F / √d of a Jacobian `[pixels, d]`, invariant to scaling or rotating images.
 
     Example:
         >>> distance_of_axes(np.array([[2.0, 0.0], [0.0, -3.0], [0.0, 0.0]]))
@@ -95,9 +101,9 @@ def distance_of_axes(J: np.ndarray) -> float:
 
 
 def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
-    """∂ mean image / ∂z at codes `[n, d]`, float64 `[n, pixels, d]`.
+    """Compute ∂ mean image / ∂z at codes `[n, d]`, float64 `[n, pixels, d]`.
 
-    Columns are found by differentiating twice: vᵀ J is linear in v, and its derivative is J.
+    Columns are computed by double backward: vᵀ J is linear in v, and its derivative is J.
     """
     from unweave.nets.likelihoods import mean_image
 
@@ -118,8 +124,8 @@ def decoder_jacobians(model: "Model", codes: np.ndarray) -> np.ndarray:
 
 def _chance(size: int) -> float:
     generator = np.random.default_rng(0)
-    turns = [np.linalg.qr(generator.normal(size=(size, size)))[0] for _ in range(100)]
-    return float(np.mean([_distance(turn) for turn in turns]))
+    rotations = [np.linalg.qr(generator.normal(size=(size, size)))[0] for _ in range(100)]
+    return float(np.mean([_distance(rotation) for rotation in rotations]))
 
 
 def _distance(V: np.ndarray) -> float:

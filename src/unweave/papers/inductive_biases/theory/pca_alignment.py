@@ -1,18 +1,19 @@
-"""Why variational autoencoders find the principal axes of data, and what finds the factors.
+"""Why variational autoencoders find principal axes, and which method finds the factors.
 
-Four experiments in linear miniature, after the supplement of *Demystifying Inductive Biases for
+Four experiments with linear models, after the supplement of *Demystifying Inductive Biases for
 (Beta-)VAE Based Architectures* (Zietlow, Rolinek & Martius, ICML 2021): `rotations` of the
 simplified objective, `linear_autoencoders`, `modified_data`, and `contrastive`. `local_alignment`
-asks the same of a trained model. Figures: `theory.pca_alignment_figures`.
+measures the same for a trained model; `pca_alignment_results` runs and draws all four.
 
-Shapes: F factors w with variance 1, p observed dimensions, x = B w with a mixing B `[p, F]`;
-learned by d = F latents.
+Shapes: F factors w with variance 1, p observed dimensions, x = B w with a mixing matrix B
+`[p, F]`, and d = F latents.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,6 @@ import torch
 from torch import Tensor
 
 from unweave.io.arguments import numpy_rng
-from unweave.papers.inductive_biases.theory.minimising import minimise
 from unweave.papers.theory import TheoryError
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "fit_linear",
     "linear_autoencoders",
     "matched",
+    "minimise",
     "mixing",
     "modified_data",
     "predicted_rotation",
@@ -39,28 +40,30 @@ __all__ = [
 ]
 
 OBSERVED = 8
-"""p: dimensions that are observed."""
+"""Observed dimensions p."""
 NOISE = 0.02
-"""Variance of what decoders add."""
+"""Variance of the decoder noise."""
 SCALES = (1.0, 0.7, 0.5, 0.35)
-"""Of the factors in the data: standard deviations along orthogonal directions."""
+"""Standard deviations of the factors, along orthogonal directions."""
 NEAR_SCALES = (1.0, 0.95, 0.5, 0.35)
-"""The same where two factors vary nearly equally."""
+"""Standard deviations of the factors, two of them nearly equal."""
 EQUAL_SCALES = (0.7,) * 4
 DELTAS = (0.0, 0.2, 0.3, 0.5)
-"""How large the modification is."""
+"""Sizes δ of the modification."""
+MOST_STEPS = 5_000
+"""Largest number of L-BFGS steps; a few hundred are usual."""
 
 
 def best_scale(x: Sequence[float] | np.ndarray) -> float:
-    """The c that minimises Σ (c² x² - log c² y²), whatever y: Lemma 1.
+    """Compute the c that minimises Σ (c² x² - log c² y²) for any y (Lemma 1).
 
         c = √(n / Σ x²),    so that the mean of (c x)² is 1
 
     Args:
-        x: `[n]`, the means of a latent over the data.
+        x: Means of a latent over the data, `[n]`.
 
     Notes:
-        The supplement prints c = √Σ x², which is no minimum.
+        The supplement prints c = √Σ x², which is not a minimum.
 
     Example:
         >>> round(best_scale([1.0, 2.0]), 6)
@@ -71,13 +74,7 @@ def best_scale(x: Sequence[float] | np.ndarray) -> float:
 
 
 def scale_loss(c: float, x: np.ndarray, y: np.ndarray) -> float:
-    """Mean of c² x² - log c² y²: what Lemma 1 minimises over c.
-
-    Args:
-        c: The factor by which a latent, its mean x and deviation y, is stretched.
-        x: `[n]`
-        y: `[n]`
-    """
+    """Mean of c² x² - log c² y², which Lemma 1 minimises over the scale c of a latent."""
     return float(np.mean(c**2 * x**2 - np.log(c**2 * y**2)))
 
 
@@ -90,14 +87,14 @@ def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = Fals
     σ² = exp(l - mean l).
 
     Args:
-        seeds: Of S and of the start, a run each.
-        size: d.
-        fixed: Keep σ², all different. The bound is then Σ_k σ_k² λ_k with the largest σ² at the
-            smallest eigenvalue, by the rearrangement inequality.
+        seeds: Seeds of S and of the initial values, one run each.
+        size: Dimension d.
+        fixed: Whether to fix distinct σ². The bound is then Σ_k σ_k² λ_k, with the largest σ² at
+            the smallest eigenvalue, by the rearrangement inequality.
 
     Returns:
         A row per seed: `seed`; `alignment`, the smallest matched |U V_X|; `loss` and `bound`;
-        `identity`, by how much both sides of equation 7 differ for a random U.
+        `identity`, the difference between the sides of equation 7 for a random U.
     """
     rows = []
     for seed in seeds:
@@ -105,19 +102,19 @@ def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = Fals
         images = generator.normal(size=(50, size)) * np.linspace(2, 0.5, size)
         second = images.T @ images / len(images)
         A, logs = generator.normal(size=(size, size)), generator.normal(size=size)
-        loss = partial(_turned_loss, torch.from_numpy(second))
+        loss = partial(_rotated_loss, torch.from_numpy(second))
         if fixed:
             given = torch.from_numpy(logs)
             (A,) = minimise(lambda A, given=given, loss=loss: loss(A, given), [A])
         else:
             A, logs = minimise(loss, [A, logs])
-        turn, variances = _turn(torch.from_numpy(A)), _variances(torch.from_numpy(logs))
+        U, variances = _rotation(torch.from_numpy(A)), _variances(torch.from_numpy(logs))
         values, axes = np.linalg.eigh(second)
         best = np.sort(variances.numpy())[::-1] @ values
         rows.append(
             {
                 "seed": seed,
-                "alignment": matched(turn.numpy() @ axes),
+                "alignment": matched(U.numpy() @ axes),
                 "loss": float(loss(torch.from_numpy(A), torch.from_numpy(logs))),
                 "bound": best if fixed else size * np.prod(values) ** (1 / size),
                 "identity": _identity(images, generator),
@@ -129,36 +126,27 @@ def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = Fals
 def mixing(
     scales: Sequence[float] = SCALES, delta: float = 0.0, seed: int = 0, observed: int = OBSERVED
 ) -> np.ndarray:
-    """B `[p, F]`: factors along orthogonal directions, and a modification in a further one.
+    """Mixing matrix B `[p, F]`: factors along orthogonal directions, a modification along another.
 
-        x = Σ_i s_i b_i w_i + δ q (w₁ + w₂) / √2,    q orthogonal to all b_i
-
-    Args:
-        scales: s, the first two being those that are mixed.
-        delta: δ.
-        seed: Of the directions.
-        observed: p.
+    x = Σ_i s_i b_i w_i + δ q (w₁ + w₂) / √2,    q orthogonal to all b_i
     """
     if observed <= len(scales):
         raise TheoryError(
-            f"{len(scales)} factors and a modification need more than {observed} dimensions"
+            f"observed must exceed the number of factors, {len(scales)}, got {observed}",
+            subject="observed",
+            value=observed,
         )
-    drawn = numpy_rng(seed).normal(size=(observed, len(scales) + 1))
-    directions = np.linalg.qr(drawn)[0]
+    normals = numpy_rng(seed).normal(size=(observed, len(scales) + 1))
+    directions = np.linalg.qr(normals)[0]
     B = directions[:, :-1] * np.asarray(scales)
     B[:, :2] += delta / math.sqrt(2) * directions[:, -1:]
     return B
 
 
 def predicted_rotation(delta: float, one: float = 1.0, other: float = 0.95) -> float:
-    """By how much a modification turns the principal axes of two factors, in radians.
+    """Angle by which a modification rotates the principal axes of two factors, in radians.
 
-        θ = ½ atan2(δ², a² - b²)
-
-    Args:
-        delta: δ.
-        one: a, the scale of the first factor.
-        other: b, of the second.
+        θ = ½ atan2(δ², a² - b²),    a and b the scales of `one` factor and the `other`
 
     Example:
         >>> [round(math.cos(predicted_rotation(delta)), 3) for delta in DELTAS]
@@ -169,13 +157,13 @@ def predicted_rotation(delta: float, one: float = 1.0, other: float = 0.95) -> f
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear autoencoder that was learned.
+    """A trained linear autoencoder.
 
     Args:
-        mixing: B `[p, F]`.
-        decoder: C `[p, d]`.
-        encoder: W `[d, p]`.
-        loss: In nats; without noise and prior, of the reconstruction alone.
+        mixing: Mixing matrix B `[p, F]`.
+        decoder: Decoder C `[p, d]`.
+        encoder: Encoder W `[d, p]`.
+        loss: Loss in nats; without noise and prior, the reconstruction error only.
     """
 
     mixing: np.ndarray
@@ -185,19 +173,19 @@ class Linear:
 
     @property
     def correlations(self) -> np.ndarray:
-        """Of latents with factors, `[d, F]`."""
+        """Correlations of latents with factors, `[d, F]`."""
         codes = self.encoder @ self.mixing
         return codes / np.linalg.norm(codes, axis=1, keepdims=True)
 
     @property
     def cosines(self) -> np.ndarray:
-        """Of columns of the decoder with principal axes of the data, `[d, F]`."""
+        """Cosines between columns of the decoder and principal axes of the data, `[d, F]`."""
         axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
         return (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
 
     @property
     def row(self) -> dict[str, float]:
-        """Of a table: `principal`, `factors` and `loss`."""
+        """Table row: `principal`, `factors` and `loss`."""
         return {
             "principal": matched(self.cosines),
             "factors": matched(self.correlations),
@@ -206,17 +194,17 @@ class Linear:
 
 
 def fit_linear(B: np.ndarray, seed: int, variational: bool = True) -> Linear:
-    """Learn a linear autoencoder, whose loss has a closed form.
+    """Train a linear autoencoder, whose loss has a closed form.
 
         L = [‖B - C W B‖² + Σ_k σ_k² ‖c_k‖²] / 2o + ½ Σ_k (‖(W B)_k‖² + σ_k² - log σ_k² - 1)
 
-    the negative ELBO of x = B w, z ~ N(W x, diag σ²), x̂ ~ N(C z, o I), without its constant;
-    without noise and prior, ‖B - C W B‖² / 2o alone.
+    the negative ELBO of x = B w, z ~ N(W x, diag σ²), x̂ ~ N(C z, o I), up to a constant. Without
+    noise and prior, the loss is ‖B - C W B‖² / 2o.
 
     Args:
-        B: `[p, F]`.
-        seed: Of the start.
-        variational: Whether there are noise and a prior.
+        B: Mixing matrix `[p, F]`.
+        seed: Seed of the initial values.
+        variational: Whether to use noise and a prior.
     """
     observed, latents = B.shape
     C, W = np.random.default_rng([1, seed]).normal(size=(2, observed, latents)) / observed**0.5
@@ -227,16 +215,13 @@ def fit_linear(B: np.ndarray, seed: int, variational: bool = True) -> Linear:
 
 
 def linear_autoencoders(seeds: Sequence[int] = range(5)) -> pd.DataFrame:
-    """A linear VAE finds principal axes, a linear autoencoder any basis of their space.
-
-    Args:
-        seeds: Of the starts; the data are the same.
+    """Show that a linear VAE finds principal axes, a linear autoencoder any basis of their space.
 
     Returns:
-        A row per kind and seed. `kind`: `vae`, `equal` (a VAE where all factors vary equally, so
-        that there are no principal axes) and `autoencoder`; `principal`: the smallest |cosine| of
-        principal axes with columns of the decoder; `factors`: the smallest |correlation| of
-        factors with latents; `loss`.
+        A row per kind and seed. `kind`: `vae`, `equal` (a VAE on factors of equal variance, which
+        have no principal axes) or `autoencoder`; `principal`: smallest |cosine| between matched
+        principal axes and decoder columns; `factors`: smallest |correlation| between matched
+        factors and latents; `loss`.
     """
     kinds = {"vae": SCALES, "equal": EQUAL_SCALES, "autoencoder": SCALES}
     rows = [
@@ -250,15 +235,11 @@ def linear_autoencoders(seeds: Sequence[int] = range(5)) -> pd.DataFrame:
 def modified_data(
     deltas: Sequence[float] = DELTAS, seeds: Sequence[int] = range(3)
 ) -> pd.DataFrame:
-    """A small modification turns the principal axes of the data, and with them what a VAE finds.
-
-    Args:
-        deltas: δ, see `mixing`.
-        seeds: Of the starts.
+    """Show that a small modification rotates the principal axes, and the code of a VAE with them.
 
     Returns:
         A row per δ and seed: `delta`, `seed`, `predicted`, the cosine of `predicted_rotation`;
-        `principal`, `factors` and `loss` as of `linear_autoencoders`.
+        `principal`, `factors` and `loss` as in `linear_autoencoders`.
     """
     rows = [
         {"delta": delta, "seed": seed, "predicted": math.cos(predicted_rotation(delta))}
@@ -270,7 +251,7 @@ def modified_data(
 
 
 def matched(similarities: np.ndarray) -> float:
-    """The smallest |similarity| in the best one-to-one match of rows with columns, `[d, d]`.
+    """Smallest |similarity| in the best one-to-one match of rows and columns, `[d, d]`.
 
     Example:
         >>> matched(np.array([[0.1, -0.9], [0.8, 0.3]]))
@@ -280,6 +261,29 @@ def matched(similarities: np.ndarray) -> float:
 
     sizes = np.abs(similarities)
     return float(sizes[linear_sum_assignment(-sizes)].min())
+
+
+def minimise(loss: Callable[..., Tensor], start: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Minimise a loss of several arrays by L-BFGS, from initial values."""
+    from scipy.optimize import minimize
+
+    shapes = [np.shape(value) for value in start]
+    sizes = [math.prod(shape) for shape in shapes]
+
+    def unpacked(flat: Any) -> list[Any]:
+        parts = torch.as_tensor(flat).split(sizes)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        point = torch.tensor(flat, requires_grad=True)
+        value = loss(*unpacked(point))
+        (gradient,) = torch.autograd.grad(value, point)
+        return value.item(), gradient.numpy()
+
+    flat = np.concatenate([np.ravel(value) for value in start])
+    options = {"maxiter": MOST_STEPS, "maxfun": 2 * MOST_STEPS, "ftol": 1e-15, "gtol": 1e-9}
+    found = minimize(value_and_gradient, flat, jac=True, method="L-BFGS-B", options=options)
+    return [part.numpy() for part in unpacked(found.x)]
 
 
 def _linear_loss(B: Tensor, variational: bool, C: Tensor, W: Tensor, logvars: Tensor) -> Tensor:
@@ -293,13 +297,13 @@ def _linear_loss(B: Tensor, variational: bool, C: Tensor, W: Tensor, logvars: Te
     return (missed + blurred) / (2 * NOISE) + kl
 
 
-def _turned_loss(second: Tensor, A: Tensor, logs: Tensor) -> Tensor:
+def _rotated_loss(second: Tensor, A: Tensor, logs: Tensor) -> Tensor:
     """Σ_k σ_k² (U S Uᵀ)_kk."""
-    turned = _turn(A) @ second @ _turn(A).mT
-    return (_variances(logs) * turned.diagonal()).sum()
+    rotated = _rotation(A) @ second @ _rotation(A).mT
+    return (_variances(logs) * rotated.diagonal()).sum()
 
 
-def _turn(A: Tensor) -> Tensor:
+def _rotation(A: Tensor) -> Tensor:
     return torch.linalg.matrix_exp(A - A.mT)
 
 
@@ -308,7 +312,7 @@ def _variances(logs: Tensor) -> Tensor:
 
 
 def _identity(images: np.ndarray, generator: np.random.Generator) -> float:
-    """Of equation 7 with Z standardised: |tr(E Σ² E) - tr(E U X̂ᵀ X̂ Uᵀ E)|, for a random U."""
+    """Error of equation 7 with Z standardised: |tr(E Σ² E) - tr(E U X̂ᵀ X̂ Uᵀ E)|, random U."""
     size = images.shape[1]
     U = np.linalg.qr(generator.normal(size=(size, size)))[0]
     E = np.diag(generator.uniform(0.5, 2, size))

@@ -1,1 +1,1 @@
-"""What variational inference prefers, in models small enough to solve."""
+"""Biases of variational inference, in models small enough to solve exactly."""

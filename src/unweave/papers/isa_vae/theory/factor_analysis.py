@@ -31,12 +31,12 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is believed of z given x: the means are `recognition @ x`, the rest is always the same.
+    """Posterior of z given x: only its mean, `recognition @ x`, depends on x.
 
     Args:
-        covariance: Of the true posterior, Λ⁻¹ `[K, K]`.
-        variances: Of the best factorised one, 1 / Λ_kk `[K]`.
-        recognition: R = Λ⁻¹ Wᵀ D⁻¹ / β, `[K, d]`; both have these means.
+        covariance: Covariance of the true posterior, Λ⁻¹ `[K, K]`.
+        variances: Variances of the best factorised posterior, 1 / Λ_kk `[K]`.
+        recognition: R = Λ⁻¹ Wᵀ D⁻¹ / β, `[K, d]`, which gives the mean of both.
     """
 
     covariance: np.ndarray
@@ -58,19 +58,19 @@ class FreeEnergy:
 
     @property
     def value(self) -> float:
-        """Reconstruction less KL."""
+        """Reconstruction minus KL."""
         return self.reconstruction - self.kl
 
 
 def log_likelihood(weights: np.ndarray, noise: np.ndarray, second: np.ndarray) -> float:
-    """The mean log-likelihood of a data point; a rotation of z does not change it.
+    """Compute the mean log-likelihood per data point, which is invariant to rotations of z.
 
         log p(x) = -½ [log det(2π V) + tr(V⁻¹ C)],    V = W Wᵀ + D
 
     Args:
-        weights: `[d, K]`.
-        noise: `[d]`.
-        second: C `[d, d]`.
+        weights: Weights W `[d, K]`.
+        noise: Noise variances `[d]`.
+        second: Second moment C `[d, d]`.
     """
     implied = weights @ weights.T + np.diag(noise)
     volume = np.linalg.slogdet(2 * np.pi * implied)[1]
@@ -78,14 +78,14 @@ def log_likelihood(weights: np.ndarray, noise: np.ndarray, second: np.ndarray) -
 
 
 def posterior(weights: np.ndarray, noise: np.ndarray, beta: float = 1.0) -> Posterior:
-    """The posterior for a likelihood to the power 1/β, and its best factorised approximation.
+    """Compute the posterior for a likelihood to the power 1/β, and its best factorised form.
 
         Λ = Wᵀ D⁻¹ W / β + I
 
     Args:
-        weights: `[d, K]`.
-        noise: `[d]`.
-        beta: Above 1 it acts as more noise would: less than one observation for each z.
+        weights: Weights W `[d, K]`.
+        noise: Noise variances `[d]`.
+        beta: Regularisation strength; above 1 it acts like additional noise.
     """
     precision = _precision(weights, noise, beta)
     covariance = np.linalg.inv(precision)
@@ -96,20 +96,20 @@ def posterior(weights: np.ndarray, noise: np.ndarray, beta: float = 1.0) -> Post
 def free_energy(
     weights: np.ndarray, noise: np.ndarray, second: np.ndarray, beta: float = 1.0
 ) -> FreeEnergy:
-    """The free energy of the best factorised posterior, in its form with 1/β observations.
+    """Compute the free energy of the best factorised posterior, in its form with 1/β observations.
 
         F = E_q log p(x|z) / β - KL(q ‖ p)
         E_q log p(x|z) = -½ [tr((I - W R)ᵀ D⁻¹ (I - W R) C) + log det(2π D) + tr(Wᵀ D⁻¹ W Σ_q)]
         KL = -½ [K + log det Σ_q - tr Σ_q - tr(Rᵀ R C)]
 
     Args:
-        weights: `[d, K]`.
-        noise: `[d]`.
-        second: C `[d, d]`.
-        beta: At 1 this is a lower bound of `log_likelihood`.
+        weights: Weights W `[d, K]`.
+        noise: Noise variances `[d]`.
+        second: Second moment C `[d, d]`.
+        beta: Regularisation strength; at 1 the result is a lower bound of `log_likelihood`.
 
     Returns:
-        Both terms; β times their difference is what a β-VAE maximises.
+        Both terms; β times their difference is the objective of a β-VAE.
 
     Example:
         >>> weights, noise = np.eye(2), np.ones(2)
@@ -132,11 +132,11 @@ def free_energy(
 def gradient(
     weights: np.ndarray, noise: np.ndarray, second: np.ndarray, beta: float = 1.0
 ) -> np.ndarray:
-    """The gradient of the free energy to the weights, `[d, K]`.
+    """Compute the gradient of the free energy with respect to the weights, `[d, K]`.
 
         ∂F/∂W = D⁻¹ [C Rᵀ - W (R C Rᵀ + Σ_q)] / β
 
-    The posterior is the best one, so that its own dependence on W adds nothing.
+    The posterior is optimal, so its dependence on W does not contribute.
     """
     found, means = _moments(weights, noise, second, beta)
     pull = second @ found.recognition.T - weights @ means
@@ -144,12 +144,12 @@ def gradient(
 
 
 def gap(weights: np.ndarray, noise: np.ndarray, beta: float = 1.0) -> float:
-    """What the factorised posterior costs: its KL divergence to the true one, per data point.
+    """Compute the KL divergence of the factorised from the true posterior, per data point.
 
         KL(q ‖ p(z|x)) = ½ [Σ_k log Λ_kk - log det Λ]
 
-    At β = 1 it is `log_likelihood` less `free_energy`. At any β it is 0 where the columns of
-    D^-½ W are orthogonal, and all of the free energy that a rotation of z changes.
+    At β = 1 it is `log_likelihood` minus `free_energy`. At any β it is 0 where the columns of
+    D^-½ W are orthogonal, and it is the only part of the free energy that depends on rotations.
     """
     precision = _precision(weights, noise, beta)
     return float(0.5 * (np.log(np.diag(precision)).sum() - np.linalg.slogdet(precision)[1]))
@@ -158,43 +158,36 @@ def gap(weights: np.ndarray, noise: np.ndarray, beta: float = 1.0) -> float:
 def ascend(
     start: np.ndarray, noise: np.ndarray, second: np.ndarray, beta: float = 1.0, steps: int = 1000
 ) -> Ascent:
-    """Learn the weights by coordinate ascent: the best posterior, then the best weights, in turn.
+    """Learn the weights by coordinate ascent, alternating the best posterior and the best weights.
 
-        W ← C Rᵀ (R C Rᵀ + Σ_q)⁻¹
-
-    Args:
-        start: `[d, K]`.
-        noise: `[d]`, which stays.
-        second: C `[d, d]`.
-        beta: See `free_energy`.
-        steps: How many times both.
+    W ← C Rᵀ (R C Rᵀ + Σ_q)⁻¹
     """
     weights = start
-    way, values = [weights], [free_energy(weights, noise, second, beta).value]
+    path, values = [weights], [free_energy(weights, noise, second, beta).value]
     for _ in range(steps):
         found, means = _moments(weights, noise, second, beta)
         weights = np.linalg.solve(means, found.recognition @ second).T
-        way.append(weights)
+        path.append(weights)
         values.append(free_energy(weights, noise, second, beta).value)
-    return Ascent(np.stack(way), np.array(values))
+    return Ascent(np.stack(path), np.array(values))
 
 
 def best_weights(
     second: np.ndarray, noise: float, beta: float = 1.0, latents: int | None = None
 ) -> np.ndarray:
-    """The weights of largest free energy where the noise is σ² in every direction, `[d, K]`.
+    """Weights with the largest free energy for isotropic noise σ², `[d, K]`.
 
         ‖w_k‖² = max(c_k - β σ², 0)
 
-    along the principal directions, with c_k the k-th eigenvalue of C: every β finds the same
-    directions, but shorter weights, and beyond c_k / σ² none. (To the power 1/β, the likelihood
-    N(x; W z, σ² I) is that of noise β σ², up to a factor without W.)
+    along the principal directions, with c_k the k-th eigenvalue of C. Every β gives the same
+    directions; a larger β gives shorter weights, which vanish beyond c_k / σ². (To the power 1/β,
+    the likelihood N(x; W z, σ² I) is that of noise β σ², up to a factor without W.)
 
     Args:
-        second: C `[d, d]`.
-        noise: σ².
-        beta: See `free_energy`.
-        latents: K; by default as many as there are directions. Further ones have no weights.
+        second: Second moment C `[d, d]`.
+        noise: Noise variance σ².
+        beta: Regularisation strength, as in `free_energy`.
+        latents: Number of latents K (default: d); those beyond d have zero weights.
     """
     values, directions = np.linalg.eigh(second)
     order = np.argsort(values)[::-1][:latents]
@@ -212,7 +205,7 @@ def _precision(weights: np.ndarray, noise: np.ndarray, beta: float) -> np.ndarra
 def _moments(
     weights: np.ndarray, noise: np.ndarray, second: np.ndarray, beta: float
 ) -> tuple[Posterior, np.ndarray]:
-    """The best factorised posterior, and the second moment of z under it, `[K, K]`."""
+    """Best factorised posterior, and the second moment of z under it, `[K, K]`."""
     found = posterior(weights, noise, beta)
     means = found.recognition @ second @ found.recognition.T
     return found, means + np.diag(found.variances)

@@ -1,8 +1,8 @@
-"""What factorised variational inference prefers, in models small enough to solve.
+"""Biases of factorised variational inference, in models small enough to solve exactly.
 
 Four experiments, after Appendix B of *Independent Subspace Analysis for Unsupervised Learning of
 Disentangled Representations* (arXiv:1909.05063): `rotation`, `over_complete` and `effect_of_beta`
-of factor analysis, `components` of sparse sources. Figures: `vi_bias_figures`.
+use factor analysis, `components` uses sparse sources. `vi_bias_figures` draws them.
 """
 
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 COUNT = 100
-"""Data points behind the published nats."""
+"""Number of data points over which the published nats are summed."""
 ML_WEIGHTS = np.diag([0.412590, 0.131014])
 ML_NOISE = np.full(2, 0.01)
-"""Of the factor analysis that is rotated.
+"""Noise of the rotated factor analysis.
 
-The paper does not publish them. They are fitted to its two numbers, -17.82 and -57.16 nats, so
-that obtaining these is no evidence that the paper had these weights.
+The paper publishes neither weights nor noise. Both are fitted to its two numbers, -17.82 and
+-57.16 nats, so reproducing these numbers does not confirm the weights.
 """
 SPARE_NOISE = np.full(2, 0.1)
 ANGLES = np.linspace(0, np.pi, 145)
@@ -49,30 +49,27 @@ BUDGET = 1000
 
 
 def rotated(angle: float) -> np.ndarray:
-    """The weights W R(θ) `[2, 2]`: a rotation of z, which leaves W Wᵀ as it is.
-
-    Args:
-        angle: θ.
+    """Weights W R(θ) `[2, 2]`: a rotation of z, which does not change W Wᵀ.
 
     Notes:
-        The paper prints R(θ) W, which turns the data and changes the likelihood.
+        The paper prints R(θ) W, which rotates the data and changes the likelihood.
     """
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    return ML_WEIGHTS @ turn
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return ML_WEIGHTS @ R
 
 
 def rotation(
     betas: Sequence[float] = (1.0,), angles: Sequence[float] | np.ndarray = ANGLES
 ) -> pd.DataFrame:
-    """Experiment 1: log-likelihood and free energy while the best weights are rotated.
+    """Experiment 1: log-likelihood and free energy as the best weights are rotated.
 
     Args:
-        betas: Of the free energy.
-        angles: θ; by default 0 to π in 144 steps.
+        betas: Values of β in the free energy.
+        angles: Angles θ (default: 0 to π in 144 steps).
 
     Returns:
-        A row per β and angle: `beta`, `angle`, and, of all 100 data points in nats,
-        `log_likelihood`, `free_energy` and `gap`, what the factorised posterior costs.
+        A row per β and angle: `beta`, `angle`, and for all 100 data points, in nats,
+        `log_likelihood`, `free_energy` and `gap`, the cost of the factorised posterior.
 
     Example:
         >>> rotation(angles=[0, np.pi / 4]).round(2)[["log_likelihood", "free_energy", "gap"]]
@@ -95,21 +92,21 @@ def spare_weights(a: float) -> np.ndarray:
         W = [[a, √(1 - a²), 0], [0, 0, 1]]
 
     Notes:
-        The paper's equation 17 cannot be read in its text; this is what it says of it.
+        Equation 17 of the paper is illegible; this follows its description in the text.
     """
     if not 0 <= a <= 1:
-        raise TheoryError(f"a is between 0 and 1, but got {a:g}")
+        raise TheoryError(f"a must be between 0 and 1, got {a:g}", subject="a", value=a)
     return np.array([[a, np.sqrt(1 - a**2), 0.0], [0.0, 0.0, 1.0]])
 
 
 def over_complete(
     betas: Sequence[float] = (1.0,), shares: Sequence[float] | np.ndarray = SHARES
 ) -> pd.DataFrame:
-    """Experiment 2: the same while two components share one direction.
+    """Experiment 2: log-likelihood and free energy as two components share one direction.
 
     Args:
-        betas: Of the free energy.
-        shares: a; by default 0, where one component is pruned, to ½ in 50 steps.
+        betas: Values of β in the free energy.
+        shares: Values of a (default: 0, where one component is pruned, to ½ in 50 steps).
 
     Returns:
         A row per β and a: `beta`, `a`, and the nats of `rotation`.
@@ -123,38 +120,38 @@ def over_complete(
 
 
 def learned_spare(beta: float = 1.0, steps: int = 30) -> Ascent:
-    """Learn the weights of experiment 2 from a = ½ on, by coordinate ascent."""
+    """Learn the weights of experiment 2 by coordinate ascent, starting from a = ½."""
     return fa.ascend(spare_weights(0.5), SPARE_NOISE, _spare_second(), beta, steps)
 
 
 def effect_of_beta(betas: Sequence[float] = BETAS) -> pd.DataFrame:
-    """Experiment 3: what β changes in factor analysis, and what it does not.
+    """Experiment 3: the effect of β in factor analysis.
 
     Args:
-        betas: Which.
+        betas: Values of β.
 
     Returns:
-        A row per β. `angle`: of largest free energy between 0 and π/2, that end left out;
-        `best_a`: of largest free energy in experiment 2; `amplitude`: how far the free energy of
-        100 data points falls over angles, in nats; `beta_amplitude`: the same of β times the free
-        energy, which is what a β-VAE maximises; `sd_0`, `sd_1`: standard deviations of the
-        posterior at θ = 0; `norm_0`, `norm_1`: lengths of the weights where they are free.
+        A row per β. `angle`: angle in [0, π/2) with the largest free energy; `best_a`: a with the
+        largest free energy in experiment 2; `amplitude`: range of the free energy of 100 data
+        points over angles, in nats; `beta_amplitude`: β times `amplitude`, in the units of the
+        β-VAE objective; `sd_0`, `sd_1`: standard deviations of the posterior at θ = 0; `norm_0`,
+        `norm_1`: lengths of freely fitted weights.
 
     Notes:
-        The paper says that fits are identical for every β. That holds for directions. Weights
-        that are free become shorter with β, ‖w_k‖² = max(c_k - β σ², 0): pruned from c_k / σ² on.
+        The paper states that fits are identical for every β. This holds for directions. Free
+        weights become shorter with β, ‖w_k‖² = max(c_k - β σ², 0), and vanish at β = c_k / σ².
     """
     rows = []
     for beta in betas:
-        turns = rotation([beta], np.arange(180) * np.pi / 360)
+        rotations = rotation([beta], np.arange(180) * np.pi / 360)
         spare = over_complete([beta])
-        amplitude = np.ptp(turns["free_energy"])
+        amplitude = np.ptp(rotations["free_energy"])
         sd = np.sqrt(fa.posterior(ML_WEIGHTS, ML_NOISE, beta).variances)
         norms = free_norms(beta)
         rows.append(
             {
                 "beta": beta,
-                "angle": turns["angle"][turns["free_energy"].idxmax()],
+                "angle": rotations["angle"][rotations["free_energy"].idxmax()],
                 "best_a": spare["a"][spare["free_energy"].idxmax()],
                 "amplitude": amplitude,
                 "beta_amplitude": beta * amplitude,
@@ -168,7 +165,7 @@ def effect_of_beta(betas: Sequence[float] = BETAS) -> pd.DataFrame:
 
 
 def free_norms(beta: float) -> np.ndarray:
-    """How long both weights of experiment 1 become where they are free, `[2]`."""
+    """Lengths of both weights of experiment 1 when fitted freely, `[2]`."""
     second = ML_WEIGHTS @ ML_WEIGHTS.T + np.diag(ML_NOISE)
     return np.linalg.norm(fa.best_weights(second, ML_NOISE[0], beta), axis=0)
 
@@ -176,13 +173,13 @@ def free_norms(beta: float) -> np.ndarray:
 def components(
     beta: float = 1.0, steps: int = BUDGET, seed: int = 0, *, progress: bool = False
 ) -> Ascent:
-    """Figure 1: learn three sparse components of two dimensions, from the truth on.
+    """Figure 1: learn three sparse components in two dimensions, starting from the true ones.
 
     Args:
-        beta: Of the free energy.
-        steps: How many; see `ica.learn`.
-        seed: Of the data, `ica.draw(seed)`.
-        progress: Whether to show a bar on the terminal.
+        beta: Value of β in the free energy.
+        steps: Number of steps; see `ica.learn`.
+        seed: Seed of the data, `ica.draw(seed)`.
+        progress: Whether to show a progress bar.
     """
     return ica.learn(ica.draw(seed), beta, steps, progress=progress)
 

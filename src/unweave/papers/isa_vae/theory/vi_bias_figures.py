@@ -1,6 +1,6 @@
-"""The figures of the four experiments, and an animation of the last.
+"""Figures of the four experiments, and an animation of the last.
 
-What is true is blue, what variational inference makes of it is red, as in the paper.
+As in the paper, the truth is blue and the result of variational inference is red.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ TRUE, LEARNED = PALETTE[:2]
 LENGTHS = ("w₁", "w₂", "w₃")
 CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 121)) for f in (np.cos, np.sin)])
 WINDOW = 13.0
-THROUGH = np.array([-3.0, 3.0])
-"""Components are drawn as lines through 0, three times as long as they are on either side."""
+EXTENT = np.array([-3.0, 3.0])
+"""Ends of the line that represents a component, in multiples of its length."""
 DOTS_PER_INCH, MILLISECONDS = 80, 150
 
 
@@ -43,9 +43,9 @@ def draw_rotation() -> "Plot":
     figure, axes = panels(1, 3, (PAGE, 2.5))
     weights, posteriors, nats = map(plain, axes[0])
     for angle, style, name in ((0.0, "-", "0"), (np.pi / 4, "--", "π/4")):
-        turned = vi_bias.rotated(angle)
-        _rays(weights, turned, color=TRUE, linestyle=style)
-        found = fa.posterior(turned, vi_bias.ML_NOISE)
+        rotated = vi_bias.rotated(angle)
+        _rays(weights, rotated, color=TRUE, linestyle=style)
+        found = fa.posterior(rotated, vi_bias.ML_NOISE)
         wide = {"linewidth": 2.4, "linestyle": style}
         _ellipse(posteriors, found.covariance, color=TRUE, **wide)
         _ellipse(posteriors, np.diag(found.variances), color=LEARNED, linestyle=style)
@@ -63,7 +63,7 @@ def draw_rotation() -> "Plot":
 
 
 def draw_over_complete() -> "Plot":
-    """Draw experiment 2: free energy over a, and what learning does from a = ½ on."""
+    """Draw experiment 2: free energy over a, and training from a = ½."""
     from unweave.plots.plot import PAGE, panels, plain
 
     figure, axes = panels(1, 2, (0.75 * PAGE, 2.3))
@@ -96,7 +96,7 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
     for k, style in enumerate(("-", "--")):
         lengths.plot(curve, free[:, k], style, color=FAINT, label=LENGTHS[k])
         lengths.scatter(betas, marked[:, k], c=colours, s=16, zorder=3)
-    _named(nats, "directions stay", "rotation θ", "free energy, less its best [nats]")
+    _named(nats, "same directions", "rotation θ", "free energy relative to its best [nats]")
     _named(posteriors, "posteriors widen", "z₁", "z₂")
     _named(lengths, "free weights shrink", "β", "length of weights")
     _one_legend(figure, nats, lengths)
@@ -106,12 +106,12 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
 def draw_components(
     data: ica.Sparse, learned: Mapping[float, Ascent], budget: int = vi_bias.BUDGET
 ) -> "Plot":
-    """Draw Figure 1: true and learned components, and how long they are after every step.
+    """Draw Figure 1: true and learned components, and their lengths after every step.
 
     Args:
-        data: What was learned from, `ica.draw(seed)`.
-        learned: By β, what `components` returned.
-        budget: The step whose components are drawn; at most the last. A grey line marks it.
+        data: Training data, `ica.draw(seed)`.
+        learned: Results of `components`, by β.
+        budget: Step whose components are drawn, at most the last; marked by a grey line.
     """
     from unweave.plots.plot import PAGE, panels, plain
 
@@ -130,13 +130,7 @@ def draw_components(
 def animate_components(
     data: ica.Sparse, learned: Mapping[float, Ascent], frames: int = 30
 ) -> "Animation":
-    """Let the components of Figure 1 move as they are learned, a panel for each β.
-
-    Args:
-        data: What was learned from.
-        learned: By β, what `components` returned; as many steps are shown as all have.
-        frames: How many, evenly over the steps; the last one stays for a while.
-    """
+    """Animate the components of Figure 1 during training, with a panel for each β."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -152,23 +146,23 @@ def animate_components(
     for step in np.linspace(0, last, frames).round().astype(int):
         for panel, drawn, (beta, way) in zip(axes[0], lines, learned.items(), strict=True):
             for line, weights in zip(drawn, way.weights[step].T, strict=True):
-                line.set_data(*(np.outer(weights, THROUGH)))
+                line.set_data(*(np.outer(weights, EXTENT)))
             panel.set_title(f"β = {beta:g}, step {step:,}", fontsize=TEXT)
         canvas.draw()
-        # Arranged once, panels stay where they are.
+        # Fix the layout after the first frame, so that panels do not move.
         figure.set_layout_engine("none")
         pictures.append(Image.fromarray(np.array(canvas.buffer_rgba())).convert("RGB"))
     return Animation([*pictures, *pictures[-1:] * (frames // 3)], MILLISECONDS)
 
 
 def _scene(panel: Any, data: ica.Sparse, weights: np.ndarray) -> list[Any]:
-    """Data, true components and learned ones; the lines of the latter are returned."""
+    """Draw data, true components and learned components; return the lines of the latter."""
     panel.scatter(*data.observed.T, s=3, color=TRUE, alpha=0.4, linewidths=0)
     for k, true in enumerate(data.weights.T):
         label = None if k else "true"
-        panel.plot(*np.outer(true, THROUGH), color=TRUE, linewidth=1, label=label)
+        panel.plot(*np.outer(true, EXTENT), color=TRUE, linewidth=1, label=label)
     drawn = [
-        panel.plot(*np.outer(column, THROUGH), color=LEARNED, linewidth=2)[0]
+        panel.plot(*np.outer(column, EXTENT), color=LEARNED, linewidth=2)[0]
         for column in weights.T
     ]
     drawn[0].set_label("learned")
@@ -177,13 +171,13 @@ def _scene(panel: Any, data: ica.Sparse, weights: np.ndarray) -> list[Any]:
 
 
 def _rays(panel: Any, weights: np.ndarray, **style: Any) -> None:
-    """A line from 0 for each column."""
+    """Draw a line from 0 for each column."""
     for x, y in weights.T:
         panel.plot([0, x], [0, y], **style)
 
 
 def _norms(panel: Any, way: Ascent) -> None:
-    """How long each component is after every step; lines differ by more than colour."""
+    """Draw the length of each component after every step; lines also differ in markers."""
     from matplotlib.ticker import MaxNLocator
 
     steps = np.unique(np.linspace(0, len(way.norms) - 1, 200).round().astype(int))
@@ -203,7 +197,7 @@ def _bound(panel: Any, x: Any, table: pd.DataFrame) -> None:
 
 
 def _ellipse(panel: Any, covariance: np.ndarray, **style: Any) -> None:
-    """One standard deviation around 0."""
+    """Draw the ellipse of one standard deviation around 0."""
     panel.plot(*(np.linalg.cholesky(covariance) @ CIRCLE), **style)
 
 
@@ -216,7 +210,7 @@ def _named(panel: Any, title: str, x: str, y: str) -> None:
 
 
 def _one_legend(figure: "Plot", *panels: Any) -> None:
-    """One legend for all, above the panels."""
+    """Draw one legend above all panels."""
     from unweave.plots.plot import legend_above
 
     handles = [*chain(*(panel.get_legend_handles_labels()[0] for panel in panels))]

@@ -1,1 +1,1 @@
-"""Independence of two codes, given images of one or of two stages, counted out."""
+"""Independence of two codes given the images of one or two stages, in discrete examples."""

@@ -1,4 +1,4 @@
-"""Laws of a few variables with a few values each, in exact fractions."""
+"""Joint distributions of a few discrete variables, in exact fractions."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,19 +10,19 @@ from unweave.errors import UnknownNameError
 from unweave.papers.ms_vae.theory.graphs import Graph, causes_first
 from unweave.papers.theory import TheoryError
 
-__all__ = ["Law", "State", "joint"]
+__all__ = ["Distribution", "State", "joint"]
 
 State = tuple[int, ...]
 """A value for each variable."""
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """How probable values of some variables are together.
+class Distribution:
+    """Joint distribution of discrete variables.
 
     Args:
-        values: By variable, what it may be. States have values in this order.
-        positive: The probability of each state that has one above 0.
+        values: Possible values of each variable; states list values in this order.
+        positive: Probability of each state with positive probability.
     """
 
     values: Mapping[str, tuple[int, ...]]
@@ -32,22 +32,26 @@ class Law:
         return self.positive.get(state, Fraction(0))
 
     def __iter__(self) -> Iterator[State]:
-        """All states, those of probability 0 too."""
+        """All states, including those of probability 0."""
         return product(*self.values.values())
 
-    def of(self, *names: str) -> "Law":
-        """The law of some variables alone, in this order."""
+    def of(self, *names: str) -> "Distribution":
+        """Marginal distribution of some variables, in this order."""
         if len(set(names)) < len(names):
-            raise TheoryError(f"name every variable once, but got {', '.join(names)}")
+            raise TheoryError(
+                f"names must be distinct, got {', '.join(names)}",
+                subject="names",
+                value=names,
+            )
         places = [self._place(name) for name in names]
         sums: dict[State, Fraction] = {}
         for state, share in self.positive.items():
             part = tuple(state[place] for place in places)
             sums[part] = sums.get(part, Fraction(0)) + share
-        return Law({name: self.values[name] for name in names}, sums)
+        return Distribution({name: self.values[name] for name in names}, sums)
 
-    def given(self, **known: int) -> "Law":
-        """The law of the other variables where some are known.
+    def given(self, **known: int) -> "Distribution":
+        """Conditional distribution of the other variables, given some.
 
         Example:
             >>> law = joint({"C": ()}, {"C": lambda: {1: Fraction(1, 3), 2: Fraction(2, 3)}})
@@ -56,11 +60,15 @@ class Law:
         """
         total = self.of(*known)[tuple(known.values())]
         if total == 0:
-            words = ", ".join(f"{name} = {value}" for name, value in known.items())
-            raise TheoryError(f"{words} has probability 0; condition on what can happen")
+            event = ", ".join(f"{name} = {value}" for name, value in known.items())
+            raise TheoryError(
+                f"cannot condition on {event}, which has probability 0",
+                subject="known",
+                value=known,
+            )
         places = {self._place(name): value for name, value in known.items()}
         left = {name: values for name, values in self.values.items() if name not in known}
-        return Law(
+        return Distribution(
             left,
             {
                 tuple(value for k, value in enumerate(state) if k not in places): share / total
@@ -70,14 +78,14 @@ class Law:
         )
 
     def independent(self, first: str, second: str, given: Sequence[str] = ()) -> bool:
-        """Whether P(a, b, s) P(s) = P(a, s) P(b, s) for all values, exactly."""
+        """Return whether P(a, b, s) P(s) = P(a, s) P(b, s) for all values, exactly."""
         return all(
             both * known == one * other
             for both, known, one, other in self._four(first, second, given)
         )
 
     def information(self, first: str, second: str, given: Sequence[str] = ()) -> float:
-        """What two variables tell of each other given others, in nats.
+        """Conditional mutual information of two variables given others, in nats.
 
         I = Σ P(a, b, s) log [P(a, b, s) P(s) / (P(a, s) P(b, s))]
         """
@@ -102,13 +110,15 @@ class Law:
         return list(self.values).index(name)
 
 
-def joint(graph: Graph, tables: Mapping[str, Callable[..., Mapping[int, Fraction]]]) -> Law:
-    """The law of all variables of a graph: the product of what each does given its parents.
+def joint(
+    graph: Graph, tables: Mapping[str, Callable[..., Mapping[int, Fraction]]]
+) -> Distribution:
+    """Joint distribution of all variables of a graph: the product of their conditionals.
 
     Args:
-        graph: The parents of every variable.
-        tables: By variable, from values of its parents, in the order of the graph, to the
-            probability of each value.
+        graph: Parents of every variable.
+        tables: Function of each variable that maps values of its parents, in the order of the
+            graph, to the probability of each value.
     """
     names = causes_first(graph)
     states: dict[State, Fraction] = {(): Fraction(1)}
@@ -119,9 +129,13 @@ def joint(graph: Graph, tables: Mapping[str, Callable[..., Mapping[int, Fraction
             table = tables[name](*(state[place] for place in places))
             if sum(table.values()) != 1 or min(table.values()) < 0:
                 raise TheoryError(
-                    f"the probabilities of {name} must be at least 0 and sum to 1, but got {table}"
+                    f"probabilities of {name} must be at least 0 and sum to 1, got {table}",
+                    subject=name,
+                    value=table,
                 )
             grown |= {(*state, v): share * part for v, part in table.items() if part}
         states = grown
     columns = zip(*states, strict=True)
-    return Law(dict(zip(names, (tuple(sorted(set(c))) for c in columns), strict=True)), states)
+    return Distribution(
+        dict(zip(names, (tuple(sorted(set(c))) for c in columns), strict=True)), states
+    )

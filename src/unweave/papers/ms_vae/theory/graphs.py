@@ -1,4 +1,4 @@
-"""Directed graphs of random variables, and what they say of independence."""
+"""Directed graphs of random variables, and the independences that they imply."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,18 +11,18 @@ from unweave.papers.theory import TheoryError
 __all__ = ["Graph", "causes_first", "d_separated", "read_graph"]
 
 Graph = Mapping[str, tuple[str, ...]]
-"""The parents of every variable."""
+"""Parents of every variable."""
 
 
 def read_graph(text: str) -> Graph:
-    """Read a directed graph without cycles.
+    """Parse a directed acyclic graph.
 
     Args:
-        text: Chains of arrows, with commas between them: `C -> Y -> X <- Z, C -> X`. → and ← do,
-            too.
+        text: Comma-separated chains of arrows: `C -> Y -> X <- Z, C -> X`. The arrows → and ← are
+            also accepted.
 
     Returns:
-        The parents of every variable, in the order in which arrows name them.
+        The parents of every variable, in the order of the arrows.
 
     Example:
         >>> read_graph("C → Y → X ← Z")
@@ -30,12 +30,14 @@ def read_graph(text: str) -> Graph:
     """
     parents: dict[str, list[str]] = {}
     for chain in text.split(","):
-        words = re.split(r"\s*(->|<-|→|←)\s*", chain.strip())
-        names, arrows = words[::2], words[1::2]
+        tokens = re.split(r"\s*(->|<-|→|←)\s*", chain.strip())
+        names, arrows = tokens[::2], tokens[1::2]
         for name in names:
             if not re.fullmatch(r"\w+", name):
                 raise TheoryError(
-                    f"a graph is written as 'C -> Y -> X <- Z, C -> X', but got {text!r}"
+                    f"graph must be of the form 'C -> Y -> X <- Z, C -> X', got {text!r}",
+                    subject="text",
+                    value=text,
                 )
             parents.setdefault(name, [])
         for left, arrow, right in zip(names, arrows, names[1:], strict=False):
@@ -48,29 +50,33 @@ def read_graph(text: str) -> Graph:
 
 
 def causes_first(graph: Graph) -> list[str]:
-    """All variables, each after its parents; a cycle is refused."""
+    """Sort variables topologically, parents first; raise an error if there is a cycle."""
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        way = " -> ".join(error.args[1])
-        raise TheoryError(f"the graph has a cycle, {way}; leave out one of its arrows") from error
+        cycle = " -> ".join(error.args[1])
+        raise TheoryError(
+            f"graph must be acyclic, got the cycle {cycle}; remove one of its arrows",
+            subject="graph",
+            value=error.args[1],
+        ) from error
 
 
 def d_separated(graph: Graph, first: str, second: str, given: Iterable[str] = ()) -> bool:
-    """Whether a graph separates two variables, given others.
+    """Return whether a graph d-separates two variables, given others.
 
-    If so, they are independent given the others in every law that follows the graph. If not, they
-    depend on each other in nearly all such laws, but not in all.
+    If so, they are conditionally independent in every distribution that factorises along the
+    graph. If not, they are dependent in nearly all such distributions, but not in all.
 
-    Separated are those between which every way is blocked in the moral graph: of the variables
-    in question and their ancestors, where parents of one child are linked, arrows lose their
-    heads, and what is given is taken out.
+    Variables are d-separated if no path connects them in the moral graph: the graph of these
+    variables and their ancestors, with parents of a common child linked, arrows made undirected,
+    and the given variables removed.
 
     Args:
-        graph: The parents of every variable; see `read_graph`.
-        first: One variable.
-        second: Another. Sets are separated where all pairs are.
-        given: Others whose values are known.
+        graph: Parents of every variable; see `read_graph`.
+        first: First variable.
+        second: Second variable. Sets are d-separated if all pairs are.
+        given: Variables to condition on.
 
     References:
         Lauritzen et al., Independence properties of directed Markov fields, Networks 20, 1990.
@@ -88,8 +94,10 @@ def d_separated(graph: Graph, first: str, second: str, given: Iterable[str] = ()
             raise UnknownNameError("variable", name, graph)
     if first == second or known & {first, second}:
         raise TheoryError(
-            f"ask about two variables that are not given, but got {first}, {second} given "
-            f"{', '.join(sorted(known)) or 'nothing'}"
+            f"first and second must differ and not be given, got {first}, {second} given "
+            f"{', '.join(sorted(known)) or 'nothing'}",
+            subject="given",
+            value=known,
         )
     links = _moral(graph, {first, second, *known})
     reached, new = {first}, [first]
@@ -101,13 +109,13 @@ def d_separated(graph: Graph, first: str, second: str, given: Iterable[str] = ()
 
 
 def _moral(graph: Graph, wanted: set[str]) -> dict[str, set[str]]:
-    """What each variable is linked to in the moral graph of some and their ancestors."""
-    kept = set(wanted)
+    """Neighbours of each variable in the moral graph of some variables and their ancestors."""
+    ancestral = set(wanted)
     for name in reversed(causes_first(graph)):
-        if name in kept:
-            kept |= set(graph[name])
-    links: dict[str, set[str]] = {name: set() for name in kept}
-    for name in kept:
+        if name in ancestral:
+            ancestral |= set(graph[name])
+    links: dict[str, set[str]] = {name: set() for name in ancestral}
+    for name in ancestral:
         for one, other in combinations((name, *graph[name]), 2):
             links[one].add(other)
             links[other].add(one)

@@ -1,7 +1,7 @@
-r"""What a discriminator measures: how far two bounds of a generator's information are apart.
+r"""The output of a discriminator as the gap between two bounds of a generator's information.
 
-A generator draws images x for causes c, p_θ(x, c) = p(c) p_θ(x|c). A perfect discriminator of
-pairs says D(x, c) = log p(x, c) / p_θ(x, c), and the information of its images about their causes,
+A generator samples images x for causes c, p_θ(x, c) = p(c) p_θ(x|c). A perfect discriminator of
+pairs outputs D(x, c) = log p(x, c) / p_θ(x, c). The information of images about their causes,
 I_g = I_{p_θ}(x; c), lies between two bounds:
 
     I_UB = I_g + KL(p_θ(x) ‖ p(x))                          = E_{p_θ} log p_θ(x|c) / p(x)
@@ -9,8 +9,7 @@ I_g = I_{p_θ}(x; c), lies between two bounds:
 
     E_{p_θ}[-D] = I_UB - I_LB
 
-So a generator that cannot be told from the data has both bounds at its information, and no other
-has.
+Both bounds equal the information if and only if the generator is indistinguishable from the data.
 """
 
 from typing import Any, NamedTuple
@@ -23,27 +22,27 @@ __all__ = ["Bounds", "information_bounds"]
 
 
 class Bounds(NamedTuple):
-    """In nats.
+    """Information and its bounds, in nats.
 
     Args:
         information: I_g.
-        upper: I_UB.
-        lower: I_LB.
-        told_apart: E_{p_θ}[-D], which is the upper bound less the lower one.
+        upper: Upper bound I_UB.
+        lower: Lower bound I_LB.
+        gap: E_{p_θ}[-D], which equals the upper minus the lower bound.
     """
 
     information: float
     upper: float
     lower: float
-    told_apart: float
+    gap: float
 
 
 def information_bounds(data: Any, generated: Any) -> Bounds:
-    """The bounds for two tables of probabilities, each number by its own definition.
+    """Compute the bounds for two tables of probabilities, each from its own definition.
 
     Args:
-        data: p(x, c), `[images, causes]`, above 0 wherever `generated` is.
-        generated: p_θ(x, c), of the same shape.
+        data: Probabilities p(x, c), `[images, causes]`, positive wherever `generated` is.
+        generated: Probabilities p_θ(x, c), of the same shape.
 
     Example:
         >>> bounds = information_bounds([[0.4, 0.1], [0.1, 0.4]], [[0.5, 0], [0, 0.5]])
@@ -53,10 +52,16 @@ def information_bounds(data: Any, generated: Any) -> Bounds:
     p, g = _table(data, "data"), _table(generated, "generated")
     if p.shape != g.shape:
         raise TheoryError(
-            f"both tables need the same shape, but got {list(p.shape)} and {list(g.shape)}"
+            f"tables must have the same shape, got {list(p.shape)} and {list(g.shape)}",
+            subject="generated",
+            value=g.shape,
         )
     if (p[g > 0] == 0).any():
-        raise TheoryError("what is generated must be possible in the data; raise its zeros there")
+        raise TheoryError(
+            "data must be positive wherever generated is, got 0",
+            subject="data",
+            value=0,
+        )
     p_x, g_x = p.sum(1, keepdims=True), g.sum(1, keepdims=True)
     g_c = g.sum(0, keepdims=True)
     information = _mean_log(g, g, g_x * g_c)
@@ -69,7 +74,7 @@ def information_bounds(data: Any, generated: Any) -> Bounds:
 
 
 def _mean_log(weights: np.ndarray, above: np.ndarray, below: np.ndarray) -> float:
-    """Σ w log(a / b) over all w above 0."""
+    """Σ w log(a / b) over all positive w."""
     known = weights > 0
     above, below = np.broadcast_to(above, known.shape), np.broadcast_to(below, known.shape)
     return float((weights[known] * (np.log(above[known]) - np.log(below[known]))).sum())
@@ -79,6 +84,9 @@ def _table(values: Any, name: str) -> np.ndarray:
     table = np.asarray(values, np.float64)
     if table.ndim != 2 or (table < 0).any() or not np.isclose(table.sum(), 1, atol=1e-9):
         raise TheoryError(
-            f"{name} must be a table [images, causes] of probabilities that sum to 1"
+            f"{name} must be a table [images, causes] of probabilities that sum to 1, got shape "
+            f"{list(table.shape)} and sum {table.sum():g}",
+            subject=name,
+            value=table.shape,
         )
     return table

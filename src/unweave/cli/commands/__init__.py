@@ -1,1 +1,0 @@
-"""What a user types, by what it is about."""

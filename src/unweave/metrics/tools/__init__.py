@@ -1,0 +1,1 @@
+"""Shared computations of metrics: bins, groups of rows, predictors, confidence intervals."""

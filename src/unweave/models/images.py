@@ -1,0 +1,68 @@
+"""Input images of models: shape checks and random subsets."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unweave.analysis.latents import SelectionError
+from unweave.io.arguments import numpy_rng
+from unweave.models.rows import InputError
+from unweave.text import size_text
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+
+__all__ = ["NUM_DRAWN", "ShapeError", "check_shape", "drawn_rows", "misfit"]
+
+NUM_DRAWN = 3_000
+"""Number of images on which models are compared; correlations are then accurate to about 0.02."""
+
+
+class ShapeError(InputError):
+    """Images whose shape does not match the models.
+
+    Args:
+        takes: Height, width and channels that the models expect.
+        found: Height, width and channels of the given images.
+        what: Name or description of the data set or array.
+    """
+
+    def __init__(self, takes: Sequence[int], found: Sequence[int], what: str) -> None:
+        self.takes, self.found = tuple(takes), tuple(found)
+        super().__init__(
+            f"{misfit(takes, found, what)}; use images like those they were trained on",
+            subject=what,
+            value=self.found,
+        )
+
+
+def misfit(takes: Sequence[int], found: Sequence[int], what: str) -> str:
+    """Return an error message if the shape of images does not match the models, else "".
+
+    Example:
+        >>> misfit((64, 64, 3), (64, 64, 1), "dsprites")
+        'dsprites has images of 64 × 64 × 1, but these models take 64 × 64 × 3'
+        >>> misfit((64, 64, 1), (64, 64, 1), "dsprites")
+        ''
+    """
+    if tuple(found) == tuple(takes):
+        return ""
+    return f"{what} has images of {size_text(found)}, but these models take {size_text(takes)}"
+
+
+def check_shape(takes: Sequence[int], found: Sequence[int], what: str) -> None:
+    """Raise a `ShapeError` if the shape of images does not match the models."""
+    if misfit(takes, found, what):
+        raise ShapeError(takes, found, what)
+
+
+def drawn_rows(data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) -> np.ndarray:
+    """Sample image indices without replacement; smaller samples are prefixes of larger ones."""
+    if rows < 2:
+        raise SelectionError(
+            f"rows must be at least 2, got {rows}",
+            subject="rows",
+            value=rows,
+        )
+    return numpy_rng(seed).permutation(data.support)[:rows]

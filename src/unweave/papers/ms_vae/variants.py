@@ -1,0 +1,136 @@
+"""Figures 21 to 31 and 37 to 40: the adversarial version, and ablations."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from unweave.papers.measurements import IMAGES, Trained, computed_once
+from unweave.papers.ms_vae.scores import measured
+from unweave.papers.plots import bars
+from unweave.papers.recipe import RecipeError
+
+if TYPE_CHECKING:
+    from unweave.data.dataset import Dataset
+    from unweave.models.model import Model
+
+__all__ = [
+    "NATS_FILE",
+    "STATISTICS",
+    "controlled",
+    "extend_21_31",
+    "extend_37_40",
+    "plot_21_31",
+    "plot_37_40",
+    "version_of",
+]
+
+SPREAD = 0.1
+"""Smallest standard deviation of an active latent."""
+DRAWN = 32
+"""Number of codes, and of noise samples for each, used to compare generators."""
+CONTROLS_FILE, NATS_FILE = "controls.parquet", "nats.parquet"
+
+
+def controlled(model: "Model", data: "Dataset", count: int = DRAWN) -> dict[str, float]:
+    """Measure the effects of control code and noise in a generator with a first stage.
+
+    Returns:
+        `follows`, the mean correlation, over active latents, of the control with the code that the
+        first stage infers from generated images; `by_control` and `by_noise`, the shares of the
+        pixel variance explained by each alone; the rest is their interaction.
+    """
+    random, first = np.random.default_rng(0), model.first[0]
+    rows = random.permutation(data.support)[:count]
+    controls = first.encode(data.images(rows))[0]
+    noise = random.normal(size=(count, model.config.latents)).astype(np.float32)
+    pairs = [np.concatenate([np.tile(one, (count, 1)), noise], 1) for one in controls]
+    images = np.stack([model.decode(codes) for codes in pairs])  # [control, noise, H, W, C]
+    read = first.encode(images.reshape(-1, *model.shape))[0].reshape(count, count, -1)
+    used = np.flatnonzero(controls.std(0) > SPREAD)
+    follows = [
+        np.corrcoef(np.repeat(controls[:, k], count), read[..., k].ravel())[0, 1] for k in used
+    ]
+    total = images.var((0, 1)).sum() or np.nan
+    return {
+        "follows": float(np.mean(follows)) if follows else float("nan"),
+        "by_control": float(images.mean(1).var(0).sum() / total),
+        "by_noise": float(images.mean(0).var(0).sum() / total),
+    }
+
+
+def extend_21_31(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Generators with the measures of `controlled`; without a first stage, only their MIG."""
+    trained = Trained(folder)
+    rows = table[table["state"] == "scored"]
+    over = rows[rows["method"].isin(["ms_gan", "cgan"])]
+    if over.empty:
+        raise RecipeError("no generator has been trained yet; finish the study first")
+
+    def of_run(run: str) -> pd.DataFrame:
+        model = trained.model(run)
+        return pd.DataFrame([controlled(model, trained.data(model))])
+
+    runs = over["run"].tolist()
+    found = computed_once(folder / CONTROLS_FILE, runs, of_run, "measuring generators")
+    return rows.merge(found, on="run", how="left")
+
+
+def plot_21_31(table: pd.DataFrame, path: Path) -> None:
+    """Draw the effects of control code and noise for each generator."""
+    shares = {"by_control": "variance by C", "by_noise": "variance by noise"}
+    bars(table, "method", {"follows": "correlation with C", **shares, "mig": "MIG"}, path)
+
+
+def version_of(table: pd.DataFrame) -> pd.Series:
+    """Version of each model in Figures 37 to 40, M1 to M5.
+
+    Example:
+        >>> one = {"strength_z": 1, "condition": "image", "mixing": "adain", "together": False}
+        >>> changes = [{}, {"together": True}, {"condition": "code"}]
+        >>> version_of(pd.DataFrame([{**one, **change} for change in changes])).tolist()
+        ['M4', 'M1', 'M3']
+    """
+    code, concat = table["condition"] == "code", table["mixing"] == "concat"
+    version = pd.Series("M4", table.index).mask(code & ~concat, "M3").mask(code & concat, "M2")
+    return version.mask(table["together"].eq(True), "M1").mask(table["strength_z"] > 1, "M5")
+
+
+def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Two-stage models with M1 to M4, errors, and the nats and MIG of both codes."""
+    from unweave.metrics import METRICS
+    from unweave.models.images import drawn_rows
+
+    rows = measured(table, folder).rename(columns={"strength": "strength_z"})
+    trained = Trained(folder)
+
+    def of_run(run: str) -> pd.DataFrame:
+        model = trained.model(run)
+        data = trained.data(model)
+        chosen = drawn_rows(data, min(IMAGES, len(data)), seed=0)
+        mean, logvar = model.encode(data.images(chosen))
+        nats = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
+        size, factors = model.first.configs[0].code_size, trained.factors(model, chosen)
+        found = {}
+        for name, part in (("first", slice(size)), ("second", slice(size, None))):
+            found[f"nats_{name}"] = float(nats[part].sum())
+            found[f"mig_{name}"] = float(METRICS["mig"].function(mean[:, part], factors)["mig"])
+        return pd.DataFrame([found])
+
+    found = computed_once(folder / NATS_FILE, rows["run"].tolist(), of_run, "measuring codes")
+    rows = rows.merge(found, on="run")
+    return rows.assign(version=version_of(rows))
+
+
+def _least_mean_of_a_version(rows: pd.DataFrame, column: str) -> float:
+    return float(rows.groupby("version")[column].mean().min())
+
+
+STATISTICS = {"least_mean_of_a_version": _least_mean_of_a_version}
+
+
+def plot_37_40(table: pd.DataFrame, path: Path) -> None:
+    """Draw MIG of C, preserved share of C, and error of each version."""
+    labels = {"mig_first": "MIG of C", "m3": "preserved share of C", "l2_x": "L2 of X"}
+    bars(table, "version", labels, path)

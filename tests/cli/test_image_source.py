@@ -1,0 +1,49 @@
+"""`source.json`: replaced if damaged, and folders are searched within limits."""
+
+import json
+import os
+
+import pytest
+
+from tests.raising import about
+from unweave.cli import image_source
+from unweave.cli.image_source import SOURCE, record_source, recorded_source
+from unweave.errors import DataError
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """The folder of a fit, next to its images."""
+    for name in ("fit", "images"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "fit"
+
+
+@pytest.mark.parametrize("before", [None, b"\xff\xfe", b"{", b"[" * 100_000])
+def test_a_damaged_file_is_replaced(fit, before):
+    if before is not None:
+        (fit / SOURCE).write_bytes(before)
+    record_source(fit, str(fit.parent / "images"), {"size": 32})
+    assert recorded_source(fit) == (fit.parent / "images", {"size": 32})
+
+
+def test_a_pipe_is_replaced(fit):
+    os.mkfifo(fit / SOURCE)
+    record_source(fit, str(fit.parent / "images"), {})
+    assert recorded_source(fit) == (fit.parent / "images", {})
+
+
+def test_names_that_are_not_utf8_are_supported(fit):
+    images = fit.parent / os.fsdecode(b"caf\xe9")
+    images.mkdir()
+    record_source(fit, str(images), {})
+    assert recorded_source(fit) == (images, {})
+
+
+@pytest.mark.parametrize("bound", ["MOST_FILES", "SEARCH_SECONDS"])
+def test_a_folder_that_takes_too_long_to_search_is_an_error(fit, monkeypatch, bound):
+    (fit.parent / "images" / "more").mkdir()
+    (fit / SOURCE).write_text(json.dumps({"source": "../images", "options": {}}))
+    monkeypatch.setattr(image_source, bound, -1)
+    with pytest.raises(DataError, check=about(fit.parent / "images")):
+        recorded_source(fit)
