@@ -1,15 +1,15 @@
-"""Several recipes at once on one GPU, in as many calls as it takes.
+"""Run several recipes concurrently on one GPU, over one or more calls.
 
     python benchmarks/at_once.py --folder FOLDER --out OUT [--scale hour] [--minutes 9] JOB …
 
-A job is a paper, for all of its recipes, or names of recipes of one paper with commas between; its
-recipes run one after the other, those of different jobs at once. They share the GPU, of which a
-fleet of few models leaves much free, through NVIDIA's Multi-Process Service where that is.
+A job is a paper, which stands for all of its recipes, or a comma-separated list of recipes of one
+paper. The recipes of a job run one after the other; jobs run concurrently. They share the GPU,
+most of which a small fleet leaves idle, through NVIDIA's Multi-Process Service if available.
 
-Jobs go on when this has returned. The same command called again waits for them, and begins again
-those that died, without that service, since a fault of one process ends all that share it. It ends
-with 3 as long as something is left. OUT gets, of every job, the log, the comparisons, and the
-table of the study as each recipe saw it.
+Jobs continue after this script returns. Run the same command again to wait for them. It restarts
+jobs that died, without the service, because a fault of one process ends all processes that share
+it. The exit code is 3 until all jobs are done. OUT receives the log of every job, its comparisons,
+and the study table that each recipe used.
 """
 
 import argparse
@@ -30,21 +30,21 @@ from unweave.papers import PAPERS, find, ready
 
 JOBS, SERVICE, TABLE = "jobs.json", "mps", "study.parquet"
 LEFT, LOST = 3, 4
-"""Exit codes: something is left to do; the GPU is lost to this process."""
+"""Exit codes: jobs are unfinished; the GPU no longer responds to this process."""
 TRIES, LAST_LINES = 3, 6
 SHOWN = 160
 
 
 def recipes_of(job: str) -> list[str]:
-    """The names of a job's recipes."""
+    """Names of a job's recipes."""
     if job in PAPERS:
         return [recipe.name for recipe in ready(job)]
     return [find(name).name for name in job.split(",")]
 
 
 def work(job: str, scale: str, folder: Path) -> int:
-    """Run the recipes of a job; the exit code."""
-    from unweave.cli.commands.papers import Reproduce, Scale
+    """Run the recipes of a job and return the exit code."""
+    from unweave.cli.reproduce import Reproduce, Scale
 
     failed = False
     for name in recipes_of(job):
@@ -53,7 +53,7 @@ def work(job: str, scale: str, folder: Path) -> int:
             Reproduce(name=name, scale=cast(Scale, scale), out=folder, yes=True).run()
             if find(name).studies:
                 pd.read_parquet(folder / TABLE).to_csv(folder / f"study-of-{slug}.csv")
-        except Exception:  # one recipe's trouble is its own
+        except Exception:  # a failed recipe must not stop the others
             traceback.print_exc()
             failed = True
         print(f"=== {name}: {time.monotonic() - begun:.0f} s", flush=True)
@@ -63,7 +63,7 @@ def work(job: str, scale: str, folder: Path) -> int:
 
 
 def gpu_answers() -> bool:
-    """Whether the GPU still works for this process, if there is one."""
+    """Return whether the GPU, if any, still responds to this process."""
     import torch
 
     try:
@@ -73,92 +73,95 @@ def gpu_answers() -> bool:
 
 
 class Job:
-    """A process that works on recipes and outlives this one.
+    """A process that runs recipes and outlives this one.
 
     Args:
-        folder: Where all jobs are kept.
-        said: What is noted of it: `job`, `place`, `process`, `tries`.
+        folder: Folder of all jobs.
+        state: Its saved state: `job`, `place`, `process`, `tries`.
     """
 
-    def __init__(self, folder: Path, said: dict[str, Any]) -> None:
-        self.folder, self.said = folder, said
-        self.code = folder / f"{said['place']}.code"
-        self.log = folder / f"{said['place']}.log"
+    def __init__(self, folder: Path, state: dict[str, Any]) -> None:
+        self.folder, self.state = folder, state
+        self.code = folder / f"{state['place']}.code"
+        self.log = folder / f"{state['place']}.log"
 
     def start(self, scale: str) -> None:
-        """Begin, or begin again."""
-        self.said["tries"] += 1
+        """Start or restart the process."""
+        self.state["tries"] += 1
         self.code.unlink(missing_ok=True)
         own = [__file__, "--folder", str(self.folder), "--scale", scale]
-        words = [sys.executable, *own, "--work", str(self.said["place"]), self.said["job"]]
-        alone = self.said["tries"] > 1
+        command = [sys.executable, *own, "--work", str(self.state["place"]), self.state["job"]]
+        alone = self.state["tries"] > 1
         with self.log.open("a") as log:
             process = subprocess.Popen(
-                words,
+                command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 env={**os.environ, **service(self.folder, alone), "PYTHONUNBUFFERED": "1"},
             )
-        self.said["process"] = process.pid
+        self.state["process"] = process.pid
 
     @property
     def lives(self) -> bool:
-        """Whether it is at work."""
-        if not self.said["tries"]:
+        """Whether the process is running."""
+        if not self.state["tries"]:
             return False
         with suppress(ChildProcessError):
-            os.waitpid(self.said["process"], os.WNOHANG)
+            os.waitpid(self.state["process"], os.WNOHANG)
         with suppress(ProcessLookupError):
-            os.kill(self.said["process"], 0)
+            os.kill(self.state["process"], 0)
             return not self.code.exists()
         return False
 
     @property
     def over(self) -> bool:
-        """Whether it came to its end, well or not."""
+        """Whether the job has finished or finally failed."""
         ended = self.code.exists() and int(self.code.read_text()) != LOST
-        return ended or (not self.lives and self.said["tries"] >= TRIES)
+        return ended or (not self.lives and self.state["tries"] >= TRIES)
 
     def last_lines(self) -> str:
-        """What it said last."""
+        """Last lines of its log."""
         text = self.log.read_text(errors="replace").replace("\r", "\n")
         lines = [line[:SHOWN] for line in text.splitlines() if line.strip()]
         return "\n".join(lines[-LAST_LINES:])
 
 
 def service(folder: Path, alone: bool) -> dict[str, str]:
-    """The environment in which processes share the GPU; or in which each has its own turn."""
+    """Environment in which processes share the GPU, or take turns if `alone`."""
     if alone or shutil.which("nvidia-cuda-mps-control") is None:
         return {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "none")}
     place = folder / SERVICE
-    said = {name: str(place) for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")}
+    names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+    environment = dict.fromkeys(names, str(place))
     if not place.exists():
         place.mkdir()
-        words = ["nvidia-cuda-mps-control", "-d"]
-        subprocess.run(words, env={**os.environ, **said}, check=False)
-    return said
+        command = ["nvidia-cuda-mps-control", "-d"]
+        subprocess.run(command, env={**os.environ, **environment}, check=False)
+    return environment
 
 
-def hand_out(jobs: list[Job], out: Path) -> None:
-    """Copy what is worth keeping: logs, comparisons, tables and figures."""
+def copy_results(jobs: list[Job], out: Path) -> None:
+    """Copy logs, comparisons, tables and figures."""
     for job in jobs:
-        place = out / str(job.said["place"])
+        place = out / str(job.state["place"])
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(job.log, place / "log.txt")
-        for file in (job.folder / str(job.said["place"])).glob("*.*"):
+        for file in (job.folder / str(job.state["place"])).glob("*.*"):
             if file.suffix in (".csv", ".svg", ".parquet", ".safetensors", ".png"):
                 shutil.copy(file, place)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("jobs", nargs="+")
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--scale", default="hour")
-    parser.add_argument("--minutes", type=float, default=9)
+    parser.add_argument("jobs", nargs="+", help="Papers, or comma-separated names of recipes.")
+    parser.add_argument("--folder", type=Path, required=True, help="Working folder.")
+    parser.add_argument("--out", type=Path, help="Output folder for results.")
+    parser.add_argument("--scale", default="hour", help="Scale (default: %(default)s).")
+    parser.add_argument(
+        "--minutes", type=float, default=9, help="Time to wait (default: %(default)g)."
+    )
     parser.add_argument("--work", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work is not None:
@@ -166,26 +169,27 @@ def main() -> None:
         (args.folder / f"{args.work}.code").write_text(str(code))
         sys.exit(code)
     for job in args.jobs:
-        recipes_of(job)  # names are checked before anything starts
+        recipes_of(job)  # check names before anything starts
     args.folder.mkdir(parents=True, exist_ok=True)
-    notes = args.folder / JOBS
-    known = {said["job"]: said for said in json.loads(notes.read_text())} if notes.exists() else {}
+    file = args.folder / JOBS
+    saved = json.loads(file.read_text()) if file.exists() else []
+    known = {state["job"]: state for state in saved}
     new = {"process": -1, "tries": 0}
-    said = [known.get(job) or {"job": job, "place": k, **new} for k, job in enumerate(args.jobs)]
-    jobs = [Job(args.folder, one) for one in said]
+    states = [known.get(job) or {"job": job, "place": k, **new} for k, job in enumerate(args.jobs)]
+    jobs = [Job(args.folder, state) for state in states]
     until = time.monotonic() + 60 * args.minutes
     while True:
         for job in jobs:
             if not (job.over or job.lives):
                 job.start(args.scale)
-        notes.write_text(json.dumps(said))
+        file.write_text(json.dumps(states))
         if time.monotonic() > until or all(job.over for job in jobs):
             break
         time.sleep(2)
     for job in jobs:
-        print(f"--- {job.said['job']}\n{job.last_lines()}")
+        print(f"--- {job.state['job']}\n{job.last_lines()}")
     if args.out:
-        hand_out(jobs, args.out)
+        copy_results(jobs, args.out)
     sys.exit(0 if all(job.over for job in jobs) else LEFT)
 
 

@@ -1,9 +1,9 @@
-"""What must hold on a GPU: the same numbers as on the CPU, and the fleet equals the model alone.
+"""Check that a GPU gives the same results as a CPU, and a fleet the same as a single model.
 
     python benchmarks/check_gpu.py [--methods NAME …] [--out FILE]
 
-Prints, and fails on: random words, draws, pairs and images that differ between CPU and GPU in any
-bit; rounding differences above the stated tolerance in noise, losses and weights.
+Fails if random bits, samples, pairs or images differ between CPU and GPU in any bit, or if
+rounding differences of noise, losses or weights exceed the stated tolerance.
 """
 
 import argparse
@@ -29,9 +29,8 @@ from unweave.models.networks import networks_of
 from unweave.nets.adam import Adam
 from unweave.nets.network import Network
 from unweave.papers.inductive_biases.manipulation import manipulate, with_noise
-from unweave.papers.inductive_biases.manipulation.exemplars import joined
-from unweave.papers.inductive_biases.manipulation.training import OPTIMISER as ADAM
-from unweave.papers.inductive_biases.manipulation.training import Training
+from unweave.papers.inductive_biases.manipulation.pairs import OPTIMISER as ADAM
+from unweave.papers.inductive_biases.manipulation.pairs import PairLearner, joined
 from unweave.random import Stream
 
 STEPS = 50
@@ -66,14 +65,14 @@ def same_data() -> dict[str, float]:
 
 
 def same_pixels_in_a_graph() -> dict[str, float]:
-    """What is random in an image, for a fleet, in a recorded step that is replayed at others."""
+    """Compare random pixels of a fleet in a captured step that is replayed at other steps."""
     seeds, places, results = torch.tensor([3, 2**40 + 1]), torch.arange(64), {}
     for name in VARIANTS:
         host = load_data(name)
         device, indices = host.to("cuda"), host.draw_indices(64, Stream(seeds, "draw"))
         step = torch.zeros((), dtype=torch.int64, device="cuda")
         there = indices.cuda(), seeds.cuda(), step, places.cuda()
-        device.inputs(*there)  # compiles the kernels, which cannot be recorded
+        device.inputs(*there)  # compiles the kernels, which cannot be captured
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             shown = device.inputs(*there)
@@ -87,7 +86,7 @@ def same_pixels_in_a_graph() -> dict[str, float]:
 
 
 def networks_agree() -> dict[str, float]:
-    """Every network, size and precision: gradients by our kernels against the plain ones."""
+    """Compare gradients by our kernels and by plain PyTorch, for every network and precision."""
     results = {}
     kinds = itertools.product(("conv", "conv4x4"), (32, 64, 128), (1, 3))
     for architecture, size, channels in kinds:
@@ -107,11 +106,11 @@ def networks_agree() -> dict[str, float]:
 def _gradients(
     nets: Mapping[str, Network], weights: Mapping[str, Tensor], images: Tensor, dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """Of the likelihood of images given the means of their codes; float64 has plain kernels."""
+    """Gradients of the likelihood of images given mean codes; float64 uses plain PyTorch."""
     own = {name: weight.to(dtype).requires_grad_() for name, weight in weights.items()}
-    seen = images if dtype != torch.float64 else images.double() / 255
-    means = nets["encoder"](own["encoder"], seen)[..., :10]
-    loss = bernoulli_loss(nets["decoder"](own["decoder"], means), seen).sum()
+    inputs = images if dtype != torch.float64 else images.double() / 255
+    means = nets["encoder"](own["encoder"], inputs)[..., :10]
+    loss = bernoulli_loss(nets["decoder"](own["decoder"], means), inputs).sum()
     found = torch.autograd.grad(loss, list(own.values()))
     return {name: one.double() for name, one in zip(own, found, strict=True)}
 
@@ -121,7 +120,7 @@ def small_data() -> uw.data.Dataset:
 
 
 def config_of(name: str, **settings: Any) -> Config:
-    """A small model; second stages over a first as it begins, adversaries with few latents."""
+    """Small model; second stages have an untrained first stage, GANs few latents."""
     if name in uw.methods.METHODS:
         return Config(method=uw.methods.METHODS[name](), **settings)
     more: dict[str, Any] = {"architecture": "small_dcgan", "latents": 16}
@@ -137,10 +136,10 @@ def config_of(name: str, **settings: Any) -> Config:
 def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]:
     """Largest weight difference, and relative difference of the loss over the last ten steps.
 
-    The kernels here give a model the same bits in any fleet; the library's batched products of the
+    Our kernels give a model the same bits in any fleet. The library's batched matrix products in
     dense layers may round differently for different numbers of models, and Adam turns the rounding
-    of a gradient near zero into a full step, so single weights may part by the learning rate times
-    the number of steps; losses do not.
+    of a gradient near zero into a full step. Single weights may therefore differ by the learning
+    rate times the number of steps; losses do not.
     """
     data, results = small_data(), {}
     for name in names:
@@ -163,7 +162,7 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
 
 
 def of_model(group: NetworkGroup, place: int) -> torch.Tensor:
-    """The parameters of one model, which has as many rows as members."""
+    """Parameters of one model, which has as many rows as members."""
     return group.parameters[place * group.rows_per_model : (place + 1) * group.rows_per_model]
 
 
@@ -180,32 +179,33 @@ def gpu_equals_cpu(names: Sequence[str]) -> dict[str, float]:
 
 
 def manipulations_are_replayed() -> dict[str, float]:
-    """Learning what to change: steps replayed from a graph against steps taken one by one.
+    """Compare steps of learning a manipulation, replayed from a graph and taken one by one.
 
-    Then what was learned, and noise of the same size, as images in a recorded step of training.
+    Then use the manipulation, and noise of the same size, for images in a captured training step.
     """
     data = small_data().slice(posY=range(0, 32, 4))
     quick: dict[str, Any] = {"steps": 1, "batch": 8, "progress": False}
     pair = [uw.train(uw.methods.BetaVAE(), data, seeds=[k], **quick)[0] for k in range(2)]
     settings = {"epsilon": 0.1, "batch": 8, "draws": 2, "held_out": 20, "seed": 1}
-    games = [Training(joined(pair, data).to("cuda"), 1, data, settings, ADAM) for _ in range(2)]
+    fleet = joined(pair, data).to("cuda")
+    learners = [PairLearner(fleet, 1, data, settings, ADAM) for _ in range(2)]
     for _ in range(STEPS):
-        games[0]._step()
+        learners[0]._step()
     taken = 0
     while taken < STEPS:
-        taken += games[1].advance(STEPS - taken)
-    one, other = (game.tensors() for game in games)
-    parted = max(float((one[name] - other[name]).abs().max()) for name in one)
+        taken += learners[1].advance(STEPS - taken)
+    one, other = (learner.tensors() for learner in learners)
+    worst = max(float((one[name] - other[name]).abs().max()) for name in one)
     m = manipulate(data, pair[0], pair[1], 0.1, 3, batch=8, held_out=20, progress=False)
-    results = {"manipulation, replayed against one by one": parted}
+    results = {"manipulation, replayed against one by one": worst}
     for changed in (with_noise(data, 0.1), m.modified(data)):
         engine = Engine([Config(method=uw.methods.VAE(), batch=8)], changed, "cuda")
         engine.advance(STEPS)
         assert torch.isfinite(engine.fetch()).all()
-        near = changed.to("cuda")
-        indices = near.draw_indices(64, Stream(torch.tensor(0, device="cuda"), "draw"))
+        device = changed.to("cuda")
+        indices = device.draw_indices(64, Stream(torch.tensor(0, device="cuda"), "draw"))
         there, here = (
-            near.inputs(indices).cpu(),
+            device.inputs(indices).cpu(),
             torch.as_tensor(changed.images(indices.cpu().numpy())),
         )
         worst = float((there.double() - here.double()).abs().max())
@@ -214,7 +214,7 @@ def manipulations_are_replayed() -> dict[str, float]:
 
 
 def weighted_draws() -> dict[str, float]:
-    """Restricted and correlated data: the same draws, and a captured step trains on them."""
+    """Compare samples of restricted and correlated data, and train on them in a captured step."""
     data = small_data().leave_out(shape=1, posX=[0, 1]).correlate("posX", "scale", 0.5)
     there = data.to("cuda").draw(4096, seed=3).indices.cpu().numpy()
     engine = Engine([Config(method=uw.methods.VAE(), batch=32)], data, "cuda")
@@ -226,9 +226,9 @@ def weighted_draws() -> dict[str, float]:
 
 def divergence_is_contained() -> dict[str, float]:
     data = small_data()
-    sick = Adam(lr=1e3)
+    diverging = Adam(lr=1e3)
     configs = [Config(method=uw.methods.VAE(), seed=0, batch=32)]
-    configs += [Config(method=uw.methods.VAE(), seed=1, batch=32, optimiser=sick)]
+    configs += [Config(method=uw.methods.VAE(), seed=1, batch=32, optimiser=diverging)]
     fleet, alone = Engine(configs, data, "cuda"), Engine(configs[:1], data, "cuda")
     fleet.advance(STEPS)
     alone.advance(STEPS)
@@ -239,8 +239,9 @@ def divergence_is_contained() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=list(uw.methods.EVERY))
-    parser.add_argument("--out", type=Path)
+    every = list(uw.methods.EVERY)
+    parser.add_argument("--methods", nargs="+", default=every, help="Methods (default: all).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     for check in (
@@ -266,7 +267,7 @@ def main() -> None:
         "normal": 1e-5,
         "of pixels": 1e-6,
         "alone, weights": 1.5e-4 * STEPS,
-        # Two network groups answer each other, so that rounding grows faster.
+        # Two network groups train against each other, so rounding differences grow faster.
         **{f"{name} {p}, fleet against alone, loss": 0.05 for name in TWO for p in PRECISIONS},
         "float32, fleet against alone, loss": 1e-3,
         "bf16, fleet against alone, loss": 1e-2,
@@ -279,7 +280,7 @@ def main() -> None:
         if isinstance(value, float)
         and value > next((limit for word, limit in limits.items() if word in name), 2e-3)
     ]
-    sys.exit(f"too large: {worst}" if worst else 0)
+    sys.exit(f"differences above tolerance: {worst}" if worst else 0)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Render times and draw throughput of every data set that needs no download.
+"""Rendering time and sampling throughput of every data set that needs no download.
 
     .venv/bin/python benchmarks/data.py [--real FILE] [--out benchmarks/results/data.json]
 
-Prints, per data set, seconds to render or compute it into an empty cache, seconds to open it from
-then on, and images per second drawn in batches of 64 as bytes on the CPU (draw, gather, factors).
-With `--real FILE`, an `.npz` of published dSprites images (`bits`: packed rows, `classes`: the
-five factor classes), it also counts how many of them are reproduced bit for bit.
+Prints, per data set, the seconds to render it into an empty cache, the seconds to open it
+afterwards, and the images per second sampled in batches of 64 as bytes on the CPU (including
+factors). With `--real FILE`, an `.npz` of published dSprites images (`bits`: packed rows,
+`classes`: the five factor classes), it also counts how many are reproduced bit for bit.
 """
 
 import argparse
@@ -69,8 +69,8 @@ def published_matches(file: Path) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--real", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--real", type=Path, help="Published dSprites images (.npz).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     results: dict[str, Any] = {
         "cpu": platform.processor() or platform.machine(),

@@ -1,12 +1,12 @@
-"""DCI by both tree engines, on the same rows: how far the scores are apart, and seconds.
+"""DCI by both tree engines on the same rows: difference of scores, and time.
 
     .venv/bin/python benchmarks/dci_engines.py [--trained FILE] [--out FILE] [--golden FILE]
 
-Codes: the golden ones of the tests, these rotated at random and with noise added, and with
-`--trained FILE` an `.npz` of trained models' codes (`codes` `[M, n, d]`, `factors` `[n, K]`), of
-which each model's first 15,000 rows are taken. The spread is scikit-learn's own, between two
-random states. Codes that the file of `--out` already has are not scored again. `--golden FILE`
-writes scikit-learn's scores of the golden codes for the tests.
+Codes: the golden codes of the tests, their random rotations, noisy copies, and with `--trained
+FILE` the first 15,000 codes of each trained model in an `.npz` file (`codes` `[M, n, d]`,
+`factors` `[n, K]`). The spread is that of scikit-learn between two random states. Codes that are
+already in the file of `--out` are not scored again. `--golden FILE` writes scikit-learn's scores
+of the golden codes for the tests.
 """
 
 import argparse
@@ -29,7 +29,7 @@ COMPARED = ("disentanglement", "completeness")
 
 
 def cases(trained: Path | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, codes and factors of 15,000 rows, of which the first 10,000 are learned from."""
+    """Yield name, codes and factors of 15,000 rows, of which the first 10,000 are for training."""
     generator = np.random.default_rng(0)
     with np.load(GOLDEN) as file:
         rows = np.concatenate([file["train_index"], file["test_index"]])
@@ -38,8 +38,8 @@ def cases(trained: Path | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     for name, codes in golden.items():
         yield name, codes, factors
     for name, codes in golden.items():
-        turn = np.linalg.qr(generator.normal(size=(codes.shape[1],) * 2))[0]
-        yield f"{name}, rotated", codes @ turn.astype(np.float32), factors
+        rotation = np.linalg.qr(generator.normal(size=(codes.shape[1],) * 2))[0]
+        yield f"{name}, rotated", codes @ rotation.astype(np.float32), factors
         noise = generator.normal(size=codes.shape).astype(np.float32)
         yield f"{name}, noisy", codes + 0.3 * codes.std(0) * noise, factors
     if trained:
@@ -58,9 +58,9 @@ def timed(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trained", type=Path)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--golden", type=Path)
+    parser.add_argument("--trained", type=Path, help="Codes of trained models (.npz).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
+    parser.add_argument("--golden", type=Path, help="Output file for golden scores (JSON).")
     options = parser.parse_args()
     uw.metrics.dci(np.random.default_rng(0).normal(size=(99, 2)), np.arange(99) % 3)  # compiles
     results: dict[str, Any] = {}

@@ -1,14 +1,13 @@
-"""What a member of a VAE ensemble costs, as ensembles grow: against a plain loop and its n² bound.
+"""Cost per member of VAE ensembles by size, compared with a plain loop and a lower bound.
 
     python benchmarks/ensemble.py [--members 1 2 3 5 8 16] [--rows 128] [--out FILE]
 
-A member-step is one update of one member on 64 images of dSprites; `--rows` members train at once,
-in as many ensembles as that makes. The plain loop is one ensemble as one writes it in PyTorch: n
-modules, n(n - 1) linear layers, and two loops over members.
+A member-step is one update of one member on 64 images of dSprites. `--rows` members train at once,
+in as many ensembles as needed. The plain loop is one ensemble in ordinary PyTorch: n modules,
+n(n - 1) linear layers, and two loops over members.
 
-The bound is what an ensemble cannot avoid, measured in the same run: the step of a single model,
-with its one decoding of 64 codes exchanged for one of n · 64 codes. Partial coupling comes last:
-8 and 16 members, each mapped to 1, 2 or 4 others.
+The lower bound is measured in the same run: the step of a single model that decodes n · 64 codes
+instead of 64. Partial coupling comes last: 8 and 16 members, each mapped to 1, 2 or 4 others.
 """
 
 import argparse
@@ -37,7 +36,7 @@ PRECISION = "bf16" if CUDA else "float32"
 
 
 def plain_step(members: int, data: uw.data.Dataset) -> Callable[[], None]:
-    """One ensemble, written with loops."""
+    """Step of one ensemble, written with loops."""
     models = [PlainVAE(1).to(DEVICE) for _ in range(members)]
     maps = nn.ModuleDict(
         {
@@ -75,7 +74,7 @@ def plain_step(members: int, data: uw.data.Dataset) -> Callable[[], None]:
 
 
 def make_engine(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> Engine:
-    """So many members, in ensembles."""
+    """Engine of ensembles with `rows` members in total."""
     count = max(1, rows // method.members)
     return Engine(
         [Config(method=method, seed=seed, precision=PRECISION) for seed in range(count)],
@@ -85,7 +84,7 @@ def make_engine(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> Engine
 
 
 def member_step(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> dict[str, Any]:
-    """µs and memory of a fleet of ensembles."""
+    """Measure time and memory of a fleet of ensembles."""
     before = free_memory(DEVICE)
     engine = make_engine(method, rows, data)
     steps = STEPS_AT_ONCE if CUDA else 1
@@ -104,7 +103,7 @@ def member_step(method: VAEEnsemble, rows: int, data: uw.data.Dataset) -> dict[s
 
 
 def decoding(rows: int, batch: int, data: uw.data.Dataset) -> float:
-    """µs per model to decode a batch, compare it with images, and go back."""
+    """µs per model to decode a batch, compute the likelihood, and backpropagate."""
     free_memory(DEVICE)
     engine = make_engine(VAEEnsemble(members=1), rows, data)
     group = engine.groups["model"]
@@ -134,7 +133,7 @@ def fully_coupled(members: list[int], rows: int, data: uw.data.Dataset) -> list[
         found.append(row)
         print(
             f"n = {n:<3} {row['us_per_member_step']:>10,.1f} µs per member-step, "
-            f"{row['times_bound']:.2f} × the bound ({row['bound_us']:,.1f}), "
+            f"{row['times_bound']:.2f} × the lower bound ({row['bound_us']:,.1f}), "
             f"{row['times_plain']:,.1f} × as fast as the plain loop ({row['plain_us']:,.0f})",
             flush=True,
         )
@@ -158,9 +157,10 @@ def partly_coupled(members: list[int], rows: int, data: uw.data.Dataset) -> list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--members", type=int, nargs="+", default=[1, 2, 3, 5, 8, 16])
-    parser.add_argument("--rows", type=int, default=128 if CUDA else 16)
-    parser.add_argument("--out", type=Path)
+    sizes, rows = [1, 2, 3, 5, 8, 16], 128 if CUDA else 16
+    parser.add_argument("--members", type=int, nargs="+", default=sizes, help="Ensemble sizes.")
+    parser.add_argument("--rows", type=int, default=rows, help="Members trained at once.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     name = machine()
     print(name)

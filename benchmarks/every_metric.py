@@ -1,12 +1,12 @@
-"""What every metric says of the same trained models.
+"""Scores of the same trained models by every metric.
 
     .venv/bin/python benchmarks/every_metric.py --runs FOLDER [--metrics NAME …] [--out FILE]
 
-Of the trained runs in FOLDER, the most that differ in their seeds alone. Those of the committed
-results are the ten restarts in `reproduce/inductive-biases-hour/runs`, which `unweave reproduce
-inductive-biases/figures-7-8 --scale hour` trains; they reach from entangled to disentangled. FID,
-which takes minutes and a network that is a download, is left out unless it is named. What a file
-has of other metrics, for the same models, stays in it.
+Scores the largest group of runs in FOLDER that differ only in their seeds. The committed results
+are those of the ten restarts in `reproduce/inductive-biases-hour/runs`, trained by `unweave
+reproduce inductive-biases/figures-7-8 --scale hour`, which range from entangled to disentangled.
+FID is excluded unless named, because it takes minutes and downloads a network. Scores of other
+metrics for the same models are kept in the output file.
 """
 
 import argparse
@@ -23,7 +23,7 @@ LONG = "fid"
 
 
 def restarts(folder: Path) -> list[uw.Model]:
-    """The largest group of models that differ in their seeds alone."""
+    """Largest group of models that differ only in their seeds."""
     groups = defaultdict(list)
     for path in sorted(folder.glob("*/weights.safetensors")):
         model = uw.load(path.parent)
@@ -33,9 +33,10 @@ def restarts(folder: Path) -> list[uw.Model]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--metrics", nargs="*", default=[name for name in METRICS if name != LONG])
-    parser.add_argument("--out", type=Path, default="benchmarks/results/every_metric.json")
+    quick, out = [name for name in METRICS if name != LONG], "benchmarks/results/every_metric.json"
+    parser.add_argument("--runs", type=Path, required=True, help="Folder of trained runs.")
+    parser.add_argument("--metrics", nargs="*", default=quick, help="Metrics (default: all).")
+    parser.add_argument("--out", type=Path, default=out, help="Output file (%(default)s).")
     args = parser.parse_args()
     models = restarts(args.runs)
     first = models[0].config

@@ -1,16 +1,16 @@
-"""Model-steps per second: a plain loop against the fleet, same network, batch, data and run.
+"""Training throughput of a fleet and of a plain loop, with the same network, batch and data.
 
     python benchmarks/fleet.py [--models 1 8 64 128] [--methods beta_vae] [--data dsprites]
                                [--precision bf16] [--profile] [--encode] [--out FILE]
 
 The plain loop is written as a careful user of a peer library would write it: one model, `torch.nn`
-modules, `torch.optim.Adam`, the data already on the device. A model-step is one update of one
-model on 64 images of 64 × 64. On a CPU the loop also runs with the allocator set as the fleet sets
-it, since that setting holds for the process. No data set of `--data` is downloaded if it is one of
-dSprites' four: a random picture stands for the painting of `scream_dsprites`.
+modules, `torch.optim.Adam`, data already on the device. A model-step is one update of one model on
+64 images of 64 × 64. On a CPU, the loop also runs with the allocator settings of the fleet, which
+apply to the whole process. The four variants of dSprites need no download: a random picture
+replaces the painting of `scream_dsprites`.
 
-`--profile` adds where the time of the largest fleet goes, kernel by kernel; `--encode` how long
-the fleet takes to encode the whole data set. `benchmarks/plots.py` draws the results.
+`--profile` adds the time of each kernel for the largest fleet, `--encode` the time to encode the
+whole data set. `benchmarks/plots.py` draws the results.
 """
 
 import argparse
@@ -54,7 +54,7 @@ CATEGORIES = {
 
 
 class PlainVAE(nn.Module):
-    """The protocol's network, as one writes it in PyTorch."""
+    """The protocol's network in ordinary PyTorch."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -77,14 +77,14 @@ class PlainVAE(nn.Module):
 
 
 def machine() -> str:
-    """What is measured on."""
+    """Description of the device."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return f"{platform.machine()}, {torch.get_num_threads()} cores"
 
 
 def load_data(name: str) -> uw.data.Dataset:
-    """A data set by name, Scream-dSprites being on a random picture."""
+    """Load a data set by name, Scream-dSprites with a random picture."""
     if name != "scream_dsprites":
         return uw.data.load(name)
     pixels = np.random.default_rng(0).integers(0, 256, PICTURE, dtype=np.uint8)
@@ -114,7 +114,7 @@ def plain_step(device: torch.device) -> Callable[[], None]:
 
 
 def seconds(step: Callable[[], Any], at_least: float, device: torch.device) -> float:
-    """Seconds per call, after a warm-up, over at least so many seconds."""
+    """Seconds per call, after a warm-up, measured for at least `at_least` seconds."""
     for _ in range(3):
         step()
     _wait(device)
@@ -134,7 +134,7 @@ def _wait(device: torch.device) -> None:
 
 
 def host_memory() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -172,7 +172,7 @@ def fleet_row(
 
 
 def free_memory(device: torch.device) -> int:
-    """Give back what engines before this one held; what is still taken."""
+    """Release memory of earlier engines; return the memory that is still in use."""
     gc.collect()
     if device.type != "cuda":
         return host_memory()
@@ -197,10 +197,10 @@ def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any
     }
     parts = dict.fromkeys(CATEGORIES, 0.0)
     for kernel, each in times.items():
-        home = next(
+        category = next(
             (c for c, names in CATEGORIES.items() if any(n in kernel for n in names)), "the rest"
         )
-        parts[home] = parts.get(home, 0.0) + each
+        parts[category] = parts.get(category, 0.0) + each
     largest = sorted(times.items(), key=lambda item: -item[1])[:20]
     return {
         "models": models,
@@ -211,7 +211,7 @@ def profile(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any
 
 
 def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[dict[str, float]]:
-    """Seconds and memory after more and more steps of one fleet."""
+    """Measure time and memory of one fleet as steps increase."""
     before = free_memory(device)
     engine = make_engine(models, "beta_vae", "bf16", data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY)
@@ -227,7 +227,7 @@ def steps_row(models: int, data: uw.data.Dataset, device: torch.device) -> list[
 
 
 def encode_row(models: int, precision: str, data: uw.data.Dataset) -> dict[str, Any]:
-    """Seconds per model for the codes of the whole data set, in host memory."""
+    """Seconds per model to encode the whole data set into host memory."""
     device = torch.device("cuda")
     engine = make_engine(models, "beta_vae", precision, data, device)
     group = engine.groups["model"]
@@ -245,7 +245,7 @@ def encode_row(models: int, precision: str, data: uw.data.Dataset) -> dict[str, 
 
 
 def ceilings() -> dict[str, float]:
-    """What the device can do: TB/s of reading and writing, TFLOP/s of bf16 products."""
+    """Measured limits of the device: TB/s of memory traffic, TFLOP/s of bf16 products."""
     device = torch.device("cuda")
     source = torch.zeros(2**29, device=device)
     target = torch.empty_like(source)
@@ -257,13 +257,13 @@ def ceilings() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, nargs="+")
-    parser.add_argument("--methods", nargs="+", default=["beta_vae"])
-    parser.add_argument("--data", nargs="+", default=["dsprites"])
-    parser.add_argument("--precision", nargs="+")
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--encode", action="store_true")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--models", type=int, nargs="+", help="Fleet sizes.")
+    parser.add_argument("--methods", nargs="+", default=["beta_vae"], help="Methods.")
+    parser.add_argument("--data", nargs="+", default=["dsprites"], help="Data sets.")
+    parser.add_argument("--precision", nargs="+", help="Precisions (default: bf16 on a GPU).")
+    parser.add_argument("--profile", action="store_true", help="Measure each kernel.")
+    parser.add_argument("--encode", action="store_true", help="Measure encoding.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     cuda = torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
@@ -294,7 +294,7 @@ def main() -> None:
                     print(
                         f"fleet {source:<16}{method:<14}{precision:<8} M = {models:<4}"
                         f"{row['us_per_model_step']:>10,.1f} µs per model-step"
-                        f"{row['times_plain']:>8.1f} × the plain loop"
+                        f"{row['times_plain']:>8.1f} × as fast as the plain loop"
                         f"{row['megabytes']:10,.0f} MB",
                         flush=True,
                     )

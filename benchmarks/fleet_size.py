@@ -1,9 +1,9 @@
-"""`--fleet-size auto` at its limit: how many FactorVAEs a GPU is said to hold, and holds.
+"""Accuracy of `--fleet-size auto`: estimated and actual number of FactorVAEs that fit on a GPU.
 
-python benchmarks/fleet_size.py [--out FILE]
+    python benchmarks/fleet_size.py [--out FILE]
 
-For each precision: the size that is measured, what a fleet of that size really takes, and whether
-a fleet a fifth larger fits too. Then what is said where nearly all memory is taken.
+For each precision: the estimated size, the memory of a fleet of that size, and whether a fleet
+that is a fifth larger also fits. Then the error message when nearly all memory is in use.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from unweave.models.config import Config
 MORE_THAN_FIT = 4_000
 DEVICE = torch.device("cuda")
 LEFT = 250_000_000
-"""Bytes that are left free for the last question."""
+"""Bytes of free memory for the last test."""
 
 
 def runs(count: int, precision: str) -> list[Config]:
@@ -52,7 +52,7 @@ def at_the_limit(precision: str, data: uw.data.Dataset) -> dict[str, Any]:
 
 
 def without_room(models: int, data: uw.data.Dataset) -> str:
-    """What is said where not even one model fits."""
+    """Error message when not even one model fits."""
     torch.cuda.empty_cache()
     size = torch.cuda.mem_get_info()[0] - LEFT
     taken = torch.empty(size, dtype=torch.uint8, device=DEVICE)
@@ -67,7 +67,7 @@ def without_room(models: int, data: uw.data.Dataset) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     data = uw.data.load("dsprites")
     result = {

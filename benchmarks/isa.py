@@ -1,17 +1,17 @@
-"""What an Lp-nested prior costs: a model-step of ISA-VAE against one of β-VAE, in fleets alike.
+"""Cost of an Lp-nested prior: a model-step of ISA-VAE compared with one of β-VAE, in equal fleets.
 
     python benchmarks/isa.py [--models 128] [--latents 10 20] [--batch 64 2048] [--out FILE]
 
-A model-step is one update of one model on dSprites: with the protocol's network, 64 images and as
-many latents as `--latents` says; and with dense layers, 20 latents and batches of `--batch`, as
-the paper trains. The ratio is what counts, from the same run: ISA-VAE, with fixed and with learned
-exponents and with two layouts in one fleet, to β-VAE; β-TCVAE to β-VAE, which has no total
-correlation to estimate; ISA-TCVAE to β-TCVAE, which has the same estimate.
+A model-step is one update of one model on dSprites: with the protocol's network, 64 images and
+`--latents` latents; and with dense layers, 20 latents and batches of `--batch`, as in the paper.
+The results are ratios within the same run: ISA-VAE (with fixed exponents, with learned exponents,
+and with two layouts in one fleet) to β-VAE; β-TCVAE to β-VAE, which estimates no total
+correlation; ISA-TCVAE to β-TCVAE, which uses the same estimate.
 
-That estimate has B² d densities: 84 million for a batch of 2,048 and 20 latents. The kernels, as
-compiled for an H200, have some 50 instructions and 3 exponentials for each, both ways together. At
-132 × 4 instructions for 32 threads and 132 × 16 exponentials a cycle, and 1.75 GHz, these take
-0.15 ms and 0.07 ms: what β-TCVAE has at least to add to a β-VAE's model-step.
+That estimate needs B² d densities: 84 million for a batch of 2,048 and 20 latents. The kernels, as
+compiled for an H200, need about 50 instructions and 3 exponentials for each, forward and backward.
+At 132 × 4 instructions for 32 threads and 132 × 16 exponentials per cycle, and 1.75 GHz, these
+take 0.15 ms and 0.07 ms: the least that β-TCVAE adds to a model-step of β-VAE.
 """
 
 import argparse
@@ -36,7 +36,7 @@ PRECISION = "bf16" if CUDA else "float32"
 
 
 def cases(latents: int) -> dict[str, tuple[list[Method], str]]:
-    """What is timed: the methods that a fleet takes in turn, and what it is compared with."""
+    """Timed cases: the methods that alternate in a fleet, and the case to compare with."""
     pairs = f"{latents // 2}x2"
     return {
         "beta_vae": ([BetaVAE()], "beta_vae"),
@@ -50,7 +50,7 @@ def cases(latents: int) -> dict[str, tuple[list[Method], str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cases of one comparison have in common."""
+    """Settings shared by all cases of one comparison."""
 
     latents: int
     architecture: str = "conv"
@@ -60,7 +60,7 @@ class Setting:
 def measure(
     methods: list[Method], models: int, setting: Setting, data: uw.data.Dataset
 ) -> tuple[float, float]:
-    """Microseconds per model and step, and gigabytes per model at most, on a GPU."""
+    """Microseconds per model-step, and on a GPU the peak gigabytes per model."""
     configs = [
         Config(
             method=methods[seed % len(methods)],
@@ -82,7 +82,7 @@ def measure(
 
 
 def compare(models: int, setting: Setting, data: uw.data.Dataset) -> list[dict[str, Any]]:
-    """All cases of one setting, printed as they come."""
+    """Measure and print all cases of one setting."""
     rows: dict[str, dict[str, Any]] = {}
     for case, (methods, against) in cases(setting.latents).items():
         taken, memory = measure(methods, models, setting, data)
@@ -106,10 +106,11 @@ def compare(models: int, setting: Setting, data: uw.data.Dataset) -> list[dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=128 if CUDA else 4)
-    parser.add_argument("--latents", type=int, nargs="*", default=[10, 20])
-    parser.add_argument("--batch", type=int, nargs="*", default=[64, 2048] if CUDA else [64])
-    parser.add_argument("--out", type=Path)
+    models, batches = (128, [64, 2048]) if CUDA else (4, [64])
+    parser.add_argument("--models", type=int, default=models, help="Models in a fleet.")
+    parser.add_argument("--latents", type=int, nargs="*", default=[10, 20], help="Latents.")
+    parser.add_argument("--batch", type=int, nargs="*", default=batches, help="Batch sizes.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     name = machine()
     print(name)

@@ -1,10 +1,10 @@
-"""Each kernel on each layer of the networks: its error, its time, and the best way to cut it.
+"""Error, time and best launch configuration of each kernel on each layer of the networks.
 
     python benchmarks/kernels.py [--models 128] [--search] [--out FILE]
 
-Errors are against the reference in float64 on the same bf16 numbers. Times are per model at batch
-64, beside the time that the bytes of the layer's tensors need at the measured speed of a copy.
-`--search` tries many launches per kernel, compiled by many processes first.
+Errors are relative to a float64 reference on the same bf16 numbers. Times are per model with
+batches of 64, next to the time to move the layer's tensors at the measured speed of a copy.
+`--search` tries many launch configurations per kernel, which are first compiled in parallel.
 """
 
 import argparse
@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unweave.kernels import gpu, reference
-from unweave.kernels.gpu import Launch
+from unweave import kernels
+from unweave.kernels import gpu_conv, reference
+from unweave.kernels.gpu_conv import Launch
 
 BATCH = 64
 
 
 class Layer(NamedTuple):
-    """A stride-2 layer: pixels and channels of the large image, channels of the small, taps."""
+    """A stride-2 layer: size and channels of its large side, channels of its small side, taps."""
 
     size: int
     channels: int
@@ -54,11 +55,11 @@ USES: dict[str, tuple[Layer, ...]] = {
     "conv backward": (WIDE, MIDDLE_2, INNER_2),
     "transpose backward": (THIN, THIN_COLOUR, WIDE),
 }
-"""Where each kernel is used in the networks of the protocol."""
+"""Layers of the protocol's networks in which each kernel is used."""
 
 
 def launches(kind: str, layer: Layer) -> list[Launch]:
-    """What to try."""
+    """Launch configurations to try."""
     thin = layer.channels < 16
     if kind == "conv backward":
         choices = itertools.product((32, 64, 128), (4, 8), (1, 2), (8,), (128,))
@@ -84,13 +85,14 @@ def call(kind: str, layer: Layer, models: int, launch: Launch | None) -> Callabl
     weight = draw(models, kernel, kernel, channels, outputs)
     bias = draw(models, max(channels, outputs))
     calls: dict[str, Callable[[], Any]] = {
-        "conv": lambda: gpu.conv(large, weight, bias, True, launch=launch),
-        "conv, mask": lambda: gpu.conv(large, weight, mask=small, launch=launch),
-        "transpose": lambda: gpu.conv_transpose(small, weight, bias, True, launch=launch),
-        "weight grad": lambda: gpu.conv_weight_grad(large, small, kernel, "large", launch),
-        "conv backward": lambda: gpu.conv_backward(large, small, weight, large),
-        "transpose backward": lambda: gpu.conv_transpose_backward(
-            large, small, weight, small, launch
+        "conv": lambda: gpu_conv.conv(large, weight, bias, True, launch=launch),
+        "conv, mask": lambda: gpu_conv.conv(large, weight, mask=small, launch=launch),
+        "transpose": lambda: gpu_conv.conv_transpose(small, weight, bias, True, launch=launch),
+        "weight grad": lambda: gpu_conv.conv_weight_grad(large, small, kernel, "large", launch),
+        "conv backward": lambda: kernels.backward(gpu_conv, large, small, weight, large),
+        "transpose backward": lambda: (
+            gpu_conv.conv_transpose_backward(large, small, weight, small, launch)
+            or kernels.backward(gpu_conv, small, large, weight, small, transposed=True)
         ),
     }
     return calls[kind]
@@ -101,7 +103,7 @@ def draw(*shape: int) -> Tensor:
 
 
 def microseconds(function: Callable[[], Any], repeats: int = 12) -> float:
-    """The time of one call, launches overlapping."""
+    """Time of one call, with overlapping launches."""
     function()
     function()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -114,7 +116,7 @@ def microseconds(function: Callable[[], Any], repeats: int = 12) -> float:
 
 
 def megabytes(kind: str, layer: Layer) -> float:
-    """What must pass through memory for one model: each tensor once."""
+    """Memory traffic of one model if each tensor is moved once."""
     size, channels, outputs, _ = layer
     large, small = BATCH * size**2 * channels * 2, BATCH * (size // 2) ** 2 * outputs * 2
     more = {"conv, mask": small, "conv backward": large, "transpose backward": small}
@@ -122,14 +124,14 @@ def megabytes(kind: str, layer: Layer) -> float:
 
 
 def copy_speed() -> float:
-    """Measured bytes per microsecond of a large copy, read and written."""
+    """Measured bytes per microsecond of a large copy, counting reads and writes."""
     source = torch.zeros(2**29, device="cuda")
     target = torch.empty_like(source)
     return 8 * len(source) / microseconds(lambda: torch.add(source, 1, out=target))
 
 
 def error(layer: Layer, dtype: torch.dtype) -> dict[str, float]:
-    """Relative errors against the reference in float64, on three models and five images."""
+    """Relative errors to a float64 reference, on three models and five images."""
     size, channels, outputs, kernel = layer
     generator = torch.Generator("cuda").manual_seed(0)
 
@@ -139,11 +141,11 @@ def error(layer: Layer, dtype: torch.dtype) -> dict[str, float]:
     large, small = normal(3, 5, size, size, channels), normal(3, 5, size // 2, size // 2, outputs)
     weight = normal(3, kernel, kernel, channels, outputs)
     x, y, w = large.double(), small.double(), weight.double()
-    gradient, bias = gpu.conv_weight_grad(large, small, kernel, "large")
+    gradient, bias = gpu_conv.conv_weight_grad(large, small, kernel, "large")
     assert bias is not None
     pairs = {
-        "conv": (gpu.conv(large, weight), reference.conv(x, w)),
-        "transpose": (gpu.conv_transpose(small, weight), reference.conv_transpose(y, w)),
+        "conv": (gpu_conv.conv(large, weight), reference.conv(x, w)),
+        "transpose": (gpu_conv.conv_transpose(small, weight), reference.conv_transpose(y, w)),
         "weight grad": (gradient, reference.conv_weight_grad(x, y, kernel)[0]),
         "bias grad": (bias, x.sum((1, 2, 3))),
     }
@@ -151,7 +153,7 @@ def error(layer: Layer, dtype: torch.dtype) -> dict[str, float]:
 
 
 def compile_all(share: int, shares: int) -> None:
-    """Compile this process's share of all launches, for a later process to find in the cache."""
+    """Compile this process's share of all launches into the cache."""
     work = [
         (k, at, launch)
         for k, layers in USES.items()
@@ -167,10 +169,10 @@ def compile_all(share: int, shares: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=128)
-    parser.add_argument("--search", action="store_true")
-    parser.add_argument("--share", type=int)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--models", type=int, default=128, help="Models (default: 128).")
+    parser.add_argument("--search", action="store_true", help="Try many launches per kernel.")
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     shares = os.cpu_count() or 1
     if args.share is not None:

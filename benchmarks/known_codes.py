@@ -1,11 +1,11 @@
-"""What every metric says of codes that are known: perfect, turned, incomplete, copied, noise.
+"""Scores of every metric for known codes: perfect, rotated, incomplete, duplicated, noise.
 
     .venv/bin/python benchmarks/known_codes.py [--metrics NAME …] [--out FILE]
 
-Codes are those of 737,280 images with the factors of dSprites, ten latents each, as a model might
-give them: means, and log-variances of -4 where a latent is in use and 0 where it is not. Latents
-that are not in use have a mean of 0.01 times noise. Metrics of images are left out. What a file
-has of other metrics stays in it.
+Codes are posteriors of 737,280 images with the factors of dSprites and ten latents: means, and
+log-variances of -4 for active latents and 0 for inactive ones. The mean of an inactive latent is
+0.01 times noise. Metrics of images are excluded. Scores of other metrics are kept in the output
+file.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LATENTS = 10
 
 
 class Codes(NamedTuple):
-    """Posteriors of all images, and what they are, in words."""
+    """Posteriors of all images, and their description."""
 
     means: np.ndarray
     logvars: np.ndarray
@@ -33,7 +33,7 @@ class Codes(NamedTuple):
 
 
 def known_codes(factors: np.ndarray) -> dict[str, Codes]:
-    """All kinds of codes by name; factors are `[n, 5]`."""
+    """All kinds of codes by name, for factors `[n, 5]`."""
     generator = np.random.default_rng(0)
     truth = (factors - factors.mean(0)) / factors.std(0)
     turn, _ = np.linalg.qr(generator.normal(size=(5, 5)))
@@ -63,10 +63,10 @@ def score(metric: Metric, codes: Codes, factors: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     names = [name for name, metric in METRICS.items() if not metric.of_images]
-    parser.add_argument("--metrics", nargs="+", default=names, choices=names)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--metrics", nargs="+", default=names, choices=names, help="Metrics.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # logistic regressions that stop at 100 iterations
+    warnings.simplefilter("ignore")  # logistic regressions stop at 100 iterations
     factors = grid()
     kinds = known_codes(factors)
     known = options.out is not None and options.out.exists()

@@ -1,15 +1,15 @@
-"""Train and score a paper's study, in as many calls as it takes, and note what it took.
+"""Train and score the study of a paper, over one or more calls, and record time and memory.
 
     python benchmarks/large_study.py --out OUT [--paper common-assumptions] [--scale hour]
                                      [--study FILE] [--folder FOLDER] [--minutes 60]
                                      [--fleet-size N]
 
-The study is the one that `unweave reproduce` runs for the paper's recipes, with all that any of
-them measures; or that of a file, such as `benchmarks/published_settings.yaml`. After so many
-minutes it stops with a checkpoint; the same command goes on, and ends with 3 as long as something
-is left. OUT gets the study's table and `run.json`: the device, the seconds of every call, what a
-step took in every fleet, and what scoring took of the cores. From the two `python -m tools.results
-OUT` makes docs/results.
+The study is the one that `unweave reproduce` runs for the paper's recipes, with the metrics of all
+of them; or that of a file, such as `benchmarks/published_settings.yaml`. After `--minutes`, it
+stops with a checkpoint. Run the same command again to resume; the exit code is 3 until the study
+is complete. OUT receives the study's table and `run.json`: the device, the time of every call, the
+time of a step in every fleet, and the CPU time of scoring. `python -m tools.results OUT` creates
+docs/results from these two files.
 """
 
 import argparse
@@ -30,35 +30,34 @@ import torch
 from unweave.errors import InterruptedTrainingError
 from unweave.models.config import Config
 from unweave.papers import RECIPES
-from unweave.papers.running import study_of
 from unweave.study import Study, load, run
-from unweave.study.estimate import device_name
+from unweave.study.planning import device_name
 from unweave.study.store import Store
-from unweave.study.study_file import read
+from unweave.study.study import read
 
 CALLS, RUN, TABLE = "calls.json", "run.json", "study.parquet"
 LEFT = 3
-"""The exit code as long as something is left to do."""
+"""Exit code while the study is incomplete."""
 PATIENCE = 10.0
-"""Seconds in which a process for scores ends, so that its time is counted."""
+"""Seconds to wait for scoring processes to end, so that their time is counted."""
 
 
 def whole_study(paper: str, scale: str) -> Study:
-    """The study of a paper's recipes with everything that one of them measures."""
+    """Study of a paper's recipes with the metrics of all of them."""
     recipes = [one for one in RECIPES.values() if one.paper == paper and one.studies]
-    found = study_of(max(recipes, key=lambda recipe: len(recipe.adds)), scale)
+    found = max(recipes, key=lambda recipe: len(recipe.adds)).study(scale)
     assert found is not None
     return found
 
 
 def core_seconds() -> float:
-    """What processes that have ended took of the cores."""
+    """CPU seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def worked(study: Study, folder: Path, minutes: float, fleet_size: int | None) -> dict[str, Any]:
-    """Work for so long, as if somebody then pressed Ctrl-C; what this call took."""
+def run_for(study: Study, folder: Path, minutes: float, fleet_size: int | None) -> dict[str, Any]:
+    """Run for some minutes, interrupt as by Ctrl-C, and return the time taken."""
     before = scored(folder)
     start, begun = time.perf_counter(), core_seconds()
     stop = threading.Timer(60 * minutes, os.kill, (os.getpid(), signal.SIGINT))
@@ -67,7 +66,7 @@ def worked(study: Study, folder: Path, minutes: float, fleet_size: int | None) -
     try:
         run(study, folder, progress=sys.stdout.isatty(), fleet_size=fleet_size)
     except (InterruptedTrainingError, KeyboardInterrupt) as error:
-        print(f"stopped: {error or 'while it scored'}", flush=True)
+        print(f"stopped: {error or 'during scoring'}", flush=True)
     finally:
         stop.cancel()
     for process in multiprocessing.active_children():
@@ -80,12 +79,12 @@ def worked(study: Study, folder: Path, minutes: float, fleet_size: int | None) -
 
 
 def scored(folder: Path) -> int:
-    """How many models of a study are scored."""
+    """Number of scored models of a study."""
     return load(folder).counts["scored"] if (folder / "ledger.sqlite").exists() else 0
 
 
 def fleets(folder: Path, device: torch.device) -> list[dict[str, Any]]:
-    """What a step of one model took, in every fleet that was trained without a break."""
+    """Time of a model-step in every fleet that was trained without interruption."""
     store = Store(folder)
     table, speeds = store.ledger.table(), store.ledger.speeds(device_name(device))
     rows = []
@@ -105,26 +104,27 @@ def fleets(folder: Path, device: torch.device) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--paper", default="common-assumptions")
-    parser.add_argument("--scale", default="hour")
-    parser.add_argument("--study", type=Path)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--fleet-size", type=int)
-    parser.add_argument("--out", type=Path, required=True)
+    default = "(default: %(default)s)."
+    parser.add_argument("--paper", default="common-assumptions", help=f"Paper {default}")
+    parser.add_argument("--scale", default="hour", help=f"Scale of its recipes {default}")
+    parser.add_argument("--study", type=Path, help="Study file, instead of a paper.")
+    parser.add_argument("--folder", type=Path, help="Study folder (default: reproduce/NAME).")
+    parser.add_argument("--minutes", type=float, default=60, help=f"Time budget {default}")
+    parser.add_argument("--fleet-size", type=int, help="Models per fleet (default: automatic).")
+    parser.add_argument("--out", type=Path, required=True, help="Output folder.")
     args = parser.parse_args()
     study = read(args.study) if args.study else whole_study(args.paper, args.scale)
     name = study.name.replace("-", "_")
     folder = args.folder or Path("reproduce") / study.name
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    notes = folder / CALLS
-    calls = json.loads(notes.read_text()) if notes.exists() else []
-    calls.append(worked(study, folder, args.minutes, args.fleet_size))
-    notes.write_text(json.dumps(calls))
+    file = folder / CALLS
+    calls = json.loads(file.read_text()) if file.exists() else []
+    calls.append(run_for(study, folder, args.minutes, args.fleet_size))
+    file.write_text(json.dumps(calls))
     results = load(folder)
     results.write()
     left = results.store.ledger.busy()
-    said = {
+    record = {
         "name": name,
         "command": f"--study {args.study}" if args.study else f"--scale {args.scale}",
         "settings": dict(study.settings),
@@ -137,7 +137,7 @@ def main() -> None:
         "fleets": fleets(folder, device),
     }
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / RUN).write_text(json.dumps(said, indent=1) + "\n")
+    (args.out / RUN).write_text(json.dumps(record, indent=1) + "\n")
     shutil.copyfile(folder / TABLE, args.out / TABLE)
     print(f"{results}; {calls[-1]['seconds']:.0f} s in this call")
     for reason in results.store.ledger.reasons():

@@ -1,11 +1,11 @@
-"""Train VAE and β-VAE (4) on dSprites, to compare with the literature and a reference run.
+"""Train a VAE and a β-VAE (β = 4) on dSprites, to compare with the literature and a reference run.
 
     python benchmarks/literature.py --seeds 6 --steps 150000 --minutes 8.4 [--out FILE]
 
-Reference run (twelve conv VAEs with 4 × 4 taps, 300,000 steps): FactorVAE score 0.673 ± 0.103 over
-six seeds of β = 1 and 0.692 ± 0.050 of β = 4 (published, ten seeds each: 0.635 ± 0.083 and 0.665 ±
-0.089); MIG 0.075 ± 0.037 and 0.156 ± 0.040; reconstruction about 17 and 45 nats, KL 27 and 14.5
-nats; ten, and six to nine, active latents.
+Reference run (twelve VAEs with 4 × 4 convolutions, 300,000 steps) with β = 1 and β = 4, six seeds
+each: FactorVAE score 0.673 ± 0.103 and 0.692 ± 0.050 (published, ten seeds each: 0.635 ± 0.083 and
+0.665 ± 0.089); MIG 0.075 ± 0.037 and 0.156 ± 0.040; reconstruction about 17 and 45 nats; KL 27 and
+14.5 nats; ten, and six to nine, active latents.
 """
 
 import argparse
@@ -28,7 +28,7 @@ ACTIVE = 0.05
 
 
 def factor_vae_score(codes: np.ndarray, grid: Grid, seed: int = 0) -> float:
-    """The classic protocol: 10,000 votes to learn from, 5,000 to score, batches of 64."""
+    """FactorVAE score by the classic protocol: 10,000 votes, 5,000 for testing, batches of 64."""
     rng = np.random.default_rng(seed)
     spread = codes[rng.integers(0, len(codes), 10_000)].std(0, ddof=1)
     active = spread >= ACTIVE
@@ -47,7 +47,7 @@ def factor_vae_score(codes: np.ndarray, grid: Grid, seed: int = 0) -> float:
 
 
 def mutual_information_gap(codes: np.ndarray, grid: Grid, seed: int = 0) -> float:
-    """The classic protocol: 10,000 points, 20 bins per latent."""
+    """MIG by the classic protocol: 10,000 points, 20 bins per latent."""
     rng = np.random.default_rng(seed)
     sample = rng.integers(0, len(codes), 10_000)
     factors = grid.factors(sample)
@@ -73,12 +73,13 @@ def mutual_information_gap(codes: np.ndarray, grid: Grid, seed: int = 0) -> floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--steps", type=int, default=150_000)
-    parser.add_argument("--precision", default="bf16")
-    parser.add_argument("--architecture", default="conv4x4")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--out", type=Path)
+    default = "(default: %(default)s)."
+    parser.add_argument("--seeds", type=int, default=6, help=f"Seeds per β {default}")
+    parser.add_argument("--steps", type=int, default=150_000, help=f"Training steps {default}")
+    parser.add_argument("--precision", default="bf16", help=f"Precision {default}")
+    parser.add_argument("--architecture", default="conv4x4", help=f"Network {default}")
+    parser.add_argument("--minutes", type=float, default=60, help=f"Time budget {default}")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     data = uw.data.load("dsprites")
     grid = data.grid

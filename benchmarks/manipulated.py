@@ -1,11 +1,11 @@
-"""The whole chain of manipulated images at a size that a CPU trains in a quarter of an hour.
+"""The full experiment on manipulated images, at a size that a CPU trains in a quarter of an hour.
 
     python benchmarks/manipulated.py [--steps 2000] [--changes 600] [--out FOLDER]
 
-An ellipse of dSprites at 32 × 32 places, reduced to 32 × 32 pixels: two factors of equal variance.
-Restarts of a β-VAE are ranked by MIG, m is learned from the best and the worst two, and as many
-restarts are trained on what m makes of the images, and on images with noise of the same size.
-Writes `manipulated.json`, `changes.png`, the file of m, and prints the table.
+An ellipse of dSprites at 32 × 32 positions, reduced to 32 × 32 pixels: two factors of equal
+variance. Restarts of a β-VAE are ranked by MIG, a manipulation m is learned from the best two and
+the worst two, and as many restarts are trained on the modified images, and on images with noise of
+the same size. Writes `manipulated.json`, `changes.png` and the file of m, and prints the table.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SEEDS = 8
 
 
 def positions() -> Dataset:
-    """1,024 images of one ellipse."""
+    """Data set of 1,024 images of one ellipse."""
     data = uw.data.load("dsprites").slice(shape=1, scale=5, orientation=0)
     classes = data.factors(np.arange(len(data)))
     factors = {"posX": classes[:, 3], "posY": classes[:, 4]}
@@ -41,7 +41,7 @@ def positions() -> Dataset:
 
 
 def restarts(data: Dataset, steps: int) -> uw.Fleet:
-    """β-VAEs that differ in their seeds."""
+    """Train β-VAEs that differ only in their seeds."""
     return uw.train(
         uw.methods.BetaVAE(beta=1.0),
         data,
@@ -55,24 +55,25 @@ def restarts(data: Dataset, steps: int) -> uw.Fleet:
 
 
 def off_axis(model: uw.Model, data: Dataset) -> float:
-    """How far the two latents are turned from the factors: 0 to 45 degrees.
+    """Angle between the two latents and the factors, from 0 to 45 degrees.
 
-    By the linear map from factors to codes, whose left and right singular vectors are two bases.
+    Computed from the singular vectors of the linear map from factors to codes.
     """
     codes, _ = model.encode(data)
     classes = data.factors(np.arange(len(data))).astype(float)
     w = (classes - classes.mean(0)) / classes.std(0)
-    turn = np.linalg.lstsq(w, codes - codes.mean(0), rcond=None)[0]
-    u, _, v = np.linalg.svd(turn)
+    linear = np.linalg.lstsq(w, codes - codes.mean(0), rcond=None)[0]
+    u, _, v = np.linalg.svd(linear)
     nearest = u @ v
     return float(np.degrees(np.arccos(np.clip(np.abs(nearest).max(), 0, 1))))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2_000)
-    parser.add_argument("--changes", type=int, default=600)
-    parser.add_argument("--out", type=Path, default=Path("manipulated"))
+    default, out = "(default: %(default)s).", Path("manipulated")
+    parser.add_argument("--steps", type=int, default=2_000, help=f"Steps of the VAEs {default}")
+    parser.add_argument("--changes", type=int, default=600, help=f"Steps of m {default}")
+    parser.add_argument("--out", type=Path, default=out, help=f"Output folder {default}")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
 
@@ -119,12 +120,12 @@ def main() -> None:
     show_changes(original, {"modified": data["modified"], "noise": noise}, 8).save(
         args.out / "changes.png"
     )
-    kept = {
+    record = {
         "rows": json.loads(table.to_json(orient="records")),
         "accuracies": json.loads(accuracies.to_json()),
         "curve": json.loads(m.curve.iloc[[0, -1]].to_json(orient="records")),
     }
-    (args.out / "manipulated.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (args.out / "manipulated.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

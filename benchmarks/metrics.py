@@ -1,12 +1,12 @@
-"""Seconds per metric for one model of dSprites, beside the reference protocol done naively.
+"""Time of each metric for one model of dSprites, compared with a naive reference implementation.
 
     .venv/bin/python benchmarks/metrics.py [--codes FILE.npy] [--metrics NAME …] [--out FILE]
 
-Codes are 737,280 × 10, one row per image of dSprites, from a file or simulated. The naive protocol
-is what disentanglement_lib does, with codes looked up and not encoded: factors sampled batch by
-batch in Python, scikit-learn's mutual information, logistic regression, support vector machines
-and boosted trees. It is timed for the classic six; `--no-naive-dci` leaves out the one that takes
-minutes.
+Codes are 737,280 × 10, one row per image of dSprites, from a file or simulated. The naive
+implementation follows disentanglement_lib, with codes looked up instead of encoded: it samples
+factors batch by batch in Python, and uses scikit-learn's mutual information, logistic regression,
+support vector machines and boosted trees. It is timed for the six classic metrics;
+`--no-naive-dci` skips DCI, which takes minutes.
 """
 
 import argparse
@@ -31,7 +31,7 @@ TRAIN, TEST = 10_000, 5_000
 
 
 def simulate() -> np.ndarray:
-    """Each code a curve of some factors, with noise; three codes know nothing."""
+    """Simulate codes: noisy nonlinear functions of some factors; three codes are pure noise."""
     generator = np.random.default_rng(0)
     factors = grid() / SIZES * 2 - 1
     mixing = generator.normal(size=(5, 10)) * (generator.random((5, 10)) < 0.3)
@@ -46,10 +46,10 @@ def grid() -> np.ndarray:
 
 
 class Naive:
-    """The reference protocol on a table of codes.
+    """Naive reference implementation on a table of codes.
 
     Args:
-        codes: `[737280, d]`.
+        codes: Codes `[737280, d]`.
     """
 
     def __init__(self, codes: np.ndarray) -> None:
@@ -63,7 +63,7 @@ class Naive:
         return self.codes[np.ravel_multi_index(tuple(factors.T), SIZES)]
 
     def sample(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in batches of 16, as the reference's configuration has it."""
+        """Sample rows in batches of 16, as configured in the reference."""
         parts = [self.factors(min(16, count - start)) for start in range(0, count, 16)]
         codes = np.concatenate([self.encode(part) for part in parts])
         return codes, np.concatenate(parts)
@@ -160,17 +160,18 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--codes", type=Path, help="[737280, d] as .npy")
-    parser.add_argument("--metrics", nargs="+", default=list(CLASSIC), choices=list(METRICS))
-    parser.add_argument("--no-naive-dci", action="store_true")
-    parser.add_argument("--out", type=Path)
+    classic, every = list(CLASSIC), list(METRICS)
+    parser.add_argument("--codes", type=Path, help="Codes [737280, d] (.npy).")
+    parser.add_argument("--metrics", nargs="+", default=classic, choices=every, help="Metrics.")
+    parser.add_argument("--no-naive-dci", action="store_true", help="Skip the naive DCI.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     options = parser.parse_args()
     codes = np.load(options.codes) if options.codes else simulate()
     factors = grid()
-    warnings.simplefilter("ignore")  # logistic regressions that stop at 100 iterations
+    warnings.simplefilter("ignore")  # logistic regressions stop at 100 iterations
     warm = np.random.default_rng(0).normal(size=(99, 2))
     warm_up = timed(lambda: [METRICS[name](warm, np.arange(99) % 3) for name in CLASSIC])[1]
-    print(f"imports, and compiling or loading of trees: {warm_up:.1f} s")
+    print(f"warm-up (imports and compilation): {warm_up:.1f} s")
     results: dict[str, dict[str, float | None]] = {}
     print(f"{'':<34}{'score':>9}{'seconds':>9}{'naive':>9}{'seconds':>9}{'times':>7}")
     for name in options.metrics:
@@ -188,7 +189,7 @@ def main() -> None:
             "naive_seconds": naive_seconds,
         }
     quick = sum(results[n]["seconds"] or 0 for n in CLASSIC if n != "dci" and n in results)
-    print(f"the six without DCI: {quick:.2f} s")
+    print(f"all classic metrics except DCI: {quick:.2f} s")
     if options.out:
         about = {
             "machine": platform.machine(),

@@ -1,11 +1,11 @@
-"""Whether scoring keeps a GPU waiting: fleets trained alone, and while others are scored.
+"""Effect of scoring on GPU throughput: fleets trained alone, and while others are scored.
 
     python benchmarks/overlap.py [--models 64] [--fleets 3] [--steps 8000] [--metrics mig sap]
                                  [--out FILE]
 
-The first fleet of a study trains while there is nothing to score, the others while those before
-them are encoded and scored. What a fleet takes longer, per model that was scored meanwhile, is
-what scoring costs the GPU; a run of the large study takes 300,000 steps.
+The first fleet of a study trains while there is nothing to score; the others train while earlier
+fleets are encoded and scored. The additional time of a fleet, per model scored meanwhile, is the
+GPU cost of scoring. It is compared with a run of the large study, which takes 300,000 steps.
 """
 
 import argparse
@@ -19,15 +19,16 @@ from typing import Any
 import torch
 
 import unweave as uw
+from unweave.study.local import LocalRunner
 from unweave.study.running import prepare
 from unweave.study.store import Store
-from unweave.study.work import Work
+from unweave.study.training import RunOptions
 
 PAPER_STEPS = 300_000
 
 
-class Timed(Work):
-    """Notes when fleets begin and end, and how many runs were scored until then."""
+class Timed(LocalRunner):
+    """Local runner that records the time of each fleet and the runs scored meanwhile."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -45,12 +46,14 @@ class Timed(Work):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=64)
-    parser.add_argument("--fleets", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=8000)
-    parser.add_argument("--metrics", nargs="+", default=list(uw.metrics.CLASSIC))
-    parser.add_argument("--precision", default="bf16" if torch.cuda.is_available() else "float32")
-    parser.add_argument("--out", type=Path)
+    classic, text = list(uw.metrics.CLASSIC), "(default: %(default)s)."
+    precision = "bf16" if torch.cuda.is_available() else "float32"
+    parser.add_argument("--models", type=int, default=64, help=f"Models per fleet {text}")
+    parser.add_argument("--fleets", type=int, default=3, help=f"Fleets {text}")
+    parser.add_argument("--steps", type=int, default=8000, help=f"Training steps {text}")
+    parser.add_argument("--metrics", nargs="+", default=classic, help=f"Metrics {text}")
+    parser.add_argument("--precision", default=precision, help=f"Precision {text}")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     study = uw.study.Study(
         data="dsprites",
@@ -63,9 +66,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         prepare(store, study)
-        work = Timed(store, fleet_size=args.models)
+        work = Timed(store, RunOptions(fleet_size=args.models))
         start = time.perf_counter()
-        work.go()
+        work.run()
         total = time.perf_counter() - start
         states = store.ledger.counts()
     first, *rest = work.fleets

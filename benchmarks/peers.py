@@ -1,16 +1,16 @@
-"""The same job in other libraries and here: seconds, lines, scores.
+"""Comparison with other libraries on the same task: time, lines of code, scores.
 
     python benchmarks/peers.py --envs FOLDER [--steps 1200] [--turn 40] [--out FILE]
 
-The job: a β-VAE (β = 4, ten latents, Adam with 1e-4, batch 64) on dSprites, on the CPU with one
-thread. Every library has a process and an environment of its own, and trains through its own
-trainer (`benchmarks/peers/with_*.py`). They take turns of so many steps, round after round, so
-that whatever else the machine does falls on all alike; the first turn is the warm-up. Then each
-encodes the same images, and the codes of all are scored by the metrics of this library.
+The task: a β-VAE (β = 4, ten latents, Adam with 1e-4, batch 64) on dSprites, on the CPU with one
+thread. Every library has its own process and environment, and uses its own trainer
+(`benchmarks/peers/with_*.py`). The libraries take turns of `--turn` steps, round after round, so
+that other load on the machine affects all alike; the first turn is the warm-up. Each library then
+encodes the same images, and unweave's metrics score all codes.
 
-The images, as rendered here, lie in one `.npy` file that all processes map: a `.npz` as published
-would be held in memory, 3 GB, once per process. `FOLDER` holds the environments, the images and
-the logs; environments that are there are used again.
+The images, as rendered by unweave, are in one `.npy` file that all processes memory-map: the
+published `.npz` would take 3 GB of memory per process. `FOLDER` holds the environments, the images
+and the logs; existing environments are reused.
 """
 
 import argparse
@@ -40,10 +40,10 @@ PINS = {
     },
     "pythae": {"pythae==0.1.2": "the last release", "torch==2.13.0": SAME_TORCH},
 }
-"""What pip is asked for, and why; all else is what pip chooses."""
+"""Pinned packages, and the reasons; pip chooses all other versions."""
 REPORTED = ("disent", "pythae", "torch", "torchvision", "lightning", "numpy", "scikit-learn")
 GRID = {"orientation": range(0, 40, 4), "posX": range(0, 32, 2), "posY": range(0, 32, 2)}
-"""Of dSprites what is encoded: a full grid, as the FactorVAE score needs it, of 46,080 images."""
+"""Images of dSprites to encode: a full grid of 46,080, which the FactorVAE score needs."""
 METRICS = ("mig", "dci", "sap", "factor_vae")
 CHUNK = 4096
 QUARTILES = 4
@@ -51,19 +51,19 @@ QUARTILES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A library, or a way to use it."""
+    """A library with its settings."""
 
     name: str
     script: str
     env: str = ""
-    """Whose environment; without one this Python."""
+    """Name of its environment; if empty, the current Python."""
     models: int = 1
     network: str = "own"
     allocator: str = "plain"
     timed_turns: int | None = None
-    """Where it is only timed, for how many turns after the warm-up."""
+    """Number of turns after the warm-up, if it is only timed."""
     part_of_turn: int = 1
-    """How many times fewer steps a turn has, where a step is one of several models."""
+    """Divisor of the steps per turn, for steps of several models."""
 
 
 ENTRIES = (
@@ -83,9 +83,9 @@ ENTRIES = (
 
 
 def lines_written(script: str) -> int:
-    """Lines between `# user: begin` and `# user: end` that are neither empty nor comments.
+    """Count lines between `# user: begin` and `# user: end`, except empty lines and comments.
 
-    What lies between `# user: pause` and `# user: resume` is the measurement's.
+    Lines between `# user: pause` and `# user: resume` belong to the measurement.
     """
     count, counting = 0, False
     for line in map(str.strip, script.splitlines()):
@@ -97,8 +97,8 @@ def lines_written(script: str) -> int:
 
 
 def export_images(data: uw.data.Dataset, path: Path) -> None:
-    """All images as bytes `[n, H, W, C]`, in the order of the published file."""
-    # Under another name until it is whole, so that a file half written is not used again.
+    """Write all images as bytes `[n, H, W, C]`, in the order of the published file."""
+    # Use a temporary name, so that an incomplete file is never reused.
     partial = path.with_suffix(".partial")
     file = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(data), *data.shape))
     for start in range(0, len(data), CHUNK):
@@ -109,12 +109,12 @@ def export_images(data: uw.data.Dataset, path: Path) -> None:
 
 
 def make_env(folder: Path, pins: Iterable[str]) -> Path:
-    """The Python of an environment with these packages from PyPI."""
+    """Create an environment with these packages from PyPI; return its Python."""
     python = folder / "bin" / "python"
     if (folder / "ready").exists():
         return python
     venv.create(folder, with_pip=True, clear=True)
-    # Without what this machine prefers, so that torch and torchvision are PyPI's pair.
+    # Ignore local pip settings, so that torch and torchvision are a matching pair from PyPI.
     preferences = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL")
     plain = {name: value for name, value in os.environ.items() if name not in preferences}
     command = [str(python), "-m", "pip", "install", "--quiet", *pins]
@@ -124,7 +124,7 @@ def make_env(folder: Path, pins: Iterable[str]) -> Path:
 
 
 def installed(python: Path) -> dict[str, str]:
-    """Versions of what matters, by package."""
+    """Versions of the relevant packages."""
     command = [str(python), "-m", "pip", "list", "--format", "json"]
     listed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     versions = {package["name"].lower(): package["version"] for package in listed}
@@ -133,17 +133,17 @@ def installed(python: Path) -> dict[str, str]:
 
 @dataclass
 class Worker:
-    """A library at work in a process of its own."""
+    """A library running in its own process."""
 
     entry: Entry
     process: subprocess.Popen[str]
     log: Path
     out: Path
     turns: list[tuple[float, float]] = field(default_factory=list)
-    """Wall and CPU seconds per 1,000 model-steps, of every turn after the warm-up."""
+    """Wall-clock and CPU seconds per 1,000 model-steps of every turn after the warm-up."""
 
     def read(self) -> tuple[float, float] | None:
-        """Wait for the end of a turn; None where the process has ended."""
+        """Wait for the end of a turn and return its times; None if the process has ended."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("turn "):
@@ -153,7 +153,7 @@ class Worker:
         return None
 
     def take_turn(self) -> bool:
-        """Let it work until it hands over; whether it did."""
+        """Run one turn; return False if the process has ended."""
         assert self.process.stdin is not None
         if len(self.turns) == self.entry.timed_turns:
             self.process.kill()
@@ -173,14 +173,14 @@ def start(entry: Entry, folder: Path, pythons: dict[str, Path], steps: int, turn
     """Start a process and wait until it has warmed up."""
     turn = max(1, turn // entry.part_of_turn)
     if entry.timed_turns is not None:
-        steps = turn * (entry.timed_turns + 2)  # more than it is given the time for
+        steps = turn * (entry.timed_turns + 2)  # more steps than it will take
     name = entry.name.replace(" ", "-").replace(",", "").replace("'", "")
     out, log = folder / f"{name}.npy", folder / f"{name}.log"
-    told = {"images": folder / "images.npy", "encode": folder / "encode.npy", "out": out,
+    options = {"images": folder / "images.npy", "encode": folder / "encode.npy", "out": out,
             "steps": steps, "turn": turn, "models": entry.models,
             "network": entry.network, "allocator": entry.allocator}  # fmt: skip
     command = [str(pythons[entry.env]), str(SCRIPTS / entry.script)]
-    command += [f"--{option}={value}" for option, value in told.items()]
+    command += [f"--{option}={value}" for option, value in options.items()]
     threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     with log.open("w") as file:
         process = subprocess.Popen(
@@ -199,13 +199,13 @@ def score(codes: np.ndarray, factors: np.ndarray) -> dict[str, float]:
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """The median of some turns and the quartiles around it."""
+    """Median and quartiles of some values."""
     low, median, high = statistics.quantiles(values, n=QUARTILES)
     return {"median": median, "low": low, "high": high}
 
 
 def row(worker: Worker, factors: np.ndarray) -> dict[str, Any]:
-    """What is known of a library after its work."""
+    """Results of a library."""
     entry = worker.entry
     wall, cpu = zip(*worker.turns, strict=True)
     found: dict[str, Any] = {
@@ -223,7 +223,7 @@ def row(worker: Worker, factors: np.ndarray) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of the processor, where the system says it."""
+    """Name of the processor, if available."""
     info = Path("/proc/cpuinfo")
     names = _after("model name", info.read_text()) if info.exists() else iter(())
     return next(names, platform.processor() or platform.machine())
@@ -235,10 +235,10 @@ def _after(key: str, text: str) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--envs", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--turn", type=int, default=40)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--envs", type=Path, required=True, help="Folder of environments.")
+    parser.add_argument("--steps", type=int, default=1200, help="Training steps (default: 1200).")
+    parser.add_argument("--turn", type=int, default=40, help="Steps per turn (default: 40).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     args.envs.mkdir(parents=True, exist_ok=True)
     pythons = {env: make_env(args.envs / env, pins) for env, pins in PINS.items()}
@@ -249,13 +249,13 @@ def main() -> None:
     chosen = data.only(**GRID).support
     np.save(args.envs / "encode.npy", chosen)
     workers = [start(entry, args.envs, pythons, args.steps, args.turn) for entry in ENTRIES]
-    print("all have warmed up", flush=True)
+    print("warm-up finished", flush=True)
     working, load = workers, []
     while working:
         working = [worker for worker in working if worker.take_turn()]
         load.append(os.getloadavg()[0])
-        told = {w.entry.name: f"{w.turns[-1][0]:.1f}" for w in working}
-        print(f"round {len(load)}: {told}", flush=True)
+        times = {w.entry.name: f"{w.turns[-1][0]:.1f}" for w in working}
+        print(f"round {len(load)}, seconds per 1,000 model-steps: {times}", flush=True)
     factors = data.factors(chosen)
     result = {
         "processor": processor(),

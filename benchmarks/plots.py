@@ -1,4 +1,4 @@
-"""Pictures of `benchmarks/fleet.py`'s results: where the time goes, and how it grows.
+"""Plots of the results of `benchmarks/fleet.py`: time by kernel, and scaling.
 
 python benchmarks/plots.py benchmarks/results/fleet_h200.json docs/images
 """
@@ -11,11 +11,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#999999")
-"""Okabe and Ito's, told apart by everybody."""
+"""Colour-blind safe colours of Okabe and Ito."""
 
 
 def stacked_bar(result: dict[str, Any]) -> Figure:
-    """Microseconds of a model-step, by kind of kernel."""
+    """Draw the microseconds of a model-step by kind of kernel."""
     parts = result["profile"]["us_by_category"]
     figure = Figure(figsize=(7, 1.7), layout="constrained")
     axes = figure.subplots()
@@ -30,7 +30,7 @@ def stacked_bar(result: dict[str, Any]) -> Figure:
 
 
 def growth(result: dict[str, Any]) -> Figure:
-    """Time and memory against models for each method, and against steps for one model."""
+    """Draw time and memory against models for each method, and against steps for one model."""
     steps = result["steps"]
     figure = Figure(figsize=(10, 2.8), layout="constrained")
     of_models, of_memory, of_steps, memory_of_steps = figure.subplots(1, 4)
@@ -55,8 +55,8 @@ def growth(result: dict[str, Any]) -> Figure:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("result", type=Path, help="Result of benchmarks/fleet.py.")
+    parser.add_argument("folder", type=Path, help="Output folder.")
     args = parser.parse_args()
     result = json.loads(args.result.read_text())
     args.folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""bf16 against float32: the same fleet trained in both, on dSprites.
+"""Comparison of bf16 and float32: the same fleet trained in both, on dSprites.
 
     python benchmarks/precision.py [--seeds 16] [--steps 20000] [--out FILE]
 
-Both see the same batches and noise. Compared are the negative ELBO over the last thousand steps
-and the MIG of every seed, with the probability that the two sets of MIGs are from one
-distribution (Kolmogorov-Smirnov) and that paired differences are symmetric (Wilcoxon).
+Both use the same batches and noise. Compares the negative ELBO over the last thousand steps and
+the MIG of every seed, with p-values for equal distributions of MIG (Kolmogorov-Smirnov) and for
+symmetric paired differences (Wilcoxon).
 """
 
 import argparse
@@ -45,9 +45,9 @@ def train(precision: str, seeds: int, steps: int, data: uw.data.Dataset) -> dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=20_000)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seeds", type=int, default=16, help="Seeds (default: 16).")
+    parser.add_argument("--steps", type=int, default=20_000, help="Steps (default: 20,000).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     data = uw.data.load("dsprites")
     runs = {p: train(p, args.seeds, args.steps, data) for p in ("bf16", "float32")}

@@ -1,9 +1,9 @@
-"""FID and KID of the example in torchmetrics' documentation, in full.
+"""FID and KID of the full example in the documentation of torchmetrics.
 
     python benchmarks/quality.py [--weights FILE] [--device cpu] [--features FILE.npz]
 
-Documented are FID(64) 12.6388 and KID 0.0312 ± 0.0025. Also printed is how long an image takes.
-`--features` keeps the 2048 features of both sets, as `tests/quality/golden` has them.
+The documented values are FID(64) 12.6388 and KID 0.0312 ± 0.0025. Also prints the time per image.
+`--features` saves the 2048 features of both sets, as used in `tests/quality/golden`.
 """
 
 import argparse
@@ -16,14 +16,14 @@ import torch
 import unweave as uw
 
 DRAWN_BEFORE = 21_751_136 + 2_048 * 1_008 + 1_008
-"""The initial weights of torchmetrics' own network, drawn from the same seed before the images."""
+"""Number of initial weights of torchmetrics' network, sampled before the images."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--weights", type=Path)
-    parser.add_argument("--device")
-    parser.add_argument("--features", type=Path)
+    parser.add_argument("--weights", type=Path, help="Weights of the Inception network.")
+    parser.add_argument("--device", help="Device (default: a GPU if available).")
+    parser.add_argument("--features", type=Path, help="Output file for features (.npz).")
     arguments = parser.parse_args()
     options = {"weights": arguments.weights, "device": arguments.device}
     generator = torch.Generator().manual_seed(42)
@@ -43,7 +43,7 @@ def main() -> None:
     values = [uw.quality.squared_mmd(x[first], y[second]) for first, second in subsets]
     print(f"KID {np.mean(values):.4f} ± {np.std(values):.4f} with torchmetrics' subsets")
     own = uw.quality.kid_of_features(x, y, subset_size=50)
-    print(f"KID {own.mean:.4f} ± {own.std:.4f} with our own")
+    print(f"KID {own.mean:.4f} ± {own.std:.4f} with random subsets")
     one, other = uw.quality.Statistics.of(x), uw.quality.Statistics.of(y)
     print(f"FID {uw.quality.frechet_distance(one, other):.4f}")
     if arguments.features:

@@ -1,11 +1,11 @@
-"""Seconds to rank a fleet of 300 models without labels, beside one pair done with scikit-learn.
+"""Time to rank a fleet of 300 models without labels, compared with a naive implementation.
 
     .venv/bin/python benchmarks/selection.py [--models 300] [--rows 3000] [--out FILE]
 
-Codes are simulated: ten factors, each model a curve of its own mixture of them, from nearly
-aligned to fully mixed, three latents passive in every third model. The naive protocol is what
-disentanglement_lib does for a pair: scikit-learn's Lasso with its own tolerance, or SciPy's
-Spearman correlation latent by latent; it is timed on a few pairs and multiplied by their number.
+Codes are simulated: each model is a nonlinear mixture of ten factors, from nearly aligned to fully
+mixed, and every third model has three passive latents. The naive implementation follows
+disentanglement_lib: for each pair, scikit-learn's Lasso with its default tolerance, or SciPy's
+Spearman correlation latent by latent. It is timed on a few pairs and extrapolated.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def seconds(function: Callable[[], Any]) -> float:
 
 
 def naive_seconds(latents: Latents, relevance: Callable[..., np.ndarray]) -> float:
-    """For all ordered pairs, from a few of them."""
+    """Estimated seconds for all ordered pairs, from a few of them."""
     codes, count = latents.standardised, len(latents)
     pairs = np.random.default_rng(1).integers(count, size=(NAIVE_PAIRS, 2))
     spent = seconds(lambda: [relevance(codes[i], codes[j]) for i, j in pairs])
@@ -70,11 +70,11 @@ def naive_seconds(latents: Latents, relevance: Callable[..., np.ndarray]) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=300)
-    parser.add_argument("--rows", type=int, default=3_000)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--models", type=int, default=300, help="Models (default: 300).")
+    parser.add_argument("--rows", type=int, default=3_000, help="Images (default: 3,000).")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # constant columns, of passive latents
+    warnings.simplefilter("ignore")  # passive latents are constant columns
     work: dict[str, Callable[[Latents], Any]] = {
         "udr_lasso": udr,
         "udr_spearman": lambda latents: udr(latents, relevance="spearman"),
@@ -85,7 +85,7 @@ def main() -> None:
     }
     results: dict[str, dict[str, float]] = {}
     for name, function in work.items():
-        latents = simulate(options.models, options.rows)  # nothing is kept between measurements
+        latents = simulate(options.models, options.rows)  # no caching between measurements
         results[name] = {"seconds": round(seconds(partial(function, latents)), 2)}
         print(f"{name:<14}{results[name]['seconds']:>9.2f} s", flush=True)
     latents = simulate(options.models, options.rows)

@@ -1,15 +1,15 @@
-"""What a second stage costs: MS-VAE in fleets against a plain loop, and where its time must go.
+"""Cost of a second stage: MS-VAE in fleets, compared with a plain loop and a lower bound.
 
     python benchmarks/stages.py [--models 1 4 8] [--architecture dcgan] [--batch 32] [--out FILE]
 
 A model-step is one update of one second stage on images of textured dSprites: the frozen first
-stage encodes and decodes them, the residual is encoded, the generator draws, and about 80 million
-parameters are updated. The plain loop is the same network in `torch.nn`, one model, cuDNN and
-Adam, in the same precision (autocast on a GPU).
+stage encodes and decodes them, the residual is encoded, the generator decodes, and about 80
+million parameters are updated. The plain loop is the same network in `torch.nn` with one model,
+cuDNN and Adam, in the same precision (autocast on a GPU).
 
-The bound is what cannot be avoided: moving parameters, gradients and moments through Adam at the
-device's memory bandwidth (`--bandwidth`, in TB/s), and the products at its peak (`--peak`, in
-TFLOP/s).
+The lower bound is the time to move parameters, gradients and moments through Adam at the device's
+memory bandwidth (`--bandwidth`, in TB/s), and the matrix products at its peak throughput
+(`--peak`, in TFLOP/s).
 """
 
 import argparse
@@ -40,7 +40,7 @@ CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
 PRECISION = "bf16" if CUDA else "float32"
 ADAM_BYTES = 4 + 4 + 8 + 8 + 4 + 2
-"""Per parameter: read the gradient; read and write parameter and two moments; the bf16 copy."""
+"""Bytes per parameter: read the gradient, read and write parameter and moments, write bf16."""
 
 
 class PlainAdaIN(nn.Module):
@@ -49,15 +49,15 @@ class PlainAdaIN(nn.Module):
     def __init__(self, channels: int, activation: nn.Module) -> None:
         super().__init__()
         self.norm, self.activation = nn.InstanceNorm2d(channels), activation
-        self.said = nn.Linear(LATENTS, 2 * channels)
+        self.style = nn.Linear(LATENTS, 2 * channels)
 
     def forward(self, h: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        scale, shift = self.said(z)[..., None, None].chunk(2, 1)
+        scale, shift = self.style(z)[..., None, None].chunk(2, 1)
         return self.activation((1 + scale) * self.norm(h) + shift)
 
 
 class PlainSecondStage(nn.Module):
-    """Residual encoder and generator as one writes them in PyTorch."""
+    """Residual encoder and generator in ordinary PyTorch."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -71,8 +71,8 @@ class PlainSecondStage(nn.Module):
         self.down = nn.ModuleList([nn.Conv2d(a, b, 5, 2) for a, b in pairs])
         self.down_norms = nn.ModuleList([PlainAdaIN(b, leaky) for b in w[1:]])
         self.dense = nn.Linear(16 * w[-1], 16 * w[-1])
-        turned = zip(w[::-1], [*w[2::-1], channels], strict=True)
-        self.up = nn.ModuleList([nn.ConvTranspose2d(a, b, 5, 2, 2, 1) for a, b in turned])
+        reverse = zip(w[::-1], [*w[2::-1], channels], strict=True)
+        self.up = nn.ModuleList([nn.ConvTranspose2d(a, b, 5, 2, 2, 1) for a, b in reverse])
         self.up_norms = nn.ModuleList([PlainAdaIN(b, nn.ReLU()) for b in w[::-1]])
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -90,7 +90,7 @@ class PlainSecondStage(nn.Module):
 
 
 def plain_step(data: uw.data.Dataset, batch: int, width: int) -> Callable[[], None]:
-    """One second stage over one first, in a loop."""
+    """Step of one second stage on one first stage, in a plain loop."""
     first = PlainVAE(data.shape[2]).to(DEVICE).requires_grad_(requires_grad=False)
     model = PlainSecondStage(data.shape[2], width).to(DEVICE)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -115,7 +115,7 @@ def plain_step(data: uw.data.Dataset, batch: int, width: int) -> Callable[[], No
 def bound(
     config: Config, shape: tuple[int, int, int], peak: float, bandwidth: float
 ) -> dict[str, float]:
-    """Parameters, products and seconds of a step that cannot be avoided."""
+    """Number of parameters and products of a step, and lower bounds of its time."""
     networks = networks_of(config, shape)[MODEL]
     parameters = sum(len(network) for network in networks.values())
     products = 0
@@ -140,12 +140,14 @@ def bound(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, nargs="+", default=[1, 4, 8] if CUDA else [1, 2])
-    parser.add_argument("--architecture", default="dcgan" if CUDA else "small_dcgan")
-    parser.add_argument("--batch", type=int, default=32 if CUDA else 8)
-    parser.add_argument("--peak", type=float, default=790.0)
-    parser.add_argument("--bandwidth", type=float, default=4.8)
-    parser.add_argument("--out", type=Path)
+    text = "(default: %(default)s)."
+    models, network, batch = ([1, 4, 8], "dcgan", 32) if CUDA else ([1, 2], "small_dcgan", 8)
+    parser.add_argument("--models", type=int, nargs="+", default=models, help=f"Sizes {text}")
+    parser.add_argument("--architecture", default=network, help=f"Network {text}")
+    parser.add_argument("--batch", type=int, default=batch, help=f"Batch size {text}")
+    parser.add_argument("--peak", type=float, default=790.0, help=f"Peak TFLOP/s {text}")
+    parser.add_argument("--bandwidth", type=float, default=4.8, help=f"Memory TB/s {text}")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     name = machine()
     print(name)
@@ -162,7 +164,7 @@ def main() -> None:
     )
     least = bound(one, data.shape, args.peak, args.bandwidth)
     plain = seconds(plain_step(data, args.batch, WIDTHS[args.architecture]), 2.0, DEVICE) * 1e6
-    print(f"plain loop: {plain:,.0f} µs per model-step; bound: {least}")
+    print(f"plain loop: {plain:,.0f} µs per model-step; lower bound: {least}")
     rows: list[dict[str, Any]] = []
     steps = 10 if CUDA else 1
     for models in args.models:
@@ -174,7 +176,8 @@ def main() -> None:
             row["megabytes"] = torch.cuda.max_memory_reserved() / 1e6
         rows.append(row)
         print(
-            f"{models} models: {each:,.0f} µs per model-step, {plain / each:.1f} × the plain loop"
+            f"{models} models: {each:,.0f} µs per model-step, "
+            f"{plain / each:.1f} × as fast as the plain loop"
         )
         del engine
         if CUDA:

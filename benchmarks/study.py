@@ -1,12 +1,12 @@
-"""What a study costs besides training: the ledger, the folders, the table, Ray; and what follows.
+"""Overhead of a study besides training: ledger, folders, table and Ray; and projected hours.
 
     python benchmarks/study.py [--runs 12600] [--many 1000000] [--folders 200] [--no-ray]
                                [--out FILE]
 
-The ledger and the table are measured with as many runs as the large study has, and again with
-many. Folders are those of real models, two to a fleet, which are not trained. On Ray: how long it
-takes to start, a task takes to start, and how many reports of tasks per second are answered.
-From these and from the speeds in `benchmarks/results` follow the hours for any number of GPUs.
+The ledger is measured with as many runs as the large study has, and again with many more. Folders
+hold real but untrained models, two per fleet. For Ray, it measures the time to start it, the time
+to start a task, and the number of task reports handled per second. These numbers and the speeds in
+`benchmarks/results` give the projected hours for any number of GPUs.
 """
 
 import argparse
@@ -27,20 +27,20 @@ from unweave.fleet.engine import Engine
 from unweave.methods import BetaVAE
 from unweave.models.config import Config
 from unweave.models.model import Fleet
-from unweave.models.size import disk_bytes
-from unweave.papers.common_assumptions.studies import STUDIES
+from unweave.models.networks import disk_bytes
+from unweave.papers import find
 from unweave.study.checking import check
-from unweave.study.ledger import Ledger
+from unweave.study.ledger import Ledger, RunOutcome
+from unweave.study.local import HEARTBEAT_SECONDS
 from unweave.study.on_ray.progress import REPORT_SECONDS, Progress
 from unweave.study.results import Results
 from unweave.study.running import prepare
 from unweave.study.store import Store
 from unweave.study.study import Study
-from unweave.study.work import BEAT_SECONDS
 from unweave.study.workers import Worker
 
 RESULTS = Path(__file__).parent / "results"
-METHODS = STUDIES["paper"]["methods"]
+METHODS = find("common-assumptions/transfer").studies["paper"]["methods"]
 FLEET, NUMBERS = 512, 12
 STEPS, GREY_SETS, COLOUR_SETS = 300_000, 2, 5
 GPUS = (1, 8, 64, 1_000)
@@ -54,12 +54,12 @@ def timed(job: Callable[[], Any]) -> float:
 
 
 def ledger_row(count: int, folder: Path) -> dict[str, float]:
-    """Seconds for what workers and people ask of a ledger with so many runs."""
+    """Seconds for the operations of a ledger with `count` runs."""
     ledger, worker = Ledger(folder / f"{count}.sqlite"), Worker.here()
-    said = Config(method=BetaVAE(), data=(("load", "dsprites", {}),)).to_dict()
+    config = Config(method=BetaVAE(), data=(("load", "dsprites", {}),)).to_dict()
     names = [f"{place:016x}" for place in range(count)]
     kinds = {name: f"kind{place % 42}" for place, name in enumerate(names)}
-    row = {"plan": timed(lambda: ledger.plan(dict.fromkeys(names, said), kinds))}
+    row = {"plan": timed(lambda: ledger.plan(dict.fromkeys(names, config), kinds))}
     fleet = ledger.open_runs()["kind0"][:FLEET]
     numbers = {f"metric{number}": 0.5 for number in range(NUMBERS)}
     for name, job in {
@@ -67,32 +67,32 @@ def ledger_row(count: int, folder: Path) -> dict[str, float]:
         "claim_a_fleet": lambda: ledger.claim(worker, fleet),
         "configs_of_a_fleet": lambda: ledger.configs(fleet),
         "mark_a_fleet": lambda: ledger.mark(fleet, "training"),
-        "mark_a_run": lambda: ledger.mark(fleet[:1], "trained", None, [numbers]),
+        "mark_a_run": lambda: ledger.record({fleet[0]: RunOutcome("trained", None, numbers)}),
         "claim_a_trained_run": lambda: ledger.claim_trained(worker, 1),
         "claim_where_none_is": lambda: ledger.claim_trained(worker, 1),
-        "beat": lambda: ledger.beat(worker, "training"),
+        "beat": lambda: ledger.heartbeat(worker, "training"),
         "counts": ledger.counts,
         "busy": ledger.busy,
     }.items():
         row[name] = timed(job)
-    ledger.mark(names, "scored", None, [numbers] * count)
+    ledger.record(dict.fromkeys(names, RunOutcome("scored", None, numbers)))
     row["rows"] = timed(ledger.rows)
     row["megabytes"] = ledger.path.stat().st_size / 1e6
     return row
 
 
 def table_row(count: int, folder: Path) -> dict[str, float]:
-    """Seconds to plan a real study, say how far it is, and write its table."""
+    """Seconds to plan a real study, report its status, and write its table."""
     store = Store(folder / "study")
     study = Study(data=["dsprites", "color_dsprites"], methods=METHODS, seeds=count // 72)
     row = {"runs": float(len(study.runs())), "prepare": timed(lambda: prepare(store, study))}
     row["prepare_again"] = timed(lambda: prepare(store, study))
-    runs = store.ledger.table()["run"].tolist()
     generator = np.random.default_rng(0)
-    numbers = [
-        {f"metric{n}": float(x) for n, x in enumerate(generator.random(NUMBERS))} for _ in runs
-    ]
-    store.ledger.mark(runs, "scored", None, numbers)
+    outcomes = {}
+    for run in store.ledger.states():
+        numbers = {f"metric{n}": float(x) for n, x in enumerate(generator.random(NUMBERS))}
+        outcomes[run] = RunOutcome("scored", None, numbers)
+    store.ledger.record(outcomes)
     row["status"] = timed(lambda: str(Results(store)))
     row["table"] = timed(lambda: Results(store).write())
     row["table_megabytes"] = store.table_file.stat().st_size / 1e6
@@ -100,7 +100,7 @@ def table_row(count: int, folder: Path) -> dict[str, float]:
 
 
 def folders_row(count: int, folder: Path) -> dict[str, float]:
-    """Seconds per run to save a model, look at its folder, verify it, make the ledger again."""
+    """Seconds per run to save a model, read its outcome, verify it, and rebuild the ledger."""
     data = uw.data.load("dsprites")
     study = Study(
         data=["dsprites"], methods={"beta_vae": {"beta": 4}}, seeds=count, metrics=["mig"]
@@ -123,14 +123,14 @@ def folders_row(count: int, folder: Path) -> dict[str, float]:
         saved += time.perf_counter() - start
     return {
         "save": saved / count,
-        "look": timed(lambda: [store.look(config) for config in runs]) / count,
+        "look": timed(lambda: [store.outcome(config) for config in runs]) / count,
         "check": timed(lambda: check(store)) / count,
         "repair": timed(lambda: check(store, repair=True)) / count,
     }
 
 
 def ray_row() -> dict[str, float]:
-    """Seconds to start Ray and a task, and what a report of a task takes."""
+    """Seconds to start Ray, to start a task, and to handle a task report."""
     import ray
 
     from unweave.study.on_ray.cluster import connected
@@ -176,13 +176,13 @@ def speeds() -> tuple[float, list[tuple[int, float]]]:
 
 
 def score_seconds() -> float:
-    """Core-seconds for the six classic metrics of a model, at most."""
-    said = json.loads((RESULTS / "metrics_cpu.json").read_text())
-    return said["about"]["cores"] * sum(row["seconds"] for row in said["metrics"].values())
+    """Upper bound of the core-seconds for the six classic metrics of a model."""
+    found = json.loads((RESULTS / "metrics_cpu.json").read_text())
+    return found["about"]["cores"] * sum(row["seconds"] for row in found["metrics"].values())
 
 
 def hours(models: int, gpus: int) -> dict[str, float]:
-    """What a study of the protocol takes on so many GPUs like the one that was measured."""
+    """Projected resources of a study of the protocol on a number of GPUs like the measured one."""
     each, fleets = speeds()
     usual = dict(fleets)[128] / 128 * 1e6
     size = min(FLEET, models / gpus)
@@ -200,7 +200,7 @@ def hours(models: int, gpus: int) -> dict[str, float]:
         "cores_per_gpu": models * score_seconds() / 3600 / train / gpus,
         "runs_saved_per_second": models / train / 3600,
         "reports_per_second": gpus / REPORT_SECONDS,
-        "ledger_writes_per_second": models / train / 3600 + gpus / BEAT_SECONDS,
+        "ledger_writes_per_second": models / train / 3600 + gpus / HEARTBEAT_SECONDS,
         "gigabytes_per_second_of_checkpoints": gpus * checkpoint / CHECKPOINT_SECONDS / 1e9,
         "terabytes": models * disk_bytes(config, (64, 64, 1)) / 1e12,
     }
@@ -208,11 +208,12 @@ def hours(models: int, gpus: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=12_600)
-    parser.add_argument("--many", type=int, default=1_000_000)
-    parser.add_argument("--folders", type=int, default=200)
-    parser.add_argument("--no-ray", action="store_true")
-    parser.add_argument("--out", type=Path)
+    default = "(default: %(default)s)."
+    parser.add_argument("--runs", type=int, default=12_600, help=f"Runs of a study {default}")
+    parser.add_argument("--many", type=int, default=1_000_000, help=f"Runs of a ledger {default}")
+    parser.add_argument("--folders", type=int, default=200, help=f"Run folders {default}")
+    parser.add_argument("--no-ray", action="store_true", help="Skip Ray.")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     result: dict[str, Any] = {"about": {"machine": platform.machine()}}
     with tempfile.TemporaryDirectory() as name:

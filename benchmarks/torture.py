@@ -1,11 +1,11 @@
-"""Everything that can go wrong, many times over: kills, damaged files, hostile files, bad input.
+"""Stress test: killed commands, damaged files, malicious files and invalid input.
 
     python benchmarks/torture.py [--only kill damage …] [--kills 20] [--flips 12] [--out FILE]
 
-Each attack counts its cases by how they ended: refused in one sentence, unharmed, or one of what
-must never happen (lost work, silently wrong results, tracebacks, hangs, breaches). Commands run as
-users run them, in processes of their own. Exits with 1 where anything happened that must not. With
---only, the other rows of FILE stay as they are.
+Each attack counts its cases by outcome: refused with an error message, unharmed, or a failure
+(lost work, silently wrong results, tracebacks, hangs, breaches). Commands run as users run them,
+in separate processes. The exit code is 1 if there was any failure. With --only, the other rows of
+FILE are unchanged.
 """
 
 import argparse
@@ -47,11 +47,14 @@ ATTACKS: dict[str, Callable[[Victims, Path, Any], list[Tally]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=ATTACKS, default=list(ATTACKS))
-    parser.add_argument("--kills", type=int, default=20, help="Of each command.")
-    parser.add_argument("--ray-kills", type=int, default=9)
-    parser.add_argument("--flips", type=int, default=12, help="Of single bits of each file.")
-    parser.add_argument("--out", type=Path)
+    every, default = list(ATTACKS), "(default: %(default)s)."
+    parser.add_argument(
+        "--only", nargs="+", choices=ATTACKS, default=every, help="Attacks to run (default: all)."
+    )
+    parser.add_argument("--kills", type=int, default=20, help=f"Kills per command {default}")
+    parser.add_argument("--ray-kills", type=int, default=9, help=f"Kills on Ray {default}")
+    parser.add_argument("--flips", type=int, default=12, help=f"Bits flipped per file {default}")
+    parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     start = time.monotonic()
     import_everything()
@@ -74,7 +77,7 @@ def main() -> None:
 
 
 def write(tallies: list[Tally], file: Path) -> None:
-    """Write the counts of attacks; what the file says of others stays."""
+    """Write the counts of attacks, keeping the rows of other attacks in the file."""
     before = json.loads(file.read_text()) if file.exists() else []
     rows = {row["attack"]: row for row in before}
     for tally in tallies:
@@ -83,13 +86,13 @@ def write(tallies: list[Tally], file: Path) -> None:
 
 
 def table(tallies: list[Tally]) -> str:
-    """The counts as a table in Markdown."""
+    """Format the counts as a Markdown table."""
     head = f"| attack | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}"
     return "\n".join([head, *map(row, tallies)])
 
 
 def row(tally: Tally) -> str:
-    """One line of the table."""
+    """Format one line of the table."""
     return f"| {tally.attack} | {' | '.join(str(getattr(tally, c)) for c in COLUMNS)} |"
 
 

@@ -1,10 +1,10 @@
-"""Methods that learn from pairs of images, beside a VAE that does not, on a CPU.
+"""Methods that learn from pairs of images, compared with a VAE, on a CPU.
 
     .venv/bin/python benchmarks/weak_pairs.py [--seeds 4] [--steps 4000] [--out FILE]
 
-Hearts of six sizes at 16 × 16 places, four latents for three factors, small dense networks: small
-enough to be trained here within minutes. The two images of a pair differ in at most one factor,
-and nobody says in which.
+Hearts of six sizes at 16 × 16 positions, four latents for three factors, and small dense networks,
+so that training takes minutes. The two images of a pair differ in at most one factor, which is
+unknown to the methods.
 """
 
 import argparse
@@ -21,7 +21,7 @@ EVEN = range(0, 32, 2)
 
 
 def scored(method: Method, data: uw.data.Dataset, seeds: int, steps: int) -> list[dict[str, Any]]:
-    """Scores of so many models of a method."""
+    """Train models of a method and return their scores."""
     fleet = uw.train(
         method,
         data,
@@ -37,9 +37,10 @@ def scored(method: Method, data: uw.data.Dataset, seeds: int, steps: int) -> lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=4_000)
-    parser.add_argument("--out", type=Path, default="benchmarks/results/weak_pairs_cpu.json")
+    default, out = "(default: %(default)s).", "benchmarks/results/weak_pairs_cpu.json"
+    parser.add_argument("--seeds", type=int, default=4, help=f"Seeds {default}")
+    parser.add_argument("--steps", type=int, default=4_000, help=f"Training steps {default}")
+    parser.add_argument("--out", type=Path, default=out, help=f"Output file {default}")
     args = parser.parse_args()
     data = uw.data.load("dsprites").slice(shape=2, orientation=0, posX=EVEN, posY=EVEN)
     methods = (VAE(), AdaGVAE(changed=1), AdaMLVAE(changed=1))

@@ -1,1 +1,1 @@
-"""The attacks of `benchmarks/torture.py`, one file per kind."""
+"""Attacks of `benchmarks/torture.py`, one file per kind."""

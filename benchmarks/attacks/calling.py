@@ -1,7 +1,7 @@
-"""Run commands as their users do, each in a process of its own, and tell how they ended.
+"""Run commands as users do, each in a separate process, and report how they ended.
 
 Processes are forks of one that has imported everything, so that a call takes a tenth of a second
-and not four. The parent never computes anything, as threads do not survive a fork.
+instead of four seconds. The parent never computes anything, because threads do not survive a fork.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["HOUR_GLASS", "Outcome", "Tally", "call", "import_everything"]
+__all__ = ["TIMEOUT", "Outcome", "Tally", "call", "import_everything"]
 
-HOUR_GLASS = 30.0
+TIMEOUT = 30.0
 """Seconds after which a command counts as hanging."""
 MEMORY = 6 << 30
-"""Bytes of memory beyond which a command counts as hanging, since it would on other machines."""
+"""Bytes of memory beyond which a command counts as hanging, as it would on smaller machines."""
 TRACEBACK = "Traceback (most recent call last)"
 CRASHED = 70
-"""The exit code of a call that raised an exception."""
+"""Exit code of a call that raised an exception."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Outcome:
     """How a command ended.
 
     Args:
-        code: Its exit code; minus the signal that killed it; None where it had to be stopped.
-        text: What it printed.
-        seconds: How long it took.
-        memory: Its peak resident memory, in bytes.
+        code: Exit code; the negative signal that killed it; or None if it had to be stopped.
+        text: Printed output.
+        seconds: Wall-clock time.
+        memory: Peak resident memory, in bytes.
     """
 
     code: int | None
@@ -43,35 +43,35 @@ class Outcome:
 
     @property
     def hang(self) -> bool:
-        """Whether it did not end by itself, or only after using up the memory."""
+        """Whether it did not end by itself, or used too much memory."""
         return self.code is None or self.memory > MEMORY
 
     @property
     def traceback(self) -> bool:
-        """Whether it ended in an error that no user can read."""
+        """Whether it ended with a traceback or an unexpected exit code."""
         return TRACEBACK in self.text or self.code not in (None, 0, 1, 2, 130, -9, -15)
 
     @property
     def refused(self) -> bool:
-        """Whether it said in a sentence what is wrong: 1 where a check found something."""
+        """Whether it ended with an error message (2), or a failed check (1)."""
         return self.code in (1, 2) and not self.traceback
 
 
 @dataclass
 class Tally:
-    """What became of the cases of one attack.
+    """Outcomes of the cases of one attack.
 
     Args:
-        attack: Its name.
-        cases: How many there were.
-        refused: Ended in one sentence and exit code 2.
-        unharmed: Ended with the right result.
-        lost: Work that was done and is gone, or cannot be resumed.
-        silent: Wrong results without a word.
-        tracebacks: Ended in a traceback.
-        hangs: Did not end in half a minute, or took all memory.
-        breaches: Ran a stranger's code or wrote outside of the output.
-        notes: What went wrong, for the log.
+        attack: Name of the attack.
+        cases: Number of cases.
+        refused: Cases that ended with an error message and exit code 2.
+        unharmed: Cases with the correct result.
+        lost: Cases whose finished work is lost or cannot be resumed.
+        silent: Cases with wrong results and no error.
+        tracebacks: Cases that ended with a traceback.
+        hangs: Cases that took over half a minute or too much memory.
+        breaches: Cases that ran untrusted code or wrote outside the output folder.
+        notes: Descriptions of failures, for the log.
     """
 
     attack: str
@@ -96,11 +96,11 @@ class Tally:
         """Count a case.
 
         Args:
-            case: What was done, for the log.
-            outcome: How the command ended.
-            unharmed: Whether the result is the right one.
-            otherwise: What any other result counts as.
-            may_refuse: Whether refusing is a right answer; a job that was killed must go through.
+            case: Description of the case, for the log.
+            outcome: Outcome of the command.
+            unharmed: Whether the result is correct.
+            otherwise: Verdict for any other result.
+            may_refuse: Whether an error message is acceptable; a killed job must complete.
         """
         self.cases += 1
         verdict = (
@@ -116,19 +116,19 @@ class Tally:
         )
         setattr(self, verdict, getattr(self, verdict) + 1)
         if verdict not in ("refused", "unharmed"):
-            said = "\n    ".join(outcome.text.strip().splitlines()[-12:])
-            self.notes.append(f"{self.attack}: {case}: {verdict} ({outcome.code})\n    {said}")
+            log = "\n    ".join(outcome.text.strip().splitlines()[-12:])
+            self.notes.append(f"{self.attack}: {case}: {verdict} ({outcome.code})\n    {log}")
             print(self.notes[-1], flush=True)
 
     def breach(self, case: str) -> None:
-        """Count a case in which a stranger's code ran or a file appeared where it must not."""
+        """Count a case in which untrusted code ran or a file was written outside the output."""
         self.breaches += 1
         self.notes.append(f"{self.attack}: {case}: BREACH")
         print(self.notes[-1], flush=True)
 
 
 def import_everything() -> None:
-    """Import what commands use, once for all of them."""
+    """Import all modules that commands use, once for all forks."""
     import importlib
     import pkgutil
 
@@ -145,7 +145,7 @@ def call(
     args: Sequence[str] | Callable[[], object],
     folder: Path,
     *,
-    seconds: float = HOUR_GLASS,
+    seconds: float = TIMEOUT,
     stop_after: float | None = None,
     by: signal.Signals = signal.SIGKILL,
     environment: Mapping[str, str] | None = None,
@@ -153,12 +153,12 @@ def call(
     """Run `unweave ARGS` in a folder, or call a function there.
 
     Args:
-        args: The words behind `unweave`, or a function.
-        folder: Where it runs.
-        seconds: After which it is ended, as one that hangs.
-        stop_after: Seconds after which it is sent a signal, as a user or a machine may.
-        by: That signal.
-        environment: Variables besides the usual ones.
+        args: Arguments of `unweave`, or a function.
+        folder: Working folder.
+        seconds: Time limit, after which the call is killed and counts as hanging.
+        stop_after: Seconds after which it is sent a signal, as by a user or the system.
+        by: Signal to send.
+        environment: Additional environment variables.
     """
     log = folder / ".log"
     log.unlink(missing_ok=True)
@@ -183,7 +183,7 @@ def call(
             _, status, usage = os.wait4(child, 0)
             break
         time.sleep(0.005)
-    _signal_group(child, signal.SIGKILL)  # whatever the command started and left behind
+    _signal_group(child, signal.SIGKILL)  # end processes that the command left behind
     code = None if hang else os.waitstatus_to_exitcode(status)
     text = log.read_text(errors="replace") if log.exists() else ""
     return Outcome(code, text, time.monotonic() - start, usage.ru_maxrss << 10)
@@ -195,7 +195,7 @@ def _run(
     log: Path,
     environment: Mapping[str, str],
 ) -> None:
-    """What the child does; it never returns."""
+    """Body of the child process; never returns."""
     code = CRASHED
     try:
         os.setsid()
@@ -223,10 +223,10 @@ def _run(
 
 
 def _signal(child: int, number: signal.Signals) -> None:
-    """Send a signal to a child that has not been waited for, and to all that it started."""
+    """Send a signal to a child that has not been waited for, and to its descendants."""
     try:
         os.killpg(child, number)
-    except ProcessLookupError:  # it has no group of its own yet
+    except ProcessLookupError:  # it has no process group yet
         os.kill(child, number)
 
 

@@ -1,4 +1,4 @@
-"""Files that were damaged on disk: every command that reads them must notice, or not be harmed."""
+"""Damaged files: every command that reads them must report the damage or be unaffected."""
 
 import os
 import shutil
@@ -20,8 +20,8 @@ class Reader:
     """A command that reads some files.
 
     Args:
-        args: The command.
-        result: What must be the same as that of whole files, where it ends well.
+        args: Arguments of the command.
+        result: Function that reads the result; after success it must equal that of intact files.
     """
 
     args: Sequence[str]
@@ -33,7 +33,7 @@ def _file(name: str) -> Callable[[Path], Any]:
 
 
 def _nothing(_: Path) -> None:
-    """The result of a command of which only the exit code is compared."""
+    """Result of a command whose exit code alone is compared."""
 
 
 RUN_READERS = {
@@ -74,13 +74,13 @@ STUDY_READERS = {
 
 
 def damage(victims: Victims, folder: Path, flips: int, seed: int = 0) -> list[Tally]:
-    """Damage every file of a run, a study, a fit, a checkpoint and the cache in many ways.
+    """Damage every file of a run, a study, a checkpoint and the cache in many ways.
 
     Args:
-        victims: What is damaged.
-        folder: Where.
-        flips: How many single bits of each file are flipped, one at a time.
-        seed: Of the bits.
+        victims: Folders to copy and damage.
+        folder: Working folder.
+        flips: Number of single bits of each file to flip, one at a time.
+        seed: Seed of the flipped bits.
     """
     generator = np.random.default_rng(seed)
     place = folder / "damaged"
@@ -110,7 +110,7 @@ def _run_files(victims: Victims, place: Path, flips: int, generator: np.random.G
 def _study_files(
     victims: Victims, place: Path, flips: int, generator: np.random.Generator
 ) -> Tally:
-    """A study whose files were damaged; what `study check` misses and tables show is silent."""
+    """Damage the files of a study; damage that changes results without an error is silent."""
     tally = Tally("damage: studies")
     wanted = _wanted(victims, place, STUDY_READERS, "")
     study = victims.trained / "small"
@@ -129,7 +129,7 @@ def _study_files(
 def _checkpoints(
     victims: Victims, place: Path, flips: int, generator: np.random.Generator
 ) -> Tally:
-    """A training that goes on from a damaged checkpoint ends with the same weights, or refuses."""
+    """Resume from damaged checkpoints: training must give the same weights or report an error."""
     tally = Tally("damage: checkpoints")
     args = [*(word if word != "40" else LONGER for word in TRAIN), "--out", "runs"]
     victims.copy(victims.interrupted, place)
@@ -147,7 +147,7 @@ def _checkpoints(
 
 
 def _cache(victims: Victims, place: Path, flips: int, generator: np.random.Generator) -> Tally:
-    """A cached data set whose files were damaged: `data check` must say so."""
+    """Damage the files of a cached data set: `data check` must report it."""
     tally = Tally("damage: cached data")
     prepared = place.parent / "prepared"
     shutil.rmtree(prepared, ignore_errors=True)
@@ -159,13 +159,13 @@ def _cache(victims: Victims, place: Path, flips: int, generator: np.random.Gener
         file = place / "cache" / "dsprites" / "bits.npy"
         harm(file)
         outcome = call(("data", "check"), place, environment=cache)
-        # A file that is gone is rendered again at its next use.
+        # A missing file is rendered again at its next use.
         tally.add(f"bits.npy {how}", outcome, not file.exists())
     return tally
 
 
 def _wanted(victims: Victims, place: Path, readers: dict[str, Reader], run: str) -> dict[str, Any]:
-    """What every reader makes of whole files."""
+    """Results of all readers for intact files."""
     wanted = {}
     for command, reader in readers.items():
         victims.copy(victims.trained, place)
@@ -187,7 +187,7 @@ def _named(reader: Reader, run: str) -> list[str]:
 
 
 def _some(readers: dict[str, Reader], how: str, name: str) -> Iterator[tuple[str, Reader]]:
-    """All readers of files that are gone or replaced; of single bits, those that tell codes."""
+    """All readers for missing or replaced files; for single bits, only those that read codes."""
     few = "bit" in how and name != "weights.safetensors"
     for command, reader in readers.items():
         if not few or command in ("encode", "evaluate"):
@@ -197,7 +197,7 @@ def _some(readers: dict[str, Reader], how: str, name: str) -> Iterator[tuple[str
 def _harms(
     other: Path, flips: int, generator: np.random.Generator
 ) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Ways to damage a file; `other` is one that takes its place."""
+    """Yield ways to damage a file; `other` is a file that replaces it."""
 
     def empty(path: Path) -> None:
         path.write_bytes(b"")

@@ -1,6 +1,6 @@
-"""The explorer under attack: strangers, half-open requests, oversized and malformed ones.
+"""Attacks on the explorer: unauthorised, half-open, oversized and malformed requests.
 
-After every case the page must still answer whoever has the token, without a traceback.
+After every case, the server must still answer authorised requests, without a traceback.
 """
 
 import io
@@ -33,13 +33,13 @@ REFUSED = range(400, 500)
 
 @dataclass(frozen=True)
 class Page:
-    """An explorer that runs.
+    """A running explorer.
 
     Args:
-        port: Where.
-        token: That of its address.
-        cookie: What the token was exchanged for.
-        log: What it prints.
+        port: Its port.
+        token: Token in its address.
+        cookie: Cookie obtained with the token.
+        log: File of its output.
     """
 
     port: int
@@ -50,7 +50,7 @@ class Page:
     def ask(
         self, path: str, body: bytes | None = None, *, known: bool = True, **headers: str
     ) -> int:
-        """The status of an answer, to who has the cookie or who has not."""
+        """Status of the response to a request, with the cookie if `known`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if known:
             named["Cookie"] = self.cookie
@@ -62,7 +62,7 @@ class Page:
             return error.code
 
     def send(self, content: bytes, wait: float = PATIENCE) -> int:
-        """The status of the answer to raw bytes; 0 where the connection was just closed."""
+        """Status of the response to raw bytes; 0 if the connection was closed without one."""
         with socket.create_connection(("127.0.0.1", self.port), 10) as link:
             link.settimeout(wait)
             try:
@@ -77,7 +77,7 @@ Case = Callable[[Page], bool]
 
 
 def attack_explorer(victims: Victims, folder: Path) -> list[Tally]:
-    """Try every case on one explorer of a folder of runs."""
+    """Try every case on an explorer of a folder of runs."""
     place = victims.copy(victims.trained, folder / "explored")
     tally = Tally("explorer")
     with _explorer(place) as page:
@@ -91,8 +91,8 @@ def attack_explorer(victims: Victims, folder: Path) -> list[Tally]:
             alive = page.ask("/models") == 200
             text = page.log.read_text(errors="replace")
             code = 0 if alive else None
-            said = text if TRACEBACK in text else trouble
-            tally.add(name, Outcome(code, said, time.monotonic() - start, 0), held, "breaches")
+            log = text if TRACEBACK in text else trouble
+            tally.add(name, Outcome(code, log, time.monotonic() - start, 0), held, "breaches")
             page.log.write_text("")
     return [tally]
 
@@ -132,12 +132,12 @@ def _asked(
     known: bool = True,
     **headers: str,
 ) -> Case:
-    """A request that must be answered with one of some statuses."""
+    """A request whose response must have one of some statuses."""
     return lambda page: page.ask(path, body, known=known, **headers) in statuses
 
 
 def _sent(statuses: Container[int], content: bytes) -> Case:
-    """The same for raw bytes."""
+    """Raw bytes whose response must have one of some statuses."""
     return lambda page: page.send(content) in statuses
 
 

@@ -1,4 +1,4 @@
-"""Folders of studies and fits that a stranger made: links, pipes, paths, names, numbers."""
+"""Untrusted folders of studies and fits, with malicious links, pipes, paths, names and numbers."""
 
 import json
 import os
@@ -32,21 +32,21 @@ Change = Callable[[Path], None]
 
 
 def attack_folders(victims: Victims, folder: Path) -> Tally:
-    """Open folders that a stranger changed, and see that nothing outside of them changes."""
+    """Open manipulated folders, and check that nothing outside them changes."""
     tally = Tally("hostile: folders")
     for case, change, commands in _cases():
-        for words in commands:
+        for command in commands:
             place = folder / "hostile-folders"
             shutil.rmtree(place, ignore_errors=True)
             here, outside = victims.copy(victims.trained, place / "here"), place / "outside"
             _outside(outside)
             change(here)
             before = _contents(outside)
-            outcome = call(words, here)
-            # What is harmless may open; `study run` trains what is missing.
-            tally.add(f"{case}: {' '.join(words[:2])}", outcome, unharmed=outcome.code == 0)
+            outcome = call(command, here)
+            # Harmless folders may be opened; `study run` trains missing models.
+            tally.add(f"{case}: {' '.join(command[:2])}", outcome, unharmed=outcome.code == 0)
             if _contents(outside) != before or "\x1b" in outcome.text:
-                tally.breach(f"{case}: {' '.join(words)}")
+                tally.breach(f"{case}: {' '.join(command)}")
     return tally
 
 
@@ -79,7 +79,7 @@ CHECKPOINTS = (".fleet-x.safetensors", ".fleet-x.safetensors.damaged")
 
 
 def _outside(folder: Path) -> None:
-    """Files that look like leftovers of ours, and are somebody else's."""
+    """Create unrelated files that look like leftovers of unweave."""
     for name in (".tmpabcdef", ".0123456789abcdef.abcdefgh", "a/.scores.json.x"):
         (folder / name).mkdir(parents=True)
         (folder / name / "thesis.txt").write_text("years of work")
@@ -137,12 +137,12 @@ def _folder(name: str) -> Change:
 
 def _study_of_the_disk(here: Path) -> None:
     file = here / "small" / "study.json"
-    said = json.loads(file.read_text())
-    said["study"]["data"][0]["load"] = "/"
-    for source in said["sources"].values():
+    content = json.loads(file.read_text())
+    content["study"]["data"][0]["load"] = "/"
+    for source in content["sources"].values():
         source["load"] = "/"
-    del said["checksum"]
-    file.write_text(json.dumps(said))
+    del content["checksum"]
+    file.write_text(json.dumps(content))
 
 
 def _control_characters(here: Path) -> None:
@@ -157,11 +157,11 @@ def _control_characters(here: Path) -> None:
 
 
 def _very_many_scores(here: Path) -> None:
-    from unweave.study.ledger import Ledger
+    from unweave.study.ledger import Ledger, RunOutcome
 
     ledger = Ledger(here / "small" / "ledger.sqlite")
     scores = {f"score {k}": 0.5 for k in range(30_000)}
-    ledger.mark(list(ledger.states())[:1], "scored", None, [scores])
+    ledger.record({next(iter(ledger.states())): RunOutcome("scored", None, scores)})
 
 
 def _losses(size: float) -> Change:
@@ -176,9 +176,9 @@ def _losses(size: float) -> Change:
 
 def _very_many_settings(here: Path) -> None:
     one = shutil.copytree(_some_run(here), here / "one")
-    said = json.loads((one / "config.json").read_text())
-    said["method"] = {"name": "mine", **{f"setting {k}": k for k in range(20_000)}}
-    forge(one, "config.json", json.dumps(said).encode())
+    config = json.loads((one / "config.json").read_text())
+    config["method"] = {"name": "mine", **{f"setting {k}": k for k in range(20_000)}}
+    forge(one, "config.json", json.dumps(config).encode())
 
 
 def _some_run(here: Path) -> Path:

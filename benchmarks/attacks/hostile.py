@@ -1,6 +1,6 @@
-"""Files that a stranger made in order to harm whoever opens them.
+"""Malicious files, made to harm whoever opens them.
 
-Checksums are those of the hostile files, since who writes the one writes the other.
+Their checksums are correct, since an attacker can write both.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from .victims import Victims
 __all__ = ["forge", "hostile"]
 
 PROOF = "PROOF"
-"""A file that appears where a stranger's code ran."""
+"""File that appears if malicious code ran."""
 CODE = f"open({PROOF!r}, 'w')"
 Payload = Callable[[Path], None]
 
@@ -66,7 +66,7 @@ OPEN = {
 
 
 def hostile(victims: Victims, folder: Path) -> list[Tally]:
-    """Open runs, studies, fits and arrays that a stranger made, with every command."""
+    """Open malicious runs, studies, fits and arrays with every command."""
     place = folder / "hostile"
     return [
         _configs(victims, place),
@@ -77,7 +77,7 @@ def hostile(victims: Victims, folder: Path) -> list[Tally]:
 
 
 def _configs(victims: Victims, place: Path) -> Tally:
-    """Every value of a `config.json` replaced, and origins that name what they must not."""
+    """Replace every value of a `config.json`, and use forbidden origins of data."""
     tally = Tally("hostile: configs")
     run = sorted((victims.trained / "runs").glob("[!.]*"))[0].name
     plain = json.loads((victims.trained / "runs" / run / "config.json").read_text())
@@ -106,7 +106,7 @@ def _configs(victims: Victims, place: Path) -> Tally:
 
 
 def _binaries(victims: Victims, place: Path) -> Tally:
-    """Weights, curves and arrays whose headers lie."""
+    """Use weights, curves and arrays with false headers."""
     tally = Tally("hostile: binaries")
     run = sorted((victims.trained / "runs").glob("[!.]*"))[0].name
     for case, content in _safetensors():
@@ -145,9 +145,9 @@ def _safetensors() -> Iterator[tuple[str, bytes]]:
 def _arrays() -> Iterator[tuple[str, str, Payload]]:
     def header(shape: tuple[int, ...], kind: str) -> Payload:
         def write(path: Path) -> None:
-            said = {"descr": kind, "fortran_order": False, "shape": shape}
+            fields = {"descr": kind, "fortran_order": False, "shape": shape}
             with path.open("wb") as file:
-                np.lib.format.write_array_header_1_0(file, said)
+                np.lib.format.write_array_header_1_0(file, fields)
                 file.write(b"\0" * 64)
 
         return write
@@ -165,8 +165,8 @@ def _arrays() -> Iterator[tuple[str, str, Payload]]:
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
             file.open("images.npy", "w", force_zip64=True) as member,
         ):
-            said = {"descr": "|u1", "fortran_order": False, "shape": (10**6, 64, 64, 1)}
-            np.lib.format.write_array_header_1_0(member, said)
+            fields = {"descr": "|u1", "fortran_order": False, "shape": (10**6, 64, 64, 1)}
+            np.lib.format.write_array_header_1_0(member, fields)
             for _ in range(4096):
                 member.write(bytes(1 << 20))
 
@@ -190,7 +190,7 @@ def _arrays() -> Iterator[tuple[str, str, Payload]]:
 
 
 def _studies(victims: Victims, place: Path) -> Tally:
-    """Study files that escape, repeat, nest, or ask for more than there is."""
+    """Use study files with path escapes, alias bombs, deep nesting or excessive sizes."""
     tally = Tally("hostile: study files")
     usual = "{methods: {beta_vae: {beta: 1}}, data: pendulum, steps: 1, %s}"
     nine = [f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 9)}]" for k in range(12)]
@@ -198,7 +198,7 @@ def _studies(victims: Victims, place: Path) -> Tally:
     ten = [f"a{k + 1}: &a{k + 1} {{<<: [{', '.join([f'*a{k}'] * 10)}]}}" for k in range(9)]
     merges = "\n".join(["a0: &a0 {x: 1}", *ten])
     files = {
-        **{f"{said:.40}": usual % said for said in (
+        **{f"{entry:.40}": usual % entry for entry in (
             "name: 7", "name: ../../x", "name: /tmp/x", 'name: "a\\0b"', 'name: ""', "name: ..",
             "metrics: 5", "metrics: [7]", "metrics: {mig: 1}", "seeds: 1000000000", "seeds: -1",
             "seeds: [a]", "seeds: 1e400", "steps: -1", "steps: .nan", "settings: 7",
@@ -232,7 +232,7 @@ def _studies(victims: Victims, place: Path) -> Tally:
 
 
 def _notes(victims: Victims, place: Path) -> Tally:
-    """The small files beside runs: where images are, what a fit is made of, scores."""
+    """Replace the metadata files next to runs: sources of images, fits, scores, studies."""
     tally = Tally("hostile: notes")
     run = sorted((victims.trained / "runs").glob("[!.]*"))[0].name
     for name, commands in {
@@ -263,7 +263,7 @@ def _notes(victims: Victims, place: Path) -> Tally:
 
 
 def forge(run: Path, name: str, content: bytes) -> None:
-    """Put a file into a run, with a checksum that fits."""
+    """Write a file into a run, with a matching checksum."""
     (run / name).write_bytes(content)
     sums = run / "SHA256SUMS"
     if sums.exists():
@@ -275,7 +275,7 @@ def forge(run: Path, name: str, content: bytes) -> None:
 def _open(tally: Tally, case: str, args: tuple[str, ...], place: Path, run: str) -> None:
     before = set(place.parent.iterdir())
     outcome = call([f"runs/{run}" if word == "RUN" else word for word in args], place)
-    # What a stranger made may be harmless and open; that is no silent fault.
+    # A file from an attacker may be harmless and open; this is not a silent failure.
     tally.add(case, outcome, unharmed=True)
     escaped = [path for path in place.parent.iterdir() if path not in before]
     if (place / PROOF).exists() or escaped:

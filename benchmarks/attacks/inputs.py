@@ -1,6 +1,6 @@
-"""Bad inputs for every command: damaged files, odd names, and options out of range.
+"""Invalid inputs for every command: damaged files, odd names, and options out of range.
 
-Each is refused with one sentence and exit code 2; a few may also be answered (code 0).
+Each must be refused with an error message and exit code 2; a few may also succeed (code 0).
 """
 
 import io
@@ -23,15 +23,15 @@ from .calling import Tally, call
 __all__ = ["bad_inputs"]
 
 PICKLED = b"\x80\x04]\x94N\x85\x94."
-"""A list in the format that nothing here may load."""
+"""A pickled list, which must never be loaded."""
 KNOWN = ".known"
-"""The names of all that `prepare` wrote."""
+"""File with the names of all files that `prepare` wrote."""
 HUGE = str(10**30)
 REFUSED, ANY = (2,), (0, 2)
 
 
 class Attack(NamedTuple):
-    """A command line, run in the prepared folder, and the exit codes that are right."""
+    """A command line, run in the prepared folder, and the acceptable exit codes."""
 
     name: str
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class Attack(NamedTuple):
 
 
 def prepare(here: Path) -> None:
-    """Write every file that the attacks name, and train one small model."""
+    """Write every file that the attacks use, and train one small model."""
     rng = np.random.default_rng(0)
     images = np.zeros((70, 32, 32), np.uint8)
     for image, (x, y) in zip(images, rng.integers(0, 24, (70, 2)), strict=True):
@@ -121,7 +121,7 @@ def _array_files(here: Path, rng: np.random.Generator) -> None:
         zipfile.ZipFile(here / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("codes.npy", "w", force_zip64=True) as file,
     ):
-        # The size is a lie that numpy believes: it makes room for all of it.
+        # numpy trusts the false size and allocates all of it.
         file.write(_header((40_000_000, 100)))
         for _ in range(200):
             file.write(b"\0" * 2**20)
@@ -270,7 +270,7 @@ def _tables(here: Path) -> None:
 
 
 def _places(here: Path) -> None:
-    """Whatever is no regular file, under the names of files."""
+    """Create special files and folders under the names of regular files."""
     for ending in ("npy", "npz", "csv", "h5", "parquet", "png", "html", "safetensors"):
         os.mkfifo(here / f"pipe.{ending}")
         (here / f"zero.{ending}").symlink_to("/dev/zero")
@@ -338,11 +338,11 @@ SENSIBLE = {
     *((option, HUGE) for option in ("--fleet-size", "--rows")),
     *((option, "1e300") for option in ("--lr", "--strengths", "--betas")),
 }
-"""What may also be done: nothing learned, as many as there are, models that diverge."""
+"""Extreme values that are valid: no training, all available items, models that diverge."""
 
 
 def attacks() -> list[Attack]:
-    """Every attack, in an order in which a folder can be used for all of them."""
+    """All attacks, in an order in which they can share one folder."""
     return [
         *_of_sources(),
         *_of_score(),
@@ -354,7 +354,7 @@ def attacks() -> list[Attack]:
 
 
 def _of_sources() -> Iterator[Attack]:
-    """Images that cannot be loaded, by every command that loads images."""
+    """Invalid images, for every command that loads images."""
     sources = (*ARRAYS, *HDF5, *FOLDERS, *NOT_HERE, "file", "/dev/zero", "-x", "codes.npy")
     for source in sources:
         yield _attack("data show", source, "-o", "sheet.png")
@@ -379,7 +379,7 @@ def _of_sources() -> Iterator[Attack]:
 
 
 def _of_score() -> Iterator[Attack]:
-    """Files of codes and factors."""
+    """Invalid files of codes and factors."""
     for name in (*ARRAYS, *TABLES, *PARQUETS, "no-ending", "sparse.h5", LONG_NAME + ".npy"):
         yield _attack("score", name, "factors.npy", "--metrics", "mig")
         yield _attack("score", "codes.npy", name, "--metrics", "mig")
@@ -395,7 +395,7 @@ def _of_score() -> Iterator[Attack]:
 
 
 def _of_models() -> Iterator[Attack]:
-    """Folders that hold no model."""
+    """Folders without a valid model."""
     for folder in MODELS:
         yield _attack("encode", folder, "images", "-o", "codes-of-models.csv")
         yield _attack("evaluate", folder, "--metrics", "mig")
@@ -409,7 +409,7 @@ def _of_models() -> Iterator[Attack]:
 
 
 def _of_options() -> Iterator[Attack]:
-    """Numbers out of range, and words where numbers belong."""
+    """Options with numbers out of range, and text instead of numbers."""
     out = ("-o", "out-of-options")
     fit = ("fit", "images", "--size", "32", "--seeds", "1", "--steps", "2", *out)
     numbers: list[tuple[tuple[str, ...], str, Sequence[str]]] = [
@@ -498,7 +498,7 @@ FILES_OUT = (
 
 
 def _of_outputs() -> Iterator[Attack]:
-    """Files and folders that cannot be written, each refused before the work begins."""
+    """Output paths that cannot be written, each refused before the work begins."""
     writers: dict[str, tuple[str, ...]] = {
         ".csv": ("encode", "run", "images"),
         ".png": ("show", "run", "--data", "images", "--size", "32"),
@@ -507,7 +507,7 @@ def _of_outputs() -> Iterator[Attack]:
         ".safetensors": ("manipulate", "images"),
     }
     for ending, words in writers.items():
-        for name in FILES_OUT[ending == ".npz" :]:  # an export makes the folder that is missing
+        for name in FILES_OUT[ending == ".npz" :]:  # an export creates missing folders
             yield _attack(*words, "-o", name + ending)
         if ending != ".safetensors":
             yield _attack(*words, "-o", "there" + ending)
@@ -542,7 +542,7 @@ def _of_outputs() -> Iterator[Attack]:
 
 
 def _of_experiments() -> Iterator[Attack]:
-    """Names of things that there are not."""
+    """Unknown names of recipes, methods, data sets and commands."""
     for name in ("", "nothing", "../x", "x" * 10_000, "nul\0name"):
         yield _attack("reproduce", name)
         yield _attack("reproduce", name, "--all")
@@ -562,12 +562,12 @@ def _attack(command: str, *words: str) -> Attack:
 
 
 def bad_inputs(folder: Path) -> list[Tally]:
-    """Run every attack in one folder, which is put in order after each."""
+    """Run every attack in one folder, which is cleaned after each."""
     place = folder / "inputs"
     place.mkdir()
     made = call(lambda: prepare(place), place, seconds=120)
     if made.code != 0:
-        raise RuntimeError(f"the files could not be made: {made.text}")
+        raise RuntimeError(f"could not create the input files: {made.text}")
     tally = Tally("bad input")
     for attack in attacks():
         outcome = call(attack.words, place)
@@ -577,7 +577,7 @@ def bad_inputs(folder: Path) -> list[Tally]:
 
 
 def _clean(here: Path) -> None:
-    """Remove what a command left, so that the next one meets the folder as it was."""
+    """Remove the output of a command, so that the next one starts from the same folder."""
     known = set((here / KNOWN).read_text().splitlines())
     for path in here.iterdir():
         if path.name not in known:

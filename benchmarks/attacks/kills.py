@@ -1,4 +1,4 @@
-"""Commands that are killed at any moment, and given again: nothing may be lost or left behind."""
+"""Kill commands at any moment and run them again: no work may be lost, no files left behind."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -16,12 +16,13 @@ SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class Job:
-    """A command and what must come of it.
+    """A command and its expected result.
 
     Args:
-        args: The command.
-        result: What is compared with that of a call that nobody stopped.
-        trained: Whether it starts from trained models.
+        args: Arguments of the command.
+        result: Function that reads the result, for comparison with an uninterrupted call.
+        trained: Whether it needs trained models.
+        environment: Additional environment variables.
     """
 
     args: Sequence[str]
@@ -58,7 +59,7 @@ JOBS = {
 
 
 def kill(victims: Victims, folder: Path, count: int) -> list[Tally]:
-    """Stop every job at `count` moments, spread over its duration, and give it again."""
+    """Kill every job at `count` moments, spread over its duration, and run it again."""
     return [_kill(name, job, victims, folder / "killed", count) for name, job in JOBS.items()]
 
 
@@ -89,6 +90,6 @@ def _kill(name: str, job: Job, victims: Victims, place: Path, count: int) -> Tal
 
 
 def _again(job: Job) -> list[str]:
-    """The same command; where its output may be there already, it is to be replaced."""
+    """The same command, with --overwrite if its output may already exist."""
     replaced = job.args[0] in ("encode", "report")
     return [*job.args, *(["--overwrite"] if replaced else [])]

@@ -1,4 +1,4 @@
-"""Studies on Ray whose workers, node or driver are killed; the command is then given again."""
+"""Kill the workers, node or driver of studies on Ray, and run the command again."""
 
 import contextlib
 import os
@@ -19,9 +19,9 @@ __all__ = ["kill_on_ray"]
 SECONDS = 400.0
 STEPS = 100
 WORKER = "ray::train_runs"
-"""How the command lines of processes that train begin; Ray has others."""
+"""Start of the command line of training processes, to tell them from other Ray processes."""
 ROUNDING = 1e-5
-"""Fleets of another size add numbers up in another order."""
+"""Tolerance for weights, since fleets of different sizes sum in a different order."""
 
 
 def kill_on_ray(victims: Victims, folder: Path, count: int) -> list[Tally]:
@@ -42,14 +42,14 @@ def kill_on_ray(victims: Victims, folder: Path, count: int) -> list[Tally]:
         first = _end(driver, place)
         outcome = first if first.hang or first.traceback else _end(_start(place), place)
         found = _weights(place)
-        near = found.keys() == wanted.keys() and all(
+        close = found.keys() == wanted.keys() and all(
             np.allclose(found[name], wanted[name], atol=ROUNDING) for name in wanted
         )
-        exact += near and all(np.array_equal(found[name], wanted[name]) for name in wanted)
-        rows = scores(place / "small").count("\n") if near else 0
-        same = outcome.code == 0 and near and rows == table.count("\n")
+        exact += close and all(np.array_equal(found[name], wanted[name]) for name in wanted)
+        rows = scores(place / "small").count("\n") if close else 0
+        same = outcome.code == 0 and close and rows == table.count("\n")
         tally.add(f"{kind} ({killed})", outcome, same, "lost", may_refuse=False)
-    print(f"{exact} of {count} with weights identical to those of the study run here", flush=True)
+    print(f"{exact} of {count} have the same weights as the local study, bit for bit", flush=True)
     return [tally]
 
 
@@ -66,7 +66,7 @@ def _start(place: Path) -> "subprocess.Popen[bytes]":
 
 
 def _kill(driver: "subprocess.Popen[bytes]", kind: str, place: Path) -> str:
-    """Wait until workers train, then kill; says what was killed."""
+    """Wait until workers train, then kill; return whether anything was killed."""
     end = time.monotonic() + 60
     while time.monotonic() < end and driver.poll() is None:
         processes = _descendants(driver.pid)
@@ -93,7 +93,7 @@ def _end(driver: "subprocess.Popen[bytes]", place: Path) -> Outcome:
         driver.kill()
         driver.wait()
         code = None
-    for process in children:  # Ray's own end with their driver, in a while
+    for process in children:  # Ray's own processes end some time after their driver
         _kill_quietly(process)
     text = (place / ".log").read_text(errors="replace")
     return Outcome(code, text, time.monotonic() - start, 0)
@@ -105,7 +105,7 @@ def _kill_quietly(process: int) -> None:
 
 
 def _descendants(root: int) -> dict[int, str]:
-    """Processes below one, with their command lines."""
+    """Descendants of a process, with their command lines."""
     parents: dict[int, int] = {}
     titles: dict[int, str] = {}
     for entry in Path("/proc").glob("[0-9]*"):

@@ -1,6 +1,6 @@
-"""What is attacked: pictures, trained models, a fit, a study and an interrupted training.
+"""Targets of the attacks: images, trained models, a fit, a study and an interrupted training.
 
-All are made by the commands that users type, and are small enough to be made anew in seconds.
+All are created by the commands of users, and are small enough to be created in seconds.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ TRAIN = (
 )
 FIT = ("fit", "images", "--steps", "30", "--seeds", "2", "--batch", "8", *SMALL, "--out", "fit")
 LONGER = "400"
-"""Steps of a training that is interrupted, in place of 40."""
+"""Steps of the interrupted training, instead of 40."""
 STUDY = """
 name: small
 data: {load: images, size: 32, channels: 1, factors: factors.csv}
@@ -66,9 +66,9 @@ class Victims:
     """Folders that are copied and attacked.
 
     Args:
-        start: Pictures, their factors and the file of a study.
-        trained: The same with `runs`, `fit` and `small`, a study.
-        interrupted: The same as `start`, with the checkpoint of an interrupted training in `runs`.
+        start: Images, their factors and a study file.
+        trained: `start` with the outputs `runs`, `fit` and the study `small`.
+        interrupted: `start` with a checkpoint of an interrupted training in `runs`.
     """
 
     start: Path
@@ -76,14 +76,14 @@ class Victims:
     interrupted: Path
 
     def copy(self, victim: Path, to: Path) -> Path:
-        """A copy to attack, in place of the one before."""
+        """Make a fresh copy to attack, replacing the previous one."""
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(victim, to, symlinks=True)
         return to
 
 
 def make(folder: Path) -> Victims:
-    """Make everything that is attacked."""
+    """Create all targets."""
     start = folder / "start"
     _pictures(start)
     (start / "small.yaml").write_text(STUDY)
@@ -102,7 +102,7 @@ def make(folder: Path) -> Victims:
 
 
 def _pictures(folder: Path) -> None:
-    """Discs at eight places in each direction, of two sizes."""
+    """Draw discs of two sizes at eight positions in each direction."""
     (folder / "images").mkdir(parents=True)
     rows: list[dict[str, Any]] = []
     ys, xs = np.mgrid[:32, :32]
@@ -123,7 +123,7 @@ def _demand(args: Sequence[str], folder: Path) -> None:
 
 
 def weights(folder: Path) -> dict[str, str]:
-    """A digest of the tensors of every model in a folder of runs, by its name."""
+    """Digest of the tensors of every model in a folder of runs, by name."""
     from safetensors.numpy import load_file
 
     found = {}
@@ -136,14 +136,14 @@ def weights(folder: Path) -> dict[str, str]:
 
 
 def scores(folder: Path) -> str:
-    """The table of a study without what depends on the clock."""
+    """Table of a study without columns that depend on time."""
     table = pd.read_parquet(folder / "study.parquet").sort_values("run")
-    kept = [name for name in table.columns if "second" not in name and name != "worker"]
-    return table[kept].round(6).to_csv(index=False)
+    columns = [name for name in table.columns if "second" not in name and name != "worker"]
+    return table[columns].round(6).to_csv(index=False)
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Temporary files that nothing has removed."""
+    """Temporary files that were not removed."""
     return [
         str(path.relative_to(folder))
         for path in folder.rglob(".*")

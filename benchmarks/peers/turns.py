@@ -1,6 +1,6 @@
-"""What every script here shares: what it is told, and the turns in which libraries train.
+"""Shared code of the scripts in this folder: arguments, and the turns in which libraries train.
 
-Needs nothing but the standard library, since it runs in the environments of the peers.
+Needs only the standard library, because it runs in the environments of other libraries.
 """
 
 import argparse
@@ -13,10 +13,10 @@ __all__ = ["Turns", "arguments", "keep_memory"]
 
 
 class Turns:
-    """Hands over to the next library after every so many steps, and says how long these took.
+    """Pauses after a number of steps for the next library, and reports the time taken.
 
-    The script that measures reads a line `turn`, wall seconds, CPU seconds and steps from the
-    output, and answers with a line when it is this process's turn again.
+    The measuring script reads a line `turn`, wall-clock seconds, CPU seconds and steps from the
+    output, and writes a line to the input to start the next turn of this process.
     """
 
     def __init__(self, steps: int) -> None:
@@ -28,20 +28,20 @@ class Turns:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def step(self) -> None:
-        """To be called after each step of training."""
+        """Count a training step; call this after each step."""
         self.taken += 1
         if self.taken % self.steps:
             return
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        # On a line of its own, also after a progress bar.
+        # Start a new line in case of a progress bar.
         print(f"\nturn {wall} {cpu} {self.steps}", flush=True)
         if not sys.stdin.readline():
-            raise SystemExit("nobody measures any more")
+            raise SystemExit("the measuring script has ended")
         self._begin()
 
 
 def arguments() -> argparse.Namespace:
-    """Where the images are, which of them to encode, how many steps, where the codes go."""
+    """Parse the command line: images, images to encode, output file, steps and settings."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--encode", type=Path, required=True)
@@ -55,7 +55,7 @@ def arguments() -> argparse.Namespace:
 
 
 def keep_memory() -> None:
-    """Let the C library keep what tensors have freed, as unweave does for its process."""
+    """Let the C library keep freed memory, as unweave does."""
     mmap_threshold, trim_threshold = -3, -1
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(mmap_threshold, 1 << 30)

@@ -5,12 +5,12 @@ import json
 import lightning
 from turns import Turns, arguments
 
-told = arguments()
-turns = Turns(told.turn)
+args = arguments()
+turns = Turns(args.turn)
 
 
-class Handover(lightning.Callback):  # type: ignore[misc] # of a library that is not installed here
-    """Ends a turn; not counted as a user's lines."""
+class Handover(lightning.Callback):  # type: ignore[misc] # library not installed here
+    """Ends a turn; not counted as user code."""
 
     def on_train_batch_end(self, *_: object) -> None:
         turns.step()
@@ -30,14 +30,14 @@ from disent.model.ae import DecoderConv64, EncoderConv64
 from torch.utils.data import DataLoader
 
 L.seed_everything(0)
-images = np.load(told.images, mmap_mode="r")
+images = np.load(args.images, mmap_mode="r")
 names = ("shape", "scale", "orientation", "position_x", "position_y")
 data = ArrayGroundTruthData(images, names, (3, 6, 40, 32, 32))
 dataset = DisentDataset(data, sampler=SingleSampler(), transform=ToImgTensorF32())
 loader = DataLoader(dataset, batch_size=64, shuffle=True)
 encoder = EncoderConv64(x_shape=data.x_shape, z_size=10, z_multiplier=2)
 # user: pause
-if told.network == "protocol":  # its third and fourth layer as in disentanglement_lib and here
+if args.network == "protocol":  # third and fourth layer as in disentanglement_lib and unweave
     encoder.model = torch.nn.Sequential(
         torch.nn.Conv2d(1, 32, 4, 2, 1), torch.nn.ReLU(inplace=True),
         torch.nn.Conv2d(32, 32, 4, 2, 1), torch.nn.ReLU(inplace=True),
@@ -58,7 +58,7 @@ module = BetaVae(
     ),
 )
 trainer = L.Trainer(
-    max_steps=told.steps,
+    max_steps=args.steps,
     accelerator="cpu",
     logger=False,
     enable_checkpointing=False,
@@ -66,12 +66,12 @@ trainer = L.Trainer(
 )
 trainer.fit(module, loader)
 with torch.no_grad():
-    chosen = np.load(told.encode)
+    chosen = np.load(args.encode)
     batches = [
         module.encode(torch.from_numpy(images[part]).permute(0, 3, 1, 2).float() / 255)
         for part in np.array_split(chosen, len(chosen) // 64)
     ]
-np.save(told.out, torch.cat(batches).numpy())
+np.save(args.out, torch.cat(batches).numpy())
 # user: end
 
 from disent.metrics import metric_dci, metric_mig
@@ -81,4 +81,4 @@ with torch.no_grad():
     own = metric_mig(dataset, module.encode, num_train=10_000, batch_size=64)
     own |= metric_dci(dataset, module.encode, num_train=1_000, num_test=500, batch_size=50)
 scores = {name: float(value) for name, value in own.items()}
-told.out.with_suffix(".json").write_text(json.dumps(scores))
+args.out.with_suffix(".json").write_text(json.dumps(scores))

@@ -3,12 +3,12 @@
 from pythae.trainers.training_callbacks import TrainingCallback
 from turns import Turns, arguments
 
-told = arguments()
-turns = Turns(told.turn)
+args = arguments()
+turns = Turns(args.turn)
 
 
-class Handover(TrainingCallback):  # type: ignore[misc] # of a library that is not installed here
-    """Ends a turn; not counted as a user's lines."""
+class Handover(TrainingCallback):  # type: ignore[misc] # library not installed here
+    """Ends a turn; not counted as user code."""
 
     def on_train_step_end(self, *_: object, **__: object) -> None:
         turns.step()
@@ -26,7 +26,7 @@ from pythae.trainers import BaseTrainerConfig
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
-images = np.load(told.images, mmap_mode="r")
+images = np.load(args.images, mmap_mode="r")
 
 
 class Sprites(Dataset):
@@ -38,7 +38,7 @@ class Sprites(Dataset):
         return DatasetOutput(data=image)
 
 
-class Encoder(BaseEncoder):  # type: ignore[misc] # of a library that is not installed here
+class Encoder(BaseEncoder):  # type: ignore[misc] # library not installed here
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
@@ -54,7 +54,7 @@ class Encoder(BaseEncoder):  # type: ignore[misc] # of a library that is not ins
         return ModelOutput(embedding=self.mean(hidden), log_covariance=self.logvar(hidden))
 
 
-class Decoder(BaseDecoder):  # type: ignore[misc] # of a library that is not installed here
+class Decoder(BaseDecoder):  # type: ignore[misc] # library not installed here
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
@@ -71,21 +71,21 @@ class Decoder(BaseDecoder):  # type: ignore[misc] # of a library that is not ins
 config = BetaVAEConfig(input_dim=(1, 64, 64), latent_dim=10, beta=4.0, reconstruction_loss="bce")
 model = BetaVAE(config, Encoder(), Decoder())
 training = BaseTrainerConfig(
-    output_dir=str(told.out.with_suffix("")),
+    output_dir=str(args.out.with_suffix("")),
     num_epochs=1,
     learning_rate=1e-4,
     per_device_train_batch_size=64,
     no_cuda=True,
     seed=0,
 )
-drawn = np.random.default_rng(0).permutation(len(images))[: told.steps * 64].tolist()
+drawn = np.random.default_rng(0).permutation(len(images))[: args.steps * 64].tolist()
 pipeline = TrainingPipeline(training_config=training, model=model)
 pipeline(Subset(Sprites(), drawn), callbacks=[Handover()])
 with torch.no_grad():
-    chosen = np.load(told.encode)
+    chosen = np.load(args.encode)
     batches = [
         model.encoder(torch.from_numpy(images[part]).permute(0, 3, 1, 2).float() / 255).embedding
         for part in np.array_split(chosen, len(chosen) // 64)
     ]
-np.save(told.out, torch.cat(batches).numpy())
+np.save(args.out, torch.cat(batches).numpy())
 # user: end

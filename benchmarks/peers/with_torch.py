@@ -1,15 +1,15 @@
-"""β-VAE on dSprites as a careful user writes it with torch alone, as `benchmarks/fleet.py` does.
+"""β-VAE on dSprites in plain PyTorch, as in `benchmarks/fleet.py`.
 
-The network is written out, not imported from there, so that this runs without unweave, in the
-environments of the peers too.
+The network is repeated here, so that this script also runs in the environments of other libraries,
+without unweave.
 """
 
 from turns import Turns, arguments, keep_memory
 
-told = arguments()
-if told.allocator == "tuned":
+args = arguments()
+if args.allocator == "tuned":
     keep_memory()
-turns = Turns(told.turn)
+turns = Turns(args.turn)
 
 # user: begin
 import numpy as np
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-images = np.load(told.images, mmap_mode="r")
+images = np.load(args.images, mmap_mode="r")
 
 
 class PlainVAE(nn.Module):
@@ -49,7 +49,7 @@ torch.manual_seed(0)
 rng = np.random.default_rng(0)
 model = PlainVAE()
 optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
-for _ in range(told.steps):
+for _ in range(args.steps):
     x = pixels(rng.integers(len(images), size=64))
     logits, mu, logvar = model(x)
     reconstruction = F.binary_cross_entropy_with_logits(logits, x, reduction="none")
@@ -62,8 +62,8 @@ for _ in range(told.steps):
     turns.step()
     # user: resume
 with torch.no_grad():
-    chosen = np.load(told.encode)
+    chosen = np.load(args.encode)
     parts = np.array_split(chosen, len(chosen) // 64)
     codes = torch.cat([model.encoder(pixels(part))[:, :10] for part in parts])
-np.save(told.out, codes.numpy())
+np.save(args.out, codes.numpy())
 # user: end
