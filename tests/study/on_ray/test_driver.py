@@ -352,31 +352,36 @@ def test_runs_that_repeatedly_kill_their_worker_fail(cluster, add_node, study, t
 def test_an_interrupted_study_resumes_from_its_checkpoint(
     cluster, add_node, study, tmp_path_factory, tmp_path
 ):
-    """A worker notices the interruption with its next report, within seconds."""
+    """An interruption before the first step leaves no checkpoint, so later ones are tried too."""
     add_node()
-    ledger = tmp_path / "ledger.sqlite"
-    long = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, steps=100, metrics=())
+    long = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, steps=200, metrics=())
     undisturbed = tmp_path_factory.mktemp("undisturbed")
 
-    def interrupt():
-        until(lambda: ledger.exists() and Ledger(ledger).counts()["training"])
-        time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(out, delay):
+        ledger = out / "ledger.sqlite"
 
-    before = signal.getsignal(signal.SIGTERM)
-    with (
-        meanwhile(interrupt),
-        pytest.raises(InterruptedTrainingError),
-    ):
-        run(long, tmp_path, on=cluster.address, progress=False, checkpoint_every=1e9)
-    assert signal.getsignal(signal.SIGTERM) == before
-    kept = list(checkpoints(tmp_path / "runs").values())
-    assert len(kept) == 1
-    assert len(kept[0]) == Ledger(ledger).counts()["planned"] == 2
-    assert not Ledger(ledger).workers()
-    run(long, tmp_path, progress=False)
+        def interrupt():
+            until(lambda: ledger.exists() and Ledger(ledger).counts()["training"])
+            time.sleep(delay)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        before = signal.getsignal(signal.SIGTERM)
+        with meanwhile(interrupt), pytest.raises(InterruptedTrainingError):
+            run(long, out, on=cluster.address, progress=False, checkpoint_every=1e9)
+        assert signal.getsignal(signal.SIGTERM) == before
+        assert Ledger(ledger).counts()["planned"] == 2
+        assert not Ledger(ledger).workers()
+        return list(checkpoints(out / "runs").values())
+
+    for delay in (0.5, 1, 2, 4):
+        out = tmp_path / str(delay)
+        kept = interrupted(out, delay)
+        if kept:
+            break
+    assert [len(runs) for runs in kept] == [2]
+    run(long, out, progress=False)
     run(long, undisturbed, progress=False)
-    assert_same_weights(weights(tmp_path), weights(undisturbed), kept[0])
+    assert_same_weights(weights(out), weights(undisturbed), kept[0])
 
 
 def test_a_killed_driver_takes_its_tasks_with_it_and_the_next_one_resumes(
