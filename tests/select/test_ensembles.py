@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from tests.raising import about
 from unweave.analysis.maps import nearest_signed_permutation
 from unweave.errors import UnweaveError
 from unweave.methods import VAE, VAEEnsemble
@@ -91,10 +92,10 @@ def test_what_cannot_be_aligned_is_one_sentence(model, data):
     with pytest.raises(UnweaveError, match="lasso"):
         aligned_codes(model, data, by="lasso")
     ring = uw.train(VAEEnsemble(members=3, neighbours=1), data, **{**SETTINGS, "steps": 1})[0]
-    with pytest.raises(UnweaveError, match="member 1 has no map to member 0"):
+    with pytest.raises(UnweaveError, check=about("maps")):
         aligned_codes(ring, data)
     vae = uw.train(VAE(), data, **{**SETTINGS, "steps": 1})[0]
-    with pytest.raises(UnweaveError, match="vae models have no maps"):
+    with pytest.raises(UnweaveError, check=about("maps")):
         aligned_codes(vae, data)
     alone = uw.train(VAEEnsemble(members=1), data, **{**SETTINGS, "steps": 1})[0]
     with pytest.raises(UnweaveError, match="at least 2 members"):

@@ -252,7 +252,8 @@ class Model(Fleet):
         method = self.config.method
         if not isinstance(method, Ensemble):
             raise UnweaveError(
-                f"{method.name} models have no maps between members; train vae_ensemble instead"
+                f"{method.name} models have no maps between members; train vae_ensemble instead",
+                subject="maps",
             )
         return method.maps(self.config.latents, self.named_parameters())
 

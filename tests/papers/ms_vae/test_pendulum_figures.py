@@ -68,7 +68,7 @@ def test_a_broken_file_and_an_unknown_scale_are_rejected(tmp_path):
         make(recipe, "smoke", tmp_path)
     with pytest.raises(UnknownNameError, check=about("scale", "huge")):
         make(recipe, "huge", tmp_path)
-    with pytest.raises(RecipeError, match="has no `make` step"):
+    with pytest.raises(RecipeError, check=about("ms-vae/tables-2-3")):
         make(find("ms-vae/tables-2-3"), "smoke", tmp_path)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from tests.raising import about
 from unweave.papers.isa_vae.theory import factor_analysis as fa
 from unweave.papers.theory import TheoryError
 
@@ -150,5 +151,5 @@ def test_more_beta_means_wider_posteriors_up_to_the_prior(case):
 @pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_beta_that_is_not_positive_is_rejected(case, beta):
     weights, noise, observed = case
-    with pytest.raises(TheoryError, match="β must be positive"):
+    with pytest.raises(TheoryError, check=about("beta")):
         fa.free_energy(weights, noise, moment(observed), beta)
