@@ -31,10 +31,10 @@ def mcc(
         `mcc`, for the chosen correlation; `spearman` and `pearson`, for both.
 
     Notes:
-        As in the code of SlowVAE, factors are padded with standard normal noise to the number of
-        codes, all columns are matched, and the mean is over the real factors. Unmatched factors
-        score 0 if there are fewer codes than factors (that code fails then), as do constant codes.
-        Constant factors are dropped.
+        As in the authors' implementation of SlowVAE, factors are padded with standard normal noise
+        to the number of codes, all columns are matched, and the mean is over the real factors. If
+        there are fewer codes than factors, unmatched factors score 0 (the SlowVAE implementation
+        fails in this case). Constant codes also score 0. Constant factors are dropped.
 
     References:
         Hyvärinen and Morioka, Unsupervised Feature Extraction by Time-Contrastive Learning,
@@ -81,5 +81,5 @@ MCC = Metric(
     function=mcc,
     label="MCC",
     explanation="Latents and factors are matched one to one. How strongly do they correlate?",
-    failure="Categories and angles have no order, so a perfect code of them need not correlate.",
+    failure="Categories and angles have no order, so even a perfect code need not correlate with them.",
 )

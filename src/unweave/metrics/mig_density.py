@@ -41,10 +41,10 @@ def mig_density(
         and ISA-VAE omit the shape of dSprites).
 
     Notes:
-        The mixtures of the authors have all rows of the data set. Here they have fewer, so that
-        each component weighs more in the mixture from which it was sampled. Both mixtures have
-        equally many components, so a latent without information scores 0, however little noise it
-        has. A single code is compared with a code without information.
+        The authors' mixtures have one component for each row of the data set. Here they have
+        fewer, so each component has a larger weight in the mixture from which it was sampled. Both
+        mixtures have the same number of components, so a latent without information scores 0,
+        however little noise it has. A single code is compared with a code without information.
 
     References:
         Chen et al., Isolating Sources of Disentanglement in VAEs, arXiv:1802.04942.
@@ -104,6 +104,6 @@ MIG_DENSITY = Metric(
     label="MIG (densities)",
     explanation="Like MIG, from the densities of codes instead of histograms.",
     needs="densities",
-    failure="It sees rotations but not order: a code that bends or splits a factor keeps its "
-    "information.",
+    failure="It detects rotations but ignores order: a code that bends or splits a factor loses "
+    "no information.",
 )
