@@ -1,4 +1,4 @@
-"""Render a folder of small images, and fit models to it as anyone would to their own.
+"""Render a folder of small images and fit models to it, as you would with your own images.
 
     python examples/demo.py [--steps 4000] [--out demo]
 

@@ -130,7 +130,7 @@ def test_score_without_factors_skips_metrics_that_need_them(tables):
     ("args", "datum"),
     [
         (["evaluate", "nowhere"], "nowhere"),
-        (["evaluate", "."], "no models in ."),
+        (["evaluate", "."], ". contains no models"),
         (["evaluate"], "no models were given"),
         (["evaluate", "RUNS", "--metrics", "factorvae"], "'factor_vae'"),
         (["evaluate", "RUNS", "--data", "dsprits"], "'dsprites'"),

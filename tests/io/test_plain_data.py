@@ -20,9 +20,9 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
         ("[" * 100_000, "100 levels"),
         ('{"a": ' * 5_000 + "1" + "}" * 5_000, "100 levels"),
         ("[1, 2", "delimiter"),
-        (r'{"a": "\ud800"}', "half of a character"),
-        (r'{"\uDFFF": 1}', "half of a character"),
-        (r'["\udce9"]', "half of a character"),
+        (r'{"a": "\ud800"}', r"U\+D800"),
+        (r'{"\uDFFF": 1}', r"U\+DFFF"),
+        (r'["\udce9"]', r"U\+DCE9"),
         (b'["\xed\xa0\x80"]', "decode"),
         ("[" + ",".join(["1"] * 1_000_001) + "]", "1,000,000 values"),
     ],
@@ -37,7 +37,7 @@ def test_json_beyond_its_bounds_is_a_value_error(text, trouble):
     [
         (BOMB, "100,000 values"),
         (MERGE_BOMB, "merges more than 100,000"),
-        (r'{a: "\ud800"}', "half of a character"),
+        (r'{a: "\ud800"}', r"U\+D800"),
         ("&all [*all]", "100 levels"),
         ("{a: &all {b: *all}}", "100 levels"),
         ("[" * 3_000 + "]" * 3_000, "100 levels"),
@@ -68,13 +68,13 @@ def test_surrogate_pairs_are_read():
 
 def test_only_file_names_may_have_bytes_that_are_not_utf8():
     assert os.fsencode(parse_json(r'["caf\udce9"]', file_names=True)[0]) == b"caf\xe9"
-    with pytest.raises(ValueError, match="half of a character"):
+    with pytest.raises(ValueError, match=r"U\+D800"):
         parse_json(r'["\ud800"]', file_names=True)
 
 
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(ValueError, match="regular"):
+    with pytest.raises(ValueError, match=r"pipe\.json"):
         read_json(tmp_path / "pipe.json")  # reading it would wait for ever
 
 

@@ -43,10 +43,7 @@ def test_changed_facts_are_found(tmp_path):
     write_tensors(tmp_path / "x", TENSORS, {"step": 31})
     content = (tmp_path / "x").read_bytes()
     (tmp_path / "x").write_bytes(content.replace(b": 31", b": 37"))
-    with (
-        pytest.raises(ValueError, match="do not match their checksum"),
-        open_tensors(tmp_path / "x"),
-    ):
+    with pytest.raises(ValueError, match="checksum"), open_tensors(tmp_path / "x"):
         pass
 
 

@@ -167,7 +167,7 @@ def test_repair_is_refused_while_workers_are_active(done, capsys):
     with pytest.raises(SystemExit) as left:
         main(["study", "check", str(done), "--repair"])
     assert left.value.code == 2
-    assert "other processes are at work" in capsys.readouterr().err
+    assert "other processes are running" in capsys.readouterr().err
 
 
 def test_exit_code_of_check(done, capsys):

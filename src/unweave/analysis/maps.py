@@ -58,7 +58,7 @@ def map_distances(maps: Any, used: Any = None) -> pd.DataFrame:
     Args:
         maps: Maps `[M, M, d, d]` from the codes of model i to those of model j.
         used: Whether each latent is used, `[M, d]`. If given, distances between used latents only
-            are added, if both models have equally many.
+            are added, if both models use the same number of latents.
 
     Returns:
         One row per ordered pair of models: `from`, `to`; `frobenius` and `mean_l1` as defined in

@@ -34,7 +34,7 @@ DESCRIPTION = """Train, score, select and visualise fleets of disentangled gener
 
 Get started: unweave fit ./images, or unweave data list
 
-Print the version: unweave --version
+To print the version: unweave --version
 
 Use your own methods, metrics, architectures or data sets: every command accepts
 --plugin PACKAGE, which imports a package. Refer to its objects as package.module:Name."""

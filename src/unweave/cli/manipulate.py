@@ -23,10 +23,12 @@ SETTINGS = (
 class Manipulate:
     """Learn a small change of the images that makes VAE-based methods learn entangled codes.
 
-    With saved runs, the change is learned from them, as published. Without, it is learned from the
-    images alone, by rotating their directions of largest change. Safe to interrupt: run the same
-    command again to resume. To train on the changed images: unweave train dsprites-modified
-    beta-vae --path FILE. The control with random noise is dsprites-noise.
+    With --disentangled and --entangled, the change is learned from saved runs, as published.
+    Without them, it is learned from the images alone, by rotating their directions of largest
+    variation. Safe to interrupt: run the same command again to resume.
+
+    Train on the changed images: unweave train dsprites-modified beta-vae --path FILE. As a
+    control, dsprites-noise adds random noise instead.
 
     Example: unweave manipulate dsprites --disentangled runs/0f3a… --entangled runs/77c1…
     """

@@ -32,7 +32,7 @@ class Reproduce:
 
     name: Annotated[
         Positional[str | None],
-        arg(metavar="NAME", help="Recipe or paper (default: list all recipes)."),
+        arg(metavar="NAME", help="Name of a recipe or a paper (default: list all recipes)."),
     ] = None
     scale: Scale = "smoke"
     """Scale: smoke (minutes on a CPU), hour (one GPU-hour) or paper (as published)."""
@@ -48,7 +48,7 @@ class Reproduce:
     """Where to run: here (this process), ray (new local cluster), auto or ray://host:port."""
     plan: bool = False
     """Only print the plan and its estimated cost."""
-    every: Annotated[bool, arg(name="all", help="All recipes of the paper NAME.")] = False
+    every: Annotated[bool, arg(name="all", help="Run all recipes of the paper NAME.")] = False
     yes: bool = False
     """Train on the CPU even if the scale is meant for a GPU."""
 

@@ -33,7 +33,11 @@ class Evaluate:
 
     runs: Annotated[
         Positional[tuple[Path, ...]],
-        arg(metavar="RUN…", help="Folders of saved runs, or folders that contain runs."),
+        arg(
+            metavar="RUN…",
+            help="Folders of saved runs, or folders that contain runs.",
+            help_behavior_hint="(required)",
+        ),
     ]
     metrics: MetricsOption = ("classic",)
     data: SavedImages = None
@@ -145,7 +149,7 @@ class Score:
     out: ScoresOption = None
     matrices: Annotated[
         Path | None,
-        arg(metavar="FILE", help="Figure of the matrices of codes × factors (.png or .svg)."),
+        arg(metavar="FILE", help="Output file for heat maps of codes × factors (.png or .svg)."),
     ] = None
     overwrite: bool = False
     """Replace existing files."""

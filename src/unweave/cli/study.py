@@ -168,7 +168,7 @@ class StudyCheck:
         store.demand()
         if self.repair and store.at_work():
             raise UnweaveError(
-                "other processes are at work on this study; stop them before repairing it",
+                "other processes are running this study; stop them before repairing it",
                 subject=folder,
             )
         count = sum(1 for _ in store.runs.glob("[!.]*"))

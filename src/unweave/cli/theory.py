@@ -32,7 +32,8 @@ class TheoryVIBias:
         Positional[tuple[str, ...]],
         arg(
             metavar="EXPERIMENT…",
-            help="Experiments: rotation, over-complete, beta or ica (default: all).",
+            help="Experiments: rotation, over-complete, beta, ica (default: all).",
+            help_behavior_hint="",
         ),
     ] = ()
     out: Annotated[

@@ -36,7 +36,7 @@ MESH = (128, 128, 3, AZIMUTHS, ELEVATIONS)
 
 
 def load(path: str | Path | None = None) -> Dataset:
-    """Load Cars3D, as published or from an archive or a folder of `.mat` files at `path`."""
+    """Load Cars3D: the published archive, or an archive or folder of `.mat` files at `path`."""
     cars = [] if path is None else sorted(Path(path).glob("*.mat"))
     images, metadata = prepare("cars3d", cars or given_files("cars3d", path), convert)
     return Dataset("cars3d", Bytes(images), grid(metadata["objects"].tolist()))

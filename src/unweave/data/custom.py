@@ -74,7 +74,9 @@ def from_path(
     if folder:
         return _from_folder(path, size or 64, channels, factors, name, fewest)
     if not exists:
-        raise DataError(f"file or folder {str(path)!r} does not exist; check it", subject=path)
+        raise DataError(
+            f"file or folder {str(path)!r} does not exist; check the path", subject=path
+        )
     if path.suffix.lower() not in READERS:
         raise DataError(
             f"{path} must be a folder of images or a file ending in {', '.join(READERS)}, "

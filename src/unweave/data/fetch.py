@@ -68,8 +68,8 @@ def _check_present(path: Path, file: RemoteFile) -> None:
     except MismatchError as error:
         record = "" if file.md5 else f" and {sums_path(path).name}"
         raise DownloadError(
-            f"{path} is not the published {file}: {error}; delete it{record} to download it "
-            "again, or pass its path to load it as it is",
+            f"{path} differs from the published {file}: {error}; delete it{record} to download "
+            "it again, or set path to load it unchanged",
             subject=path,
         ) from error
 
@@ -117,7 +117,8 @@ def _matching_sums(path: Path, file: RemoteFile, pinned: Sums | None) -> Sums:
         with open_plain(path) as opened:
             size = os.fstat(opened.fileno()).st_size
             if size > file.max_size or file.size not in (None, size):
-                raise MismatchError(f"its size is {size:,} bytes")
+                bound = "at most " if file.size is None else ""
+                raise MismatchError(f"it has {size:,} bytes, expected {bound}{file.max_size:,}")
             sums = sums_of(opened, file.name, md5=file.md5 is not None)
     except OSError as error:
         raise MismatchError(f"it cannot be read: {error.strerror or error}") from error

@@ -183,7 +183,7 @@ def _how_many(changed: int, grid: Grid, words: Tensor) -> Tensor:
     most = len(grid.axes)
     if changed != -1 and not 1 <= changed <= most:
         raise DataError(
-            f"changed must be -1 or 1 … {most}, got {changed}",
+            f"changed must be -1 or between 1 and {most}, got {changed}",
             subject="changed",
             value=changed,
         )

@@ -154,7 +154,7 @@ def _runs(file: TensorFile) -> list[str]:
         or not all(isinstance(run, str) and RUN_NAME.fullmatch(run) for run in runs)
         or len(set(runs)) != len(runs)
     ):
-        raise ValueError("its metadata have no valid list of runs")
+        raise ValueError("its metadata has no valid list of runs")
     return runs
 
 

@@ -196,6 +196,8 @@ class Engine:
         """Create a network group with initial parameters."""
         members = self.num_members if group == MODEL else 1
         seeds = self.member_seeds if group == MODEL else self.seeds
+        if group == FIRST and first:
+            _check_complete(networks, first)
         buffers = [
             first[name.removeprefix(BELOW)].to(self.device)
             if group == FIRST and first
@@ -227,6 +229,17 @@ class Engine:
         with torch.no_grad():
             losses = self._losses({name: group.leaves() for name, group in self.groups.items()})
         return tuple(_reported(losses))
+
+
+def _check_complete(networks: Iterable[str], first: Mapping[str, Tensor]) -> None:
+    """Check that the models of the first stage have all networks; compact files omit some."""
+    missing = [name for name in networks if name.removeprefix(BELOW) not in first]
+    if missing:
+        raise UnweaveError(
+            f"the models of the first stage were saved without {missing[0].removeprefix(BELOW)} "
+            "(compact files omit it); train the second stage on models that were saved in full",
+            subject="first",
+        )
 
 
 def _reported(losses: Losses) -> dict[str, Tensor]:

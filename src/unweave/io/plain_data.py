@@ -40,7 +40,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is not a regular file")
+        raise ValueError(f"{path.name} is not a regular file")
     if status.st_size > most:
         raise ValueError(f"it has {status.st_size:,} bytes; at most {most:,} are allowed")
     return path.read_text(encoding="utf-8")
@@ -165,8 +165,9 @@ def _check(value: Any, most: int, file_names: bool = False) -> None:
 def _check_text(text: str, file_name: bool) -> None:
     try:
         text.encode(errors="surrogateescape" if file_name else "strict")
-    except UnicodeEncodeError:
-        raise ValueError("it contains half of a character (a lone surrogate)") from None
+    except UnicodeEncodeError as error:
+        point = ord(text[error.start])
+        raise ValueError(f"it contains the unpaired surrogate U+{point:04X}") from None
 
 
 def _too_deep() -> ValueError:

@@ -72,7 +72,9 @@ def _read(path: Path, more_types: bool) -> pd.DataFrame:
     fits = _is_common if more_types else _is_plain
     other = [field for field in fields if not fits(field.type)]
     if other:
-        raise ValueError(f"{path.name} has a column of unsupported type {other[0].type}")
+        raise ValueError(
+            f"column {other[0].name!r} of {path.name} has the unsupported type {other[0].type}"
+        )
     text_columns = [
         field.name for field in fields if _is_text(field.type) or _is_bytes(field.type)
     ]

@@ -1,6 +1,6 @@
 """Temporary files named after their process, so that those of dead processes can be removed.
 
-A temporary file beside `NAME` is called `.NAME.HOST-PID-START-RANDOM` and keeps NAME's suffix:
+A temporary file next to `NAME` is called `.NAME.HOST-PID-START-RANDOM` and keeps NAME's suffix:
 
     HOST    a hash of the host name, the boot and the process namespace (a container has its own)
     PID     the process that writes it

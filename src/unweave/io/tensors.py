@@ -1,7 +1,7 @@
 """Tensors and metadata (`facts`) in a safetensors file, written reproducibly byte for byte.
 
-The metadata are JSON under a single key of the file's header, with their own checksum, so that
-they can be verified without reading the tensors. Older files have a key per entry and no checksum.
+The metadata is JSON under a single key of the file's header, with its own checksum, so that
+it can be verified without reading the tensors. Older files have a key per entry and no checksum.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Ten
             try:
                 facts = _facts(metadata)
             except ValueError as error:
-                raise ValueError(f"the metadata of {path.name} are damaged: {error}") from error
+                raise ValueError(f"the metadata of {path.name} is damaged: {error}") from error
             layout = {}
             for name in file.keys():  # noqa: SIM118 - not a mapping
                 part = file.get_slice(name)
@@ -96,7 +96,7 @@ def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
     content = parse_json(metadata[KEY])
     facts = content.get("facts") if isinstance(content, dict) else None
     if not isinstance(facts, dict) or content.get("check") != _check(facts):
-        raise ValueError("they do not match their checksum")
+        raise ValueError("it does not match its checksum")
     return facts
 
 

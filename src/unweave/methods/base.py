@@ -158,6 +158,8 @@ class Method(ABC):
     """Whether codes have neither noise nor a prior, so that log-variances are meaningless."""
     standard_noise: ClassVar[bool] = True
     """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
+    training_only: ClassVar[Collection[str]] = ()
+    """Networks that only the losses need, such as a discriminator; compact files omit them."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -44,6 +44,7 @@ class FactorVAE(VAE):
 
     name = "factor_vae"
     label = "FactorVAE"
+    training_only = (DISCRIMINATOR,)
 
     gamma: Strength = 35.0
 

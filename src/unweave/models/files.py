@@ -6,7 +6,8 @@
     SHA256SUMS           checksums of these files, in the format of `sha256sum --check`
 
 Every file is verified against its checksum before use. The parameters of an ensemble of n members
-have the shape `[n, …]`. Saving the same model always gives the same bytes.
+have the shape `[n, …]`. Saving the same model always gives the same bytes. Compact files hold
+bfloat16 weights and no networks that are used in training only.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ from unweave.io.tensors import Layout, open_tensors, write_tensors
 from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
-from unweave.models.networks import networks_by_name
+from unweave.models.networks import networks_by_name, training_only
 from unweave.nets.network import Network
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ MAX_VALUES = 1 << 28
 """Largest number of values (pixels times channels) in an image."""
 MAX_LOSS = float(np.finfo(np.float32).max)
 """Largest loss that float32 can represent."""
+WEIGHT_TYPES = (torch.float32, torch.bfloat16)
 MAX_REASON = 300
 """Largest number of characters of a reason in an error message."""
 UNREADABLE = (
@@ -83,19 +85,27 @@ UNREADABLE = (
 """Exceptions that reading the files of a model may raise."""
 
 
-def write(model: "Model", folder: Path) -> None:
+def write(model: "Model", folder: Path, compact: bool = False) -> None:
     """Write a model into a new folder."""
     with whole_folder(folder) as temporary:
-        fill(temporary, model)
+        fill(temporary, model, compact)
         write_sums(temporary, FILES)
 
 
-def fill(folder: Path, model: "Model") -> None:
+def fill(folder: Path, model: "Model", compact: bool = False) -> None:
     """Write the files of a model into a folder, without their checksums."""
     text = json.dumps(model.config.to_dict(), indent=1)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     facts = {"shape": list(model.shape), "diverged_at": int(model.diverged_at[0])}
-    write_tensors(folder / WEIGHTS, model.named_parameters(), facts)
+    parameters = model.named_parameters()
+    if compact:
+        omitted = training_only(model.config)
+        parameters = {
+            name: value.to(torch.bfloat16)
+            for name, value in parameters.items()
+            if name.rpartition("/")[0] not in omitted
+        }
+    write_tensors(folder / WEIGHTS, parameters, facts)
     model.curve.to_parquet(folder / CURVE, index=False)
 
 
@@ -113,12 +123,15 @@ def read(
         config = read_config(folder, method)
         with open_tensors(folder / WEIGHTS, device) as file:
             shape, diverged = _shape(file.facts), _diverged_at(file.facts)
-            networks = networks_by_name(config, shape)
+            networks = _saved_networks(config, shape, file.layout)
             _check_layout(networks, file.layout, config.method.num_members)
             weights = file.tensors()
         parameters = {
             name: network.packed(
-                {key: _rows(weights[f"{name}/{key}"], of) for key, of in network.shapes.items()}
+                {
+                    key: _rows(weights[f"{name}/{key}"].float(), of)
+                    for key, of in network.shapes.items()
+                }
             )
             for name, network in networks.items()
         }
@@ -231,6 +244,16 @@ def _diverged_at(facts: Mapping[str, Any]) -> int:
     return step
 
 
+def _saved_networks(
+    config: Config, shape: tuple[int, int, int], layout: Layout
+) -> dict[str, Network]:
+    """Return the networks of a run, without those that its file omits because it is compact."""
+    saved = {name.rpartition("/")[0] for name in layout}
+    omitted = set(training_only(config)) - saved
+    networks = networks_by_name(config, shape)
+    return {name: network for name, network in networks.items() if name not in omitted}
+
+
 def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: int) -> None:
     """Check that a file has the weights of these networks, before reading any of them."""
     wanted = {
@@ -247,8 +270,8 @@ def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: 
             raise ValueError(f"{key} must have the shape {list(shape)}, got {list(got)}")
         # A network shared by all members has one row.
         _check_members(found[0] if len(found) > len(shape) else 1, [num_members, 1])
-        if kind != torch.float32:
-            raise ValueError(f"{key} must be float32, got {kind}")
+        if kind not in WEIGHT_TYPES:
+            raise ValueError(f"{key} must be float32 or bfloat16, got {kind}")
     if len(layout) > len(wanted):
         raise ValueError(f"{WEIGHTS} must have {len(wanted)} parameters, got {len(layout)}")
 

@@ -6,6 +6,8 @@ Listing does not read the files of runs; each file is read when needed. Folder l
     FOLDER/RUN/ …         several saved models
     FOLDER/runs/RUN/ …    models of a study or fit
     FOLDER/best/          copy of the chosen model, next to `runs`
+
+`zoo:NAME` stands for the folder of a model that comes with the package.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,13 +36,14 @@ from unweave.models.files import (
     read_settings,
 )
 from unweave.models.model import Fleet, Model, load
+from unweave.models.zoo import zoo_folder
 
 __all__ = ["HasRuns", "Models", "Run", "find_runs", "models_of", "one_model", "runs_of"]
 
 
 @runtime_checkable
 class HasRuns(Protocol):
-    """An object that knows the folders of its trained models, such as the results of a study."""
+    """An object with the folders of its trained models, such as the results of a study."""
 
     @property
     def run_folders(self) -> list[Path]:
@@ -63,12 +66,14 @@ class Run:
         held: The model, if it is in memory.
         home: The folder that was searched.
         best: Whether this is the copy of the chosen model in `best`.
+        in_zoo: Whether the folder belongs to the package, so that nothing may be written to it.
     """
 
     folder: Path | None = None
     held: Model | None = None
     home: Path | None = None
     best: bool = False
+    in_zoo: bool = False
 
     @cached_property
     def model(self) -> Model:
@@ -175,6 +180,8 @@ def _found(models: Models) -> Iterable[Run]:
     if isinstance(models, Fleet):
         return [Run(held=model) for model in models]
     if isinstance(models, str | Path):
+        if folder := zoo_folder(models):
+            return [Run(folder, home=folder, in_zoo=True)]
         return [run for folder in _folders(models) for run in _in_folder(folder)]
     if isinstance(models, HasRuns):
         return [Run(folder, home=folder.parent.parent) for folder in models.run_folders]
@@ -194,7 +201,7 @@ def _folders(path: str | Path) -> list[Path]:
         matching = root.glob(pattern) if set(pattern) & set("*?[") else ()
         found = sorted(match for match in matching if match.is_dir())
     if not found:
-        raise UnweaveError(f"no folder {path}; pass the folder of a trained model")
+        raise UnweaveError(f"folder {path} does not exist; pass the folder of a trained model")
     return found
 
 
@@ -211,7 +218,7 @@ def _in_folder(folder: Path) -> list[Run]:
             if runs:
                 return best + runs
     if not best:
-        raise UnweaveError(f"no models in {folder}; pass the folder of a trained model")
+        raise UnweaveError(f"{folder} contains no models; pass the folder of a trained model")
     return best
 
 

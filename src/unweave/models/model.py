@@ -26,6 +26,7 @@ from unweave.models.batches import at_once, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
 from unweave.models.networks import BELOW, applied, nets_of, networks_by_name
+from unweave.models.zoo import zoo_folder
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
 from unweave.nets.network import Network
@@ -196,7 +197,8 @@ class Fleet:
 
     @cached_property
     def _networks(self) -> dict[str, Network]:
-        return networks_by_name(self.configs[0], self.shape)
+        networks = networks_by_name(self.configs[0], self.shape)
+        return {name: network for name, network in networks.items() if name in self.parameters}
 
     @cached_property
     def _working(self) -> dict[str, Tensor]:
@@ -296,12 +298,21 @@ class Model(Fleet):
             for name, value in self._networks[network].named(buffer)
         }
 
-    def save(self, folder: str | Path) -> Path:  # type: ignore[override] # one model, one folder
-        """Write the model into `folder`, which must not exist yet."""
+    def save(  # type: ignore[override] # one model, one folder
+        self, folder: str | Path, *, compact: bool = False
+    ) -> Path:
+        """Write the model into `folder`, which must not exist yet.
+
+        Args:
+            folder: New folder.
+            compact: Whether to round weights to bfloat16 and omit networks that are used in
+                training only, such as the discriminator of FactorVAE. The files are less than
+                half as large; a second stage cannot be trained on such a model.
+        """
         folder = Path(folder)
         if folder.exists():
             raise UnweaveError(f"{folder} already exists; choose another folder")
-        write(self, folder)
+        write(self, folder, compact)
         return folder
 
 
@@ -313,11 +324,12 @@ def load(
     """Load a saved model.
 
     Args:
-        folder: Folder of the saved model.
+        folder: Folder of the saved model, or `zoo:NAME` for a model of the zoo.
         device: Device of the loaded model (default `"cpu"`).
         method: Class of a custom method that is not in `METHODS`.
     """
-    config, shape, parameters, curve, diverged = read(Path(folder), device, method)
+    found = zoo_folder(folder) or Path(folder)
+    config, shape, parameters, curve, diverged = read(found, device, method)
     return Model([config], shape, parameters, curve, np.array([diverged]))
 
 
@@ -326,7 +338,9 @@ def join(models: Sequence[Fleet]) -> Fleet:
     first = models[0]
     check_alike([config for model in models for config in model.configs], first.shape)
     parameters = {
-        name: torch.cat([model.parameters[name] for model in models]) for name in first.parameters
+        name: torch.cat([model.parameters[name] for model in models])
+        for name in first.parameters
+        if all(name in model.parameters for model in models)  # compact files omit some
     }
     return Fleet(
         [config for model in models for config in model.configs],

@@ -25,6 +25,7 @@ __all__ = [
     "networks_by_name",
     "networks_of",
     "num_parameters",
+    "training_only",
 ]
 
 BELOW = "first/"
@@ -54,6 +55,12 @@ def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, N
     """Build all networks of a run, by name."""
     groups = networks_of(config, shape).values()
     return {name: network for group in groups for name, network in group.items()}
+
+
+def training_only(config: Config) -> list[str]:
+    """Return the names of the networks that encoding and decoding do not need."""
+    below = [] if config.first is None else training_only(config.first)
+    return [*config.method.training_only, *(BELOW + name for name in below)]
 
 
 def nets_of(

@@ -28,8 +28,8 @@ def on_device(device: torch.device) -> AbstractContextManager[Any]:
 def keep_memory() -> None:
     """Let the C library keep freed memory for reuse.
 
-    By default it returns large blocks to the system at once, and a fleet on a CPU then spends a
-    third of its time on page faults.
+    By default it returns large blocks to the system immediately, and a fleet on a CPU then spends
+    a third of its time on page faults.
     """
     mmap_threshold, trim_threshold, largest = -3, -1, 2**31 - 1
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only in glibc

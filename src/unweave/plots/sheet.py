@@ -35,7 +35,7 @@ SIDE = 64
 SMALLEST = 7 / 72 / 3.25
 """Font size relative to the width of a sheet: 7 points at 3.25 inches."""
 TALLEST = 0.45
-"""Largest font size relative to the height of a picture, so that two lines fit beside it."""
+"""Largest font size relative to the height of a picture, so that two lines fit next to it."""
 LEADING = 1.15
 FADE = 0.72
 QUALITY: dict[str, dict[str, Any]] = {

@@ -43,7 +43,8 @@ class Subspace:
     Args:
         latents: Numbers of the latents.
         exponents: Exponents of the layout nodes inside the subspace, by node number, starting
-            with the node of the whole subspace. A single latent has that of the root, node 0.
+            with the node of the whole subspace. A single latent has the exponent of the
+            root, node 0.
     """
 
     latents: tuple[int, ...]

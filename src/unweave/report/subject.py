@@ -207,7 +207,8 @@ def _of_fleet(
         measured = numbers.set_index("run").select_dtypes("number").to_dict("index")
         if not set(measured) & set(configs):
             raise UnweaveError(
-                "scores must be those of this fleet, got scores of other models",
+                "scores has no row for any run of this fleet; pass the table that uw.evaluate "
+                "returns for it",
                 subject="scores",
                 value=list(measured),
             )

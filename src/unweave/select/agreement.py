@@ -135,7 +135,7 @@ def mcc_pairs(latents: Latents) -> np.ndarray:
 
     Notes:
         This is `uw.metrics.mcc` with the latents of one model as factors of the other, if both
-        have equally many; latents without a partner count as 0.
+        have the same number; latents without a partner count as 0.
 
     References:
         Hyvärinen and Morioka, Unsupervised Feature Extraction by Time-Contrastive Learning,

@@ -63,7 +63,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:
         raise SelectionError(
-            f"models must have equally many latents, got {sizes}",
+            f"models must have the same number of latents, got {sizes}",
             subject="latents",
             value=sizes,
         )

@@ -132,7 +132,7 @@ def check(
     folders = _examine_all(store, [path for path in paths if path.is_dir()], advance)
     valid = {run: one.outcome for run, one in folders.items() if one.outcome is not None}
     after = {} if ledger is None else ledger.records()
-    # Runs that have changed meanwhile or are held by a worker are not compared.
+    # Runs that have changed in between or are claimed by a worker are not compared.
     unchanged = {
         run: record
         for run, record in before.items()

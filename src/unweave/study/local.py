@@ -95,7 +95,7 @@ class LocalRunner:
         except Exception as error:  # recorded for its runs; the study continues
             fail(self.store, runs, error, self.device)
             if is_out_of_memory(error) and len(runs) > 1:
-                # Another program has taken memory meanwhile: retry with half as many models.
+                # Another program has since taken memory: retry with half as many models.
                 self.claims.sizes[kind] = len(runs) // 2
                 self.ledger.reopen(runs, "planned")
             return

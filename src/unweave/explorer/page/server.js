@@ -36,7 +36,7 @@ export async function drawPicture(place, code) {
   return answer.blob();
 }
 
-/** Runs one task at a time; of those submitted meanwhile, only the newest is run. */
+/** Runs one task at a time; of the tasks submitted while it is busy, only the newest is run. */
 export class Newest {
   #work;
   #next = null;

@@ -36,7 +36,7 @@ def interval(
 ) -> dict[str, Interval]:
     """Compute confidence intervals for all scores of a metric.
 
-        score ± z s,    s the standard deviation of the score over resamples
+        score ± z s,    where s is the standard deviation of the score over resamples
 
     Each resample has rows drawn with replacement and its own seed, so the interval covers both
     the choice of rows and the randomness of the metric.

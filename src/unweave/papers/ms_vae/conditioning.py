@@ -117,7 +117,8 @@ def predictions(
     codes_c, codes_z = check_codes(codes_c, "C"), check_codes(codes_z, "Z")
     if len(codes_c) != len(codes_z):
         raise MetricError(
-            f"codes must have as many rows, got {len(codes_c):,} and {len(codes_z):,}",
+            "codes_c and codes_z must have the same number of rows, got "
+            f"{len(codes_c):,} and {len(codes_z):,}",
             subject="codes_z",
             value=len(codes_z),
         )

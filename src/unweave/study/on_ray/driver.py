@@ -73,7 +73,7 @@ class Task:
 
     @property
     def node(self) -> str:
-        """The node where it runs or was submitted to."""
+        """The node where it runs, or to which it was submitted."""
         return self.slot.node if self.status is None else self.status.node
 
     def fits(self, slot: Slot) -> bool:
@@ -248,7 +248,7 @@ class Driver:
         if report.unusable is not None:
             self._give_up_node(task, report.unusable)
         elif report.too_many and len(rest) > 1:
-            # Another program has taken memory meanwhile: retry with half as many models.
+            # Another program has since taken memory: retry with half as many models.
             self.claims.sizes[task.configs[0].fleet] = len(rest) // 2
         elif report.error is not None:
             self.ledger.mark(rest, "failed", report.error)

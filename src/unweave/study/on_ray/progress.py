@@ -2,8 +2,8 @@
 
 An unreachable node may still run a task that was restarted elsewhere. Every attempt therefore
 registers with an actor and asks it every few seconds whether it is still the current one. If not,
-or if there is no answer, it exits at once and writes nothing more. The next attempt starts when
-the previous one has ended, or has been silent for long enough to have exited.
+or if there is no answer, it exits immediately and writes nothing more. The next attempt starts
+when the previous one has ended, or has been silent for long enough to have exited.
 """
 
 import os

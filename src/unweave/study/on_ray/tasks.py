@@ -150,7 +150,7 @@ def _study(job: Job) -> Iterator[Store]:
 
 
 def _checked(store: Store, token: str) -> Store:
-    """Return the study, or raise an error if this node does not see the driver's folder."""
+    """Return the study, or raise an error if this node cannot access the driver's folder."""
     if not store.has_token(token):
         raise UnusableNodeError(
             f"{socket.gethostname()} cannot access {store.place}; use a folder that all nodes "

@@ -5,14 +5,14 @@ r"""A trained m: a small change of an image that depends on one combination of i
 with w the factors, each of mean 0 and variance 1, g the decoder of the protocol for a
 one-dimensional code, and r a reflection at 0 and 1, which keeps images in range without clipping.
 
-The file is a safetensors file with the parameters and training curve of m. Its metadata hold ε,
-the image shape, all training settings, and a checksum of everything. Files of earlier versions
+The file is a safetensors file with the parameters and training curve of m. Its metadata holds
+ε, the image shape, all training settings, and a checksum of everything. Files of earlier versions
 have no checksum.
 
 References:
     Zietlow, Rolínek, Martius, Demystifying Inductive Biases for (Beta-)VAE Based Architectures,
-    ICML 2021, arXiv:2102.06822. The supplement gives the network. That the first layer is linear,
-    so that m follows one mixed direction of factors, is our interpretation.
+    ICML 2021, arXiv:2102.06822. The supplement describes the network. We interpret its first layer
+    as linear, so that m follows one mixed direction of factors.
 """
 
 import hashlib
@@ -267,7 +267,8 @@ class Manipulation:
             )
         try:
             if path.stat().st_size > MOST_BYTES:
-                raise ValueError(f"{path.stat().st_size:,} bytes are too many")
+                size = path.stat().st_size
+                raise ValueError(f"it has {size:,} bytes, expected at most {MOST_BYTES:,}")
             with safetensors.safe_open(path, "pt") as file:
                 facts = parse_json(file.metadata()[KEY])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping

@@ -86,7 +86,8 @@ def show_changes(
         modified: Changed images, under names such as `"modified"` and `"noise"`.
         count: Number of images, sampled without replacement.
         seed: Seed of the sample.
-        scale: Change drawn as black (negative) or white (positive) (default: the largest).
+        scale: Magnitude at which a change is drawn black (negative) or white (positive)
+            (default: that of the largest change).
 
     Returns:
         A picture, which `.save("changes.png")` saves.
