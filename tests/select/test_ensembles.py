@@ -98,7 +98,7 @@ def test_what_cannot_be_aligned_is_one_sentence(model, data):
     with pytest.raises(UnweaveError, check=about("maps")):
         aligned_codes(vae, data)
     alone = uw.train(VAEEnsemble(members=1), data, **{**SETTINGS, "steps": 1})[0]
-    with pytest.raises(UnweaveError, match="at least 2 members"):
+    with pytest.raises(UnweaveError, check=about("members", 1)):
         aligned_posteriors(alone, data)
-    with pytest.raises(UnweaveError, match="at least 2 members"):
+    with pytest.raises(UnweaveError, check=about("aligned", (1, 5, 2))):
         member_agreement(np.zeros((1, 5, 2)))

@@ -112,7 +112,9 @@ def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned
     if len(ways) < 2:
         raise SelectionError(
             "agreement needs an ensemble of at least 2 members, got 1; train with members=2 or "
-            "more"
+            "more",
+            subject="members",
+            value=len(ways),
         )
     found = [model.encode(images, seed, member) for member in range(len(ways))]
     means, logvars = zip(*found, strict=True)
@@ -189,7 +191,9 @@ def member_agreement(aligned: Any) -> np.ndarray:
     if codes.ndim != 3 or len(codes) < 2:
         raise SelectionError(
             "aligned must be codes [members, images, d] of at least 2 members, got the shape "
-            f"{list(codes.shape)}"
+            f"{list(codes.shape)}",
+            subject="aligned",
+            value=codes.shape,
         )
     centred = codes - codes.mean(1, keepdims=True)
     spread = np.sqrt((centred**2).mean(1))
