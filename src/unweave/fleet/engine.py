@@ -10,7 +10,7 @@ whose parameters are n adjacent rows of the group `MODEL`: layers, kernels and A
 M · n models.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial

@@ -81,5 +81,6 @@ MCC = Metric(
     function=mcc,
     label="MCC",
     explanation="Latents and factors are matched one to one. How strongly do they correlate?",
-    failure="Categories and angles have no order, so even a perfect code need not correlate with them.",
+    failure="Categories and angles have no order, so even a perfect code need not correlate "
+    "with them.",
 )
