@@ -1,5 +1,6 @@
 """Trained models that come with the package, each in a folder of its own.
 
+Layout:
     NAME/                files of a saved model, compact (see `unweave.models.files`)
     NAME/card.yaml       model card: data, method, seed, steps, scores and the training command
 """
