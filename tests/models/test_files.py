@@ -352,6 +352,49 @@ def test_a_model_that_ends_with_weights_that_are_not_finite_has_diverged(sprites
     assert uw.load(model.save(tmp_path / "model")).diverged_at.tolist() == [1]
 
 
+@pytest.fixture(scope="module")
+def factor_vae(sprites):
+    """A model with a network that only training needs."""
+    return uw.train(uw.methods.FactorVAE(), sprites, **SMALL)[0]
+
+
+def test_compact_files_hold_rounded_weights_and_no_discriminator(factor_vae, tmp_path):
+    compact = uw.load(factor_vae.save(tmp_path / "compact", compact=True))
+    assert factor_vae.parameters.keys() - compact.parameters.keys() == {"discriminator"}
+    for name, value in compact.parameters.items():
+        assert torch.equal(value, factor_vae.parameters[name].bfloat16().float())
+    whole = factor_vae.save(tmp_path / "whole")
+    of_both = [(tmp_path / name / FILES[1]).stat().st_size for name in ("compact", whole.name)]
+    assert of_both[0] < of_both[1] / 2
+
+
+def test_compact_models_encode_decode_and_are_saved_again(factor_vae, sprites, tmp_path):
+    compact = uw.load(factor_vae.save(tmp_path / "compact", compact=True))
+    mean, logvar = compact.encode(sprites[:9])
+    expected, _ = factor_vae.encode(sprites[:9])
+    np.testing.assert_allclose(mean, expected, atol=0.02 * np.abs(expected).max())
+    assert compact.decode(mean).shape == (9, *sprites.shape)
+    assert logvar.shape == mean.shape
+    again = uw.load(compact.save(tmp_path / "again", compact=True))
+    assert all(torch.equal(again.parameters[k], v) for k, v in compact.parameters.items())
+
+
+def test_compact_models_are_no_base_of_a_second_stage(factor_vae, sprites, tmp_path):
+    compact = uw.load(factor_vae.save(tmp_path / "compact", compact=True))
+    with pytest.raises(UnweaveError) as caught:
+        uw.train(uw.methods.MSVAE(), sprites, first=compact, **{**SMALL, "architecture": "small_dcgan"})
+    assert caught.value.subject == "first"
+
+
+def test_other_networks_may_not_be_missing(factor_vae, tmp_path):
+    folder = factor_vae.save(tmp_path / "model")
+    weights = {k: v for k, v in load_file(folder / FILES[1]).items() if "decoder" not in k}
+    metadata = {"shape": json.dumps([64, 64, 1]), "diverged_at": "-1"}
+    save_file(weights, folder / FILES[1], metadata)
+    resum(folder)
+    refused(folder)
+
+
 SAVE = """
 import sys
 import unweave as uw

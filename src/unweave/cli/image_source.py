@@ -16,6 +16,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.io.plain_data import read_json, read_text
 from unweave.io.schema import Required, Schema, of_kind
 from unweave.io.writing import whole_file
+from unweave.models.zoo import zoo_folder
 from unweave.text import shown, spelled
 
 __all__ = ["SOURCE", "is_named", "record_source", "recorded_source"]
@@ -68,8 +69,10 @@ def recorded_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     of the training data before showing them.
 
     Args:
-        folder: Folder of a fit, its `best` or `runs` folder, or the folder of a run.
+        folder: Folder of a fit, its `best` or `runs` folder, the folder of a run, or `zoo:NAME`.
     """
+    if zoo_folder(folder) is not None:
+        return None
     start = folder.resolve()
     fits = [parent for parent in (start, *start.parents[:2]) if (parent / SOURCE).is_file()]
     if not fits:

@@ -48,7 +48,10 @@ FleetSize = Annotated[
 
 SavedModel = Annotated[
     Positional[Path],
-    arg(metavar="MODEL", help="Folder of a saved model, or a folder that contains best/."),
+    arg(
+        metavar="MODEL",
+        help="Folder of a saved model, a folder that contains best/, or zoo:NAME.",
+    ),
 ]
 
 StudyFile = Annotated[

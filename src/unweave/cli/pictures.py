@@ -100,10 +100,12 @@ class PictureOptions:
 class Show:
     """Draw a figure of a trained model: its latents, its reconstructions or its training.
 
-    Example: unweave show runs/0f3a… -o latents.gif --kind animation
+    Example: unweave show zoo:rooms3d -o latents.gif --kind animation
     """
 
-    model: Annotated[Positional[Path], arg(metavar="MODEL", help="Folder of a saved model.")]
+    model: Annotated[
+        Positional[Path], arg(metavar="MODEL", help="Folder of a saved model, or zoo:NAME.")
+    ]
     kind: Annotated[
         str,
         arg(
@@ -205,12 +207,15 @@ class Report:
 class Explore:
     """Open a local page with a slider for each latent, decoded live. Press Ctrl-C to stop.
 
-    Example: unweave explore runs
+    Example: unweave explore zoo:rooms3d
     """
 
     folder: Annotated[
         Positional[Path],
-        arg(metavar="FOLDER", help="Folder of a saved model, of several models, or of a study."),
+        arg(
+            metavar="FOLDER",
+            help="Folder of a saved model, of several models, or of a study; or zoo:NAME.",
+        ),
     ]
     data: SavedImages = None
     port: int | None = None
@@ -220,9 +225,11 @@ class Explore:
     images: Annotated[CustomImages, arg(name="")] = field(default_factory=CustomImages)
 
     def run(self) -> None:
+        from unweave.models.zoo import zoo_folder
+
         folder = self.folder
         with path_errors(folder, "read"):
-            if not folder.is_dir():
+            if zoo_folder(folder) is None and not folder.is_dir():
                 raise UnweaveError(f"folder {folder} not found; pass a folder of trained models")
         data = self.images.load_optional(self.data) or images_of_folder(folder)
         uw.show.explore(folder, data, self.port, self.open_browser)

@@ -142,10 +142,11 @@ class _Job:
         """Add the result of a metric, and cache it if possible."""
         self.outcomes[metric.name] = outcome
         known = metric.name in self.keys
-        if self.run.folder is not None and known and not outcome.transient:
+        folder = self.run.cache_folder
+        if folder is not None and known and not outcome.transient:
             # The scores are returned even if the folder is read-only; see `_report_problems`.
             with suppress(DataError):
-                keep(self.run.folder, {self.keys[metric.name]: outcome})
+                keep(folder, {self.keys[metric.name]: outcome})
 
     @property
     def uncached(self) -> bool:
@@ -156,7 +157,7 @@ class _Job:
             for name, one in self.outcomes.items()
             if name in self.keys and not one.transient
         }
-        return self.run.folder is not None and not expected <= stored.keys()
+        return self.run.cache_folder is not None and not expected <= stored.keys()
 
 
 def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[_Job], Dataset]]:

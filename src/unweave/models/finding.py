@@ -75,6 +75,11 @@ class Run:
     best: bool = False
     in_zoo: bool = False
 
+    @property
+    def cache_folder(self) -> Path | None:
+        """Folder to save scores in; None for models in memory and in the zoo."""
+        return None if self.in_zoo else self.folder
+
     @cached_property
     def model(self) -> Model:
         """The model, loaded once and cached."""
