@@ -11,6 +11,7 @@ import sys
 import unweave
 from unweave.cli.app import app, data_app, study_app, theory_app
 from unweave.cli.plugins import import_plugins
+from unweave.cli.renamed_flags import RENAMED, with_new_flags
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.progress import say
 
@@ -51,6 +52,7 @@ def main(args: list[str] | None = None) -> None:
         if any("\0" in arg for arg in args):
             raise DataError("an argument contains a null byte; remove it")
         args = import_plugins(args)
+        args = with_new_flags(args, RENAMED.get(args[0], {})) if args else args
         # The flags of `train` depend on the method, so they are parsed once it is known.
         if args[:1] == ["train"] and len(args) > 2:
             if args[1].startswith("-") or args[2].startswith("-"):

@@ -12,10 +12,11 @@ from tyro.conf import Positional, arg
 
 from unweave.cli.app import app, hide_none_defaults
 from unweave.cli.options import EveryImage, Source, given
-from unweave.cli.plugins import typed_references
+from unweave.cli.plugins import references_in_args
+from unweave.cli.renamed_flags import with_new_flags
 from unweave.errors import UnweaveError
 from unweave.io.paths import check_folder
-from unweave.text import spelled
+from unweave.text import canonical_name
 
 if TYPE_CHECKING:
     from unweave.methods import Method
@@ -96,9 +97,11 @@ def train_method(args: Sequence[str]) -> None:
     from unweave.plots import traversals
 
     source, name, *flags = args
-    kind = find_method(spelled(name))
+    kind = find_method(canonical_name(name))
+    renamed = {_flag(old): _flag(new) for new, old in kind.saved_as.items()}
+    flags = with_new_flags(flags, renamed)
     chosen: Any = tyro.cli(
-        options_of(kind, typed_references(flags)),
+        options_of(kind, references_in_args(flags)),
         prog=f"unweave train {source} {name}",
         args=flags,
         description=_help(kind),
@@ -143,6 +146,10 @@ def train_method(args: Sequence[str]) -> None:
             line += f"  {picture}"
         print(line)
     print(fleet)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":

@@ -17,7 +17,7 @@ from unweave.errors import DataError
 from unweave.io.arrays import on_host
 from unweave.io.paths import path_errors
 from unweave.io.plain_data import read_text
-from unweave.text import readable
+from unweave.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,7 +253,7 @@ def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np
     places |= {file: place for place, file in enumerate(files)}
     rows = np.full(len(files), -1)
     for row, name in enumerate(names):
-        shown = readable(PurePosixPath(name))
+        shown = printable(PurePosixPath(name))
         place = places.get(shown, places.get(shown.strip()))
         if place is None:
             fix = "several folders have it; use its path" if name in shared else "remove the row"

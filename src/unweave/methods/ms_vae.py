@@ -21,14 +21,14 @@ from unweave.methods.base import (
 )
 from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import SecondStage
-from unweave.methods.settings import check_choice, check_whole
+from unweave.methods.settings import check_choice, check_integer
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 
 __all__ = ["MSVAE"]
 
-MOST_DRAWS = 1_000
+MAX_DRAWS = 1_000
 CONDITIONS = ("image", "logits", "code")
 MIXINGS = ("adain", "pixelwise", "concat")
 
@@ -76,7 +76,7 @@ class MSVAE(SecondStage, VAE):
     def check(self) -> None:
         check_choice(self, "condition", CONDITIONS)
         check_choice(self, "mixing", MIXINGS)
-        check_whole(self, "draws", 1, MOST_DRAWS)
+        check_integer(self, "draws", 1, MAX_DRAWS)
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
         shape, latents, width = spec.shape, spec.latents, dcgan.WIDTHS[spec.architecture]

@@ -97,7 +97,7 @@ NAMES = [
 
 CHANNELS = (3, 32, 64, 128, 128)
 KERNEL = 4
-SMALLEST_SIDE = 2 ** (len(CHANNELS) - 1)
+MIN_SIDE = 2 ** (len(CHANNELS) - 1)
 RANDOM_BATCH = 256
 
 
@@ -261,7 +261,7 @@ def random_weights(seed: int) -> list[Tensor]:
 
 def random_features(images: Tensor, weights: list[Tensor]) -> Tensor:
     """Compute the features `[n, 352]` of images `[n, H, W, 3]` in [0, 1]."""
-    check_side(images, SMALLEST_SIDE)
+    check_side(images, MIN_SIDE)
     maps = (2 * images - 1).permute(0, 3, 1, 2)
     averages = []
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):

@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError
 
-__all__ = ["COMPARISONS", "partners", "rank", "typical"]
+__all__ = ["COMPARISONS", "median_over_compared", "partners", "rank"]
 
 COMPARISONS = ("all", "same")
 DIVERGED = "diverged: its codes are not finite"
@@ -64,7 +64,7 @@ def partners(latents: Latents, compare: str = "all") -> np.ndarray:
     return allowed & (settings[:, None] == settings)
 
 
-def typical(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
+def median_over_compared(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
     """Compute the median over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
 
     Example:

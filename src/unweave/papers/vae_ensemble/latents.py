@@ -206,9 +206,9 @@ def _shapes(data: "Dataset") -> dict[str, Any]:
 
 def _two_images(data: "Dataset") -> dict[str, Any]:
     """Return two random images, the same for all models."""
-    from unweave.models.images import drawn_rows
+    from unweave.models.images import sample_rows
 
-    rows = drawn_rows(data, 2, seed=0)
+    rows = sample_rows(data, 2, seed=0)
     return {f"image {row}": data.inputs(rows[place : place + 1]) for place, row in enumerate(rows)}
 
 
