@@ -59,7 +59,7 @@ class Fit:
         arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
     ] = None
     method: str = "beta-vae"
-    """Method with a regularisation strength: beta-vae, beta-tc-vae, factor-vae, …."""
+    """Method with a regularisation strength, such as beta-vae, beta-tc-vae or factor-vae."""
     strengths: Annotated[
         tuple[float, ...] | None,
         arg(

@@ -45,7 +45,8 @@ class Reproduce:
         ),
     ] = None
     on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto or ray://host:port."""
+    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
+    Ray), host:port or ray://host:port."""
     plan: bool = False
     """Only print the plan and its estimated cost."""
     every: Annotated[bool, arg(name="all", help="Run all recipes of the paper NAME.")] = False

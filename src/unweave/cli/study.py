@@ -62,7 +62,8 @@ class StudyRun:
     file: StudyFile
     out: StudyOut = None
     on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto, host:port or ray://…."""
+    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
+    Ray), host:port or ray://host:port."""
     device: Device = None
     fleet_size: FleetSize = None
     scorers: int | None = None

@@ -181,14 +181,21 @@ def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
     """
     from unweave.methods.settings import settings_of
 
+    # Descriptions are wrapped in the docstring, and backticks are its markup.
     descriptions = {
-        item.arg_name: item.description for item in docstring_parser.parse(kind.__doc__).params
+        item.arg_name: " ".join((item.description or "").replace("`", "").split())
+        for item in docstring_parser.parse(kind.__doc__).params
     }
     own = [
         (
             field.name,
             Annotated[
-                LISTS[settings_of(kind)[field.name].kind], arg(help=descriptions.get(field.name))
+                LISTS[settings_of(kind)[field.name].kind],
+                arg(
+                    help=descriptions.get(field.name),
+                    metavar=f"{settings_of(kind)[field.name].kind.__name__.upper()}…",
+                    help_behavior_hint=None if field.default != "" else "",
+                ),
             ],
             dataclasses.field(default=(field.default,)),
         )
@@ -206,12 +213,14 @@ def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
 
 
 def _help(kind: "type[Method]") -> str:
-    from unweave.methods import SecondStage
+    from unweave.methods import FromFactors, SecondStage
 
     first = (kind.__doc__ or "").strip().splitlines()[0]
     word = kind.name.replace("_", "-")
     names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
     flag = f" --{names[0]} 1 4 16" if names and kind.strengths() else ""
     other = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
+    if issubclass(kind, FromFactors):
+        other = "--known-factors posX,posY --latents 2"
     example = f"unweave train dsprites {word}{flag} {other} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

@@ -34,8 +34,8 @@ from unweave.progress import say, track
 __all__ = [
     "Sums",
     "check_fully",
+    "check_quickly",
     "checked_file",
-    "damage",
     "mapped_array",
     "matches_sample",
     "open_array",
@@ -119,7 +119,7 @@ def open_checked(path: Path, sha256: str | None = None) -> BinaryIO | None:
             return None
         remove_leftovers(path.parent)
         try:
-            problem = damage(path, file, sha256)
+            problem = check_quickly(path, file, sha256)
         except OSError as error:
             problem = f"cannot be read: {error.strerror or error}"
         except DataError:
@@ -147,7 +147,7 @@ def mapped_array(file: BinaryIO) -> np.ndarray:
     return np.memmap(file, np.uint8, "c", start, shape)
 
 
-def damage(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
+def check_quickly(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
     """Describe the damage of an open cached file found by a sample of its checksums, if any."""
     recorded = read_sums(path)
     status = os.fstat(file.fileno())

@@ -101,7 +101,8 @@ class Grid(_Factors):
         index = as_integers(index)
         if isinstance(index, np.ndarray) and np.any((index < 0) | (index >= len(self))):
             raise DataError(
-                f"indices of this grid must be 0 … {len(self) - 1}",
+                f"indices of this grid must be 0 … {len(self) - 1}, got "
+                f"{index.min()} … {index.max()}",
                 subject="index",
             )
         columns = [

@@ -141,8 +141,9 @@ def _reject_files(name: str, options: Mapping[str, Any]) -> None:
         by_content = option == needs and BY_CONTENT.fullmatch(str(value))
         if value is not None and not by_content:
             raise DataError(
-                f"{name} was loaded with {option}={shown(value)}, but for safety files named by a "
-                f"saved model are not opened; load {name} with this {option} and pass the data",
+                f"{name} was loaded with {option}={shown(value)}, and files named in a saved "
+                f"model are not opened for security; load {name} with this {option} and pass "
+                "the data",
                 subject=option,
                 value=value,
             )

@@ -239,7 +239,7 @@ def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
 def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
     """Return the row of each kept image, matched by path or, if it is unique, by base name.
 
-    Names are compared in printable form; see `unweave.text.readable`.
+    Names are compared in printable form; see `unweave.text.printable`.
     """
     if not files:
         raise DataError(

@@ -118,14 +118,15 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
             row = int(column.isna().argmax())
             raise DataError(
                 f"{what} must not have missing values, but row {row} of column {name!r} in {path} "
-                "is empty",
+                "is empty; fill it in or remove the row",
                 subject=name,
                 value=row,
             )
         if not pd.api.types.is_numeric_dtype(column):
             if what != "factors":
                 raise DataError(
-                    f"{what} must be numbers, but column {name!r} of {path} contains text",
+                    f"{what} must be numbers, but column {name!r} of {path} contains text; "
+                    "remove it or encode it as numbers",
                     subject=name,
                 )
             column = pd.Series(pd.factorize(column, sort=True)[0])
@@ -133,7 +134,7 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
     named = all(isinstance(name, str) for name in frame)
     names = tuple(frame) if named else None
     if not columns:
-        raise DataError(f"{path} has no columns of {what}", subject=what)
+        raise DataError(f"{path} has no columns of {what}; check the file", subject=what)
     return Columns(np.stack(columns, 1), names, files)
 
 

@@ -89,4 +89,4 @@ class Connection(H11Protocol):
 
 def connections_with(seconds: float) -> type[Connection]:
     """Return the protocol class for uvicorn, with a timeout in seconds."""
-    return type("Connection", (Connection,), {"patience": seconds})
+    return type("Connection", (Connection,), {"timeout": seconds})

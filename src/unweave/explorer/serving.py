@@ -71,7 +71,7 @@ def running(
         models: See `explore`.
         data: See `explore`.
         port: See `explore`.
-        patience: Timeout for incomplete requests, in seconds.
+        timeout: Timeout for incomplete requests, in seconds.
     """
     import uvicorn
 

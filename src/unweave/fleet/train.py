@@ -143,7 +143,10 @@ def all_runs(
         for seed in chosen
     ]
     if not configs:
-        raise UnweaveError("nothing to train: seeds or a grid of values is empty", subject="seeds")
+        raise UnweaveError(
+            "nothing to train: seeds or a grid of values is empty; pass at least one value",
+            subject="seeds",
+        )
     if len({config.hash for config in configs}) != len(configs):
         raise UnweaveError(
             "some runs are duplicates; pass each seed and each value only once", subject="runs"
@@ -205,7 +208,7 @@ def train_runs(
             value=fleet_size,
         )
     if not configs:
-        raise UnweaveError("nothing to train: configs is empty")
+        raise UnweaveError("nothing to train: configs is empty; pass at least one run")
     check_alike(configs, data.shape)
     device = chosen_device(device)
     folder = None if out is None else Path(out)

@@ -86,7 +86,9 @@ def put_aside(path: Path, error: DamagedCheckpointError) -> None:
     with suppress(FileNotFoundError):  # another process has renamed it
         renamed = path.with_name(path.name + DAMAGED)
         path.replace(renamed)
-        say(f"{error}; renamed to {renamed.name}, resuming from an earlier checkpoint if any")
+        say(
+            f"{error}; renamed it to {renamed.name}; resuming from the previous checkpoint, if any"
+        )
 
 
 def remove(path: Path) -> None:

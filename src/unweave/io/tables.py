@@ -26,8 +26,8 @@ def read_table(path: Path, extended_types: bool = False) -> pd.DataFrame:
 
     Args:
         path: Parquet file.
-        more_types: Whether categories, dates, bytes and lists of numbers are allowed too, and an
-            index is dropped.
+        extended_types: Whether categories, dates, bytes and lists of numbers are allowed too, and
+            an index is dropped.
 
     Raises:
         OSError: The file is missing or cannot be read.

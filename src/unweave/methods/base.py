@@ -282,7 +282,8 @@ class Method(ABC):
                 combined = tuple(values)
             elif any(value != values[0] for value in values):
                 raise UnweaveError(
-                    f"{name} of {cls.name} must be the same for all models of a fleet",
+                    f"{name} of {cls.name} must be the same for all models of a fleet; "
+                    "train one fleet per value",
                     subject=name,
                 )
             # `replace` would interpret a tuple as a grid.

@@ -48,9 +48,9 @@ class MSVAE(SecondStage, VAE):
         beta: Weight of the KL divergence, β (1 in the paper).
         condition: Input of the generator: `"image"` is Y; `"logits"` the logits of Y, as in the
             authors' code; `"code"` is C (the paper's ablations M2 and M3).
-        mixing: How Z enters the generator: `"adain"` normalises each channel of each layer by Z;
-            `"pixelwise"` each pixel, as in the authors' code; `"concat"` appends Z to the input
-            (the paper's ablation M2).
+        mixing: Conditioning of the generator on Z: `"adain"` normalises each channel of each
+            layer by Z; `"pixelwise"` each pixel, as in the authors' code; `"concat"` appends Z to
+            the input (the paper's ablation M2).
         draws: Number of samples c per image; the paper uses 10 for CelebA.
         together: Whether the first stage is trained jointly, by its own penalty and the likelihood
             of X (the paper's ablation M1); its model should then have been trained for 0 steps.

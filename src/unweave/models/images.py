@@ -42,13 +42,15 @@ def shape_mismatch(expected: Sequence[int], found: Sequence[int], what: str) -> 
 
     Example:
         >>> misfit((64, 64, 3), (64, 64, 1), "dsprites")
-        'dsprites has images of 64 × 64 × 1, but these models take 64 × 64 × 3'
+        'dsprites has images of 64 × 64 × 1, but these models expect 64 × 64 × 3'
         >>> misfit((64, 64, 1), (64, 64, 1), "dsprites")
         ''
     """
     if tuple(found) == tuple(expected):
         return ""
-    return f"{what} has images of {size_text(found)}, but these models take {size_text(expected)}"
+    return (
+        f"{what} has images of {size_text(found)}, but these models expect {size_text(expected)}"
+    )
 
 
 def check_shape(expected: Sequence[int], found: Sequence[int], what: str) -> None:

@@ -134,7 +134,9 @@ class Fleet:
         configs = [_first_of(config) for config in self.configs if config.first is not None]
         if not configs:
             raise UnweaveError(
-                f"{self.configs[0].method.name} models have no first stage", subject="first"
+                f"{self.configs[0].method.name} models have no first stage; use a model of a "
+                "second stage, such as ms_vae",
+                subject="first",
             )
         below = {
             name.removeprefix(FIRST_PREFIX): buffer

@@ -217,7 +217,8 @@ def pairs(images: Images, others: Images, size: int) -> Iterator[tuple[Tensor, T
     for first, second in zip_longest(batches(images, size), batches(others, size)):
         if first is None or second is None:
             raise DataError(
-                "both sets must have the same number of images, but one has more",
+                "both sets must have the same number of images, but one has more; "
+                "compare sets of the same size",
                 subject="images",
             )
         shapes = list(first.shape), list(second.shape)

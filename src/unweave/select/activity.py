@@ -136,7 +136,8 @@ def member_activity(
     """
     if model.config.method.deterministic:
         raise SelectionError(
-            "an autoencoder has no noise, so the activity of its latents cannot be measured",
+            "an autoencoder has no noise, so the activity of its latents cannot be measured; "
+            "use a method with a prior, such as beta_vae",
             subject="model",
         )
     chosen = sample_rows(data, rows, seed)

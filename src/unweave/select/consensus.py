@@ -81,7 +81,7 @@ def consensus(
     Args:
         models: `Latents`, an array of codes `[M, n, d]`, or trained models.
         data: Data set for trained models to encode.
-        least_correlation: Smallest mean correlation of a latent with other members of its factor.
+        min_correlation: Smallest mean correlation of a latent with other members of its factor.
         quorum: Share of models that must have found a shared factor.
         rows: Number of images for trained models to encode.
         seed: Random seed for sampling images.

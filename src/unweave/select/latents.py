@@ -48,7 +48,7 @@ def require_data(data: "Dataset | str | None") -> "Dataset":
 
     if data is None:
         raise SelectionError(
-            "data is missing: trained models need a data set to encode", subject="data"
+            "trained models need a data set to encode, got None; pass data", subject="data"
         )
     return load(data) if isinstance(data, str) else data
 

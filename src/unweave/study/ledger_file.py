@@ -105,7 +105,8 @@ class LedgerFile:
                 raise DamagedLedgerError(path, "the file is missing")
             if not create:
                 raise UnweaveError(
-                    f"there is no study in {path.parent}: {path.name} is missing", subject=path
+                    f"there is no study in {path.parent}: {path.name} is missing; check the path",
+                    subject=path,
                 )
             self._make()
         self._verify()

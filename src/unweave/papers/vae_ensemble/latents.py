@@ -144,7 +144,7 @@ def _ordered(latents: pd.DataFrame) -> np.ndarray:
 def extend_11(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Return a row per latent and shape, for VAEs and members of ensembles of two with γ = 10.
 
-    Columns: `change`, the change of images along the latent; `active`, whether that is enough;
+    Columns: `change`, the change of images along the latent; `active`, whether it is large enough;
     `picture`, the bytes of one traversal, for the first seed.
     """
     rows = scored(table)
