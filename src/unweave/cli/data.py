@@ -98,8 +98,8 @@ class DataCheck:
                 damaged.append(file)
         if damaged:
             print(
-                f"damaged: {counted(len(damaged), 'file')} in {cache_folder()}; remove with "
-                "`unweave data check --repair`, and the data will be rendered or downloaded again",
+                f"damaged: {counted(len(damaged), 'file')} in {cache_folder()}; run `unweave data "
+                "check --repair` to remove them, and load the data to create them again",
                 file=sys.stderr,
             )
             sys.exit(1)

@@ -65,9 +65,9 @@ READ_ERRORS = (
 PUBLISHED = "it is incomplete or not the published file; download it again"
 
 MAX_MEMBER_BYTES = 64 << 20
-"""Largest file in a tar, in bytes; the largest published one has 5 MB."""
+"""Largest file in a tar, in bytes; the largest published one is 5 MB."""
 MAX_TAR_BYTES = 64 << 30
-"""Largest uncompressed tar, in bytes; published ones have a few GB."""
+"""Largest uncompressed tar, in bytes; published ones are a few GB."""
 MAX_MEMBERS = 500_000
 
 

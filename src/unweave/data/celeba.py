@@ -33,7 +33,7 @@ __all__ = ["load"]
 
 BATCH = 1024
 MAX_BYTES = 4 << 20
-"""Largest image file, in bytes; published ones have about 10 kB."""
+"""Largest image file, in bytes; published ones are about 10 kB."""
 SUFFIXES = (".jpg", ".jpeg")
 
 ATTRIBUTES = "list_attr_celeba.txt"

@@ -37,7 +37,7 @@ def discriminator_loss(real: Tensor, fake: Tensor) -> Tensor:
 
 
 def discriminator_probabilities(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-    """Mean probability of being real, by the discriminator, `[M]` each; ½ if it cannot tell."""
+    """Mean probability that images are real, by the discriminator, `[M]` each; ½ is undecided."""
     return {
         "judged_real": real.sigmoid().flatten(1).mean(-1),
         "judged_fake": fake.sigmoid().flatten(1).mean(-1),

@@ -34,7 +34,8 @@ CURVE_BYTES = 12
 """Bytes per number in a compressed curve."""
 WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
 CHECKPOINT_COPIES = 6
-"""Copies of the parameters in checkpoints: parameters and two moments, in the last two."""
+"""Arrays of the size of the parameters in the two checkpoints of a fleet: parameters and two
+moments in each."""
 
 
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:

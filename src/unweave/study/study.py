@@ -240,7 +240,7 @@ def read(path: str | Path) -> Study:
 
 
 def _check_folder_name(name: object) -> None:
-    """Raise an error for a name that is not a safe name for the study's default folder."""
+    """Raise an error for a name that is not safe as the study's default folder name."""
     check_name("the name of a study", name)
     if not isinstance(name, str) or name[0] == "." or "/" in name or "\\" in name:
         raise StudyFileError(

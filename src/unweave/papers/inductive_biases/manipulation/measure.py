@@ -90,7 +90,7 @@ def show_changes(
             (default: that of the largest change).
 
     Returns:
-        A picture, which `.save("changes.png")` saves.
+        A picture; save it with `.save("changes.png")`.
     """
     from unweave.plots.sheet import Row, lay_out, pictures_of
 
