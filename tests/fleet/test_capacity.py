@@ -88,7 +88,7 @@ MEASURE = """
 import torch
 import unweave as uw
 from unweave.models.config import Config
-from unweave.fleet.capacity import taken_by
+from unweave.fleet.capacity import memory_of_training
 data = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=range(0, 32, 4))
 runs = [Config(method=uw.methods.VAE(), seed=seed, batch=4) for seed in range(9)]
 print(*(memory_of_training(runs[:count], data, torch.device("cpu")) for count in (1, 9)))

@@ -211,8 +211,8 @@ def test_killed_again_after_falling_back_a_checkpoint_is_left(
         patched.setattr("unweave.io.tensors.save_file", half)
         with pytest.raises(Killed):
             training.train_runs(configs, sprites, out=tmp_path, progress=False, checkpoint_every=0)
-    (printable,) = checkpoints(tmp_path)
-    start = step_of(printable)
+    (readable,) = checkpoints(tmp_path)
+    start = step_of(readable)
     assert start > 0
     fleet, first = resume(configs, sprites, tmp_path)
     assert first == start + 1
@@ -240,10 +240,10 @@ def test_killed_while_saving_the_checkpoint_before_is_left(
         with suppress(Killed):
             save(engine, path)
     assert [file for file in tmp_path.iterdir() if file.name[:2] == ".."] == []
-    ((printable, runs),) = checkpoints(tmp_path).items()
+    ((readable, runs),) = checkpoints(tmp_path).items()
     assert runs == [config.hash for config in configs]
     fresh = Engine(configs, sprites, "cpu")
-    checkpoint.restore(fresh, printable)
+    checkpoint.restore(fresh, readable)
     assert equal(state(fresh), expected)
 
 

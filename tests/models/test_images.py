@@ -16,7 +16,7 @@ def test_shape_errors_contain_both_shapes():
     assert shape_mismatch(TAKES, [32, 32, 1], "images") == ""
     with pytest.raises(ShapeError) as caught:
         check_shape(TAKES, [64, 64, 3], "images")
-    assert (caught.value.takes, caught.value.found) == (TAKES, (64, 64, 3))
+    assert (caught.value.expected, caught.value.found) == (TAKES, (64, 64, 3))
     assert str(caught.value).startswith(shape_mismatch(TAKES, [64, 64, 3], "images"))
 
 

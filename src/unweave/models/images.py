@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unweave.analysis.latents import SelectionError
-from unweave.io.arguments import numpy_rng
+from unweave.io.arguments import numpy_rng, renamed_attribute
 from unweave.models.rows import InputError
 from unweave.text import size_text
 
@@ -35,6 +35,8 @@ class ShapeError(InputError):
             subject=what,
             value=self.found,
         )
+
+    takes = renamed_attribute("takes", "expected")
 
 
 def shape_mismatch(expected: Sequence[int], found: Sequence[int], what: str) -> str:

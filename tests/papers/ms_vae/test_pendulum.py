@@ -113,9 +113,9 @@ def test_the_loss_is_the_negative_bound_of_torchs_own_distributions():
     q = torch.distributions.Normal(mean, variance.sqrt())
     p = torch.distributions.Normal(0.0, 1.0)
     curves = stage.network(torch.cat([known["damped"], mean + variance.sqrt() * noise], 1))
-    shape_mismatch = -torch.distributions.Normal(curves, 0.25).log_prob(known["observed"]).sum(1)
+    misfit = -torch.distributions.Normal(curves, 0.25).log_prob(known["observed"]).sum(1)
     nll, kl = stage.terms(known, noise)
-    torch.testing.assert_close(nll, shape_mismatch)
+    torch.testing.assert_close(nll, misfit)
     torch.testing.assert_close(kl, torch.distributions.kl_divergence(q, p).sum(1))
     torch.testing.assert_close(stage.loss(known, noise), (nll + kl).mean())
     exact = {"damped": known["damped"], "observed": curves.detach()}
