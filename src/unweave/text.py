@@ -50,7 +50,7 @@ def printable(name: str | PurePath) -> str:
     pages, messages and terminals show the escaped name.
 
     Example:
-        >>> print(readable(b"caf\xe9.png".decode(errors="surrogateescape")), readable("a\nb"))
+        >>> print(printable(b"caf\xe9.png".decode(errors="surrogateescape")), printable("a\nb"))
         caf\xe9.png a\nb
     """
     text = str(name)

@@ -43,9 +43,9 @@ def shape_mismatch(expected: Sequence[int], found: Sequence[int], what: str) -> 
     """Return an error message if the shape of images does not match the models, else "".
 
     Example:
-        >>> misfit((64, 64, 3), (64, 64, 1), "dsprites")
+        >>> shape_mismatch((64, 64, 3), (64, 64, 1), "dsprites")
         'dsprites has images of 64 × 64 × 1, but these models expect 64 × 64 × 3'
-        >>> misfit((64, 64, 1), (64, 64, 1), "dsprites")
+        >>> shape_mismatch((64, 64, 1), (64, 64, 1), "dsprites")
         ''
     """
     if tuple(found) == tuple(expected):

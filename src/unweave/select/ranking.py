@@ -68,7 +68,7 @@ def median_over_compared(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
     """Compute the median over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
 
     Example:
-        >>> typical(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
+        >>> median_over_compared(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
         array([0.6, 0.2])
     """
     medians = np.full(pairs.shape[1:], np.nan)
