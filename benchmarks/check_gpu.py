@@ -125,7 +125,7 @@ def config_of(name: str, **settings: Any) -> Config:
         return Config(method=uw.methods.METHODS[name](), **settings)
     more: dict[str, Any] = {"architecture": "small_dcgan", "latents": 16}
     if name == "from_factors":
-        method = uw.methods.FromFactors(told="posX,posY")
+        method = uw.methods.FromFactors(known_factors="posX,posY")
         return Config(method=method, **settings, **{**more, "latents": 2})
     if name in uw.methods.SECOND_STAGES:
         seed, precision = settings.get("seed", 0), settings.get("precision", "float32")

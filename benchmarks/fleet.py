@@ -44,7 +44,7 @@ CATEGORIES = {
         "conv_kernel",
         "transpose_kernel",
         "products_kernel",
-        "meet_kernel",
+        "sum_products_kernel",
     ),
     "weight gradients": ("weight_grad_kernel", "transpose_backward_kernel", "add_up_kernel"),
     "likelihood": ("loss_kernel", "gradient_kernel"),

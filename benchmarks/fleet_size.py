@@ -16,7 +16,7 @@ import torch
 
 import unweave as uw
 from unweave.errors import UnweaveError
-from unweave.fleet.capacity import fits, taken_by
+from unweave.fleet.capacity import fleet_capacity, memory_of_training
 from unweave.models.config import Config
 
 MORE_THAN_FIT = 4_000
@@ -34,11 +34,11 @@ def at_the_limit(precision: str, data: uw.data.Dataset) -> dict[str, Any]:
     torch.cuda.empty_cache()
     free = torch.cuda.mem_get_info()[0]
     start = time.perf_counter()
-    count = fits(runs(MORE_THAN_FIT, precision), data, DEVICE)
+    count = fleet_capacity(runs(MORE_THAN_FIT, precision), data, DEVICE)
     seconds = time.perf_counter() - start
-    taken = taken_by(runs(count, precision), data, DEVICE)
+    taken = memory_of_training(runs(count, precision), data, DEVICE)
     try:
-        taken_by(runs(count * 6 // 5, precision), data, DEVICE)
+        memory_of_training(runs(count * 6 // 5, precision), data, DEVICE)
         larger = True
     except torch.cuda.OutOfMemoryError:
         larger = False

@@ -14,7 +14,7 @@ import unweave as uw
 from tests.raising import about
 from unweave import fitting
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.fitting import FEWEST_STEPS, FitError
+from unweave.fitting import MIN_STEPS, FitError
 from unweave.io.paths import FILE
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
@@ -134,7 +134,7 @@ def test_methods_that_cannot_share_a_fleet_are_timed_separately(data, capsys):
     settings = {"batch": 2, "latents": 2, "architecture": "small_mlp"}
     found = uw.fit(data, method, seeds=1, minutes=0.001, **settings)
     assert [config.method.estimator for config in found.fleet.configs] == ["minibatch", "weighted"]
-    assert found.best.config.steps == FEWEST_STEPS
+    assert found.best.config.steps == MIN_STEPS
     assert "Training 2 models" in capsys.readouterr().err
 
 

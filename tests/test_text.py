@@ -5,7 +5,7 @@ import os
 import pytest
 
 from unweave.errors import DataError
-from unweave.text import readable
+from unweave.text import printable
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from unweave.text import readable
     ],
 )
 def test_names_are_escaped_to_one_line_of_text(name, shown):
-    assert readable(name) == shown
-    assert len(readable(name).encode().splitlines()) == 1
+    assert printable(name) == shown
+    assert len(printable(name).encode().splitlines()) == 1
 
 
 def test_error_messages_are_escaped():

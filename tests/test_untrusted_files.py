@@ -26,7 +26,7 @@ from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.origin import check_origin, rebuild
 from unweave.errors import DataError, UnweaveError
-from unweave.evaluation.score_cache import kept
+from unweave.evaluation.score_cache import read_cache
 from unweave.explorer.model_index import entries_of
 from unweave.explorer.opened_models import OpenedModels
 from unweave.io.checksums import write_sums
@@ -306,7 +306,7 @@ def test_any_scores(tmp_path_factory, entries):
     folder = tmp_path_factory.mktemp("run")
     (folder / "scores.json").write_text(json.dumps(entries))
     with opening(folder):
-        for key, outcome in kept(folder).items():
+        for key, outcome in read_cache(folder).items():
             assert type(key.seed) is type(key.protocol) is int
             assert all(isinstance(score, float) for score in outcome.scores.values())
             assert isinstance(outcome.error, str)

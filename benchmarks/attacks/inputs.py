@@ -471,7 +471,7 @@ def _of_options() -> Iterator[Attack]:
         ((*show, "--kind", "reconstructions"), "--seed", SEEDS),
         ((*show, "--kind", "pairwise"), "--latents", ("-1 0", "0 0", "0 3", f"0 {HUGE}")),
         ((*show, "--kind", "activity"), "--by", ("-1", "0", "1", HUGE, "", "nothing")),
-        ((*show, "--kind", "position"), "--over", ("a b", "a a")),
+        ((*show, "--kind", "position"), "--axes", ("a b", "a a")),
         (("theory vi-bias", "ica", *out), "--steps", COUNTS),
         (("theory vi-bias", "ica", *out), "--seed", SEEDS),
         (("theory vi-bias", "beta", *out), "--betas", (*NUMBERS, "1e300")),

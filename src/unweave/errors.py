@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from unweave.text import readable, shown, spelled
+from unweave.text import canonical_name, printable, shown
 
 __all__ = [
     "DataError",
@@ -41,7 +41,7 @@ class UnweaveError(Exception):
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
     def __str__(self) -> str:
-        return readable(super().__str__())
+        return printable(super().__str__())
 
 
 class DataError(UnweaveError):
@@ -67,7 +67,7 @@ class UnknownNameError(UnweaveError):
 
     def __init__(self, kind: str, name: object, valid: Iterable[str]) -> None:
         valid = list(valid)
-        text = spelled(name) if isinstance(name, str) else ""
+        text = canonical_name(name) if isinstance(name, str) else ""
         closest = difflib.get_close_matches(text, valid, n=1, cutoff=0.5)
         hint = f"; did you mean {closest[0]!r}?" if closest else ""
         super().__init__(

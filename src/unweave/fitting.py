@@ -15,16 +15,17 @@ import torch
 from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
-from unweave.fleet.capacity import fits, shares
+from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import all_runs, train_runs
+from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import check_folder, refuse_inner_links
 from unweave.io.plain_data import read_json
 from unweave.io.writing import whole_file
 from unweave.methods import BetaVAE, Method
 from unweave.models.config import LIMITS, Config, group_into_fleets
 from unweave.models.files import BEST, RUNS
-from unweave.models.images import NUM_DRAWN, drawn_rows
+from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import check_disk
 from unweave.nets.device import chosen_device
@@ -32,15 +33,15 @@ from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
 from unweave.select.latents import encoded
-from unweave.text import counted, shown, spelled
+from unweave.text import canonical_name, counted, shown
 
-__all__ = ["FEWEST_IMAGES", "MANIFEST", "MINUTES", "Fit", "FitError", "fit"]
+__all__ = ["MANIFEST", "MINUTES", "MIN_IMAGES", "Fit", "FitError", "fit"]
 
 MINUTES = 8.0
 """Default time budget for training, in minutes."""
-MOST_MINUTES = 1_000_000
-FEWEST_STEPS, MOST_STEPS = 200, 100_000
-FEWEST_IMAGES = 64
+MAX_MINUTES = 1_000_000
+MIN_STEPS, MAX_STEPS = 200, 100_000
+MIN_IMAGES = 64
 """Smallest number of images (one batch); models memorise fewer."""
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 SEEDS = {"cpu": 4, "cuda": 10}
@@ -81,6 +82,7 @@ class Fit:
         return f"{self.agreed}. Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
 
 
+@renamed_arguments(fewest="min_images")
 def fit(
     data: Any,
     method: Method | str | None = None,
@@ -92,7 +94,7 @@ def fit(
     device: str | torch.device | None = None,
     progress: bool = True,
     fleet_size: int | None = None,
-    fewest: int = FEWEST_IMAGES,
+    min_images: int = MIN_IMAGES,
     **settings: Any,
 ) -> Fit:
     """Train a fleet over regularisation strengths and seeds, and choose a model without labels.
@@ -112,7 +114,7 @@ def fit(
         device: Device (default: a GPU if available).
         progress: Whether to show progress.
         fleet_size: Number of models to train at once (default: as many as fit in memory).
-        fewest: Smallest allowed number of images (default 64).
+        min_images: Smallest allowed number of images (default 64).
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
             precision (default bf16 on a GPU); `learning_rate` (default 1e-3), short for
             `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
@@ -133,10 +135,10 @@ def fit(
         (4, 4, 2)
     """
     data, settings = load_with(data, settings)
-    if len(data) < fewest:
+    if len(data) < min_images:
         raise DataError(
-            f"{data.name} must have at least {fewest} images, got {len(data)}; several thousand "
-            "are recommended",
+            f"{data.name} must have at least {min_images} images, got {len(data)}; several "
+            "thousand are recommended",
             subject="data",
             value=len(data),
         )
@@ -152,16 +154,16 @@ def fit(
             subject="fleet_size",
             value=fleet_size,
         )
-    if not 0 < minutes <= MOST_MINUTES:
+    if not 0 < minutes <= MAX_MINUTES:
         raise FitError(
-            f"minutes must be greater than 0 and at most {MOST_MINUTES:,}, got {minutes:g}",
+            f"minutes must be greater than 0 and at most {MAX_MINUTES:,}, got {minutes:g}",
             subject="minutes",
             value=minutes,
         )
     target = chosen_device(device)
     rate = {} if "optimiser" in settings else {"learning_rate": RATE}
     settings = {**rate, "precision": PRECISION[target.type], **settings}
-    if method is None or (isinstance(method, str) and spelled(method) == BetaVAE.name):
+    if method is None or (isinstance(method, str) and canonical_name(method) == BetaVAE.name):
         method = BetaVAE(beta=list(STRENGTHS[target.type]))
     seeds = SEEDS[target.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
@@ -191,7 +193,7 @@ def fit(
 
 def choose(fleet: Fleet, data: Dataset) -> Fit:
     """Rank trained models by their similarity to the others; see `fit`."""
-    latents = encoded(fleet, data, drawn_rows(data, NUM_DRAWN, seed=0))
+    latents = encoded(fleet, data, sample_rows(data, NUM_SAMPLED, seed=0))
     if not latents.usable.any():
         raise FitError(
             "all models diverged; use a smaller learning rate or smaller strengths",
@@ -266,7 +268,7 @@ def _steps_within(
         _seconds_of_fleet(fleet, data, device, fleet_size) for fleet in group_into_fleets(runs)
     )
     steps = int(60 * minutes / seconds)
-    steps = max(FEWEST_STEPS, min(MOST_STEPS, steps // 100 * 100))
+    steps = max(MIN_STEPS, min(MAX_STEPS, steps // 100 * 100))
     if progress:
         say(
             f"Training {counted(len(runs), 'model')} for {steps:,} steps (about "
@@ -279,8 +281,8 @@ def _seconds_of_fleet(
     runs: Sequence[Config], data: Dataset, device: torch.device, fleet_size: int | None
 ) -> float:
     """Return the time of one step of all runs, trained in one fleet or several in turn."""
-    size = fleet_size or fits(runs, data, device)
-    largest = max(shares(len(runs), size))
+    size = fleet_size or fleet_capacity(runs, data, device)
+    largest = max(fleet_sizes(len(runs), size))
     return _seconds_per_step(runs[:largest], data, device) * len(runs) / largest
 
 

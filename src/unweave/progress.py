@@ -5,28 +5,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from unweave.text import readable
+from unweave.text import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["lines", "say", "tell", "track"]
+__all__ = ["lines", "print_output", "say", "track"]
 
 Item = TypeVar("Item")
 
 
 def say(line: str) -> None:
     """Print a message to standard error."""
-    print(f"unweave: {readable(line)}", file=sys.stderr)  # noqa: T201 - the only such place
+    print(f"unweave: {printable(line)}", file=sys.stderr)  # noqa: T201 - the only such place
 
 
-def tell(text: object) -> None:
+def print_output(text: object) -> None:
     """Print the output of a command to standard output.
 
     Control characters are escaped, because the text may contain names and messages from untrusted
     files.
     """
-    print("\n".join(map(readable, str(text).split("\n"))), flush=True)  # noqa: T201 - as above
+    print("\n".join(map(printable, str(text).split("\n"))), flush=True)  # noqa: T201 - as above
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:

@@ -4,9 +4,9 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import PurePath
 
-__all__ = ["counted", "readable", "shown", "size_text", "spelled"]
+__all__ = ["canonical_name", "counted", "printable", "shown", "size_text"]
 
-LONGEST_SHOWN = 100
+MAX_SHOWN_LENGTH = 100
 ESCAPED = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories that are escaped: control characters, bytes that are not UTF-8, and line
 separators."""
@@ -30,7 +30,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer with thousands of digits
         return f"a very large {type(value).__name__}"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
 
 
 def size_text(shape: Sequence[int]) -> str:
@@ -38,19 +38,19 @@ def size_text(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape))
 
 
-def spelled(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Normalise a name: `Beta-VAE` becomes `beta_vae`; `package.module:Name` is unchanged."""
     return name if ":" in name else name.replace("-", "_").lower()
 
 
-def readable(name: str | PurePath) -> str:
+def printable(name: str | PurePath) -> str:
     r"""Escape characters of a name that cannot be printed or written as text.
 
     File names are bytes, which need not be UTF-8. Files are opened by their real names; tables,
     pages, messages and terminals show the escaped name.
 
     Example:
-        >>> print(readable(b"caf\xe9.png".decode(errors="surrogateescape")), readable("a\nb"))
+        >>> print(printable(b"caf\xe9.png".decode(errors="surrogateescape")), printable("a\nb"))
         caf\xe9.png a\nb
     """
     text = str(name)

@@ -216,7 +216,7 @@ def test_best_is_replaced_if_another_model_ranks_first(fitted, tmp_path):
 def test_codes_of_very_many_images_are_not_written_but_a_command_is_printed(
     fitted, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("unweave.cli.fit.MOST_CODES", 79)
+    monkeypatch.setattr("unweave.cli.fit.MAX_CODES", 79)
     monkeypatch.chdir(tmp_path)
     main(["fit", str(fitted / "images"), *QUICK, "-o", "out"])
     assert not (tmp_path / "out" / "codes.csv").exists()

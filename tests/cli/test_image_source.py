@@ -40,7 +40,7 @@ def test_names_that_are_not_utf8_are_supported(fit):
     assert recorded_source(fit) == (images, {})
 
 
-@pytest.mark.parametrize("bound", ["MOST_FILES", "SEARCH_SECONDS"])
+@pytest.mark.parametrize("bound", ["MAX_FILES", "SEARCH_SECONDS"])
 def test_a_folder_that_takes_too_long_to_search_is_an_error(fit, monkeypatch, bound):
     (fit.parent / "images" / "more").mkdir()
     (fit / SOURCE).write_text(json.dumps({"source": "../images", "options": {}}))

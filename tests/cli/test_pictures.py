@@ -92,7 +92,7 @@ def test_flags_are_applied_and_training_data_are_used(folder, model, sprites, tm
     expected = uw.show.pairwise(model, sprites, (3, 0), columns=2, prior="draw", seed=4)
     with Image.open(tmp_path / "b.png") as file:
         np.testing.assert_array_equal(np.asarray(file), np.asarray(expected))
-    args = [folder, "--kind", "position", "--over", "posX", "scale", "-o", tmp_path / "c.svg"]
+    args = [folder, "--kind", "position", "--axes", "posX", "scale", "-o", tmp_path / "c.svg"]
     code, output = call(capsys, *args)
     assert code == 0, output
     text = (tmp_path / "c.svg").read_text()

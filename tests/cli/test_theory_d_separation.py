@@ -25,7 +25,7 @@ def test_published_and_obtained_are_printed_and_tables_are_saved(capsys, tmp_pat
 
 
 def test_nothing_is_overwritten_by_default(capsys, tmp_path):
-    args = ["theory", "d-separation", "--ending", "svg", "-o", str(tmp_path)]
+    args = ["theory", "d-separation", "--format", "svg", "-o", str(tmp_path)]
     (tmp_path / "example.csv").write_text("mine")
     with pytest.raises(SystemExit):
         main(args)

@@ -33,7 +33,7 @@ def test_a_perfect_code_is_entangled(capsys, tmp_path):
 
 
 def test_the_cosine_matrix(tmp_path):
-    run("-o", tmp_path, "--cosine", "-d", 3, "--metrics", "mig", "--ending", "svg")
+    run("-o", tmp_path, "--cosine", "-d", 3, "--metrics", "mig", "--format", "svg")
     f = imp.entangle_with([imp.PRIORS["uniform"]] * 3, imp.cosine(3))
     scores = pd.read_csv(tmp_path / "metrics.csv")
     assert scores["entangled"].item() == pytest.approx(imp.collapse(f, "mig")["entangled"].item())
@@ -79,7 +79,7 @@ def test_errors_are_one_sentence_and_nothing_is_written(args, named, capsys, tmp
 
 
 def test_nothing_is_overwritten_by_default(capsys, tmp_path):
-    args = ["-o", tmp_path, "--metrics", "mig", "--ending", "svg"]
+    args = ["-o", tmp_path, "--metrics", "mig", "--format", "svg"]
     run(*args)
     with pytest.raises(SystemExit):
         run(*args)

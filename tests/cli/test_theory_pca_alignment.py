@@ -15,7 +15,7 @@ FILES = [
 
 
 def test_the_command_prints_expected_and_obtained_values(capsys, tmp_path):
-    args = ["--seeds", "1", "--moments", "3000", "--ending", "svg", "-o", str(tmp_path)]
+    args = ["--seeds", "1", "--moments", "3000", "--format", "svg", "-o", str(tmp_path)]
     main(["theory", "pca-alignment", *args])
     output = capsys.readouterr().out
     (row,) = [

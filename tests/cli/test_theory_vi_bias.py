@@ -30,7 +30,7 @@ def test_all_experiments(capsys, tmp_path):
 def test_seed_beta_and_ending_are_applied(capsys, tmp_path):
     ends = {}
     for seed in ("0", "1"):
-        args = ["ica", "--betas", "2", "--steps", "5", "--seed", seed, "--ending", "svg"]
+        args = ["ica", "--betas", "2", "--steps", "5", "--seed", seed, "--format", "svg"]
         main(["theory", "vi-bias", *args, "-o", str(tmp_path / seed)])
         ends[seed] = pd.read_csv(tmp_path / seed / "ica.csv")
     assert "components at β = 2 (step 5)" in capsys.readouterr().out
@@ -40,13 +40,13 @@ def test_seed_beta_and_ending_are_applied(capsys, tmp_path):
 
 
 def test_beta_is_compared_with_1(capsys, tmp_path):
-    main(["theory", "vi-bias", "beta", "--betas", "3", "-o", str(tmp_path), "--ending", "svg"])
+    main(["theory", "vi-bias", "beta", "--betas", "3", "-o", str(tmp_path), "--format", "svg"])
     assert pd.read_csv(tmp_path / "beta.csv")["beta"].tolist() == [1, 3]
     assert "β = 3 against 1" in capsys.readouterr().out
 
 
 def test_learning_is_animated(tmp_path):
-    args = ["ica", "--betas", "5", "--steps", "5", "--animate", "--ending", "svg"]
+    args = ["ica", "--betas", "5", "--steps", "5", "--animate", "--format", "svg"]
     main(["theory", "vi-bias", *args, "-o", str(tmp_path)])
     with Image.open(tmp_path / "ica.gif") as file:
         assert file.n_frames > 1
@@ -71,7 +71,7 @@ def test_errors_are_one_line_and_nothing_is_written(args, named, capsys, tmp_pat
 
 
 def test_nothing_is_overwritten_by_default(capsys, tmp_path):
-    args = ["theory", "vi-bias", "rotation", "--ending", "svg", "-o", str(tmp_path)]
+    args = ["theory", "vi-bias", "rotation", "--format", "svg", "-o", str(tmp_path)]
     main(args)
     stamp = (tmp_path / "rotation.svg").stat().st_mtime_ns
     with pytest.raises(SystemExit):

@@ -60,7 +60,7 @@ def test_a_copy_with_another_time_is_fully_checked_once(path, monkeypatch):
     os.utime(path, ns=(1, 1))
     assert open_array(path) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(checked, "full_damage", None)
+        patch.setattr(checked, "check_fully", None)
         assert open_array(path) is not None
 
 

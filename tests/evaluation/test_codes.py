@@ -9,7 +9,7 @@ import pytest
 
 import unweave as uw
 from unweave.evaluation import codes as coding
-from unweave.evaluation.codes import apply_metric, encode, models_at_once
+from unweave.evaluation.codes import apply_metric, encode, models_per_batch
 from unweave.evaluation.score_cache import SCORES
 from unweave.metrics import METRICS, pixel_error
 from unweave.models.model import join
@@ -69,13 +69,13 @@ def test_images_and_reconstructions_have_the_same_rows(fleet, sprites, monkeypat
 
 
 def test_memory_is_bounded(sprites):
-    rows = models_at_once(sprites, 10) * len(sprites) * 10 * 8
+    rows = models_per_batch(sprites, 10) * len(sprites) * 10 * 8
     assert coding.MEMORY - len(sprites) * 80 < rows <= coding.MEMORY
-    assert models_at_once(sprites, 10**9) == 1
+    assert models_per_batch(sprites, 10**9) == 1
 
 
 def test_the_pixel_error_uses_reconstructions_from_means(fleet, sprites, monkeypatch):
-    monkeypatch.setattr(coding, "DECODED_AT_ONCE", 50)
+    monkeypatch.setattr(coding, "DECODED_PER_BATCH", 50)
     table = uw.evaluate(fleet, sprites, metrics="pixel-error", progress=False)
     images = sprites[:]
     for place, (_, row) in enumerate(table.iterrows()):
@@ -107,7 +107,7 @@ def test_pixels_are_compared_on_the_device_of_the_model(fleet, sprites):
 
 def test_large_data_sets_are_subsampled(fleet, sprites, monkeypatch):
     monkeypatch.setattr(coding, "COMPARED_ROWS", 120)
-    monkeypatch.setattr(coding, "DECODED_AT_ONCE", 50)
+    monkeypatch.setattr(coding, "DECODED_PER_BATCH", 50)
     codes = coding.encode(fleet, sprites, 1)
     rows = codes.compared_rows
     assert len(set(rows.tolist())) == 120
@@ -136,9 +136,7 @@ def test_fid_compares_data_and_reconstructions(fleet, six):
     table = uw.evaluate(fleet[0], six, metrics="fid", progress=False)
     network = uw.quality.load_inception()
     real = inception_features(six, weights=network)
-    again = inception_features(
-        uw.quality.reconstructions(fleet[0], six, at_once=4), weights=network
-    )
+    again = inception_features(uw.quality.reconstructions(fleet[0], six, batch=4), weights=network)
     expected = frechet_distance_of_features(real, again)
     assert table["fid"].item() == pytest.approx(expected, rel=1e-4)
     assert table["fid.images"].item() == 6
@@ -146,7 +144,7 @@ def test_fid_compares_data_and_reconstructions(fleet, six):
 
 
 def test_all_reconstructions_come_in_order(fleet, sprites):
-    parts = list(uw.quality.reconstructions(fleet[1], sprites, at_once=100))
+    parts = list(uw.quality.reconstructions(fleet[1], sprites, batch=100))
     assert [len(part) for part in parts] == [100, 92]
     whole = fleet[1].decode(fleet[1].encode(sprites)[0])
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-6)

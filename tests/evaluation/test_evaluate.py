@@ -126,7 +126,7 @@ def test_scores_are_cached_and_recomputed_only_on_request(runs):
     for other in ({"seed": 1}, {"sampled": True}):
         assert (uw.evaluate(runs, metrics=QUICK, progress=False, **other)["mig"] != 0.125).all()
     pd.testing.assert_frame_equal(
-        uw.evaluate(runs, metrics=QUICK, progress=False, again=True), first
+        uw.evaluate(runs, metrics=QUICK, progress=False, recompute=True), first
     )
     pd.testing.assert_frame_equal(uw.evaluate(runs, metrics=QUICK, progress=False), first)
 
@@ -171,8 +171,8 @@ def test_only_images_in_the_support_are_scored(fleet, sprites):
 def test_a_fleet_in_small_parts_has_the_same_scores(fleet, sprites, monkeypatch):
     whole = uw.evaluate(fleet, sprites, metrics=["mig", "sap"], progress=False)
     monkeypatch.setattr(coding, "MEMORY", 2 * len(sprites) * 10 * 8)
-    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 50)
-    assert coding.models_at_once(sprites, 10) == 2
+    monkeypatch.setattr("unweave.models.encoding.ROWS_PER_BATCH", 50)
+    assert coding.models_per_batch(sprites, 10) == 2
     parts = uw.evaluate(fleet, sprites, metrics=["mig", "sap"], progress=False)
     pd.testing.assert_frame_equal(whole, parts, atol=1e-4)
 

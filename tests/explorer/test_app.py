@@ -13,7 +13,7 @@ from PIL import Image
 import unweave as uw
 from tests.explorer.explorer_tools import PORT, TOKEN, Client
 from unweave.explorer.app import make_app
-from unweave.explorer.guard import MOST_DISCARDED
+from unweave.explorer.guard import MAX_DISCARDED_BYTES
 from unweave.explorer.model_index import entries_of
 from unweave.explorer.opened_models import OpenedModels
 from unweave.explorer.requests import IMAGE_BYTES, JSON_BYTES, PIXELS
@@ -202,7 +202,7 @@ def test_an_endless_body_is_cut_off(client):
         answer = client.post(f"/{path}", content=endless())
         assert answer.status_code in (404, 413)
         assert answer.headers["connection"] == "close"
-        assert sum(sent) <= MOST_DISCARDED + JSON_BYTES + 2 * len(part)
+        assert sum(sent) <= MAX_DISCARDED_BYTES + JSON_BYTES + 2 * len(part)
 
 
 @pytest.mark.parametrize(

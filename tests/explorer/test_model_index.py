@@ -5,7 +5,7 @@ import pytest
 import unweave as uw
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, keep, origin_text
+from unweave.evaluation.score_cache import PROTOCOL, Key, Outcome, add_to_cache, origin_text
 from unweave.explorer.model_index import entries_of
 
 
@@ -53,7 +53,7 @@ def test_the_best_comes_first_and_once(fleet, tmp_path):
 def test_scores_of_mean_codes_on_the_own_data_are_read(fleet, tmp_path):
     folder = fleet[0].save(tmp_path / "run")
     own = origin_text(fleet.configs[0].data)
-    keep(
+    add_to_cache(
         folder,
         {
             Key("mig", "mean", 0, own): Outcome({"mig": 0.25, "mig.part": 1.0}),
@@ -70,7 +70,7 @@ def test_the_best_model_has_the_scores_of_its_original(fleet, tmp_path):
     runs = fleet.save(tmp_path / "runs")
     fleet[1].save(tmp_path / "best")
     own = origin_text(fleet.configs[1].data)
-    keep(runs[1], {Key("mig", "mean", 0, own): Outcome({"mig": 0.25})})
+    add_to_cache(runs[1], {Key("mig", "mean", 0, own): Outcome({"mig": 0.25})})
     best, other = entries_of(tmp_path)
     assert (best.best, best.scores) == (True, {"mig": 0.25})
     assert (other.best, other.scores) == (False, {})

@@ -13,13 +13,13 @@ from unweave.errors import UnweaveError
 from unweave.explorer import opened_models as module
 from unweave.explorer.model_index import entries_of
 from unweave.explorer.opened_models import OpenedModels
-from unweave.models.images import drawn_rows
+from unweave.models.images import sample_rows
 
 
 def test_activity_is_the_mean_kl_on_the_models_own_data(runs, fleet, sprites):
     models = OpenedModels(entries_of(runs))
     opened, activity = models.open(1), models.activity(1)
-    mean, logvar = fleet[1].encode(sprites.inputs(drawn_rows(sprites)))
+    mean, logvar = fleet[1].encode(sprites.inputs(sample_rows(sprites)))
     expected = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
     np.testing.assert_allclose(activity.amounts, expected, rtol=1e-4)
     assert activity.amounts[IDLE] == 0
@@ -34,7 +34,7 @@ def test_activity_is_estimated_first_and_then_exact(runs, fleet, sprites, monkey
     models = OpenedModels(entries_of(runs))
     first, complete = models.first_activity(1)
     assert not complete
-    rows = drawn_rows(sprites)
+    rows = sample_rows(sprites)
     for activity, seen in ((first, rows[:50]), (models.activity(1), rows)):
         mean, logvar = fleet[1].encode(sprites.inputs(seen))
         expected = kl_of_latents(mean[None], logvar[None])[0]
@@ -63,7 +63,7 @@ def test_an_autoencoder_is_measured_by_the_spread_of_its_codes(colours):
     data, (_, model) = colours
     activity = OpenedModels(entries_of(model), data).activity(0)
     assert activity.criterion is RELATIVE_SPREAD
-    mean, _ = model.encode(data.inputs(drawn_rows(data)))
+    mean, _ = model.encode(data.inputs(sample_rows(data)))
     np.testing.assert_allclose(activity.amounts, mean.std(0), rtol=1e-5)
 
 

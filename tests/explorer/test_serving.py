@@ -27,7 +27,7 @@ from tests.explorer.explorer_tools import opened
 from tests.raising import about
 from unweave.cli import main
 from unweave.errors import UnweaveError
-from unweave.explorer.connections import MOST_CONNECTIONS, PIECE
+from unweave.explorer.connections import MAX_CONNECTIONS, PROGRESS_BYTES
 from unweave.explorer.requests import IMAGE_BYTES
 from unweave.explorer.serving import running
 
@@ -131,7 +131,7 @@ HALF_OPEN = {
 @pytest.fixture(scope="module")
 def hasty(runs):
     """Serve an explorer with a timeout of 0.4 seconds."""
-    with running(runs, patience=0.4) as address:
+    with running(runs, timeout=0.4) as address:
         yield address
 
 
@@ -164,18 +164,18 @@ def test_single_bytes_do_not_extend_the_timeout(hasty, start):
 
 def test_a_large_upload_may_take_longer_than_the_timeout(runs):
     pieces = 12
-    head = POST.replace("decode", "encode") + f"Content-Length: {pieces * PIECE}\r\n\r\n"
-    with running(runs, patience=1) as address, connected(address) as connection:
+    head = POST.replace("decode", "encode") + f"Content-Length: {pieces * PROGRESS_BYTES}\r\n\r\n"
+    with running(runs, timeout=1) as address, connected(address) as connection:
         connection.sendall(written(address, head))
         for _ in range(pieces):
             time.sleep(0.1)
-            connection.sendall(bytes(PIECE))
+            connection.sendall(bytes(PROGRESS_BYTES))
         assert connection.recv(65_536).startswith(b"HTTP/1.1 422")
 
 
 def test_idle_connections_are_closed_for_new_ones(address, capfd):
     with ExitStack() as stack:
-        idle = [stack.enter_context(connected(address)) for _ in range(MOST_CONNECTIONS + 20)]
+        idle = [stack.enter_context(connected(address)) for _ in range(MAX_CONNECTIONS + 20)]
         for connection in idle[::2]:
             with suppress(OSError):  # the oldest are being closed already
                 connection.sendall(b"GET / HT")
@@ -204,7 +204,7 @@ def test_a_flood_of_idle_connections_does_not_cut_off_a_browser(address):
         before = style()
         assert before[0] == 200
         connection = browser.sock
-        idle = [stack.enter_context(connected(address)) for _ in range(MOST_CONNECTIONS + 20)]
+        idle = [stack.enter_context(connected(address)) for _ in range(MAX_CONNECTIONS + 20)]
         with suppress(ConnectionResetError):
             assert idle[0].recv(1) == b""  # the flood has arrived, and pushes out its own
         assert style() == before

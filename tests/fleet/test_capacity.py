@@ -7,7 +7,7 @@ import unweave as uw
 from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.fleet import capacity as size
-from unweave.fleet.capacity import fits, max_models, shares
+from unweave.fleet.capacity import fleet_capacity, fleet_sizes, max_models
 from unweave.fleet.train import train_runs
 from unweave.methods import VAE
 from unweave.models.config import Config
@@ -29,7 +29,7 @@ def data():
     [(10, 10, [10]), (10, 4, [4, 3, 3]), (300, 128, [100] * 3), (1, 7, [1]), (5, 1, [1] * 5)],
 )
 def test_runs_are_shared_out_evenly_over_as_few_fleets_as_possible(count, most, expected):
-    assert shares(count, most) == expected
+    assert fleet_sizes(count, most) == expected
 
 
 def out_of_memory(count):
@@ -37,7 +37,7 @@ def out_of_memory(count):
 
 
 def test_a_few_runs_need_no_measuring():
-    assert max_models(size.MORE, 1, out_of_memory) == size.MORE
+    assert max_models(size.LARGE_FLEET, 1, out_of_memory) == size.LARGE_FLEET
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_size_follows_from_free_memory_and_two_measurements(free, expected):
 
 def in_pieces(count, piece=200):
     """10 bytes per model, allocated in blocks, so that small fleets use more per model."""
-    return 100 + 10 * count + (piece if count == size.MORE else 0)
+    return 100 + 10 * count + (piece if count == size.LARGE_FLEET else 0)
 
 
 def test_a_larger_fleet_is_measured_if_not_all_models_fit():
@@ -61,7 +61,7 @@ def test_a_larger_fleet_is_measured_if_not_all_models_fit():
 
     # Small fleets suggest 60 bytes per model, hence 150 models, but 890 fit.
     assert max_models(2000, 10_000, measure) == 890
-    assert asked == [size.FEW, size.MORE, 75]
+    assert asked == [size.SMALL_FLEET, size.LARGE_FLEET, 75]
 
 
 def test_a_larger_fleet_that_does_not_fit_is_not_the_answer():
@@ -81,17 +81,17 @@ def test_a_device_with_room_for_one_model_trains_them_one_by_one():
 
 
 def test_measured_fleets_fit_into_memory(data):
-    assert fits(runs(8), data, CPU) == 8
+    assert fleet_capacity(runs(8), data, CPU) == 8
 
 
 MEASURE = """
 import torch
 import unweave as uw
 from unweave.models.config import Config
-from unweave.fleet.capacity import taken_by
+from unweave.fleet.capacity import memory_of_training
 data = uw.data.load("dsprites").slice(scale=5, orientation=0, posX=range(0, 32, 4))
 runs = [Config(method=uw.methods.VAE(), seed=seed, batch=4) for seed in range(9)]
-print(*(taken_by(runs[:count], data, torch.device("cpu")) for count in (1, 9)))
+print(*(memory_of_training(runs[:count], data, torch.device("cpu")) for count in (1, 9)))
 """
 
 

@@ -179,7 +179,7 @@ def set_threads():
 
 def run_of(kind, seed):
     """A run of any method, whose first strength depends on the seed."""
-    values = {"from_factors": {"told": "shape,posX,posY"}, **SMALLER}.get(kind.name, {})
+    values = {"from_factors": {"known_factors": "shape,posX,posY"}, **SMALLER}.get(kind.name, {})
     return Config(
         method=kind(**dict.fromkeys(kind.strengths()[:1], 1.0 + seed), **values),
         seed=seed,

@@ -5,10 +5,10 @@ import pytest
 
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.io.arguments import LARGEST_SEED, check_count, check_seed, numpy_rng
+from unweave.io.arguments import MAX_SEED, check_count, check_seed, numpy_rng
 
 
-@pytest.mark.parametrize("seed", [0, 7, np.int64(7), np.uint8(7), LARGEST_SEED])
+@pytest.mark.parametrize("seed", [0, 7, np.int64(7), np.uint8(7), MAX_SEED])
 def test_seeds(seed):
     assert check_seed(seed) == seed
     assert type(check_seed(seed)) is int

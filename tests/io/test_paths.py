@@ -14,11 +14,11 @@ from unweave.io.paths import (
     FILE,
     FOLDER,
     LINK,
+    check_disk_space,
     check_file,
     check_folder,
     check_free,
     check_out,
-    check_room,
     refuse_inner_links,
 )
 from unweave.io.writing import whole_file
@@ -124,10 +124,10 @@ def test_checking_a_folder_does_not_create_it(here):
 
 
 def test_free_space_is_that_of_the_disk_of_the_folder(here):
-    check_room(here / "new" / "deeper", 1e3, "2 models")
+    check_disk_space(here / "new" / "deeper", 1e3, "2 models")
     with pytest.raises(DataError, check=about(here / "new" / "deeper")):
-        check_room(here / "new" / "deeper", 1e18, "2 models")
-    check_room(Path("new"), 1e3, "1 model")
+        check_disk_space(here / "new" / "deeper", 1e18, "2 models")
+    check_disk_space(Path("new"), 1e3, "1 model")
 
 
 def test_links_inside_a_folder_are_errors_but_the_folder_may_be_a_link(tmp_path):

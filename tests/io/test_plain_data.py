@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from unweave.io.plain_data import MOST_YAML_BYTES, parse_json, parse_yaml, read_json, read_text
+from unweave.io.plain_data import MAX_YAML_BYTES, parse_json, parse_yaml, read_json, read_text
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{k + 1}: &a{k + 1} [{', '.join([f'*a{k}'] * 10)}]\n" for k in range(9)
@@ -41,7 +41,7 @@ def test_json_beyond_its_bounds_is_a_value_error(text, trouble):
         ("&all [*all]", "100 levels"),
         ("{a: &all {b: *all}}", "100 levels"),
         ("[" * 3_000 + "]" * 3_000, "100 levels"),
-        ("x" * (MOST_YAML_BYTES + 1), "characters"),
+        ("x" * (MAX_YAML_BYTES + 1), "characters"),
         ("a: [1", "expected"),
         ("2026-13-45", "month"),
         ("!!python/object/apply:os.getcwd []", "constructor"),

@@ -63,7 +63,7 @@ def test_more_types_are_read_on_request_without_an_index(tmp_path):
         index=pd.Index([7, 8], name="row"),
     )
     table.to_parquet(tmp_path / "table.parquet")
-    read = read_table(tmp_path / "table.parquet", more_types=True)
+    read = read_table(tmp_path / "table.parquet", extended_types=True)
     assert list(read) == ["shape", "day", "png", "shown"]
     assert [list(row) for row in read["shown"]] == [[1, 2, 3], []]
     assert list(read["png"]) == [b"\x89PNG", b""]

@@ -15,7 +15,7 @@ def run_of(kind, data, seed=0, strength=None, of_method=(), **settings):
     if "small_dcgan" in kind.architectures:
         shared["architecture"] = "small_dcgan"
     if issubclass(kind, KnownFactors):
-        values["told"], shared["latents"] = ",".join(data.grid.names[:2]), 2
+        values["known_factors"], shared["latents"] = ",".join(data.grid.names[:2]), 2
     if issubclass(kind, SecondStage):
         shared["first"] = Config(method=BetaVAE(), seed=seed, batch=4, latents=3)
     return Config(method=kind(**values), seed=seed, **{**shared, **settings})

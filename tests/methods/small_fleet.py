@@ -35,7 +35,7 @@ MODELS, IMAGES, LATENTS, BEFORE = 3, 5, 3, 2
 CODES = 2
 """Number of InfoGAN's latents that can be recovered."""
 DATA_SIZE = 11
-SMALLER = {"infogan": {"codes": CODES}, "from_factors": {"told": "a,b,c"}}
+SMALLER = {"infogan": {"codes": CODES}, "from_factors": {"known_factors": "a,b,c"}}
 """Settings for a small number of latents."""
 
 NETWORKS = {

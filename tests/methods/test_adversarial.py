@@ -21,7 +21,11 @@ from unweave.methods import (
     InfoGAN,
     SecondStage,
 )
-from unweave.methods.adversarial import discriminator_loss, generator_loss, judgements
+from unweave.methods.adversarial import (
+    discriminator_loss,
+    discriminator_probabilities,
+    generator_loss,
+)
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
@@ -33,7 +37,9 @@ def test_at_chance_both_networks_lose_log_2():
     chance = torch.full((3,), math.log(2))
     torch.testing.assert_close(generator_loss(logits), chance)
     torch.testing.assert_close(discriminator_loss(logits, logits), chance)
-    assert all((value == 0.5).all() for value in judgements(logits, logits).values())
+    assert all(
+        (value == 0.5).all() for value in discriminator_probabilities(logits, logits).values()
+    )
 
 
 def test_losses_are_those_of_the_textbook():

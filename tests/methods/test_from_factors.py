@@ -30,7 +30,7 @@ def textbook(fleet, m, method):
 
 
 def config(seed=0):
-    method, shared = FromFactors(told=PLACES), {"architecture": "small_dcgan", "batch": 4}
+    method, shared = FromFactors(known_factors=PLACES), {"architecture": "small_dcgan", "batch": 4}
     return Config(method=method, seed=seed, latents=2, **shared)
 
 
@@ -49,7 +49,7 @@ def test_other_methods_are_given_no_factors():
 
 @pytest.fixture(scope="module")
 def first():
-    method = FromFactors(told=PLACES)
+    method = FromFactors(known_factors=PLACES)
     return uw.train(method, blobs(), steps=80, batch=16, latents=2, optimiser=ADAM, **SMALL)
 
 
@@ -95,11 +95,11 @@ def test_models_of_factors_cannot_encode(first):
 
 def test_the_number_of_latents_must_match_the_factors():
     with pytest.raises(UnweaveError, check=about("latents")):
-        Config(method=FromFactors(told=PLACES), latents=3)
-    with pytest.raises(UnweaveError, check=about("told")):
+        Config(method=FromFactors(known_factors=PLACES), latents=3)
+    with pytest.raises(UnweaveError, check=about("known_factors")):
         Config(method=FromFactors(), latents=3)
-    with pytest.raises(UnweaveError, check=about("told")):
-        FromFactors(told="posX,,posY")
+    with pytest.raises(UnweaveError, check=about("known_factors")):
+        FromFactors(known_factors="posX,,posY")
     for wrong in (None, 3):
-        with pytest.raises(UnweaveError, check=about("told", wrong)):
-            FromFactors(told=wrong)
+        with pytest.raises(UnweaveError, check=about("known_factors", wrong)):
+            FromFactors(known_factors=wrong)

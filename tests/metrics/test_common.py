@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import unweave as uw
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.io.arguments import LARGEST_SEED
+from unweave.io.arguments import MAX_SEED
 from unweave.metrics import CLASSIC, METRICS, MetricError
 from unweave.metrics.base import LARGEST
 
@@ -314,7 +314,7 @@ def test_seeds_are_whole_numbers(name, seed, codes, factors):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_largest_seed(name, codes, factors):
-    assert_sensible(name, score(name, codes, factors, LARGEST_SEED))
+    assert_sensible(name, score(name, codes, factors, MAX_SEED))
 
 
 @pytest.mark.parametrize("name", WITH_FACTORS)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.models.batches import at_once
+from unweave.models.batches import batch_size
 from unweave.nets.architectures import build
 
 
@@ -14,7 +14,7 @@ from unweave.nets.architectures import build
 def test_batches_are_multiples_of_64_and_smaller_for_more_models(device, architecture):
     networks = build(architecture, (64, 64, 1), 10)
     counts = [
-        at_once(networks, (64, 64, 1), models, torch.device(device))
+        batch_size(networks, (64, 64, 1), models, torch.device(device))
         for models in (1, 3, 7, 1000, 5000)
     ]
     assert all(count > 0 and count % 64 == 0 for count in counts)
@@ -23,8 +23,8 @@ def test_batches_are_multiples_of_64_and_smaller_for_more_models(device, archite
 
 
 def test_images_too_large_for_64_of_them_come_one_by_one():
-    assert at_once((), (8192, 8192, 1), 1, torch.device("cuda")) == 2
-    assert at_once((), (2**14, 2**14, 1), 1, torch.device("cuda")) == 1
+    assert batch_size((), (8192, 8192, 1), 1, torch.device("cuda")) == 2
+    assert batch_size((), (2**14, 2**14, 1), 1, torch.device("cuda")) == 1
 
 
 def test_pieces_of_any_size_are_encoded_to_the_same_bits(sprites, monkeypatch):

@@ -91,7 +91,7 @@ def test_arrays_and_data_sets_have_no_files(fleet):
 
 def test_many_images_are_encoded_piece_by_piece(monkeypatch, fleet, images):
     whole = uw.encode(fleet[0], images, progress=False)
-    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_PER_BATCH", 3)
     parts = uw.encode(fleet[0], images, progress=False)
     np.testing.assert_allclose(parts.iloc[:, 1:], whole.iloc[:, 1:], atol=1e-6)
 
@@ -243,7 +243,7 @@ def test_a_member_encodes_or_all_do(ensemble, images):
 
 def test_members_are_compared_over_all_pieces(monkeypatch, ensemble, images):
     whole = uw.encode(ensemble, images, member="mean", progress=False)
-    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_PER_BATCH", 3)
     parts = uw.encode(ensemble, images, member="mean", progress=False)
     np.testing.assert_allclose(parts.iloc[:, 1:], whole.iloc[:, 1:], atol=1e-5)
     assert parts.attrs["agreement"] == pytest.approx(whole.attrs["agreement"], abs=1e-5)
@@ -314,7 +314,7 @@ def test_models_of_several_fleets_encode_in_their_order_and_by_parts(monkeypatch
     models, rows = [first[1], ensemble, first[0]], np.array([5, 100, 17, 0, 5])
     assert np.array_equal(posteriors(first, data)[0], first.encode(data)[0])
     whole = posteriors(models, data, rows, member=0)
-    monkeypatch.setattr("unweave.models.encoding.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("unweave.models.encoding.ROWS_PER_BATCH", 2)
     told = []
     parts = posteriors(models, data, rows, advance=told.append)
     assert sum(told) == len(models) * len(rows)

@@ -6,18 +6,18 @@ import pytest
 import unweave as uw
 from tests.raising import about
 from unweave.analysis.latents import SelectionError
-from unweave.models.images import ShapeError, check_shape, drawn_rows, misfit
+from unweave.models.images import ShapeError, check_shape, sample_rows, shape_mismatch
 
 TAKES = (32, 32, 1)
 
 
 def test_shape_errors_contain_both_shapes():
     check_shape(TAKES, [32, 32, 1], "images")
-    assert misfit(TAKES, [32, 32, 1], "images") == ""
+    assert shape_mismatch(TAKES, [32, 32, 1], "images") == ""
     with pytest.raises(ShapeError) as caught:
         check_shape(TAKES, [64, 64, 3], "images")
-    assert (caught.value.takes, caught.value.found) == (TAKES, (64, 64, 3))
-    assert str(caught.value).startswith(misfit(TAKES, [64, 64, 3], "images"))
+    assert (caught.value.expected, caught.value.found) == (TAKES, (64, 64, 3))
+    assert str(caught.value).startswith(shape_mismatch(TAKES, [64, 64, 3], "images"))
 
 
 def test_models_refuse_arrays_and_data_sets_of_another_shape():
@@ -34,9 +34,9 @@ def test_models_refuse_arrays_and_data_sets_of_another_shape():
 
 
 def test_fewer_rows_are_the_first_of_more(sprites):
-    more, fewer = drawn_rows(sprites, 100, 3), drawn_rows(sprites, 10, 3)
+    more, fewer = sample_rows(sprites, 100, 3), sample_rows(sprites, 10, 3)
     np.testing.assert_array_equal(more[:10], fewer)
     assert len(np.unique(more)) == 100
-    assert len(drawn_rows(sprites, 10**6, 3)) == len(sprites)
+    assert len(sample_rows(sprites, 10**6, 3)) == len(sprites)
     with pytest.raises(SelectionError, check=about("rows", 1)):
-        drawn_rows(sprites, 1, 0)
+        sample_rows(sprites, 1, 0)

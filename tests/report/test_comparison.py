@@ -292,7 +292,7 @@ def test_a_latent_is_named_only_if_it_follows_the_shared_factor(data):
     runs = ["a", "b", "c", "d"]
     latents = uw.select.Latents(means, kl=np.ones((4, 1)), runs=runs)
     part = Part("planted", [], runs, data, compared=runs, latents=latents, images_of=images)
-    part.agreed = uw.select.consensus(latents, least_correlation=0.5)
+    part.agreed = uw.select.consensus(latents, min_correlation=0.5)
     part.follows = [followed(part, codes) for codes in part.agreed.codes.T]
     assert part.agreed.factors["found_by"].tolist() == [4]
     assert part.follows[0][0] == "x"

@@ -70,7 +70,7 @@ def test_members_are_aligned_with_the_first(planted, data):
     trained = uw.train(VAEEnsemble(members=3), data, **quick)[0]
     ensemble, ways = planted(trained, data)
     found = aligned_posteriors(ensemble, data)
-    np.testing.assert_array_equal(found.ways, ways)
+    np.testing.assert_array_equal(found.permutations, ways)
     assert found.latents.tolist() == [[0, 1, 2, 3], [1, 0, 2, 3], [3, 1, 0, 2]]
     assert found.signs.tolist() == [[1, 1, 1, 1], [1, -1, 1, 1], [1, 1, -1, -1]]
     first = ensemble.encode(data)[0]

@@ -13,7 +13,7 @@ from unweave.fleet.checkpoint import checkpoints
 from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
-from unweave.io.plain_data import MOST_BYTES
+from unweave.io.plain_data import MAX_BYTES
 from unweave.models.files import SUMS
 from unweave.models.model import load
 from unweave.study import Study, run
@@ -176,8 +176,8 @@ def test_files_that_are_too_large_are_not_downloaded(study, tmp_path):
     (two.folder / "study.json").unlink()
     (tmp_path / "away").mkdir(exist_ok=True)
     with (tmp_path / "away" / "study.json").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-    with pytest.raises(UnweaveError, check=about(value=MOST_BYTES + 1)):
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(UnweaveError, check=about(value=MAX_BYTES + 1)):
         two.download_files("study.json")
     assert not (two.folder / "study.json").exists()
 

@@ -14,9 +14,9 @@ from unweave.analysis.activity import KL, kl_of_latents
 from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
 
-__all__ = ["LEAST_CORRELATION", "Latents", "SelectionError"]
+__all__ = ["MIN_CORRELATION", "Latents", "SelectionError"]
 
-LEAST_CORRELATION = 0.7
+MIN_CORRELATION = 0.7
 """Smallest correlation at which two latents count as the same."""
 
 

@@ -104,7 +104,7 @@ def transfer(
 def _outcomes(
     scores: np.ndarray, kind: str, draws: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return 1, ½ or 0 for every draw with complete scores `[data, C, seeds, metrics]`."""
+    """Return 1 (win), ½ (tie) or 0 for every draw with all scores `[data, C, seeds, metrics]`."""
     num_data, num_configurations, num_seeds, num_metrics = scores.shape
     if (kind != SAME and num_data < 2) or (kind == OTHER and num_metrics < 2):
         return np.empty(0)

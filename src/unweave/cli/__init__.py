@@ -11,6 +11,7 @@ import sys
 import unweave
 from unweave.cli.app import app, data_app, study_app, theory_app
 from unweave.cli.plugins import import_plugins
+from unweave.cli.renamed_flags import RENAMED, with_new_flags
 from unweave.errors import DataError, InterruptedTrainingError, UnweaveError
 from unweave.progress import say
 
@@ -51,17 +52,8 @@ def main(args: list[str] | None = None) -> None:
         if any("\0" in arg for arg in args):
             raise DataError("an argument contains a null byte; remove it")
         args = import_plugins(args)
-        # The flags of `train` depend on the method, so they are parsed once it is known.
-        if args[:1] == ["train"] and len(args) > 2:
-            if args[1].startswith("-") or args[2].startswith("-"):
-                raise DataError(
-                    "SOURCE and METHOD must come before the flags: unweave train SOURCE METHOD …"
-                )
-            train.train_method(args[1:])
-        elif args == ["--version"]:
-            print(f"unweave {unweave.__version__}")
-        else:
-            app.run(args, prog="unweave", description=DESCRIPTION)
+        args = with_new_flags(args, RENAMED.get(args[0], {})) if args else args
+        _run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, such as `head`, has closed the pipe; discard the remaining output.
@@ -81,6 +73,20 @@ def main(args: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         say("interrupted; no partially written files are left")
         sys.exit(130)
+
+
+def _run(args: list[str]) -> None:
+    """Run a command; the flags of `train` depend on the method, so they are parsed separately."""
+    if args == ["--version"]:
+        print(f"unweave {unweave.__version__}")
+    elif args[:1] != ["train"] or len(args) < 3 or {"-h", "--help"} & set(args[1:3]):
+        app.run(args, prog="unweave", description=DESCRIPTION)
+    elif args[1].startswith("-") or args[2].startswith("-"):
+        raise DataError(
+            "SOURCE and METHOD must come before the flags: unweave train SOURCE METHOD …"
+        )
+    else:
+        train.train_method(args[1:])
 
 
 def _escape_unprintable() -> None:

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 from unweave.cli.app import data_app
 from unweave.cli.options import DataFiles, EveryImage, OutOption, Source
 from unweave.io.paths import check_out
-from unweave.progress import tell
+from unweave.progress import print_output
 from unweave.text import counted, size_text
 
 
@@ -47,7 +47,9 @@ class DataList:
         if not console.is_terminal:
             console.width = 160
         console.print(table)
-        tell("For your own images, pass a folder or a .npy, .npz or .h5 file instead of a name.")
+        print_output(
+            "For your own images, pass a folder or a .npy, .npz or .h5 file instead of a name."
+        )
 
 
 @data_app.add("prepare")
@@ -88,16 +90,16 @@ class DataCheck:
         for file in check(self.names):
             state = "damaged" if file.damage else "recorded" if file.recorded else "ok"
             reason = f": {file.damage}" if file.damage else ""
-            tell(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}")
+            print_output(f"{state:<9} {file.path.relative_to(cache_folder())}{reason}")
             if file.damage and self.repair:
                 file.remove()
-                tell(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
+                print_output(f"{'removed':<9} {file.path.relative_to(cache_folder())}")
             elif file.damage:
                 damaged.append(file)
         if damaged:
             print(
-                f"damaged: {counted(len(damaged), 'file')} in {cache_folder()}; remove with "
-                "`unweave data check --repair`, and the data will be rendered or downloaded again",
+                f"damaged: {counted(len(damaged), 'file')} in {cache_folder()}; run `unweave data "
+                "check --repair` to remove them, and load the data to create them again",
                 file=sys.stderr,
             )
             sys.exit(1)
@@ -130,8 +132,8 @@ class DataShow:
         out = self.out or Path(f"{data.name}.png")
         check_out(out, PICTURES, self.overwrite)
         contact_sheet(data, self.columns, self.seed).save(out)
-        tell(data)
-        tell(f"Contact sheet: {out}")
+        print_output(data)
+        print_output(f"Contact sheet: {out}")
 
 
 @data_app.add("export")
@@ -158,4 +160,4 @@ class DataExport:
         data = self.images.load(self.source)
         out = self.out or Path(f"{data.name}.npz")
         written = export(data, out, self.seed, self.overwrite)
-        tell(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")
+        print_output(f"{len(data):,} images: {written} ({written.stat().st_size / 1e6:,.0f} MB)")

@@ -10,7 +10,7 @@ from tyro.conf import arg
 from unweave.cli.app import app
 from unweave.cli.options import Device, PublishedFile, SavedModel, Source, given
 from unweave.io.paths import check_out
-from unweave.progress import say, tell
+from unweave.progress import print_output, say
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -85,13 +85,15 @@ class Encode:
         _write(table, self.out)
         skipped = f", skipped {len(data.skipped):,}" if data.skipped else ""
         images, latents = counted(len(table), "image"), counted(model.config.code_size, "latent")
-        tell(f"Encoded {images} with {latents} each{skipped}: {self.out}")
+        print_output(f"Encoded {images} with {latents} each{skipped}: {self.out}")
         count = model.config.method.num_members
         if table.attrs:
             write_table(_agreement(table), agreement_file)
-            tell(f"{_agreement_text(table.attrs, count)}: {agreement_file}")
+            print_output(f"{_agreement_text(table.attrs, count)}: {agreement_file}")
         elif count > 1 and self.member != MEAN:
-            tell(f"Encoded with member {self.member} of {count}; use --member mean for all.")
+            print_output(
+                f"Encoded with member {self.member} of {count}; use --member mean for all."
+            )
 
 
 def _agreement(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -148,4 +150,6 @@ class Export:
         from unweave.models.onnx import FILES, export_onnx
 
         difference = export_onnx(self.model, self.out, overwrite=self.overwrite)
-        tell(f"Wrote {', '.join(FILES)} to {self.out} (largest difference {difference:.1e})")
+        print_output(
+            f"Wrote {', '.join(FILES)} to {self.out} (largest difference {difference:.1e})"
+        )

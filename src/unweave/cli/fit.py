@@ -17,8 +17,8 @@ from unweave.errors import UnknownNameError
 from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.progress import say, tell, track
-from unweave.text import readable, spelled
+from unweave.progress import print_output, say, track
+from unweave.text import canonical_name, printable
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -32,7 +32,7 @@ SETTINGS = (
     "learning_rate",
 )
 """Options passed unchanged to `uw.fit`."""
-MOST_CODES = 100_000
+MAX_CODES = 100_000
 """Largest number of images for which codes.csv is written (seconds of work, 10 MB)."""
 PICTURES: Mapping[str, Callable[..., Any]] = {
     "what-the-latents-do.png": lambda *args: uw.show.traversals(*args),  # noqa: PLW0108
@@ -59,7 +59,7 @@ class Fit:
         arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
     ] = None
     method: str = "beta-vae"
-    """Method with a regularisation strength: beta-vae, beta-tc-vae, factor-vae, …."""
+    """Method with a regularisation strength, such as beta-vae, beta-tc-vae or factor-vae."""
     strengths: Annotated[
         tuple[float, ...] | None,
         arg(
@@ -94,7 +94,7 @@ class Fit:
         if self.out is not None:
             _check_folder(self.out, self.source)
         data = self.images.load(self.source)
-        tell(data)
+        print_output(data)
         out = self.out or Path(f"{data.name}-fit")
         _check_folder(out, self.source)
         check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
@@ -105,7 +105,7 @@ class Fit:
         self._write_results(found, data, out)
         minutes = (time.monotonic() - start) / 60
         results = _overview(out, self.source)
-        tell(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+        print_output(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
     def _write_results(self, found: "Fitted", data: "Dataset", out: Path) -> None:
         """Write the chosen model, its figures and codes, the ranking and the report.
@@ -120,7 +120,7 @@ class Fit:
         for name, picture in track(PICTURES.items(), "drawing figures", len(PICTURES)):
             with whole_file(out / name) as temporary:
                 picture(found.best, data).save(temporary)
-        if len(data) <= MOST_CODES:
+        if len(data) <= MAX_CODES:
             write_table(uw.encode(found.best, data, device=self.device), out / CODES)
         say("writing the report")
         uw.show.report(
@@ -142,14 +142,14 @@ class Fit:
             if name not in ("source", "out", "images", "steps", "minutes"):
                 values = value if isinstance(value, tuple) else (value,)
                 args += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
-        return readable(shlex.join([*args, "--out", str(out)]))
+        return printable(shlex.join([*args, "--out", str(out)]))
 
 
 def _method(name: str, strengths: Sequence[float] | None) -> "Method | None":
     """Return the method with the given strengths; None for the default of `uw.fit`."""
     from unweave.methods import EVERY, METHODS, Pairs, find_method, known_method
 
-    key = spelled(name)
+    key = canonical_name(name)
     valid = {
         n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
     }

@@ -17,21 +17,21 @@ from unweave.io.plain_data import read_json, read_text
 from unweave.io.schema import Required, Schema, of_kind
 from unweave.io.writing import whole_file
 from unweave.models.zoo import zoo_folder
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 __all__ = ["SOURCE", "is_named", "record_source", "recorded_source"]
 
 SOURCE = "source.json"
 LOADING = ("size", "channels", *FILES)
 """Options for loading images."""
-MOST_FILES = 500_000
+MAX_FILES = 500_000
 SEARCH_SECONDS = 10
 """Limits on searching a folder that is named in `source.json`."""
 
 
 def is_named(source: str) -> bool:
     """Whether a source is the name of a data set rather than a path."""
-    return catalog.is_named(spelled(source))
+    return catalog.is_named(canonical_name(source))
 
 
 def record_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ def recorded_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         return None
     if not _is_quick_to_search(source):
         raise DataError(
-            f"{source}, named in {file}, has more than {MOST_FILES:,} files or takes more than "
+            f"{source}, named in {file}, has more than {MAX_FILES:,} files or takes more than "
             f"{SEARCH_SECONDS} seconds to search; pass the images with --data",
             subject=source,
         )
@@ -117,7 +117,7 @@ def _is_quick_to_search(folder: Path) -> bool:
     end, count = time.monotonic() + SEARCH_SECONDS, 0
     for _, folders, files in os.walk(folder):  # yields nothing for a file
         count += len(folders) + len(files)
-        if count > MOST_FILES or time.monotonic() > end:
+        if count > MAX_FILES or time.monotonic() > end:
             return False
     return True
 

@@ -109,8 +109,8 @@ class Manipulate:
         sizes = change_sizes(data, modified)
         print(f"{m.course[0].upper()}{m.course[1:]}")
         print(
-            f"Pixels change by at most {sizes['linf']:.3g}, {sizes['rms']:.3g} on average (rms); "
-            f"{sizes['changed']:.0%} of them change"
+            f"Change per pixel: at most {sizes['linf']:.3g}, {sizes['rms']:.3g} on average (RMS); "
+            f"{sizes['changed']:.0%} of the pixels change"
         )
         if self.picture is not None:
             show_changes(data, {"modified": modified}, scale=m.epsilon).save(self.picture)

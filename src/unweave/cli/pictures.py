@@ -12,7 +12,7 @@ from unweave.cli.app import app, hide_none_defaults
 from unweave.cli.options import CustomImages, Device, SavedImages, given
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.paths import check_out, path_errors
-from unweave.progress import tell
+from unweave.progress import print_output
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
     "samples": Kind("samples", PICTURES, ("count", "columns", "seed"), data=False),
     "animation": Kind("animate", ANIMATIONS, (*TRAVERSAL, "inactive")),
     "pairwise": Kind("pairwise", PICTURES, (*TRAVERSAL, "latents", "columns")),
-    "position": Kind("position_maps", FIGURES, ("over", "inactive", "seed")),
+    "position": Kind("position_maps", FIGURES, ("axes", "inactive", "seed")),
     "members": Kind("members", PICTURES, (*TRAVERSAL, "columns", "inactive")),
     "activity": Kind("activity", FIGURES, ("by", "seed")),
     "polarised": Kind("polarised", FIGURES, ("seed",)),
@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
     "kl": Kind("kl_over_training", FIGURES, (), data=False),
     "training": Kind("training", FIGURES, (), data=False, several=True),
 }
-ARGUMENTS = {"over": "factors"}
+ARGUMENTS = {"axes": "factors"}
 """Flags whose Python argument has another name."""
 
 
@@ -89,7 +89,7 @@ class PictureOptions:
     """Show inactive latents in grey, or hide them."""
     latents: tuple[int, int] | None = None
     """Two latents for --kind pairwise (default: the two most informative)."""
-    over: tuple[str, str] | None = None
+    axes: tuple[str, str] | None = None
     """Two factors for --kind position (default: the positions)."""
     by: int | str | None = None
     """Group activity by this factor, or by this number of clusters of similar images."""
@@ -149,13 +149,13 @@ class Show:
             raise DataError(f"--data does not apply to --kind {self.kind}; leave it out")
         settings = {ARGUMENTS.get(name, name): value for name, value in options.items()}
         getattr(uw.show, chosen.function)(*subject, **settings).save(out)
-        tell(f"{self.kind.capitalize()}: {out}")
+        print_output(f"{self.kind.capitalize()}: {out}")
 
     def _data(self, model: "Model") -> "Dataset":
         from unweave.cli.image_source import recorded_source
-        from unweave.data.origin import own_data
+        from unweave.data.origin import load_training_data
 
-        return self.images.load_optional(self.data) or own_data(
+        return self.images.load_optional(self.data) or load_training_data(
             model.config.data, "pass them with --data", recorded_source(self.model)
         )
 
@@ -199,7 +199,7 @@ class Report:
             overwrite=self.overwrite,
             device=self.device,
         )
-        tell(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
+        print_output(f"Report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.add("explore")

@@ -7,7 +7,7 @@ from pathlib import Path
 from unweave.errors import UnweaveError
 from unweave.io.extensions import allow, import_plugin, is_reference, module_of
 
-__all__ = ["import_plugins", "typed_references"]
+__all__ = ["import_plugins", "references_in_args"]
 
 FLAG = "--plugin"
 
@@ -30,7 +30,7 @@ def import_plugins(args: Sequence[str]) -> list[str]:
         if not plugin or plugin.startswith("-"):
             raise UnweaveError("--plugin requires a package or module, such as --plugin my_models")
         plugins.append(plugin)
-    typed = typed_references(rest)
+    typed = references_in_args(rest)
     if plugins or typed:
         # Appended at the end, so that no file in this folder shadows an installed module.
         sys.path.append(str(Path.cwd()))
@@ -41,7 +41,7 @@ def import_plugins(args: Sequence[str]) -> list[str]:
     return rest
 
 
-def typed_references(args: Sequence[str]) -> list[str]:
+def references_in_args(args: Sequence[str]) -> list[str]:
     """Return arguments and values of `--flag=value` of the form `package.module:Name`."""
     parts = [one.partition("=")[2] if one.startswith("--") else one for one in args]
     return [part for part in parts if is_reference(part)]

@@ -10,7 +10,7 @@ from unweave.cli.app import app
 from unweave.cli.printing import print_table
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.io.paths import check_folder
-from unweave.progress import tell
+from unweave.progress import print_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,8 @@ class Reproduce:
         ),
     ] = None
     on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto or ray://host:port."""
+    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
+    Ray), host:port or ray://host:port."""
     plan: bool = False
     """Only print the plan and its estimated cost."""
     every: Annotated[bool, arg(name="all", help="Run all recipes of the paper NAME.")] = False
@@ -73,7 +74,7 @@ def list_recipes(paper: str | None = None) -> None:
 
     for name, citation in PAPERS.items():
         if paper in (None, name):
-            tell(f"\n{citation}")
+            print_output(f"\n{citation}")
             recipes = [recipe for recipe in RECIPES.values() if recipe.paper == name]
             print_table(
                 pd.DataFrame(
@@ -83,7 +84,7 @@ def list_recipes(paper: str | None = None) -> None:
                     ]
                 )
             )
-    tell("To run a recipe: unweave reproduce NAME [--scale smoke|hour|paper]")
+    print_output("To run a recipe: unweave reproduce NAME [--scale smoke|hour|paper]")
 
 
 def _reproduce_recipe(recipe: "Recipe", options: Reproduce) -> None:
@@ -91,10 +92,12 @@ def _reproduce_recipe(recipe: "Recipe", options: Reproduce) -> None:
     from unweave.papers import PAPERS
     from unweave.papers.running import compare, default_folder
 
-    tell(f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n")
+    print_output(
+        f"{recipe.title}\n{recipe.where} of {PAPERS[recipe.paper]}\nClaim: {recipe.claim}\n"
+    )
     if recipe.status != "ready":
         print_table(recipe.published())
-        tell("These values are listed for reference only; there is nothing to run.")
+        print_output("These values are listed for reference only; there is nothing to run.")
         return
     folder = options.out or default_folder(recipe, options.scale)
     if not options.plan:
@@ -107,10 +110,10 @@ def _reproduce_recipe(recipe: "Recipe", options: Reproduce) -> None:
     found = compare(recipe, table, folder)
     print_table(_obtained(found.frame))
     for sentence in found.sentences:
-        tell(sentence)
+        print_output(sentence)
     if recipe.studies or recipe.make is not None:
         _print_scale(recipe, options.scale)
-    tell("Saved: " + ", ".join(str(file) for file in found.files))
+    print_output("Saved: " + ", ".join(str(file) for file in found.files))
 
 
 def _reproduce_paper(options: Reproduce) -> None:
@@ -119,13 +122,13 @@ def _reproduce_paper(options: Reproduce) -> None:
 
     recipes, failed = ready(str(options.name)), []
     for number, recipe in enumerate(recipes, 1):
-        tell(f"\n{recipe.name} ({number} of {len(recipes)})")
+        print_output(f"\n{recipe.name} ({number} of {len(recipes)})")
         try:
             _reproduce_recipe(recipe, options)
         except InterruptedTrainingError:
             raise
         except UnweaveError as error:
-            tell(f"{recipe.name} failed: {error}")
+            print_output(f"{recipe.name} failed: {error}")
             failed.append(recipe.slug)
     if failed:
         raise RecipeError(
@@ -143,7 +146,7 @@ def _print_scale(recipe: "Recipe", scale: str) -> None:
     if recipe.make is not None and recipe.settings_at(scale) == recipe.settings_at("paper"):
         scale = "paper"
     if scale != "paper":
-        tell(f"\nScale {scale}: {SCALES[scale]}.")
+        print_output(f"\nScale {scale}: {SCALES[scale]}.")
 
 
 def _run_study(recipe: "Recipe", folder: Path, options: Reproduce) -> "pd.DataFrame | None":
@@ -157,7 +160,7 @@ def _run_study(recipe: "Recipe", folder: Path, options: Reproduce) -> "pd.DataFr
     study = recipe.study(options.scale)
     if study is None:
         return None if options.plan else pd.DataFrame()
-    tell(f"Plan at scale {options.scale}, in {folder}:\n{plan(study, folder)}\n")
+    print_output(f"Plan at scale {options.scale}, in {folder}:\n{plan(study, folder)}\n")
     if options.plan:
         return None
     if options.on == "here" and not options.yes:
@@ -173,8 +176,8 @@ def _run_directly(recipe: "Recipe", folder: Path, options: Reproduce) -> "pd.Dat
     settings = recipe.settings_at(options.scale) or {}
     listed = "\n".join(f"  {name}: {value}" for name, value in settings.items())
     done = kept_table(recipe, options.scale, folder) is not None
-    tell(f"Plan at scale {options.scale}, in {folder}:\n{listed}")
-    tell("Already trained.\n" if done else "")
+    print_output(f"Plan at scale {options.scale}, in {folder}:\n{listed}")
+    print_output("Already trained.\n" if done else "")
     if options.plan:
         return None
     if options.on != "here":
@@ -207,5 +210,7 @@ def _obtained(frame: "pd.DataFrame") -> "pd.DataFrame":
     rows = frame[frame["obtained"].notna()]
     missing = len(frame) - len(rows)
     if missing:
-        tell(f"{missing} of {len(frame)} published rows have no obtained value at this scale.")
+        print_output(
+            f"{missing} of {len(frame)} published rows have no obtained value at this scale."
+        )
     return rows

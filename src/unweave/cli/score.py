@@ -11,8 +11,8 @@ from unweave.cli.app import app
 from unweave.cli.options import CustomImages, Device, MetricsOption, SavedImages, ScoresOption
 from unweave.errors import DataError, UnweaveError
 from unweave.io.paths import check_out
-from unweave.progress import lines, say, tell
-from unweave.text import counted, readable
+from unweave.progress import lines, print_output, say
+from unweave.text import counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class Evaluate:
     """Random seed."""
     sampled: bool = False
     """Score codes sampled from the posterior instead of its mean."""
-    again: bool = False
+    recompute: bool = False
     """Recompute cached scores."""
     out: ScoresOption = None
     overwrite: bool = False
@@ -68,13 +68,13 @@ class Evaluate:
             metrics=self.metrics,
             seed=self.seed,
             sampled=self.sampled,
-            again=self.again,
+            recompute=self.recompute,
             device=self.device,
         )
         _print(table, [metric.name for metric in chosen if metric.name in table])
         if self.out is not None:
             write_table(table, self.out)
-            tell(f"Table of {counted(len(table), 'row')}: {self.out}")
+            print_output(f"Table of {counted(len(table), 'row')}: {self.out}")
 
 
 def _print(table: "pd.DataFrame", scores: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ def _cell(value: Any) -> str:
 
     if pd.isna(value):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else readable(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
 @app.add("score")
@@ -191,12 +191,12 @@ class Score:
             say(f"cannot compute {name}: {reason}")
         width = max(len(name) for name, _ in rows)
         for name, value in rows:
-            tell(f"{name:<{width}}  {value:.6g}")
+            print_output(f"{name:<{width}}  {value:.6g}")
         if self.out is not None:
             write_table(pd.DataFrame(rows, columns=["score", "value"]), self.out)
         if self.matrices is not None:
             save_figure(matrices(z, v, self.seed, names=names), self.matrices)
-            tell(f"Matrices: {self.matrices}")
+            print_output(f"Matrices: {self.matrices}")
 
 
 def _computable(metrics: "Sequence[Metric]", factors: Path | None) -> "list[Metric]":

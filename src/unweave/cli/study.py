@@ -19,15 +19,15 @@ from unweave.cli.options import (
     StudyOut,
 )
 from unweave.errors import UnweaveError
-from unweave.progress import lines, tell
-from unweave.text import counted, readable
+from unweave.progress import lines, print_output
+from unweave.text import counted, printable
 
 if TYPE_CHECKING:
     from unweave.study.ledger import Ledger
 
 LEDGER = "ledger.sqlite"
 TABLES = (".csv", ".parquet")
-MOST_REASONS = 5
+MAX_REASONS = 5
 REFRESH_SECONDS = 2.0
 
 
@@ -48,7 +48,7 @@ class StudyPlan:
         from unweave.study import plan, read
 
         study = read(self.file)
-        tell(plan(study, self.out or study.name, self.device, self.fleet_size))
+        print_output(plan(study, self.out or study.name, self.device, self.fleet_size))
 
 
 @study_app.add("run")
@@ -62,7 +62,8 @@ class StudyRun:
     file: StudyFile
     out: StudyOut = None
     on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto, host:port or ray://…."""
+    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
+    Ray), host:port or ray://host:port."""
     device: Device = None
     fleet_size: FleetSize = None
     scorers: int | None = None
@@ -73,7 +74,7 @@ class StudyRun:
 
         study = read(self.file)
         folder = self.out or study.name
-        tell(plan(study, folder, self.device, self.fleet_size))
+        print_output(plan(study, folder, self.device, self.fleet_size))
         results = run(
             study,
             folder,
@@ -82,9 +83,9 @@ class StudyRun:
             fleet_size=self.fleet_size,
             scorers=self.scorers,
         )
-        tell(_status(results.store.ledger))
-        tell(f"Table: {results.store.table_file}")
-        tell(f"To write a report: unweave report {folder}")
+        print_output(_status(results.store.ledger))
+        print_output(f"Table: {results.store.table_file}")
+        print_output(f"To write a report: unweave report {folder}")
         sys.exit(1 if results.counts["failed"] or results.errors else 0)
 
 
@@ -103,7 +104,7 @@ class StudyStatus:
     def run(self) -> None:
         ledger = _ledger(self.folder)
         if not self.watch:
-            tell(_status(ledger))
+            print_output(_status(ledger))
             return
         from rich.live import Live
         from rich.text import Text
@@ -137,7 +138,7 @@ class StudyTable:
         if self.out is not None:
             write_table(results.table, self.out)
             path = self.out
-        tell(f"Table of {counted(len(results.table), 'row')}: {path}")
+        print_output(f"Table of {counted(len(results.table), 'row')}: {path}")
 
 
 @study_app.add("check")
@@ -174,15 +175,15 @@ class StudyCheck:
         count = sum(1 for _ in store.runs.glob("[!.]*"))
         with lines({"verifying": count}) as advance:
             found = check(store, self.repair, lambda done: advance("verifying", done))
-        tell(found)
+        print_output(found)
         if found.good:
             return
         if not self.repair:
-            tell(f"To repair it: unweave study check {folder} --repair")
+            print_output(f"To repair it: unweave study check {folder} --repair")
             sys.exit(1)
-        tell(f"Repaired. {Results(store)}")
+        print_output(f"Repaired. {Results(store)}")
         if (store.folder / DAMAGED).exists():
-            tell(f"Damaged files were moved to {store.folder / DAMAGED}")
+            print_output(f"Damaged files were moved to {store.folder / DAMAGED}")
 
 
 def _ledger(folder: str) -> "Ledger":
@@ -206,8 +207,8 @@ def _status(ledger: "Ledger") -> str:
     if ledger.busy() and not ledger.workers():
         text.append("  no process is working on it")
     reasons = ledger.reasons()
-    for state, error, count, run in reasons[:MOST_REASONS]:
+    for state, error, count, run in reasons[:MAX_REASONS]:
         text.append(f"  {count:,} {state}: {error} ({run}{', …' if count > 1 else ''})")
-    if len(reasons) > MOST_REASONS:
-        text.append(f"  and {len(reasons) - MOST_REASONS} more")
-    return "\n".join(map(readable, text))
+    if len(reasons) > MAX_REASONS:
+        text.append(f"  and {len(reasons) - MAX_REASONS} more")
+    return "\n".join(map(printable, text))

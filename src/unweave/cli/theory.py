@@ -12,7 +12,7 @@ from unweave.cli.printing import print_table
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.arguments import check_count, check_seed
 from unweave.io.paths import check_free
-from unweave.progress import tell
+from unweave.progress import print_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,8 +47,9 @@ class TheoryVIBias:
     """Number of training steps for ica (default: 1,000)."""
     seed: int = 0
     """Random seed for the data of ica."""
-    ending: Literal["png", "svg"] = "png"
-    """File format of the figures."""
+    file_format: Annotated[
+        Literal["png", "svg"], arg(name="format", help="File format of the figures.")
+    ] = "png"
     animate: bool = False
     """Also write ica.gif, an animation of the learned components."""
     overwrite: bool = False
@@ -71,7 +72,8 @@ class TheoryVIBias:
                 subject="animate",
             )
         files = {
-            name: [self.out / f"{name}.{self.ending}", self.out / f"{name}.csv"] for name in chosen
+            name: [self.out / f"{name}.{self.file_format}", self.out / f"{name}.csv"]
+            for name in chosen
         }
         if self.animate:
             files["ica"].append(self.out / "ica.gif")
@@ -88,8 +90,10 @@ class TheoryVIBias:
         print_table(rows[["experiment", *rows.columns.drop("experiment")]])
         for found in outcomes.values():
             for sentence in found.sentences:
-                tell(sentence)
-        tell("Saved: " + ", ".join(str(file) for group in files.values() for file in group))
+                print_output(sentence)
+        print_output(
+            "Saved: " + ", ".join(str(file) for group in files.values() for file in group)
+        )
 
 
 @theory_app.add("d-separation")
@@ -104,8 +108,9 @@ class TheoryDSeparation:
         Path,
         arg(aliases=["-o"], metavar="FOLDER", help="Output folder for the figure and tables."),
     ] = Path("d-separation")
-    ending: Literal["png", "svg"] = "png"
-    """File format of the figure."""
+    file_format: Annotated[
+        Literal["png", "svg"], arg(name="format", help="File format of the figure.")
+    ] = "png"
     overwrite: bool = False
     """Replace existing files."""
 
@@ -116,7 +121,7 @@ class TheoryDSeparation:
         from unweave.papers import find
         from unweave.papers.ms_vae.theory.d_separation import all_tables, draw_example
 
-        files = [self.out / f"example.{self.ending}", self.out / "example.csv"]
+        files = [self.out / f"example.{self.file_format}", self.out / "example.csv"]
         check_free(files, self.overwrite)
         draw_example().save(files[0])
         write_table(all_tables(), files[1])
@@ -133,8 +138,8 @@ class TheoryDSeparation:
             )
         )
         for sentence in recipe.verdict(found):
-            tell(sentence)
-        tell("Saved: " + ", ".join(map(str, files)))
+            print_output(sentence)
+        print_output("Saved: " + ", ".join(map(str, files)))
 
 
 @theory_app.add("impossibility")
@@ -169,8 +174,9 @@ class TheoryImpossibility:
     metrics: MetricsOption = ("classic",)
     seed: int = 0
     """Random seed."""
-    ending: Literal["png", "svg"] = "png"
-    """File format of the figures."""
+    file_format: Annotated[
+        Literal["png", "svg"], arg(name="format", help="File format of the figures.")
+    ] = "png"
     overwrite: bool = False
     """Replace existing files."""
 
@@ -209,8 +215,9 @@ class TheoryPCAAlignment:
     """Number of runs of each experiment."""
     moments: int = 40_000
     """Number of time steps in the series."""
-    ending: Literal["png", "svg"] = "png"
-    """File format of the figure."""
+    file_format: Annotated[
+        Literal["png", "svg"], arg(name="format", help="File format of the figure.")
+    ] = "png"
     overwrite: bool = False
     """Replace existing files."""
 
@@ -221,7 +228,7 @@ class TheoryPCAAlignment:
 
         check_count("seeds", self.seeds, 1, 10_000)
         check_count("moments", self.moments, 2, MOST_MOMENTS)
-        figure = self.out / f"alignment.{self.ending}"
+        figure = self.out / f"alignment.{self.file_format}"
         files = {name: self.out / f"{name}.csv" for name in ALIGNMENT_TABLES}
         check_free([figure, *files.values()], self.overwrite)
         tables = results.run_experiments(range(self.seeds), self.moments)
@@ -229,7 +236,7 @@ class TheoryPCAAlignment:
         for name, file in files.items():
             write_table(tables[name], file)
         print_table(results.summary(tables))
-        tell("Saved: " + ", ".join(map(str, [figure, *files.values()])))
+        print_output("Saved: " + ", ".join(map(str, [figure, *files.values()])))
 
 
 def _show_theorem(options: TheoryImpossibility) -> None:
@@ -249,7 +256,7 @@ def _show_theorem(options: TheoryImpossibility) -> None:
     matrix = _matrix(dimensions, options)
     priors = [impossibility.PRIORS[prior]] * dimensions
     found = impossibility.entangle_with(priors, matrix)
-    figures = [f"{name}.{options.ending}" for name in ("grid", "metrics")]
+    figures = [f"{name}.{options.file_format}" for name in ("grid", "metrics")]
     files = [options.out / name for name in (*figures, "metrics.csv", "check.csv")]
     check_free(files, options.overwrite)
     scores = impossibility.collapse(found, options.metrics, seed=options.seed)
@@ -260,12 +267,12 @@ def _show_theorem(options: TheoryImpossibility) -> None:
     write_table(measured, files[3])
     print_table(measured)
     print_table(scores[~scores["metric"].str.contains(".", regex=False)])
-    tell(
+    print_output(
         "f(z) has the same distribution as z: the p-values of all KS tests are at least "
         f"{measured['ks'].min():.2g}, and the largest rank correlation is "
         f"{measured['largest_rank_correlation'].max():.2g}."
     )
-    tell("Saved: " + ", ".join(map(str, files)))
+    print_output("Saved: " + ", ".join(map(str, files)))
 
 
 def _show_twin(model: Path, options: TheoryImpossibility) -> None:
@@ -276,7 +283,7 @@ def _show_twin(model: Path, options: TheoryImpossibility) -> None:
     from unweave.papers.common_assumptions.theory.impossibility_figures import draw_collapse
 
     check_seed(options.seed)
-    files = [options.out / f"twin.{options.ending}", options.out / "twin.csv"]
+    files = [options.out / f"twin.{options.file_format}", options.out / "twin.csv"]
     check_free(files, options.overwrite)
     trained = load(model)
     matrix = _matrix(trained.config.code_size, options)
@@ -285,7 +292,7 @@ def _show_twin(model: Path, options: TheoryImpossibility) -> None:
     draw_collapse(table, str(trained)).save(files[0])
     write_table(table, files[1])
     print_table(table)
-    tell("Saved: " + ", ".join(map(str, files)))
+    print_output("Saved: " + ", ".join(map(str, files)))
 
 
 def _matrix(dimensions: int, options: TheoryImpossibility) -> "np.ndarray":

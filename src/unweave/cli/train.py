@@ -12,10 +12,11 @@ from tyro.conf import Positional, arg
 
 from unweave.cli.app import app, hide_none_defaults
 from unweave.cli.options import EveryImage, Source, given
-from unweave.cli.plugins import typed_references
+from unweave.cli.plugins import references_in_args
+from unweave.cli.renamed_flags import with_new_flags
 from unweave.errors import UnweaveError
 from unweave.io.paths import check_folder
-from unweave.text import spelled
+from unweave.text import canonical_name
 
 if TYPE_CHECKING:
     from unweave.methods import Method
@@ -96,9 +97,11 @@ def train_method(args: Sequence[str]) -> None:
     from unweave.plots import traversals
 
     source, name, *flags = args
-    kind = find_method(spelled(name))
+    kind = find_method(canonical_name(name))
+    renamed = {_flag(old): _flag(new) for new, old in kind.saved_as.items()}
+    flags = with_new_flags(flags, renamed)
     chosen: Any = tyro.cli(
-        options_of(kind, typed_references(flags)),
+        options_of(kind, references_in_args(flags)),
         prog=f"unweave train {source} {name}",
         args=flags,
         description=_help(kind),
@@ -145,6 +148,10 @@ def train_method(args: Sequence[str]) -> None:
     print(fleet)
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":
     """Return the base models of a second stage as one fleet."""
     from unweave.methods import SecondStage
@@ -174,14 +181,21 @@ def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
     """
     from unweave.methods.settings import settings_of
 
+    # Descriptions are wrapped in the docstring, and backticks are its markup.
     descriptions = {
-        item.arg_name: item.description for item in docstring_parser.parse(kind.__doc__).params
+        item.arg_name: " ".join((item.description or "").replace("`", "").split())
+        for item in docstring_parser.parse(kind.__doc__).params
     }
     own = [
         (
             field.name,
             Annotated[
-                LISTS[settings_of(kind)[field.name].kind], arg(help=descriptions.get(field.name))
+                LISTS[settings_of(kind)[field.name].kind],
+                arg(
+                    help=descriptions.get(field.name),
+                    metavar=f"{settings_of(kind)[field.name].kind.__name__.upper()}…",
+                    help_behavior_hint=None if field.default != "" else "",
+                ),
             ],
             dataclasses.field(default=(field.default,)),
         )
@@ -199,12 +213,14 @@ def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
 
 
 def _help(kind: "type[Method]") -> str:
-    from unweave.methods import SecondStage
+    from unweave.methods import FromFactors, SecondStage
 
     first = (kind.__doc__ or "").strip().splitlines()[0]
     word = kind.name.replace("_", "-")
     names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
     flag = f" --{names[0]} 1 4 16" if names and kind.strengths() else ""
     other = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
+    if issubclass(kind, FromFactors):
+        other = "--known-factors posX,posY --latents 2"
     example = f"unweave train dsprites {word}{flag} {other} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unweave.data.catalog import DATASETS, find_loader, is_named
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.paths import path_errors
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Batch, Dataset
@@ -63,7 +63,7 @@ def load(source: Any, **options: Any) -> "Dataset":
     """
     from unweave.data.origin import with_origin
 
-    name = spelled(source) if isinstance(source, str) else ""
+    name = canonical_name(source) if isinstance(source, str) else ""
     if is_named(name):
         return with_origin(_call(find_loader(name), name, options), name, options)
     return with_origin(_load_own(source, options), source, options)

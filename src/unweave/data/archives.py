@@ -2,7 +2,7 @@
 
 Files are read as streams with size limits. Nothing is unpacked to disk and no pickles are loaded.
 Sizes in headers are checked against the size of the file. Failures raise one of the exceptions in
-`BROKEN`, which `reading` converts into a `DataError` that names the file.
+`READ_ERRORS`, which `reading` converts into a `DataError` that names the file.
 """
 
 import gzip
@@ -27,7 +27,7 @@ from unweave.errors import DataError
 from unweave.text import shown
 
 __all__ = [
-    "BROKEN",
+    "READ_ERRORS",
     "batches",
     "members",
     "open_stream",
@@ -43,7 +43,7 @@ __all__ = [
 
 Item = TypeVar("Item")
 
-BROKEN = (
+READ_ERRORS = (
     OSError,
     EOFError,
     ValueError,
@@ -65,9 +65,9 @@ BROKEN = (
 PUBLISHED = "it is incomplete or not the published file; download it again"
 
 MAX_MEMBER_BYTES = 64 << 20
-"""Largest file in a tar, in bytes; the largest published one has 5 MB."""
+"""Largest file in a tar, in bytes; the largest published one is 5 MB."""
 MAX_TAR_BYTES = 64 << 30
-"""Largest uncompressed tar, in bytes; published ones have a few GB."""
+"""Largest uncompressed tar, in bytes; published ones are a few GB."""
 MAX_MEMBERS = 500_000
 
 
@@ -76,7 +76,7 @@ def reading(path: Path, advice: str = PUBLISHED) -> Iterator[None]:
     """Convert exceptions raised while reading a broken file to a DataError that names it."""
     try:
         yield
-    except BROKEN as error:
+    except READ_ERRORS as error:
         raise DataError(
             f"cannot read {path} ({reason_of(error)}); {advice}", subject=path
         ) from error

@@ -26,18 +26,18 @@ import numpy as np
 
 from unweave.data.archives import read_npy_header
 from unweave.errors import DataError
-from unweave.io.plain_data import MOST_BYTES, parse_json
+from unweave.io.plain_data import MAX_BYTES, parse_json
 from unweave.io.temporary import remove_leftovers
 from unweave.io.writing import open_plain, whole_file, write_errors
 from unweave.progress import say, track
 
 __all__ = [
     "Sums",
+    "check_fully",
+    "check_quickly",
     "checked_file",
-    "damage",
-    "full_damage",
-    "has_sample",
     "mapped_array",
+    "matches_sample",
     "open_array",
     "open_checked",
     "read_sums",
@@ -119,7 +119,7 @@ def open_checked(path: Path, sha256: str | None = None) -> BinaryIO | None:
             return None
         remove_leftovers(path.parent)
         try:
-            problem = damage(path, file, sha256)
+            problem = check_quickly(path, file, sha256)
         except OSError as error:
             problem = f"cannot be read: {error.strerror or error}"
         except DataError:
@@ -147,20 +147,20 @@ def mapped_array(file: BinaryIO) -> np.ndarray:
     return np.memmap(file, np.uint8, "c", start, shape)
 
 
-def damage(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
+def check_quickly(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
     """Describe the damage of an open cached file found by a sample of its checksums, if any."""
     recorded = read_sums(path)
     status = os.fstat(file.fileno())
-    if recorded is not None and recorded.size == status.st_size and has_sample(file, recorded):
+    if recorded is not None and recorded.size == status.st_size and matches_sample(file, recorded):
         # In a read-only folder, a full check would be repeated at every opening.
         if recorded.mtime_ns == status.st_mtime_ns or not _is_writable(path):
             return None
     elif recorded is None and not _is_writable(path):
         return None
-    return full_damage(path, file, sha256)
+    return check_fully(path, file, sha256)
 
 
-def full_damage(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
+def check_fully(path: Path, file: BinaryIO, sha256: str | None = None) -> str | None:
     """Describe the damage of an open cached file, if any; otherwise record its checksums."""
     recorded = read_sums(path)
     size = os.fstat(file.fileno()).st_size
@@ -176,7 +176,7 @@ def full_damage(path: Path, file: BinaryIO, sha256: str | None = None) -> str | 
     return None
 
 
-def has_sample(file: BinaryIO, sums: Sums) -> bool:
+def matches_sample(file: BinaryIO, sums: Sums) -> bool:
     """Whether the first, the last and a few random blocks match the recorded checksums."""
     last = len(sums.blocks) - 1
     between = range(1, last)
@@ -218,7 +218,7 @@ def read_sums(path: Path) -> Sums | None:
     """Read the recorded checksums of a file; return None if there are no valid ones."""
     try:
         with open_plain(sums_path(path)) as file:
-            stored = parse_json(file.read(MOST_BYTES))
+            stored = parse_json(file.read(MAX_BYTES))
         sums = Sums(**{**stored, "blocks": tuple(stored["blocks"])})
     except (OSError, ValueError, KeyError, TypeError):
         return None

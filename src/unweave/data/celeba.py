@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unweave.data.archives import BROKEN, batches, read_file, reading
+from unweave.data.archives import READ_ERRORS, batches, read_file, reading
 from unweave.data.cached_files import whole_array
 from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
@@ -33,7 +33,7 @@ __all__ = ["load"]
 
 BATCH = 1024
 MAX_BYTES = 4 << 20
-"""Largest image file, in bytes; published ones have about 10 kB."""
+"""Largest image file, in bytes; published ones are about 10 kB."""
 SUFFIXES = (".jpg", ".jpeg")
 
 ATTRIBUTES = "list_attr_celeba.txt"
@@ -142,7 +142,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Read a member; return empty bytes if it is damaged, which are skipped as well."""
     try:
         return archive.read(name) if archive.getinfo(name).file_size <= MAX_BYTES else b""
-    except BROKEN:
+    except READ_ERRORS:
         return b""
 
 
@@ -155,7 +155,7 @@ def _decode(content: bytes, crop: int, size: int) -> np.ndarray | str:
     try:
         with open_image(content) as image:
             return shrink(centre(image.convert("RGB"), crop), size)
-    except BROKEN as error:
+    except READ_ERRORS as error:
         return str(error)
 
 

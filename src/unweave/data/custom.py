@@ -20,9 +20,10 @@ from unweave.data.grid import Labels
 from unweave.data.pictures import SUFFIXES, read_square, square
 from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
+from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
 from unweave.progress import track
-from unweave.text import readable
+from unweave.text import printable
 
 __all__ = ["SIZES", "from_array", "from_path"]
 
@@ -32,13 +33,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+@renamed_arguments(fewest="min_images")
 def from_path(
     path: str | Path,
     size: int | None = None,
     channels: int | None = None,
     factors: Any = None,
     name: str | None = None,
-    fewest: int = 2,
+    min_images: int = 2,
 ) -> Dataset:
     """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
 
@@ -55,7 +57,7 @@ def from_path(
         factors: Ground-truth factors of the images: path of a CSV file, mapping of names to
             columns, array `[N, K]` or data frame. See `unweave.data.tables.factor_table`.
         name: Name of the data set (default: name of the folder or file).
-        fewest: Minimum number of images; fewer raise an error.
+        min_images: Minimum number of images; fewer raise an error.
 
     Returns:
         The images, in grid order if the factors form a complete grid, otherwise sorted by path.
@@ -70,9 +72,9 @@ def from_path(
     with path_errors(Path(path), "read"):
         path = Path(path).expanduser()
         folder, exists = path.is_dir(), path.exists()
-    name = name or readable(path.resolve().name if folder else path.stem)
+    name = name or printable(path.resolve().name if folder else path.stem)
     if folder:
-        return _from_folder(path, size or 64, channels, factors, name, fewest)
+        return _from_folder(path, size or 64, channels, factors, name, min_images)
     if not exists:
         raise DataError(
             f"file or folder {str(path)!r} does not exist; check the path", subject=path
@@ -85,16 +87,17 @@ def from_path(
             value=path.suffix,
         )
     array = READERS[path.suffix.lower()](path)
-    return from_array(array, size, channels, factors, name, fewest)
+    return from_array(array, size, channels, factors, name, min_images)
 
 
+@renamed_arguments(fewest="min_images")
 def from_array(
     array: Any,
     size: int | None = None,
     channels: int | None = None,
     factors: Any = None,
     name: str = "images",
-    fewest: int = 2,
+    min_images: int = 2,
 ) -> Dataset:
     """Create a data set from a NumPy array, torch tensor or torch dataset of images.
 
@@ -116,7 +119,7 @@ def from_array(
         channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
         factors: Ground-truth factors, as in `from_path`.
         name: Name of the data set.
-        fewest: Minimum number of images; fewer raise an error.
+        min_images: Minimum number of images; fewer raise an error.
 
     Example:
         >>> images = np.linspace(0, 1, 2 * 64 * 64).reshape(2, 64, 64)
@@ -129,7 +132,7 @@ def from_array(
         array, labels = images_and_labels(array, name)
         factors = labels if factors is None else factors
     images = as_images(array, name)
-    _check_count(len(images), fewest, name)
+    _check_count(len(images), min_images, name)
     height, width, depth = images.shape[1:]
     fits = height == width and height in SIZES and size in (None, height)
     if not fits or channels not in (None, depth):
@@ -138,7 +141,7 @@ def from_array(
 
 
 def _from_folder(
-    folder: Path, size: int, channels: int | None, factors: Any, name: str, fewest: int
+    folder: Path, size: int, channels: int | None, factors: Any, name: str, min_images: int
 ) -> Dataset:
     files = _image_files(folder)
     images = np.empty((0, size, size, 0), dtype=np.uint8)
@@ -148,7 +151,7 @@ def _from_folder(
     read = partial(_read_image, folder, size, channels)
     for index, result in enumerate(_parallel(read, files, "reading images")):
         if isinstance(result, str):
-            skipped.append(readable(f"{files[index]}: {result}"))
+            skipped.append(printable(f"{files[index]}: {result}"))
             continue
         if first is None:
             first = files[index]
@@ -170,12 +173,12 @@ def _from_folder(
             "%s of %s files in %s could not be read and %s skipped: %s",
             f"{len(skipped):,}",
             f"{len(files):,}",
-            readable(folder),
+            printable(folder),
             "was" if len(skipped) == 1 else "were",
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
-    _check_count(int(kept.sum()), fewest, folder, skipped)
-    names = [readable(file) for file in files]
+    _check_count(int(kept.sum()), min_images, folder, skipped)
+    names = [printable(file) for file in files]
     return _dataset(name, images[: kept.sum()], factors, kept, files=names, skipped=tuple(skipped))
 
 
@@ -282,10 +285,12 @@ def _check_options(size: int | None, channels: int | None) -> None:
         )
 
 
-def _check_count(count: int, fewest: int, source: str | Path, skipped: Sequence[str] = ()) -> None:
-    if count < fewest:
+def _check_count(
+    count: int, min_images: int, source: str | Path, skipped: Sequence[str] = ()
+) -> None:
+    if count < min_images:
         unreadable = f" and {len(skipped):,} unreadable ({skipped[0]})" if skipped else ""
-        images = "1 image" if fewest == 1 else f"{fewest} images"
+        images = "1 image" if min_images == 1 else f"{min_images} images"
         raise DataError(
             f"{source} must have at least {images}, got {count}{unreadable}; add more",
             subject=source,

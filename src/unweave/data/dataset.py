@@ -97,7 +97,8 @@ class Dataset:
         known = len(self.grid) if self.grid else len(self.labels.classes) if self.labels else None
         if known is not None and known != len(self):
             raise DataError(
-                f"{self.name} has {len(self):,} images, but factors for {known:,}",
+                f"{self.name} has {len(self):,} images, but factors for {known:,}; pass one row "
+                "of factors per image",
                 subject="factors",
                 value=known,
             )
@@ -225,7 +226,8 @@ class Dataset:
         """Sample index pairs, two tensors `[*S, count]` for seeds `[*S]`, on the seeds' device."""
         if self.weights is not None:
             raise DataError(
-                f"pairs need a complete grid, but {self.name} is restricted or correlated",
+                f"pairs need a complete grid, but {self.name} is restricted or correlated; sample "
+                "pairs from the unrestricted data set",
                 subject="pairs",
             )
         grid = self._grid()
@@ -327,7 +329,8 @@ class Dataset:
     def _grid(self) -> Grid:
         if self.grid is None:
             raise DataError(
-                f"this operation needs a grid of factors, which {self.name} does not have",
+                f"this operation needs a grid of factors, which {self.name} does not have; load "
+                "it with a table of factors that covers every combination",
                 subject="grid",
                 value=self.name,
             )
@@ -351,7 +354,8 @@ class Dataset:
         indices = as_integers(indices)
         if np.any((indices < 0) | (indices >= len(self))):
             raise DataError(
-                f"indices of {self.name} must be 0 … {len(self) - 1:,}",
+                f"indices of {self.name} must be 0 … {len(self) - 1:,}, got "
+                f"{indices.min():,} … {indices.max():,}",
                 subject="indices",
             )
         return indices

@@ -18,7 +18,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
 from unweave.data.stores import Bits
 from unweave.io.arguments import check_seed
-from unweave.io.paths import check_ending, check_free
+from unweave.io.paths import check_free, check_suffix
 from unweave.io.writing import whole_file
 from unweave.progress import track
 
@@ -49,7 +49,7 @@ def export(data: Dataset, path: str | Path, seed: int = 0, overwrite: bool = Fal
 
 def check_export(path: Path, overwrite: bool) -> None:
     """Reject an output path that `export` could not write."""
-    check_ending(path, tuple(WRITERS))
+    check_suffix(path, tuple(WRITERS))
     check_free([path], overwrite)
 
 

@@ -24,7 +24,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from unweave.data.cached_files import Sums, has_sample, read_sums, sums_of, sums_path, write_sums
+from unweave.data.cached_files import (
+    Sums,
+    matches_sample,
+    read_sums,
+    sums_of,
+    sums_path,
+    write_sums,
+)
 from unweave.data.catalog import RemoteFile
 from unweave.errors import DownloadError
 from unweave.io.temporary import remove_leftovers
@@ -88,7 +95,7 @@ def _is_recorded(path: Path, file: RemoteFile) -> bool:
         with open_plain(path) as opened:
             status = os.fstat(opened.fileno())
             unchanged = (status.st_size, status.st_mtime_ns) == (sums.size, sums.mtime_ns)
-            return unchanged and has_sample(opened, sums)
+            return unchanged and matches_sample(opened, sums)
     except OSError:
         return False
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from unweave.errors import DataError, UnknownNameError
+from unweave.io.arguments import renamed_attribute
 
 __all__ = ["Array", "Factor", "Grid", "Labels", "as_integers"]
 
@@ -34,10 +35,12 @@ class Factor:
     def __len__(self) -> int:
         return len(self.values)
 
-    def word(self, number: int) -> str:
+    def value_text(self, number: int) -> str:
         """Return the value of a class as text: `heart`, `0.5`."""
         value = self.values[number]
         return value if isinstance(value, str) else f"{value:.3g}"
+
+    word = renamed_attribute("word", "value_text")
 
     def __str__(self) -> str:
         words = [str(v) if isinstance(v, str) else f"{v:.4g}" for v in self.values]
@@ -98,7 +101,8 @@ class Grid(_Factors):
         index = as_integers(index)
         if isinstance(index, np.ndarray) and np.any((index < 0) | (index >= len(self))):
             raise DataError(
-                f"indices of this grid must be 0 … {len(self) - 1}",
+                f"indices of this grid must be 0 … {len(self) - 1}, got "
+                f"{index.min()} … {index.max()}",
                 subject="index",
             )
         columns = [

@@ -40,7 +40,7 @@ __all__ = ["FASHION", "MNIST", "load", "load_fashion"]
 
 RAW_SIDE, PADDED_SIDE, LARGE_SIDE = 28, 32, 64
 MAX_BYTES = 256 << 20
-"""Largest uncompressed file, in bytes; the largest published one has 47 MB."""
+"""Largest uncompressed file, in bytes; the largest published one is 47 MB."""
 SPLITS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
 
 

@@ -24,7 +24,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.plain_data import is_number
 from unweave.io.schema import Schema, SchemaError, UnknownKeyError, Whole, of_kind
-from unweave.text import readable, shown
+from unweave.text import printable, shown
 
 __all__ = [
     "FILES",
@@ -35,10 +35,10 @@ __all__ = [
     "check_steps",
     "digest",
     "file_options",
+    "load_training_data",
     "loading",
     "options_of",
     "origin_of",
-    "own_data",
     "rebuild",
     "with_origin",
 ]
@@ -141,14 +141,15 @@ def _reject_files(name: str, options: Mapping[str, Any]) -> None:
         by_content = option == needs and BY_CONTENT.fullmatch(str(value))
         if value is not None and not by_content:
             raise DataError(
-                f"{name} was loaded with {option}={shown(value)}, but for safety files named by a "
-                f"saved model are not opened; load {name} with this {option} and pass the data",
+                f"{name} was loaded with {option}={shown(value)}, and files named in a saved "
+                f"model are not opened for security; load {name} with this {option} and pass "
+                "the data",
                 subject=option,
                 value=value,
             )
 
 
-def own_data(
+def load_training_data(
     origin: Sequence[Sequence[Any]],
     advice: str = "pass the data (--data)",
     location: tuple[Any, Mapping[str, Any]] | None = None,
@@ -169,7 +170,7 @@ def own_data(
 def _plain(value: Any) -> Any:
     """Convert a value for JSON; a file is replaced by a hash of its content."""
     if not isinstance(value, str | Path) or not Path(value).is_file():
-        return readable(value) if isinstance(value, str | Path) else value
+        return printable(value) if isinstance(value, str | Path) else value
     with Path(value).open("rb") as file:
         return f"file {hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
@@ -262,12 +263,16 @@ _STEP = Schema(
 
 
 def options_of(loader: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the options of a loader function, except preset ones."""
+    """Return the options of a loader function, except preset ones; old names are included."""
     preset = getattr(loader, "keywords", {})
     try:
-        known = inspect.signature(loader, eval_str=True).parameters
+        known: Mapping[str, inspect.Parameter] = inspect.signature(
+            loader, eval_str=True
+        ).parameters
     except NameError:  # an annotation that only type checkers can read
         known = inspect.signature(loader).parameters
+    old_names = getattr(getattr(loader, "func", loader), "old_names", {})
+    known = {**known, **{old: known[new] for old, new in old_names.items()}}
     return {name: one for name, one in known.items() if name not in preset}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unweave.data.archives import BROKEN, read_npz
+from unweave.data.archives import READ_ERRORS, read_npz
 from unweave.data.cached_files import checked_file, open_array, open_checked
 from unweave.data.catalog import DATASETS
 from unweave.data.fetch import fetch
@@ -66,7 +66,7 @@ def _open(target: Path) -> tuple[np.ndarray, Metadata] | None:
     with metadata:
         try:
             known = read_npz(metadata, MAX_METADATA_BYTES)
-        except BROKEN:
+        except READ_ERRORS:
             return None
     return None if images is None else (images, known)
 

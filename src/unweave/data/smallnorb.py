@@ -34,7 +34,7 @@ COLUMNS = ("category", "elevation", "azimuth", "lighting", "instance")
 CAMERAS, RAW_SIDE, SIDE = 2, 96, 64
 BATCH = 512
 MAX_BYTES = 64 << 20
-"""Largest metadata matrix, in bytes; published ones have 400 kB."""
+"""Largest metadata matrix, in bytes; published ones are 400 kB."""
 TYPES: dict[int, np.dtype] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
 
 

@@ -17,7 +17,7 @@ from unweave.errors import DataError
 from unweave.io.arrays import on_host
 from unweave.io.paths import path_errors
 from unweave.io.plain_data import read_text
-from unweave.text import readable
+from unweave.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,7 @@ def _rows_in_order(count: int, kept: np.ndarray) -> np.ndarray:
 def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np.ndarray:
     """Return the row of each kept image, matched by path or, if it is unique, by base name.
 
-    Names are compared in printable form; see `unweave.text.readable`.
+    Names are compared in printable form; see `unweave.text.printable`.
     """
     if not files:
         raise DataError(
@@ -253,7 +253,7 @@ def rows_by_name(names: list[str], files: Sequence[str], kept: np.ndarray) -> np
     places |= {file: place for place, file in enumerate(files)}
     rows = np.full(len(files), -1)
     for row, name in enumerate(names):
-        shown = readable(PurePosixPath(name))
+        shown = printable(PurePosixPath(name))
         place = places.get(shown, places.get(shown.strip()))
         if place is None:
             fix = "several folders have it; use its path" if name in shared else "remove the row"

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unweave.data.archives import BROKEN, read_npz
-from unweave.data.cached_files import full_damage, mapped_array, read_sums, sums_path
+from unweave.data.archives import READ_ERRORS, read_npz
+from unweave.data.cached_files import check_fully, mapped_array, read_sums, sums_path
 from unweave.data.catalog import DATASETS, RENDERED, RemoteFile
 from unweave.data.fetch import MismatchError, check_whole
 from unweave.data.published import MAX_METADATA_BYTES
 from unweave.errors import DataError, UnknownNameError
 from unweave.io.temporary import remove_leftovers
 from unweave.io.writing import cache_folder, open_plain
-from unweave.text import spelled
+from unweave.text import canonical_name
 
 __all__ = ["CheckResult", "check"]
 
@@ -52,7 +52,7 @@ def check(names: Sequence[str] = ()) -> Iterator[CheckResult]:
     Files without checksums, left by unweave 0.1 or copied by a user, are accepted as they are and
     their checksums are recorded, unless the expected content is known in advance.
     """
-    chosen = [spelled(name) for name in names]
+    chosen = [canonical_name(name) for name in names]
     for name in chosen:
         if name not in DATASETS:
             raise UnknownNameError("data set", name, DATASETS)
@@ -86,7 +86,7 @@ def _check(path: Path, name: str, published: RemoteFile | None) -> CheckResult:
             damage = None
         else:
             damage = _damage(path, RENDERED.get(name))
-    except (MismatchError, DataError, *BROKEN) as error:
+    except (MismatchError, DataError, *READ_ERRORS) as error:
         damage = str(error)
     recorded = new and damage is None and read_sums(path) is not None
     download = published is not None
@@ -99,4 +99,4 @@ def _damage(path: Path, sha256: str | None) -> str | None:
             mapped_array(file)
         if path.suffix == ".npz":
             read_npz(file, MAX_METADATA_BYTES)
-        return full_damage(path, file, sha256)
+        return check_fully(path, file, sha256)

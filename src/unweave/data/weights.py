@@ -66,7 +66,8 @@ def cumulate(weights: np.ndarray) -> Tensor:
     total = np.cumsum(weights, dtype=np.float64)
     if not total[-1] > 0:
         raise DataError(
-            "no images are left to sample: none satisfies all conditions", subject="weights"
+            "no images are left to sample, since none satisfies all conditions; relax them",
+            subject="weights",
         )
     cumulative = total / total[-1]
     cumulative[weights.nonzero()[0][-1] :] = 1.0

@@ -9,13 +9,13 @@ from sklearn.utils import check_random_state
 from unweave.errors import UnknownNameError
 from unweave.methods import EVERY, METHODS, Method, find_method
 from unweave.models.rows import InputError
-from unweave.text import size_text, spelled
+from unweave.text import canonical_name, size_text
 
 __all__ = ["architecture_for", "method_with", "seeds_from"]
 
 CONVOLUTIONAL = (32, 64, 128)
 """Side lengths of images for which convolutional networks are used."""
-LARGEST_SMALL, LARGEST_DENSE = 256, 128 * 128 * 3
+MAX_SMALL_MLP_FEATURES, MAX_MLP_FEATURES = 256, 128 * 128 * 3
 """Largest row lengths for `small_mlp` and for `mlp`, which has 1,200 weights per value."""
 
 
@@ -30,7 +30,7 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
                 value=method,
             )
         return method
-    name = spelled(str(method))
+    name = canonical_name(str(method))
     kind = find_method(name)
     if name in EVERY and name not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
@@ -60,18 +60,19 @@ def architecture_for(shape: tuple[int, int, int]) -> str:
     height, width, _ = shape
     if height == width and height in CONVOLUTIONAL:
         return "conv"
-    if math.prod(shape) > LARGEST_DENSE and height == 1:
+    if math.prod(shape) > MAX_MLP_FEATURES and height == 1:
         raise InputError(
-            f"rows of X must have at most {LARGEST_DENSE:,} features, got {math.prod(shape):,}; "
+            f"rows of X must have at most {MAX_MLP_FEATURES:,} features, got "
+            f"{math.prod(shape):,}; "
             "select features or reduce the dimension first",
             subject="X",
             value=shape,
         )
-    if math.prod(shape) > LARGEST_DENSE:
+    if math.prod(shape) > MAX_MLP_FEATURES:
         raise InputError(
             f"images of {size_text(shape)} are too large for dense layers; resize them to "
             "32 × 32, 64 × 64 or 128 × 128 pixels",
             subject="X",
             value=shape,
         )
-    return "small_mlp" if math.prod(shape) <= LARGEST_SMALL else "mlp"
+    return "small_mlp" if math.prod(shape) <= MAX_SMALL_MLP_FEATURES else "mlp"

@@ -23,7 +23,7 @@ from unweave.fitting import fit as fit_fleet
 from unweave.methods import Method, saved_name
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.models.encoding import MEAN, Member, check_member, posteriors
-from unweave.models.images import NUM_DRAWN, check_shape, drawn_rows
+from unweave.models.images import NUM_SAMPLED, check_shape, sample_rows
 from unweave.models.members import aligned_posteriors
 from unweave.models.model import Model
 from unweave.models.model import load as load_model
@@ -40,7 +40,7 @@ from unweave.random import Stream
 
 __all__ = ["Unweaver"]
 
-ROWS_AT_ONCE = 4_096
+ROWS_PER_BATCH = 4_096
 
 
 # scikit-learn has no types, so its classes count as Any.
@@ -152,7 +152,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             minutes=self.minutes,
             device=self._device(),
             progress=self.progress,
-            fewest=2,
+            min_images=2,
             batch=self.batch,
             latents=self.latents,
             architecture=self.architecture or architecture_for(self.rows_.shape),
@@ -162,7 +162,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking
         check_member(self.model_, self.member)
-        sample = pixels[drawn_rows(data, NUM_DRAWN, seed=0)]
+        sample = pixels[sample_rows(data, NUM_SAMPLED, seed=0)]
         means, logvars = self._encode(sample)
         method = self.model_.config.method
         exact = means.astype(np.float64), logvars.astype(np.float64)
@@ -340,5 +340,5 @@ def _active_latents(saved: Any, kl: np.ndarray) -> np.ndarray:
 
 def _batches(pixels: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield batches of rows, each with the index of its first row."""
-    for start in range(0, len(pixels), ROWS_AT_ONCE):
-        yield start, pixels[start : start + ROWS_AT_ONCE]
+    for start in range(0, len(pixels), ROWS_PER_BATCH):
+        yield start, pixels[start : start + ROWS_PER_BATCH]

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.extensions import is_reference
 from unweave.metrics import CLASSIC, METRICS, Metric, find_metric, known_metric
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 __all__ = ["Choice", "choose", "needs_factors"]
 
@@ -54,7 +54,7 @@ def _chosen(one: Choice) -> list[Metric]:
             subject="metrics",
             value=one,
         )
-    key = spelled(one)
+    key = canonical_name(one)
     if key in FAMILIES:
         return [METRICS[name] for name in FAMILIES[key]]
     if is_reference(key):

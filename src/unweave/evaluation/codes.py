@@ -21,13 +21,13 @@ from unweave.models.encoding import posteriors
 from unweave.models.model import Fleet
 from unweave.random import Stream
 
-__all__ = ["Codes", "Posteriors", "apply_metric", "encode", "models_at_once"]
+__all__ = ["Codes", "Posteriors", "apply_metric", "encode", "models_per_batch"]
 
 MEMORY = 2**30
 """Memory limit in bytes for the codes of models that are encoded together (at least one)."""
 DECODED_ROWS = 5_000
 COMPARED_ROWS = 10_000
-DECODED_AT_ONCE = 500
+DECODED_PER_BATCH = 500
 NOISE = "evaluate"
 
 
@@ -118,8 +118,8 @@ class Codes(Posteriors):
     def compared_reconstructions(self, index: int, sampled: bool) -> Iterator[np.ndarray]:
         """Reconstructions of the compared rows, float32, in batches."""
         model, rows = self.fleet[index], self.compared_rows
-        for start in range(0, len(rows), DECODED_AT_ONCE):
-            part = rows[start : start + DECODED_AT_ONCE]
+        for start in range(0, len(rows), DECODED_PER_BATCH):
+            part = rows[start : start + DECODED_PER_BATCH]
             yield model.decode(self.sampled(index, part) if sampled else self.means[index][part])
 
     def _sampled_rows(self, limit: int) -> np.ndarray:
@@ -137,7 +137,7 @@ def _smallest(classes: np.ndarray) -> np.ndarray:
     return classes.astype(np.min_scalar_type(classes.max(initial=0)))
 
 
-def models_at_once(data: Dataset, latents: int) -> int:
+def models_per_batch(data: Dataset, latents: int) -> int:
     """Number of models whose means and log-variances fit into `MEMORY`, at least one."""
     return max(1, MEMORY // (len(data.support) * latents * 8))
 

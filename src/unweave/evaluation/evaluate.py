@@ -10,12 +10,18 @@ import torch
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import origin_of, own_data
+from unweave.data.origin import load_training_data, origin_of
 from unweave.errors import DataError
 from unweave.evaluation.choice import Choice, choose, needs_factors
-from unweave.evaluation.codes import apply_metric, encode, models_at_once
-from unweave.evaluation.score_cache import Key, Outcome, keep, kept, origin_text
-from unweave.io.arguments import check_seed
+from unweave.evaluation.codes import apply_metric, encode, models_per_batch
+from unweave.evaluation.score_cache import (
+    Key,
+    Outcome,
+    add_to_cache,
+    origin_text,
+    read_cache,
+)
+from unweave.io.arguments import check_seed, renamed_arguments
 from unweave.metrics import Metric
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import Models, Run, runs_of
@@ -29,6 +35,7 @@ __all__ = ["evaluate"]
 ENCODING = "encoding"
 
 
+@renamed_arguments(again="recompute")
 def evaluate(
     models: Models,
     data: Dataset | str | None = None,
@@ -36,7 +43,7 @@ def evaluate(
     seed: int = 0,
     sampled: bool = False,
     progress: bool = True,
-    again: bool = False,
+    recompute: bool = False,
     device: str | torch.device | None = None,
 ) -> pd.DataFrame:
     """Compute metrics of models, encoding the data set only once per model.
@@ -55,7 +62,7 @@ def evaluate(
             their factors.
         sampled: Whether to score codes sampled from the posteriors instead of their means.
         progress: Whether to show progress bars, one per metric.
-        again: Whether to recompute cached scores.
+        recompute: Whether to recompute cached scores.
         device: Device for encoding and decoding (default: a GPU if available).
 
     Returns:
@@ -84,7 +91,7 @@ def evaluate(
     chosen, seed = choose(metrics), check_seed(seed)
     data = load_data(data) if isinstance(data, str) else data
     device = chosen_device(device)
-    jobs = [_Job.of(run, data, chosen, seed, sampled, again) for run in runs_of(models)]
+    jobs = [_Job.of(run, data, chosen, seed, sampled, recompute) for run in runs_of(models)]
     batches = list(_batches([job for job in jobs if job.missing], data))
     chosen = _computable(chosen, [made for _, made in batches])
     totals = {metric.name: sum(metric in job.missing for job in jobs) for metric in chosen}
@@ -123,7 +130,7 @@ class _Job:
         metrics: Sequence[Metric],
         seed: int,
         sampled: bool,
-        again: bool,
+        recompute: bool,
     ) -> "_Job":
         origin = origin_text(run.model.config.data if data is None else origin_of(data))
         # Metrics of posteriors are the same for mean and sampled codes.
@@ -132,7 +139,7 @@ class _Job:
             for metric in metrics
         }
         keys = {name: key for name, key in every.items() if key is not None}
-        old = {} if again else kept(run.folder)
+        old = {} if recompute else read_cache(run.folder)
         outcomes = {name: old[key] for name, key in keys.items() if key in old}
         diverged = run.model.diverged_at[0] >= 0
         missing = [] if diverged else [m for m in metrics if m.name not in outcomes]
@@ -146,12 +153,12 @@ class _Job:
         if folder is not None and known and not outcome.transient:
             # The scores are returned even if the folder is read-only; see `_report_problems`.
             with suppress(DataError):
-                keep(folder, {self.keys[metric.name]: outcome})
+                add_to_cache(folder, {self.keys[metric.name]: outcome})
 
     @property
     def uncached(self) -> bool:
         """Whether some outcomes are missing from the cache although they can be cached."""
-        stored = kept(self.run.folder)
+        stored = read_cache(self.run.folder)
         expected = {
             self.keys[name]
             for name, one in self.outcomes.items()
@@ -164,8 +171,8 @@ def _batches(jobs: Sequence[_Job], data: Dataset | None) -> Iterable[tuple[list[
     """Yield jobs whose models are encoded together, as many as memory allows, and their data."""
     for fleet in group_into_fleets(jobs, lambda job: job.run.model.config):
         config = fleet[0].run.model.config
-        made = data if data is not None else own_data(config.data)
-        size = models_at_once(made, config.code_size)
+        made = data if data is not None else load_training_data(config.data)
+        size = models_per_batch(made, config.code_size)
         for start in range(0, len(fleet), size):
             yield fleet[start : start + size], made
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from unweave.data.archives import BROKEN
+from unweave.data.archives import READ_ERRORS
 from unweave.data.array_files import read_numpy
 from unweave.data.tables import FILE_COLUMNS, read_csv, rows_by_name
 from unweave.errors import DataError
 from unweave.io.paths import check_file, check_out
 from unweave.io.tables import read_table
 from unweave.io.writing import whole_file
-from unweave.text import readable
+from unweave.text import printable
 
 __all__ = ["Columns", "check_out", "in_order", "read_columns", "write_table"]
 
@@ -53,7 +53,7 @@ def read_columns(path: Path, what: str) -> Columns:
         found = reader(path, what)
         if isinstance(found, pd.DataFrame):
             return _numbers(found, path, what)
-    except BROKEN as error:  # includes the errors of pandas and pyarrow
+    except READ_ERRORS as error:  # includes the errors of pandas and pyarrow
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
             f"cannot read {what} from {path}: {reason}", subject=path, value=reason
@@ -84,7 +84,7 @@ def _csv(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - all readers t
 
 
 def _parquet(path: Path, what: str) -> pd.DataFrame:  # noqa: ARG001 - as above
-    return read_table(path, more_types=True)
+    return read_table(path, extended_types=True)
 
 
 def _is_number(text: Any) -> bool:
@@ -107,7 +107,7 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
     for name in frame:
         is_text = not pd.api.types.is_numeric_dtype(frame[name])
         if str(name).lower() in FILE_COLUMNS and is_text and frame[name].notna().all():
-            files = tuple(map(readable, frame.pop(name).astype(str)))
+            files = tuple(map(printable, frame.pop(name).astype(str)))
             break
     if what == "codes":
         frame = frame[[name for name in frame if not LOGVAR.fullmatch(str(name))]]
@@ -118,14 +118,15 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
             row = int(column.isna().argmax())
             raise DataError(
                 f"{what} must not have missing values, but row {row} of column {name!r} in {path} "
-                "is empty",
+                "is empty; fill it in or remove the row",
                 subject=name,
                 value=row,
             )
         if not pd.api.types.is_numeric_dtype(column):
             if what != "factors":
                 raise DataError(
-                    f"{what} must be numbers, but column {name!r} of {path} contains text",
+                    f"{what} must be numbers, but column {name!r} of {path} contains text; "
+                    "remove it or encode it as numbers",
                     subject=name,
                 )
             column = pd.Series(pd.factorize(column, sort=True)[0])
@@ -133,7 +134,7 @@ def _numbers(frame: pd.DataFrame, path: Path, what: str) -> Columns:
     named = all(isinstance(name, str) for name in frame)
     names = tuple(frame) if named else None
     if not columns:
-        raise DataError(f"{path} has no columns of {what}", subject=what)
+        raise DataError(f"{path} has no columns of {what}; check the file", subject=what)
     return Columns(np.stack(columns, 1), names, files)
 
 

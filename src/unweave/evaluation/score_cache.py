@@ -22,7 +22,7 @@ from unweave.io.plain_data import is_number, read_json
 from unweave.io.writing import whole_file
 from unweave.metrics import METRICS, Metric, saved_name
 
-__all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "keep", "kept", "protocol_of"]
+__all__ = ["PROTOCOL", "SCORES", "Key", "Outcome", "add_to_cache", "protocol_of", "read_cache"]
 
 SCORES = "scores.json"
 PROTOCOL = 1
@@ -80,7 +80,7 @@ def origin_text(origin: Sequence[Any]) -> str:
     return json.dumps(list(origin), sort_keys=True)
 
 
-def kept(folder: Path | None) -> dict[Key, Outcome]:
+def read_cache(folder: Path | None) -> dict[Key, Outcome]:
     """Read the cached outcomes of a run; empty if the file is missing or unreadable."""
     if folder is None:
         return {}
@@ -95,13 +95,13 @@ def kept(folder: Path | None) -> dict[Key, Outcome]:
     return found
 
 
-def keep(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
+def add_to_cache(folder: Path, outcomes: Mapping[Key, Outcome]) -> None:
     """Add outcomes to the cache of a run.
 
     The file is read again just before it is replaced atomically. If two processes write at the
     same moment, one may lose its scores, which are then recomputed, but the file stays intact.
     """
-    merged = {**kept(folder), **outcomes}
+    merged = {**read_cache(folder), **outcomes}
     text = ",\n".join(json.dumps(_entry(*item), allow_nan=False) for item in merged.items())
     with whole_file(folder / SCORES) as temporary:
         temporary.write_text(f"[{text}]\n")

@@ -28,7 +28,7 @@ from unweave.explorer.opened_models import OpenedModels
 from unweave.explorer.requests import (
     IMAGE_BYTES,
     JSON_BYTES,
-    REACH,
+    MAX_CODE,
     RefusedError,
     body_of,
     codes_in,
@@ -47,7 +47,7 @@ PAGE = {
     },
 }
 """Files of the page by URL path, with their content types."""
-UPLOADS_AT_ONCE = 4
+MAX_UPLOADS = 4
 
 
 class Answer(JSONResponse):
@@ -112,14 +112,14 @@ def _fixed(content: bytes, kind: str) -> Any:
 
 
 def _add_models(app: FastAPI, models: OpenedModels, title: str) -> None:
-    uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
+    uploads = asyncio.Semaphore(MAX_UPLOADS)
 
     @app.get("/models")
     async def listed() -> Any:
         return {
             "title": title,
             "models": [_about(entry) for entry in models.entries],
-            "limits": {"bytes": IMAGE_BYTES, "reach": REACH},
+            "limits": {"bytes": IMAGE_BYTES, "reach": MAX_CODE},
         }
 
     @app.get("/models/{place:int}")

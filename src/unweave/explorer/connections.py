@@ -7,9 +7,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Connection", "connections_with"]
 
-PIECE = 64 * 2**10
+PROGRESS_BYTES = 64 * 2**10
 """Number of bytes that restarts the timer, so that large uploads over slow links succeed."""
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 WAITING = (h11.IDLE, h11.SEND_BODY)
 """States of a client that still has headers or the rest of a body to send."""
 
@@ -17,12 +17,12 @@ WAITING = (h11.IDLE, h11.SEND_BODY)
 class Connection(H11Protocol):
     """uvicorn's HTTP protocol, with a timer that runs while a request is incomplete.
 
-    Above `MOST_CONNECTIONS`, the oldest connection without a complete request is closed: one that
+    Above `MAX_CONNECTIONS`, the oldest connection without a complete request is closed: one that
     has never sent a request before one that has, so that a flood does not cut off a browser.
     """
 
-    patience: float
-    """Timeout in seconds for a request, or for the next `PIECE` of it, to arrive."""
+    timeout: float
+    """Timeout in seconds for a request, or for the next `PROGRESS_BYTES` of it, to arrive."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -30,7 +30,7 @@ class Connection(H11Protocol):
         self._arrived = 0
         self._timer: asyncio.TimerHandle | None = None
         self._watch()
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             others = [c for c in self.connections if isinstance(c, Connection) and not c._answers]
             oldest = min(others, key=lambda other: (other._has_requested, other._since))
             self.connections.discard(oldest)
@@ -42,7 +42,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._arrived += len(data)
-        if self._arrived >= PIECE:
+        if self._arrived >= PROGRESS_BYTES:
             self._arrived = 0
             self._stop_timer()
         super().data_received(data)
@@ -72,7 +72,7 @@ class Connection(H11Protocol):
         if self.conn.their_state not in WAITING or self.transport.is_closing():
             self._stop_timer()
         elif self._timer is None:
-            self._timer = self.loop.call_later(self.patience, self._give_up)
+            self._timer = self.loop.call_later(self.timeout, self._give_up)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -89,4 +89,4 @@ class Connection(H11Protocol):
 
 def connections_with(seconds: float) -> type[Connection]:
     """Return the protocol class for uvicorn, with a timeout in seconds."""
-    return type("Connection", (Connection,), {"patience": seconds})
+    return type("Connection", (Connection,), {"timeout": seconds})

@@ -34,10 +34,10 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Headers of every response."""
-SAFE = ("GET", "HEAD")
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-LONGEST_PATH = 100
-MOST_DISCARDED = 128 * 2**20
+SAFE_METHODS = ("GET", "HEAD")
+HOST_NAMES = ("127.0.0.1", "localhost", "[::1]")
+MAX_PATH_LENGTH = 100
+MAX_DISCARDED_BYTES = 128 * 2**20
 """Maximum size of a rejected body that is still read, so that its sender gets the response."""
 
 PAGE = (
@@ -47,11 +47,11 @@ PAGE = (
 )
 # Not an HTTP redirect: if the visit started from another site or a local file, the browser would
 # follow the redirect without the SameSite=Strict cookie that it has just received.
-WELCOME = (
+REDIRECT_PAGE = (
     f'{PAGE}<link rel="icon" href="/icon.svg" type="image/svg+xml">'
     '<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Open the explorer</a></p>'
 )
-LOCKED = (
+LOCKED_PAGE = (
     f"{PAGE}<h1>The explorer needs its token</h1>"
     "<p>Open the full address printed in the terminal by <code>unweave explore</code>, including "
     "<code>?token=…</code>. The token changes each time the explorer starts.</p>"
@@ -70,9 +70,9 @@ class Guard:
     def __init__(self, app: App, port: int, token: str) -> None:
         self.app = app
         self.port = port
-        self.hosts = {f"{name}:{port}" for name in NAMES}
+        self.hosts = {f"{name}:{port}" for name in HOST_NAMES}
         if port == 80:
-            self.hosts |= set(NAMES)
+            self.hosts |= set(HOST_NAMES)
         self.origins = {f"http://{host}" for host in self.hosts}
         self.cookie = f"unweave-explorer-{port}"  # cookies are shared by all ports of a host
         self._token = token.encode()
@@ -92,27 +92,31 @@ class Guard:
             more_to_come = message.get("more_body", False)
             return message
 
-        async def sealed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [pair for pair in message.get("headers", []) if pair[0] not in _SEALS]
+                headers = [
+                    pair for pair in message.get("headers", []) if pair[0] not in _HEADER_BYTES
+                ]
                 if more_to_come and not await _discard_body(scope, received):
                     headers.append((b"connection", b"close"))
-                message = {**message, "headers": [*headers, *_SEALS.items()]}
+                message = {**message, "headers": [*headers, *_HEADER_BYTES.items()]}
             await send(message)
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _answer_json(sealed, *refusal)
+            await _answer_json(send_with_headers, *refusal)
         elif self._has_token(scope):
             cookie = f"{self.cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
-            await _answer_page(sealed, 200, WELCOME, (b"set-cookie", cookie.encode()))
+            await _answer_page(
+                send_with_headers, 200, REDIRECT_PAGE, (b"set-cookie", cookie.encode())
+            )
         elif self._has_cookie(scope):
-            await self.app(scope, received, sealed)
+            await self.app(scope, received, send_with_headers)
         elif scope["path"] == "/":
-            await _answer_page(sealed, 403, LOCKED)
+            await _answer_page(send_with_headers, 403, LOCKED_PAGE)
         else:
             error = "the token is missing or expired; open the full address from the terminal"
-            await _answer_json(sealed, 403, error)
+            await _answer_json(send_with_headers, 403, error)
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
         """Return the status and message for a request to reject regardless of its token."""
@@ -125,16 +129,16 @@ class Guard:
         if any(origin.lower() not in self.origins for origin in _values(scope, b"origin")):
             return 403, "requests from other sites are not allowed"
         sites = _values(scope, b"sec-fetch-site")
-        reached_otherwise = scope["method"] not in SAFE or scope["path"] != "/"
+        reached_otherwise = scope["method"] not in SAFE_METHODS or scope["path"] != "/"
         if reached_otherwise and any(site not in ("same-origin", "none") for site in sites):
             return 403, "requests from other sites are not allowed"
-        if len(scope["path"]) > LONGEST_PATH:  # Python refuses to parse very long numbers
+        if len(scope["path"]) > MAX_PATH_LENGTH:  # Python refuses to parse very long numbers
             return 404, "not found"
         return None
 
     def _has_token(self, scope: Message) -> bool:
         """Return whether this request opens the printed address."""
-        if scope["method"] not in SAFE or scope["path"] != "/":
+        if scope["method"] not in SAFE_METHODS or scope["path"] != "/":
             return False
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         return any(map(self._is_token, query.get("token", [])))
@@ -149,7 +153,7 @@ class Guard:
         return secrets.compare_digest(text.strip().encode(), self._token)
 
 
-_SEALS = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
+_HEADER_BYTES = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
 
 
 def _values(scope: Message, name: bytes) -> list[str]:
@@ -163,11 +167,11 @@ async def _discard_body(scope: Message, receive: Receive) -> bool:
     before that, they would report a connection reset instead of the response.
     """
     announced = "".join(_values(scope, b"content-length"))
-    too_long = announced.isdecimal() and int(announced) > MOST_DISCARDED
+    too_long = announced.isdecimal() and int(announced) > MAX_DISCARDED_BYTES
     if too_long or _values(scope, b"expect"):  # "expect" clients wait before sending the body
         return False
     discarded = 0
-    while discarded <= MOST_DISCARDED:
+    while discarded <= MAX_DISCARDED_BYTES:
         message = await receive()
         discarded += len(message.get("body", b""))
         if not message.get("more_body", False):

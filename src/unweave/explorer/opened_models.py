@@ -17,7 +17,7 @@ from unweave.errors import DataError, UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.explorer.model_index import Entry
 from unweave.models.encoding import posteriors
-from unweave.models.images import drawn_rows, misfit
+from unweave.models.images import sample_rows, shape_mismatch
 from unweave.models.model import Model
 
 __all__ = ["Opened", "OpenedModels", "as_bytes"]
@@ -51,7 +51,7 @@ class Opened:
 
         Without data, they refer to images decoded from the prior.
         """
-        return np.arange(FIRST_IMAGES) if self.data is None else drawn_rows(self.data)
+        return np.arange(FIRST_IMAGES) if self.data is None else sample_rows(self.data)
 
     @cached_property
     def prior_samples(self) -> np.ndarray:
@@ -171,7 +171,7 @@ class OpenedModels:
             return None, f"Its data set is not available: {error}."
         if hasattr(data, "curves"):
             return None, f"{data.name} contains curves, not images."
-        reason = misfit(model.shape, data.shape, data.name)
+        reason = shape_mismatch(model.shape, data.shape, data.name)
         return (None, f"{reason}.") if reason else (data, "")
 
     def _finite(self, place: int, values: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ def _factors(data: Dataset, index: int) -> dict[str, str]:
         return {}
     classes = data.factors([index])[0]
     return {
-        axis.name: axis.word(c)
+        axis.name: axis.value_text(c)
         for axis, c in zip(known.axes, classes, strict=True)
         if len(axis) > 1
     }

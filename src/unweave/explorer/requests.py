@@ -19,8 +19,8 @@ __all__ = ["RefusedError", "body_of", "codes_in", "image_in"]
 IMAGE_BYTES = 32 * 2**20
 JSON_BYTES = 2**20
 PIXELS = 50_000_000
-MOST_CODES = 33
-REACH = 10.0
+MAX_CODES = 33
+MAX_CODE = 10.0
 """Largest absolute value of a latent; decoders are not trained on larger ones."""
 
 # One image at a time, always in the same thread: each thread keeps the memory that it used for a
@@ -66,20 +66,20 @@ def codes_in(body: bytes, latents: int) -> list[list[float]]:
         rows = parse_json(body)["codes"]
     except (ValueError, KeyError, TypeError):
         raise RefusedError(422, 'codes must be sent as {"codes": [[…], …]}') from None
-    if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_CODES:
-        raise RefusedError(422, f"codes must be a list of 1 to {MOST_CODES} codes")
+    if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_CODES:
+        raise RefusedError(422, f"codes must be a list of 1 to {MAX_CODES} codes")
     for row in rows:
         if not isinstance(row, list) or len(row) != latents:
             given = len(row) if isinstance(row, list) else type(row).__name__
             raise RefusedError(422, f"a code must be a list of {latents} latents, got {given}")
         if not all(map(_is_coordinate, row)):
-            raise RefusedError(422, f"latents must be numbers from -{REACH:g} to {REACH:g}")
+            raise RefusedError(422, f"latents must be numbers from -{MAX_CODE:g} to {MAX_CODE:g}")
     return rows
 
 
 def _is_coordinate(value: Any) -> bool:
     # NaN compares false with everything.
-    return type(value) in (int, float) and -REACH <= value <= REACH
+    return type(value) in (int, float) and -MAX_CODE <= value <= MAX_CODE
 
 
 async def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:

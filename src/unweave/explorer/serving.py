@@ -25,7 +25,7 @@ __all__ = ["explore", "running"]
 
 HOST = "127.0.0.1"
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 15.0
+REQUEST_TIMEOUT_SECONDS = 15.0
 BACKLOG = 128
 
 
@@ -63,7 +63,7 @@ def running(
     models: "Models",
     data: "Dataset | str | None" = None,
     port: int | None = None,
-    patience: float = PATIENCE_SECONDS,
+    timeout: float = REQUEST_TIMEOUT_SECONDS,
 ) -> Iterator[str]:
     """Serve the explorer within this context; yields its address, including the token.
 
@@ -71,7 +71,7 @@ def running(
         models: See `explore`.
         data: See `explore`.
         port: See `explore`.
-        patience: Timeout for incomplete requests, in seconds.
+        timeout: Timeout for incomplete requests, in seconds.
     """
     import uvicorn
 
@@ -88,7 +88,7 @@ def running(
         token = secrets.token_urlsafe()
         config = uvicorn.Config(
             make_app(opened, number, token, _title(models)),
-            http=connections_with(patience),
+            http=connections_with(timeout),
             backlog=BACKLOG,
             log_level="error",
             access_log=False,

@@ -15,23 +15,23 @@ from unweave.fleet.engine import Engine
 from unweave.io.arrays import free_memory
 from unweave.models.config import Config
 
-__all__ = ["fits", "max_models", "shares", "taken_by"]
+__all__ = ["fleet_capacity", "fleet_sizes", "max_models", "memory_of_training"]
 
-FEW, MORE = 2, 6
+SMALL_FLEET, LARGE_FLEET = 2, 6
 """Sizes of the measured fleets, divided by the number of members. Fleets up to the larger size
 are not measured."""
 SHARE = 0.9
 """Fraction of the free memory that a fleet may use."""
 
 
-def fits(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
+def fleet_capacity(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """Return how many of these runs, which can share a fleet, fit on the device together."""
-    free, before = _free(device), _taken(device)
+    free, before = _free_memory(device), _memory_in_use(device)
     # One baseline for all: on a CPU, the second fleet reuses memory that the first has released.
     return max_models(
         len(configs),
         free,
-        lambda count: taken_by(configs[:count], data, device) - before,
+        lambda count: memory_of_training(configs[:count], data, device) - before,
         configs[0].method.num_members,
     )
 
@@ -46,34 +46,34 @@ def max_models(count: int, free: int, measure: Callable[[int], int], num_members
             `OutOfMemoryError`.
         num_members: Members per model.
     """
-    few, more = max(1, FEW // num_members), max(2, MORE // num_members)
-    if count <= more:
+    small, large = max(1, SMALL_FLEET // num_members), max(2, LARGE_FLEET // num_members)
+    if count <= large:
         return count
     try:
-        with_few, with_more = measure(few), measure(more)
+        with_small, with_large = measure(small), measure(large)
     except torch.cuda.OutOfMemoryError:
-        return _one(free, measure)
-    about = _extrapolated(few, with_few, more, with_more, SHARE * free)
-    if about >= count:
+        return _check_one_fits(free, measure)
+    estimate = _extrapolated(small, with_small, large, with_large, SHARE * free)
+    if estimate >= count:
         return count
     # Memory is allocated in large blocks, so small fleets overestimate the memory per model.
-    larger = about // 2
-    if larger <= 2 * more:
-        return max(1, about)
+    larger = estimate // 2
+    if larger <= 2 * large:
+        return max(1, estimate)
     try:
-        return min(count, _extrapolated(few, with_few, larger, measure(larger), SHARE * free))
+        return min(count, _extrapolated(small, with_small, larger, measure(larger), SHARE * free))
     except torch.cuda.OutOfMemoryError:
         return larger // 2
 
 
-def _extrapolated(few: int, with_few: int, more: int, with_more: int, limit: float) -> int:
+def _extrapolated(small: int, with_small: int, large: int, with_large: int, limit: float) -> int:
     """Return how many models fit, by linear extrapolation from the memory of two fleets."""
-    each = max(1.0, (with_more - with_few) / (more - few))
-    constant = max(0.0, with_few - few * each)
-    return int((limit - constant) / each)
+    per_model = max(1.0, (with_large - with_small) / (large - small))
+    constant = max(0.0, with_small - small * per_model)
+    return int((limit - constant) / per_model)
 
 
-def _one(free: int, measure: Callable[[int], int]) -> int:
+def _check_one_fits(free: int, measure: Callable[[int], int]) -> int:
     """Return 1 if a single model fits, else raise an error."""
     try:
         measure(1)
@@ -87,24 +87,24 @@ def _one(free: int, measure: Callable[[int], int]) -> int:
     return 1
 
 
-def shares(count: int, size: int) -> list[int]:
+def fleet_sizes(count: int, size: int) -> list[int]:
     """Split `count` runs evenly into as few fleets of at most `size` as possible."""
     fleets = math.ceil(count / size)
     return [count // fleets + (place < count % fleets) for place in range(fleets)]
 
 
-def taken_by(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
+def memory_of_training(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """Measure the memory of this process while a fleet trains, data included."""
     engine = Engine(configs, data, device)
     engine.advance(Engine.STEPS_TO_FULL_MEMORY if device.type == "cuda" else 1)
     diagnose(engine)
-    taken = _taken(device)
+    taken = _memory_in_use(device)
     del engine
     _release(device)
     return taken
 
 
-def _taken(device: torch.device) -> int:
+def _memory_in_use(device: torch.device) -> int:
     if device.type == "cuda":
         _release(device)
         return torch.cuda.memory_reserved(device)
@@ -112,7 +112,7 @@ def _taken(device: torch.device) -> int:
     return int(fields[1]) * mmap.PAGESIZE if fields else 0
 
 
-def _free(device: torch.device) -> int:
+def _free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         _release(device)
         return torch.cuda.mem_get_info(device)[0]

@@ -24,12 +24,12 @@ __all__ = [
     "CHECKPOINT",
     "checkpoints",
     "damaged_checkpoints",
+    "irregular_checkpoints",
     "newest_first",
     "path_of",
     "restore",
     "runs_of",
     "save",
-    "strange_checkpoints",
     "tidy",
 ]
 
@@ -75,7 +75,7 @@ def restore(engine: Engine, path: Path) -> Tensor:
         _check_layout(file.layout, engine, len(runs))
         stored = generations.verified(file)
         _check_state(stored, engine.config.steps)
-        if not generations.is_sealed(file):
+        if not generations.has_checksum(file):
             _check_numbers(stored)
     places = torch.tensor([runs.index(run) for run in wanted])
     for name, tensor in _tensors(engine).items():
@@ -113,7 +113,7 @@ def newest_first(folder: Path) -> list[Path]:
     return sorted(times, key=lambda path: (-times[path], path in older))
 
 
-def strange_checkpoints(folder: Path) -> list[Path]:
+def irregular_checkpoints(folder: Path) -> list[Path]:
     """Return paths with names of checkpoints that are not files, so cannot be replaced."""
     found = []
     for path in folder.glob(f"{CHECKPOINT}*"):
@@ -125,7 +125,7 @@ def strange_checkpoints(folder: Path) -> list[Path]:
 
 def damaged_checkpoints(folder: Path) -> list[Path]:
     """Return checkpoints that cannot be read."""
-    damaged = strange_checkpoints(folder)
+    damaged = irregular_checkpoints(folder)
     for path in newest_first(folder):
         try:
             runs_of(path)

@@ -19,7 +19,7 @@ __all__ = ["curve_columns", "diagnose", "diagnostic_names"]
 
 IMAGES = 128
 """Number of images on which diagnostics are computed."""
-IMAGES_AT_ONCE = 4_096
+IMAGES_PER_BATCH = 4_096
 """Batch size over all models, so that a large fleet needs little memory."""
 
 
@@ -91,7 +91,7 @@ def _codes(engine: Engine) -> Tensor:
     chosen = torch.from_numpy(order).to(engine.device)
     parts = []
     with matmul_precision(engine.config.precision), on_device(engine.device):
-        for part in chosen.split(max(1, IMAGES_AT_ONCE // models)):
+        for part in chosen.split(max(1, IMAGES_PER_BATCH // models)):
             images = engine.data.inputs(part, 0)
             codes = engine.config.method.encode(nets, images.expand(models, *images.shape))
             parts.append(torch.stack([codes.mu, codes.logvar]))

@@ -28,10 +28,10 @@ from unweave.methods.base import FIRST, MODEL, Losses
 from unweave.methods.batch import Batch, member_seeds
 from unweave.methods.mixins import KnownFactors, Pairs
 from unweave.models.config import Config
-from unweave.models.networks import BELOW, applied, nets_of, networks_of
+from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_of
 from unweave.nets.adam import Adam, Moments
 from unweave.nets.device import keep_memory, matmul_precision
-from unweave.nets.graphs import AT_ONCE, WARM_UP, Replayed
+from unweave.nets.graphs import STEPS_PER_GRAPH, WARM_UP, GraphRunner
 from unweave.nets.network import Network
 from unweave.random import Stream
 
@@ -49,7 +49,7 @@ class Engine:
             initial parameters).
     """
 
-    STEPS_TO_FULL_MEMORY = WARM_UP + AT_ONCE
+    STEPS_TO_FULL_MEMORY = WARM_UP + STEPS_PER_GRAPH
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Engine:
         self.terms = self._term_names()
         self.sums = torch.zeros(len(self.terms), len(configs), device=self.device)
         self.count = torch.zeros((), device=self.device)
-        self._replayed = Replayed(self.device)
+        self._runner = GraphRunner(self.device)
 
     def advance(self, steps: int) -> None:
         """Train for some steps."""
@@ -92,7 +92,7 @@ class Engine:
             if self.device.type == "cpu":
                 self._advance_each(steps)
             else:
-                self._replayed.take(self._step, steps)
+                self._runner.run(self._step, steps)
 
     def fetch(self) -> Tensor:
         """Return mean terms `[terms, M]` since the last call; NaN for diverged models."""
@@ -109,7 +109,7 @@ class Engine:
     def _advance_each(self, steps: int) -> None:
         """Train each model separately for some steps."""
         models = [self._alone(place) for place in range(len(self.configs))]
-        run_all([partial(model._replayed.take, model._step, steps) for model in models])
+        run_all([partial(model._runner.run, model._step, steps) for model in models])
         self.step += steps
         self.count += steps
 
@@ -199,7 +199,7 @@ class Engine:
         if group == FIRST and first:
             _check_complete(networks, first)
         buffers = [
-            first[name.removeprefix(BELOW)].to(self.device)
+            first[name.removeprefix(FIRST_PREFIX)].to(self.device)
             if group == FIRST and first
             else network.initial(seeds, name, self.config.init)
             for name, network in networks.items()
@@ -233,11 +233,12 @@ class Engine:
 
 def _check_complete(networks: Iterable[str], first: Mapping[str, Tensor]) -> None:
     """Check that the models of the first stage have all networks; compact files omit some."""
-    missing = [name for name in networks if name.removeprefix(BELOW) not in first]
+    missing = [name for name in networks if name.removeprefix(FIRST_PREFIX) not in first]
     if missing:
         raise UnweaveError(
-            f"the models of the first stage were saved without {missing[0].removeprefix(BELOW)} "
-            "(compact files omit it); train the second stage on models that were saved in full",
+            "the models of the first stage were saved without "
+            f"{missing[0].removeprefix(FIRST_PREFIX)} (compact files omit it); "
+            "train the second stage on models that were saved in full",
             subject="first",
         )
 

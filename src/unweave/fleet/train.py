@@ -15,8 +15,8 @@ from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.fleet.capacity import fits, shares
-from unweave.fleet.checkpoint import checkpoints, strange_checkpoints
+from unweave.fleet.capacity import fleet_capacity, fleet_sizes
+from unweave.fleet.checkpoint import checkpoints, irregular_checkpoints
 from unweave.fleet.engine import Engine
 from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
@@ -29,7 +29,7 @@ from unweave.models.model import Fleet, Model, check_alike, join
 from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 if TYPE_CHECKING:
     from unweave.models.finding import Models
@@ -143,7 +143,10 @@ def all_runs(
         for seed in chosen
     ]
     if not configs:
-        raise UnweaveError("nothing to train: seeds or a grid of values is empty", subject="seeds")
+        raise UnweaveError(
+            "nothing to train: seeds or a grid of values is empty; pass at least one value",
+            subject="seeds",
+        )
     if len({config.hash for config in configs}) != len(configs):
         raise UnweaveError(
             "some runs are duplicates; pass each seed and each value only once", subject="runs"
@@ -154,7 +157,7 @@ def all_runs(
 def chosen_method(method: Any) -> Method:
     """Return a method; a name or class gives the method with its default settings."""
     if isinstance(method, str):
-        return find_method(spelled(method))()
+        return find_method(canonical_name(method))()
     if isinstance(method, type) and issubclass(method, Method):
         return method()
     if not isinstance(method, Method):
@@ -205,7 +208,7 @@ def train_runs(
             value=fleet_size,
         )
     if not configs:
-        raise UnweaveError("nothing to train: configs is empty")
+        raise UnweaveError("nothing to train: configs is empty; pass at least one run")
     check_alike(configs, data.shape)
     device = chosen_device(device)
     folder = None if out is None else Path(out)
@@ -214,7 +217,7 @@ def train_runs(
         with path_errors(folder, "make"):
             folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder)
-            strange = strange_checkpoints(folder)
+            strange = irregular_checkpoints(folder)
         if strange:
             raise UnweaveError(
                 f"cannot write a checkpoint to {strange[0]}, which is not a file; remove it",
@@ -257,7 +260,7 @@ def in_fleets(
             yield fleet
     rest = list(left.values())
     if rest:
-        for count in shares(len(rest), fleet_size or fits(rest, data, device)):
+        for count in fleet_sizes(len(rest), fleet_size or fleet_capacity(rest, data, device)):
             fleet, rest = rest[:count], rest[count:]
             yield fleet
 

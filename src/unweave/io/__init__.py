@@ -1,1 +1,1 @@
-"""What comes from outside and goes there: arguments, arrays, paths, and files of every kind."""
+"""Input and output: arguments, arrays, paths, and reading and writing of files."""

@@ -17,8 +17,8 @@ __all__ = ["SUMS", "sha256_of", "verify", "verify_listed", "write_sums"]
 
 SUMS = "SHA256SUMS"
 LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\\\0]+)")
-MOST_SUMS_BYTES = 1 << 20
-MOST_BYTES = 4 << 30
+MAX_SUMS_BYTES = 1 << 20
+MAX_BYTES = 4 << 30
 """Largest file of a saved model; hashing a sparse file of terabytes would take hours."""
 SETTLED_SECONDS = 2.0
 """Resolution of file times; a file changed more recently may change again unnoticed."""
@@ -60,7 +60,7 @@ def _listed(folder: Path) -> dict[str, str]:
     """Return the checksums in a folder, by file name."""
     listed: dict[str, str] = {}
     try:
-        text = read_text(folder / SUMS, MOST_SUMS_BYTES)
+        text = read_text(folder / SUMS, MAX_SUMS_BYTES)
     except ValueError as error:
         raise ValueError(f"cannot read {SUMS}: {error}") from error
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
@@ -73,7 +73,7 @@ def _listed(folder: Path) -> dict[str, str]:
     return listed
 
 
-def sha256_of(path: Path, most: int = MOST_BYTES) -> str:
+def sha256_of(path: Path, most: int = MAX_BYTES) -> str:
     """Return the SHA-256 of a regular file, in hexadecimal.
 
     Digests are cached: a file is read again only if its size, times or inode have changed.

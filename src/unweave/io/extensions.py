@@ -27,7 +27,7 @@ __all__ = [
     "is_reference",
     "module_file",
     "module_of",
-    "offered",
+    "plugin_objects",
     "reference_to",
     "references_in",
     "resolve",
@@ -139,7 +139,7 @@ def reference_to(thing: Any, home: str = "") -> str | None:
     return None
 
 
-def offered(fits: Callable[[Any], bool]) -> Iterator[Any]:
+def plugin_objects(fits: Callable[[Any], bool]) -> Iterator[Any]:
     """Yield all objects of a kind at the top level of plugins and of modules used so far."""
     for installed in _installed():
         _import_installed(installed)

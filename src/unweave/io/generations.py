@@ -19,7 +19,7 @@ from unweave.progress import say
 __all__ = [
     "DAMAGED",
     "DamagedCheckpointError",
-    "is_sealed",
+    "has_checksum",
     "opened",
     "previous_of",
     "put_aside",
@@ -71,12 +71,12 @@ def opened(path: Path) -> Iterator[TensorFile]:
 def verified(file: TensorFile) -> dict[str, Tensor]:
     """Return the tensors of an open checkpoint, after verifying their checksum."""
     tensors = file.tensors()
-    if is_sealed(file) and digest_of(tensors) != file.facts[DIGEST]:
+    if has_checksum(file) and digest_of(tensors) != file.facts[DIGEST]:
         raise ValueError("the content does not match the checksum")
     return tensors
 
 
-def is_sealed(file: TensorFile) -> bool:
+def has_checksum(file: TensorFile) -> bool:
     """Whether a checkpoint has a checksum; those of earlier versions have none."""
     return file.checked
 
@@ -86,7 +86,9 @@ def put_aside(path: Path, error: DamagedCheckpointError) -> None:
     with suppress(FileNotFoundError):  # another process has renamed it
         renamed = path.with_name(path.name + DAMAGED)
         path.replace(renamed)
-        say(f"{error}; renamed to {renamed.name}, resuming from an earlier checkpoint if any")
+        say(
+            f"{error}; renamed it to {renamed.name}; resuming from the previous checkpoint, if any"
+        )
 
 
 def remove(path: Path) -> None:

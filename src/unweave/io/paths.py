@@ -11,12 +11,12 @@ from pathlib import Path
 from unweave.errors import DataError
 
 __all__ = [
-    "check_ending",
+    "check_disk_space",
     "check_file",
     "check_folder",
     "check_free",
     "check_out",
-    "check_room",
+    "check_suffix",
     "path_errors",
     "refuse_inner_links",
 ]
@@ -83,7 +83,7 @@ def check_out(path: Path | None, endings: Sequence[str], overwrite: bool) -> Non
     """
     if path is None:
         return
-    check_ending(path, endings)
+    check_suffix(path, endings)
     with path_errors(path, "write"):
         if not path.parent.is_dir():
             raise DataError(
@@ -165,7 +165,7 @@ def refuse_inner_links(folder: Path, names: Sequence[str]) -> None:
             )
 
 
-def check_room(folder: Path, need: float, what: str) -> None:
+def check_disk_space(folder: Path, need: float, what: str) -> None:
     """Raise an error if the disk has too little free space.
 
     Args:
@@ -186,7 +186,7 @@ def check_room(folder: Path, need: float, what: str) -> None:
         )
 
 
-def check_ending(path: Path, endings: Sequence[str]) -> None:
+def check_suffix(path: Path, endings: Sequence[str]) -> None:
     """Raise an error if a file does not have one of the supported extensions."""
     if path.suffix.lower() not in endings:
         listed = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))

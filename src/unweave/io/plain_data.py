@@ -17,14 +17,14 @@ import yaml
 
 __all__ = ["is_number", "parse_json", "parse_yaml", "read_json", "read_text"]
 
-MOST_BYTES = 64 << 20
-MOST_YAML_BYTES = 128 << 10
+MAX_BYTES = 64 << 20
+MAX_YAML_BYTES = 128 << 10
 """Larger than any study file; PyYAML reads about 200 kB per second."""
-DEEPEST = 100
-MOST_VALUES, MOST_YAML_VALUES = 1_000_000, 100_000
+MAX_DEPTH = 100
+MAX_VALUES, MAX_YAML_VALUES = 1_000_000, 100_000
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON escape that may be half of a surrogate pair."""
-MOST_MERGED = 100_000
+MAX_MERGED_VALUES = 100_000
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -33,7 +33,7 @@ def read_json(path: Path, file_names: bool = False) -> Any:
     return parse_json(read_text(path), file_names)
 
 
-def read_text(path: Path, most: int = MOST_BYTES) -> str:
+def read_text(path: Path, most: int = MAX_BYTES) -> str:
     """Return the text of a regular file of at most `most` bytes.
 
     Pipes and devices are refused, because reading them could block forever.
@@ -69,9 +69,9 @@ def parse_json(text: str | bytes, file_names: bool = False) -> Any:
     except RecursionError:
         raise _too_deep() from None
     # Checking a value takes longer than parsing it, so short and shallow texts are skipped.
-    large = len(text) > MOST_VALUES or text.count("[") + text.count("{") > DEEPEST
+    large = len(text) > MAX_VALUES or text.count("[") + text.count("{") > MAX_DEPTH
     if large or SURROGATE.search(text):
-        _check(value, MOST_VALUES, file_names)
+        _check(value, MAX_VALUES, file_names)
     return value
 
 
@@ -85,9 +85,9 @@ def parse_yaml(text: str) -> Any:
         Traceback (most recent call last):
         ValueError: it is nested more than 100 levels deep
     """
-    if len(text) > MOST_YAML_BYTES:
+    if len(text) > MAX_YAML_BYTES:
         raise ValueError(
-            f"it has {len(text):,} characters; at most {MOST_YAML_BYTES:,} are allowed"
+            f"it has {len(text):,} characters; at most {MAX_YAML_BYTES:,} are allowed"
         )
     try:
         value = yaml.load(text, BoundedLoader)  # noqa: S506 - a SafeLoader
@@ -98,7 +98,7 @@ def parse_yaml(text: str) -> Any:
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
         # PyYAML raises these for a value that does not match its tag, such as `!!bool maybe`.
         raise ValueError("a value does not match its tag") from error
-    _check(value, MOST_YAML_VALUES)
+    _check(value, MAX_YAML_VALUES)
     return value
 
 
@@ -120,8 +120,8 @@ class BoundedLoader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no type
                 if isinstance(part, yaml.MappingNode):
                     self.flatten_mapping(part)
                     self.merged += len(part.value)
-            if self.merged > MOST_MERGED:
-                raise yaml.YAMLError(f"it merges more than {MOST_MERGED:,} entries")
+            if self.merged > MAX_MERGED_VALUES:
+                raise yaml.YAMLError(f"it merges more than {MAX_MERGED_VALUES:,} entries")
         super().flatten_mapping(node)
 
 
@@ -154,7 +154,7 @@ def _check(value: Any, most: int, file_names: bool = False) -> None:
             if isinstance(item, str) and not item.isascii():
                 _check_text(item, file_names)
             continue
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise _too_deep()
         stack += [(child, depth + 1) for child in children]
         count += len(item)
@@ -171,4 +171,4 @@ def _check_text(text: str, file_name: bool) -> None:
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"it is nested more than {DEEPEST} levels deep")
+    return ValueError(f"it is nested more than {MAX_DEPTH} levels deep")

@@ -13,12 +13,12 @@ from unweave.io.plain_data import parse_json
 
 __all__ = ["read_attributes", "read_table"]
 
-MOST_BYTES = 1 << 30
-MOST_COLUMNS = 10_000
-MOST_VALUES = 100_000_000
+MAX_BYTES = 1 << 30
+MAX_COLUMNS = 10_000
+MAX_VALUES = 100_000_000
 
 
-def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
+def read_table(path: Path, extended_types: bool = False) -> pd.DataFrame:
     """Return a table of numbers and text, as written by `DataFrame.to_parquet(index=False)`.
 
     The size is checked before reading, because a thousand bytes of compressed or
@@ -26,8 +26,8 @@ def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
 
     Args:
         path: Parquet file.
-        more_types: Whether categories, dates, bytes and lists of numbers are allowed too, and an
-            index is dropped.
+        extended_types: Whether categories, dates, bytes and lists of numbers are allowed too, and
+            an index is dropped.
 
     Raises:
         OSError: The file is missing or cannot be read.
@@ -36,12 +36,12 @@ def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path.name} is not a regular file")
-    if status.st_size > MOST_BYTES:
+    if status.st_size > MAX_BYTES:
         raise ValueError(
-            f"{path.name} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
+            f"{path.name} has {status.st_size:,} bytes; at most {MAX_BYTES:,} are allowed"
         )
     try:
-        return _read(path, more_types)
+        return _read(path, extended_types)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, RuntimeError, LookupError, TypeError) as error:
@@ -51,12 +51,12 @@ def read_table(path: Path, more_types: bool = False) -> pd.DataFrame:
 
 def read_attributes(path: Path) -> dict[str, Any]:
     """Return the `DataFrame.attrs` saved with a table; raises as `read_table` does."""
-    read_table(path, more_types=True)
+    read_table(path, extended_types=True)
     found = _pandas_metadata(pq.read_schema(path)).get("attributes")
     return found if isinstance(found, dict) else {}
 
 
-def _read(path: Path, more_types: bool) -> pd.DataFrame:
+def _read(path: Path, extended_types: bool) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         metadata, fields = file.metadata, list(file.schema_arrow)
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
@@ -65,11 +65,11 @@ def _read(path: Path, more_types: bool) -> pd.DataFrame:
     )
     values = max(metadata.num_rows * max(1, len(fields)), in_lists)
     size = sum(group.total_byte_size for group in groups)
-    if len(fields) > MOST_COLUMNS or values > MOST_VALUES or size > MOST_BYTES:
+    if len(fields) > MAX_COLUMNS or values > MAX_VALUES or size > MAX_BYTES:
         raise ValueError(
             f"{path.name} is too large: {len(fields):,} columns, {values:,} values, {size:,} bytes"
         )
-    fits = _is_common if more_types else _is_plain
+    fits = _is_common if extended_types else _is_plain
     other = [field for field in fields if not fits(field.type)]
     if other:
         raise ValueError(
@@ -84,10 +84,10 @@ def _read(path: Path, more_types: bool) -> pd.DataFrame:
     if len(set(table.column_names)) != len(table.column_names):
         raise ValueError(f"{path.name} has two columns with the same name")
     text_bytes = sum(_expanded_bytes(table[name]) for name in text_columns)
-    if text_bytes > MOST_BYTES:
+    if text_bytes > MAX_BYTES:
         raise ValueError(f"{path.name} is too large: it has {text_bytes:,} bytes of text")
     frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
-    return frame.drop(columns=_index_columns(table.schema, frame)) if more_types else frame
+    return frame.drop(columns=_index_columns(table.schema, frame)) if extended_types else frame
 
 
 def _index_columns(schema: pa.Schema, frame: pd.DataFrame) -> list[str]:

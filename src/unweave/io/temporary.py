@@ -24,9 +24,9 @@ from pathlib import Path
 
 __all__ = ["remove_leftovers", "temporary_name"]
 
-LONGEST_NAME = 255
+MAX_NAME_LENGTH = 255
 """Largest length of a file name, in bytes."""
-LONGEST_SUFFIX = 32
+MAX_SUFFIX_LENGTH = 32
 DAY = 24 * 60 * 60
 
 OWNED = re.compile(r"\..*\.([0-9a-f]{8})-(\d{1,10})-(\d{1,20})-[0-9a-f]{8}(\.[^.]*)?", re.DOTALL)
@@ -42,9 +42,9 @@ _cleaned: set[tuple[int, str]] = set()
 def temporary_name(name: str) -> str:
     """Return the name of a temporary file of this process for the file `name`."""
     suffix = Path(name).suffix
-    suffix = suffix if len(os.fsencode(suffix)) <= LONGEST_SUFFIX else ""
+    suffix = suffix if len(os.fsencode(suffix)) <= MAX_SUFFIX_LENGTH else ""
     owner = f".{_host()}-{os.getpid()}-{_process('self')[1]}-{secrets.token_hex(4)}{suffix}"
-    available = LONGEST_NAME - len(os.fsencode(owner)) - 1
+    available = MAX_NAME_LENGTH - len(os.fsencode(owner)) - 1
     shortened = os.fsencode(name)[:available].decode("utf-8", "ignore")
     return f".{shortened}{owner}"
 

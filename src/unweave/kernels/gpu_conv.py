@@ -15,8 +15,8 @@ from torch import Tensor
 from unweave.kernels.gpu_conv_kernels import (
     add_up_kernel,
     conv_kernel,
-    meet_kernel,
     products_kernel,
+    sum_products_kernel,
     thin_transpose_kernel,
     transpose_backward_kernel,
     transpose_kernel,
@@ -183,7 +183,7 @@ def _grey_transpose(
         PRECISION=precision(),
     )
     block = 1024
-    meet_kernel[(triton.cdiv(4 * rows, block), models)](
+    sum_products_kernel[(triton.cdiv(4 * rows, block), models)](
         products,
         bias,
         mask,

@@ -13,8 +13,8 @@ import triton.language as tl
 __all__ = [
     "add_up_kernel",
     "conv_kernel",
-    "meet_kernel",
     "products_kernel",
+    "sum_products_kernel",
     "thin_transpose_kernel",
     "transpose_backward_kernel",
     "transpose_kernel",
@@ -281,7 +281,7 @@ def products_kernel(
 
 
 @triton.jit
-def meet_kernel(
+def sum_products_kernel(
     products,
     bias,
     mask,

@@ -20,7 +20,7 @@ __all__ = ["conv", "conv_transpose", "conv_weight_grad"]
 BLOCK = 512
 SMALL = 128
 """Largest neighbourhood and number of outputs of a small weight."""
-PIXELS, PIXELS_AT_ONCE = 2048, 64
+PIXELS, PIXELS_PER_PASS = 2048, 64
 """Pixels per program and per block in the gradient of a small weight."""
 
 
@@ -65,7 +65,7 @@ def conv_weight_grad(
         power(taps),
         power(outputs),
         PIXELS,
-        PIXELS_AT_ONCE,
+        PIXELS_PER_PASS,
         precision(),
     )
     gradient = sums.sum(1).to(small.dtype)
@@ -118,7 +118,7 @@ def _product_kernel(
     TAPS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     PIXELS: tl.constexpr,
-    PIXELS_AT_ONCE: tl.constexpr,
+    PIXELS_PER_PASS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """Σ columns(pixel, tap) small(pixel, output) over some pixels of a model."""
@@ -126,8 +126,8 @@ def _product_kernel(
     model = (tl.program_id(0) // parts).to(tl.int64)
     tap, output = tl.arange(0, TAPS), tl.arange(0, OUTPUTS)
     total = tl.zeros((TAPS, OUTPUTS), tl.float32)
-    for start in range(0, PIXELS, PIXELS_AT_ONCE):
-        pixel = part * PIXELS + start + tl.arange(0, PIXELS_AT_ONCE)
+    for start in range(0, PIXELS, PIXELS_PER_PASS):
+        pixel = part * PIXELS + start + tl.arange(0, PIXELS_PER_PASS)
         row = model * pixels + pixel
         known = pixel < pixels
         seen = tl.load(

@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from unweave.errors import UnknownNameError, UnweaveError
-from unweave.io.extensions import is_reference, offered, resolve
+from unweave.io.extensions import is_reference, plugin_objects, resolve
 from unweave.methods.ada_gvae import AdaGVAE, AdaMLVAE
 from unweave.methods.ae import AE
 from unweave.methods.annealed_vae import AnnealedVAE
@@ -126,7 +126,7 @@ def find_method(name: object) -> type[Method]:
     if isinstance(name, str) and is_reference(name):
         found: type[Method] = resolve(name, "method", _is_custom_method)
         return found
-    known = {**{method.name: method for method in offered(_is_custom_method)}, **EVERY}
+    known = {**{method.name: method for method in plugin_objects(_is_custom_method)}, **EVERY}
     if not isinstance(name, str) or name not in known:
         raise UnknownNameError("method", name, known)
     return known[name]

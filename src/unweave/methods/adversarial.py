@@ -13,9 +13,9 @@ __all__ = [
     "DISCRIMINATOR",
     "OPTIMISER",
     "discriminator_loss",
+    "discriminator_probabilities",
     "generated",
     "generator_loss",
-    "judgements",
     "with_unknown",
 ]
 
@@ -36,8 +36,8 @@ def discriminator_loss(real: Tensor, fake: Tensor) -> Tensor:
     return (F.softplus(-real) + F.softplus(fake)).flatten(1).mean(-1) / 2
 
 
-def judgements(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-    """Mean probability of being real, by the discriminator, `[M]` each; ½ if it cannot tell."""
+def discriminator_probabilities(real: Tensor, fake: Tensor) -> dict[str, Tensor]:
+    """Mean probability that images are real, by the discriminator, `[M]` each; ½ is undecided."""
     return {
         "judged_real": real.sigmoid().flatten(1).mean(-1),
         "judged_fake": fake.sigmoid().flatten(1).mean(-1),

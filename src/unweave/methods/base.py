@@ -20,7 +20,7 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.methods.batch import Batch, Posterior
-from unweave.methods.settings import PerModel, Strength, check_kinds, each_value, settings_of
+from unweave.methods.settings import PerModel, Strength, as_list, check_kinds, settings_of
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
@@ -148,6 +148,8 @@ class Method(ABC):
     """Display name, as written in papers (default: `name`)."""
     symbols: ClassVar[Mapping[str, str]] = {}
     """Display names of fields whose symbol does not follow from their name."""
+    saved_as: ClassVar[Mapping[str, str]] = {}
+    """Keys in saved files of fields that have been renamed since."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """Supported architectures, the default first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS
@@ -247,6 +249,12 @@ class Method(ABC):
             return field.replace("_", " ")
 
     @classmethod
+    def with_new_names(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings from a file by the names of the fields; see `saved_as`."""
+        renamed = {old: new for new, old in cls.saved_as.items() if new not in settings}
+        return {renamed.get(name, name): value for name, value in settings.items()}
+
+    @classmethod
     def strengths(cls) -> tuple[str, ...]:
         """Return the names of numeric fields that may differ between the models of a fleet."""
         settings = settings_of(cls).items()
@@ -255,7 +263,7 @@ class Method(ABC):
     def grid(self) -> list[Self]:
         """Return one method for each combination of the given values."""
         names = list(settings_of(type(self)))
-        values = [each_value(getattr(self, name)) for name in names]
+        values = [as_list(getattr(self, name)) for name in names]
         return [
             type(self)(**dict(zip(names, chosen, strict=True)))
             for chosen in itertools.product(*values)
@@ -274,7 +282,8 @@ class Method(ABC):
                 combined = tuple(values)
             elif any(value != values[0] for value in values):
                 raise UnweaveError(
-                    f"{name} of {cls.name} must be the same for all models of a fleet",
+                    f"{name} of {cls.name} must be the same for all models of a fleet; "
+                    "train one fleet per value",
                     subject=name,
                 )
             # `replace` would interpret a tuple as a grid.

@@ -1,10 +1,13 @@
 """Images from known factors: the first stage of a supervised MS-GAN."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from unweave.errors import UnweaveError
+from unweave.io.arguments import renamed_arguments, renamed_attribute
 from unweave.kernels import unit
 from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec
 from unweave.methods.batch import Batch, Posterior
@@ -14,6 +17,7 @@ from unweave.nets import dcgan
 __all__ = ["FromFactors"]
 
 
+@renamed_arguments(told="known_factors")
 @dataclass(frozen=True, kw_only=True)
 class FromFactors(KnownFactors, Method):
     """Images from known factors: predict the mean image for given factors.
@@ -25,7 +29,7 @@ class FromFactors(KnownFactors, Method):
     There are as many latents as factors. With this first stage, `MSGAN` and `CGAN` are supervised.
 
     Args:
-        told: Names of the known factors, separated by commas, as in `"posX,posY"`.
+        known_factors: Names of the factors to decode, separated by commas, as in `"posX,posY"`.
 
     Notes:
         There is no encoder: these models decode factors but do not encode images.
@@ -39,31 +43,33 @@ class FromFactors(KnownFactors, Method):
     label = "from factors"
     architectures = dcgan.WIDTHS
     likelihoods = ("bernoulli",)
+    saved_as: ClassVar[Mapping[str, str]] = {"known_factors": "told"}
+    told = renamed_attribute("told", "known_factors")
 
-    told: str = ""
+    known_factors: str = ""
 
     def check(self) -> None:
-        if self.told and not all(name.strip() for name in self.told.split(",")):
+        if self.known_factors and not all(map(str.strip, self.known_factors.split(","))):
             raise UnweaveError(
-                "told of from_factors must be factor names separated by commas, such as "
-                f"'posX,posY', got {self.told!r}",
-                subject="told",
+                "known_factors of from_factors must be factor names separated by commas, such as "
+                f"'posX,posY', got {self.known_factors!r}",
+                subject="known_factors",
             )
 
     @property
     def factor_names(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.told.split(",") if name)
+        return tuple(name.strip() for name in self.known_factors.split(",") if name)
 
     def check_latents(self, latents: int) -> None:
         count = len(self.factor_names)
         if not count:
             raise UnweaveError(
-                "from_factors needs the names of known factors, such as told='posX,posY'",
-                subject="told",
+                "from_factors needs the names of known factors, such as known_factors='posX,posY'",
+                subject="known_factors",
             )
         if latents != count:
             raise UnweaveError(
-                f"latents must be {count}, the number of factors in told={self.told!r}, "
+                f"latents must be {count}, the number of known_factors {self.known_factors!r}, "
                 f"got {latents}",
                 subject="latents",
             )

@@ -13,14 +13,14 @@ from unweave.methods.adversarial import (
     DISCRIMINATOR,
     OPTIMISER,
     discriminator_loss,
+    discriminator_probabilities,
     generated,
     generator_loss,
-    judgements,
     with_unknown,
 )
 from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec, Strength
 from unweave.methods.batch import Batch, Posterior
-from unweave.methods.settings import check_whole
+from unweave.methods.settings import check_integer
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 from unweave.nets.layers import Linear, Spreads
@@ -68,7 +68,7 @@ class InfoGAN(Method):
     lambda_info: Strength = 1.0
 
     def check(self) -> None:
-        check_whole(self, "codes", 1)
+        check_integer(self, "codes", 1)
 
     def check_latents(self, latents: int) -> None:
         if latents <= self.codes:
@@ -104,7 +104,7 @@ class InfoGAN(Method):
             MODEL: generator_loss(fake) - self.lambda_info * bound,
             DISCRIMINATOR: discriminator_loss(real, fake) - self.lambda_info * bound,
         }
-        return Losses(groups, {"information": bound, **judgements(real, fake)})
+        return Losses(groups, {"information": bound, **discriminator_probabilities(real, fake)})
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
         of_c = self._read(nets, nets.apply[BODY](images))

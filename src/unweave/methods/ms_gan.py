@@ -11,8 +11,8 @@ from unweave.methods.adversarial import (
     DISCRIMINATOR,
     OPTIMISER,
     discriminator_loss,
+    discriminator_probabilities,
     generator_loss,
-    judgements,
     with_unknown,
 )
 from unweave.methods.base import MODEL, Losses, Method, Nets, NetworkGroups, NetworkSpec, Stage
@@ -76,7 +76,7 @@ class MSGAN(SecondStage, Method):
         fake = self._discriminate(nets, fakes, condition)
         return Losses(
             {MODEL: generator_loss(fake), DISCRIMINATOR: discriminator_loss(real, fake)},
-            judgements(real, fake),
+            discriminator_probabilities(real, fake),
         )
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:

@@ -21,14 +21,14 @@ from unweave.methods.base import (
 )
 from unweave.methods.batch import Batch, Posterior
 from unweave.methods.mixins import SecondStage
-from unweave.methods.settings import check_choice, check_whole
+from unweave.methods.settings import check_choice, check_integer
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets import dcgan
 from unweave.nets.adam import Adam
 
 __all__ = ["MSVAE"]
 
-MOST_DRAWS = 1_000
+MAX_DRAWS = 1_000
 CONDITIONS = ("image", "logits", "code")
 MIXINGS = ("adain", "pixelwise", "concat")
 
@@ -48,9 +48,9 @@ class MSVAE(SecondStage, VAE):
         beta: Weight of the KL divergence, β (1 in the paper).
         condition: Input of the generator: `"image"` is Y; `"logits"` the logits of Y, as in the
             authors' code; `"code"` is C (the paper's ablations M2 and M3).
-        mixing: How Z enters the generator: `"adain"` normalises each channel of each layer by Z;
-            `"pixelwise"` each pixel, as in the authors' code; `"concat"` appends Z to the input
-            (the paper's ablation M2).
+        mixing: Conditioning of the generator on Z: `"adain"` normalises each channel of each
+            layer by Z; `"pixelwise"` each pixel, as in the authors' code; `"concat"` appends Z to
+            the input (the paper's ablation M2).
         draws: Number of samples c per image; the paper uses 10 for CelebA.
         together: Whether the first stage is trained jointly, by its own penalty and the likelihood
             of X (the paper's ablation M1); its model should then have been trained for 0 steps.
@@ -76,7 +76,7 @@ class MSVAE(SecondStage, VAE):
     def check(self) -> None:
         check_choice(self, "condition", CONDITIONS)
         check_choice(self, "mixing", MIXINGS)
-        check_whole(self, "draws", 1, MOST_DRAWS)
+        check_integer(self, "draws", 1, MAX_DRAWS)
 
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
         shape, latents, width = spec.shape, spec.latents, dcgan.WIDTHS[spec.architecture]

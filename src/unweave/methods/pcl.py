@@ -34,7 +34,7 @@ class PCL(Pairs, Method):
     true pairs. The first image of a pair is x_t₋₁, the second x_t.
 
     Args:
-        transitions: How the second image follows: `laplace`, `uniform`, or `neighbours` in time.
+        transitions: Rule for the second image: `laplace`, `uniform`, or `neighbours` in time.
 
     Notes:
         The published code applies batch normalisation to h. Here h is not normalised: a code must

@@ -15,11 +15,11 @@ __all__ = [
     "PerModel",
     "Setting",
     "Strength",
+    "as_list",
     "check_choice",
+    "check_integer",
     "check_kinds",
     "check_range",
-    "check_whole",
-    "each_value",
     "settings_of",
 ]
 
@@ -72,7 +72,7 @@ def _setting(hint: Any) -> Setting:
     return Setting(float if per_model and kind is Any else kind, per_model)
 
 
-def each_value(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """Return the values of a field as a list, whether it holds one or several."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
@@ -100,12 +100,12 @@ def check_kinds(method: Any) -> None:
         if setting not in CHECKS:
             continue
         is_valid, expected = CHECKS[setting]
-        for value in each_value(getattr(method, name)):
+        for value in as_list(getattr(method, name)):
             if not is_valid(value):
                 _refuse(method, name, expected, value)
 
 
-def check_whole(method: Any, name: str, least: int, most: int | None = None) -> None:
+def check_integer(method: Any, name: str, least: int, most: int | None = None) -> None:
     """Check that a field of a method is an integer within limits."""
     value = getattr(method, name)
     if type(value) is not int or value < least or (most is not None and value > most):

@@ -38,7 +38,7 @@ class SlowVAE(Pairs, VAE):
         consistent: Whether to use ½ (CE₀₁ + CE₁₀) - H̄, the mean KL divergence of both directions.
             The reference code sums cross-entropies but averages entropies, which is not a
             divergence.
-        transitions: How the second image follows: `laplace`, `uniform`, or `neighbours` in time.
+        transitions: Rule for the second image: `laplace`, `uniform`, or `neighbours` in time.
 
     Notes:
         The reference code uses batches of 32 pairs; `Config.batch` counts pairs.

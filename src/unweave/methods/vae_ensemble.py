@@ -15,7 +15,7 @@ from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.mixins import Diagnostics, Ensemble
-from unweave.methods.settings import check_whole
+from unweave.methods.settings import check_integer
 from unweave.methods.vae import VAE, Elbo
 from unweave.nets.layers import Maps
 from unweave.nets.network import Network
@@ -92,9 +92,9 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
     gamma_steps: int = 0
 
     def check(self) -> None:
-        check_whole(self, "members", 1, MAX_MEMBERS)
-        check_whole(self, "neighbours", ALL, MAX_MEMBERS - 1)
-        check_whole(self, "gamma_steps", 0, 2**32)
+        check_integer(self, "members", 1, MAX_MEMBERS)
+        check_integer(self, "neighbours", ALL, MAX_MEMBERS - 1)
+        check_integer(self, "gamma_steps", 0, 2**32)
         _mixture(self.objective)
 
     @property

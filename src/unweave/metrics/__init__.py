@@ -10,7 +10,7 @@ Every metric is a function of arrays and accepts codes from any source:
 from typing import Any
 
 from unweave.errors import UnknownNameError
-from unweave.io.extensions import is_reference, offered, reference_to, resolve
+from unweave.io.extensions import is_reference, plugin_objects, reference_to, resolve
 from unweave.metrics.active_units import ACTIVE_UNITS, active_units
 from unweave.metrics.base import Metric, MetricError
 from unweave.metrics.beta_vae import BETA_VAE, beta_vae
@@ -143,7 +143,7 @@ def known_metric(name: str) -> Metric | None:
     """Return the metric called `name`, built-in or from an imported module, or None."""
     if name in METRICS:
         return METRICS[name]
-    return next((metric for metric in offered(_is_metric) if metric.name == name), None)
+    return next((metric for metric in plugin_objects(_is_metric) if metric.name == name), None)
 
 
 def saved_name(metric: Metric) -> str | None:

@@ -248,7 +248,7 @@ def train_and_test(
     """
     if (test_codes is None) != (test_factors is None):
         raise MetricError(
-            "test_codes and test_factors must be given together",
+            "test_codes and test_factors must be given together; pass both or neither",
             subject="test_codes" if test_codes is None else "test_factors",
         )
     if test_codes is None:

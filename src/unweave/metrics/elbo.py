@@ -19,8 +19,8 @@ from unweave.metrics.base import (
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
 LIKELIHOODS = ("bernoulli", "gaussian", "narrow_gaussian")
-SMALLEST_PROBABILITY = 1e-7
-ROWS_AT_ONCE = 1_000
+MIN_PROBABILITY = 1e-7
+ROWS_PER_BATCH = 1_000
 NARROW = 0.1
 """Standard deviation of `narrow_gaussian`, equal to that in `unweave.nets.likelihoods`."""
 
@@ -136,7 +136,7 @@ def squared_error(images: Any, reconstructions: Any, device: Any = None) -> np.n
 
 def _bernoulli(x: Any, p: Any, library: Any) -> Any:
     """Compute the Bernoulli log-likelihood of pixels with NumPy or torch as `library`."""
-    p = library.clip(p, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+    p = library.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return x * library.log(p) + (1 - x) * library.log1p(-p)
 
 
@@ -146,8 +146,8 @@ def _by_row(images: Any, reconstructions: Any, of_pixels: Any, device: Any) -> n
     if images.shape != reconstructions.shape or images.ndim < 2:
         wanted = f"have the shape [n, …] of the images, {list(images.shape)}"
         raise MetricError.expected("reconstructions", wanted, list(reconstructions.shape))
-    starts = range(0, len(images), ROWS_AT_ONCE)
-    parts = [slice(start, start + ROWS_AT_ONCE) for start in starts]
+    starts = range(0, len(images), ROWS_PER_BATCH)
+    parts = [slice(start, start + ROWS_PER_BATCH) for start in starts]
     library = np if device is None else import_module("torch")
     sums = []
     for part in parts:

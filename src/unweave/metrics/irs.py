@@ -63,13 +63,15 @@ def robustness(
     codes = codes.astype(np.float64)
     reach = np.abs(codes - codes.mean(0)).max(0)
     strays = [
-        np.mean([_stray(codes[column == value], quantile) for value in np.unique(column)], axis=0)
+        np.mean(
+            [_deviation(codes[column == value], quantile) for value in np.unique(column)], axis=0
+        )
         for column in classes.T
     ]
     return 1 - np.stack(strays, 1) / reach[:, None], reach
 
 
-def _stray(codes: np.ndarray, quantile: float) -> np.ndarray:
+def _deviation(codes: np.ndarray, quantile: float) -> np.ndarray:
     return np.percentile(np.abs(codes - codes.mean(0)), 100 * quantile, axis=0)
 
 

@@ -13,7 +13,7 @@ __all__ = ["MIG_DENSITY", "mig_density"]
 SAMPLES = 1_000
 NARROWEST = -60.0
 """Smallest log-variance, so that densities do not overflow float32."""
-AT_ONCE = 2**22
+NUMBERS_PER_BATCH = 2**22
 """Number of densities in memory at a time."""
 
 
@@ -92,7 +92,7 @@ def mixture_entropy(means: np.ndarray, logvars: np.ndarray, codes: np.ndarray) -
     n, total = len(means), torch.zeros(len(mu), dtype=torch.float64)
     precision, log_scale = (-logvar).exp(), 0.5 * logvar
     for latent in range(len(mu)):
-        for part in z[latent].split(max(1, AT_ONCE // n)):
+        for part in z[latent].split(max(1, NUMBERS_PER_BATCH // n)):
             distance = (part[:, None] - mu[latent]).square_().mul_(precision[latent])
             log_q = distance.mul_(-0.5).sub_(log_scale[latent]).logsumexp(-1)
             total[latent] -= log_q.double().sum()

@@ -8,8 +8,8 @@ from unweave.metrics.base import Metric, check_codes, check_given, check_rows
 
 __all__ = ["PIXEL_ERROR", "pixel_error"]
 
-SMALLEST_FOR_SSIM = 11
-AT_ONCE = 64
+MIN_SSIM_SIDE = 11
+IMAGES_PER_BATCH = 64
 
 
 def pixel_error(
@@ -53,10 +53,10 @@ def pixel_error(
     check_given("pixel_error", images=images, reconstructions=reconstructions)
     place = chosen_device(device)
     found: dict[str, list[np.ndarray]] = {}
-    for pair in pairs(images, reconstructions, AT_ONCE):
+    for pair in pairs(images, reconstructions, IMAGES_PER_BATCH):
         x, y = (part.to(place) for part in pair)
         measures = {"l1": l1, "l2": l2}
-        if min(x.shape[1:3]) >= SMALLEST_FOR_SSIM:
+        if min(x.shape[1:3]) >= MIN_SSIM_SIDE:
             measures["ssim"] = ssim
         for name, measure in measures.items():
             found.setdefault(name, []).append(measure(x, y))

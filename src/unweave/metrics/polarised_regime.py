@@ -9,7 +9,7 @@ from unweave.metrics.base import Metric, check_codes, check_given, check_logvars
 
 __all__ = ["POLARISED_REGIME", "polarised_regime"]
 
-SMALLEST_KL = 1e-12
+MIN_KL = 1e-12
 
 
 def polarised_regime(
@@ -67,7 +67,7 @@ def log_noise_share(means: np.ndarray, logvars: np.ndarray) -> np.ndarray:
     means, logvars = means.astype(np.float64), logvars.astype(np.float64)
     noise = np.exp(logvars)
     kl = 0.5 * (means**2 + noise - logvars - 1).mean(0)
-    return np.log(noise.mean(0)) - np.log(2 * np.maximum(kl, SMALLEST_KL))
+    return np.log(noise.mean(0)) - np.log(2 * np.maximum(kl, MIN_KL))
 
 
 POLARISED_REGIME = Metric(

@@ -10,7 +10,7 @@ from unweave.metrics.tools.predictors import accuracies, accuracy, fit, fit_fact
 
 __all__ = ["STRONG_GENERALISATION", "strong_generalisation"]
 
-FEWEST_ROWS = 10
+MIN_ROWS = 10
 
 
 def strong_generalisation(
@@ -88,7 +88,7 @@ def shifted(rows: Table, target: int, generator: np.random.Generator) -> tuple[T
     factor = generator.choice(others)
     value = generator.integers(rows.sizes[factor])
     chosen = rows.factors[:, factor] == value
-    if chosen.sum() < FEWEST_ROWS and not rows.is_grid:
+    if chosen.sum() < MIN_ROWS and not rows.is_grid:
         raise MetricError(
             f"strong generalisation trains on rows with a single value of a factor, but factor "
             f"{rows.columns[factor]} has a value with only {chosen.sum()} rows; provide more rows "

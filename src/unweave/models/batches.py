@@ -13,9 +13,9 @@ from unweave.models.images import check_shape
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 
-__all__ = ["at_once", "batches"]
+__all__ = ["batch_size", "batches"]
 
-IMAGES_AT_ONCE = 65_536
+IMAGES_PER_BATCH = 65_536
 """Batch size on a GPU, over all models, so that memory does not grow with the fleet."""
 CACHED_IMAGES = 512
 """Batch size on a CPU, over all models: several times faster if a batch fits the caches."""
@@ -27,12 +27,12 @@ UNFOLDED_PER_PIXEL = 100
 """Numbers per input pixel for 5 × 5 convolutions, which store unfolded patches."""
 
 
-def at_once(
+def batch_size(
     networks: Iterable[Network], shape: tuple[int, int, int], models: int, device: torch.device
 ) -> int:
     """Return the batch size per model for encoding and decoding."""
     on_cpu = device.type == "cpu"
-    shared = (CACHED_IMAGES if on_cpu else IMAGES_AT_ONCE) // models
+    shared = (CACHED_IMAGES if on_cpu else IMAGES_PER_BATCH) // models
     count = max(1, shared // MULTIPLE) * MULTIPLE
     if on_cpu:
         return count

@@ -23,7 +23,7 @@ from unweave.text import shown
 
 __all__ = ["PRECISIONS", "RUN_NAME", "Config", "group_into_fleets"]
 
-SINGLE = (float, int, bool, str)
+SCALAR_TYPES = (float, int, bool, str)
 """Types of fields with one value per run; a list of values is a grid."""
 PRECISIONS = ("float32", "tf32", "bf16")
 LIMITS = {"seed": (0, 2**63 - 1), "steps": (0, 2**32), "batch": (1, 2**20), "latents": (1, 10_000)}
@@ -180,7 +180,9 @@ class Config:
             del plain["first"]
         else:
             plain["first"] = self.first.to_dict()
-        plain["method"] = {"name": saved_name(type(self.method)), **_plain(self.method)}
+        saved_as = self.method.saved_as
+        method = {saved_as.get(name, name): value for name, value in _plain(self.method).items()}
+        plain["method"] = {"name": saved_name(type(self.method)), **method}
         plain["optimiser"] = _plain(self.optimiser)
         plain["data"] = [list(step) for step in self.data]
         return plain
@@ -206,7 +208,7 @@ class Config:
         else:
             part = PARTS.get(name) if isinstance(name, str) else None
             kind = part or find_method(name)
-        settings = {n: value for n, value in method.items() if n != "name"}
+        settings = kind.with_new_names({n: v for n, v in method.items() if n != "name"})
         return cls(
             **values,
             data=tuple(data),
@@ -231,7 +233,7 @@ class Config:
         plain["seed"] = None
         for name, setting in settings_of(type(self.method)).items():
             if setting.per_model:
-                plain["method"][name] = None
+                plain["method"][self.method.saved_as.get(name, name)] = None
         for name in ("lr", "beta1", "beta2", "eps"):
             plain["optimiser"][name] = None
         if self.first is not None:

@@ -26,7 +26,7 @@ from unweave.models.members import Aligned, aligned_posteriors, signed_permutati
 from unweave.models.model import Fleet, Model, join
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
-from unweave.text import size_text, spelled
+from unweave.text import canonical_name, size_text
 
 __all__ = ["MEAN", "Member", "check_member", "encode", "images_for", "posteriors"]
 
@@ -35,7 +35,7 @@ Member = int | Literal["mean"]
 """A member of an ensemble, or the mean of all of them."""
 
 ENCODING = "encoding images"
-ROWS_AT_ONCE = 32_768
+ROWS_PER_BATCH = 32_768
 COMPARED = 10_000
 """Largest number of images on which the codes of members are compared."""
 
@@ -163,8 +163,8 @@ def _parts(
         images = images.to(fleet.device)
     rows = np.arange(len(images)) if rows is None and whole else rows
     count = len(images) if rows is None else len(rows)
-    for start in range(0, count, ROWS_AT_ONCE):
-        part = slice(start, min(start + ROWS_AT_ONCE, count))
+    for start in range(0, count, ROWS_PER_BATCH):
+        part = slice(start, min(start + ROWS_PER_BATCH, count))
         chosen = part if rows is None else rows[part]
         yield part, images.inputs(chosen, seed) if whole else images[chosen]
 
@@ -183,7 +183,9 @@ def _ensemble_mean(
         advance(part.stop - part.start)
     columns = [np.concatenate(each).astype(np.float32) for each in zip(*found, strict=True)]
     means = np.concatenate([part.means for part in sample], 1)
-    whole = Aligned(means, np.concatenate([part.logvars for part in sample], 1), aligned.ways)
+    whole = Aligned(
+        means, np.concatenate([part.logvars for part in sample], 1), aligned.permutations
+    )
     names = [f"z{latent}" for latent in range(model.config.code_size)]
     agreement = {
         "agreement": dict(zip(names, whole.agreement.tolist(), strict=True)),
@@ -219,7 +221,7 @@ def check_member(model: Model, member: Any) -> None:
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     """Load images from any source of `uw.data.load`, with custom images resized for the model."""
-    named = isinstance(source, str) and is_named(spelled(source))
+    named = isinstance(source, str) and is_named(canonical_name(source))
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape
@@ -229,7 +231,7 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
             "encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform",
             subject="shape",
         )
-    return load_data(source, size=height, channels=channels, fewest=1, **options)
+    return load_data(source, size=height, channels=channels, min_images=1, **options)
 
 
 def check_trained(model: Model) -> None:

@@ -63,7 +63,7 @@ CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 FILES = (CONFIG, WEIGHTS, CURVE)
 RUNS, BEST = "runs", "best"
 """Subfolders of a study or fit: all models, and a copy of the chosen model."""
-BESIDE = re.compile(r"run|step|kl_\d+")
+NON_LOSS_COLUMNS = re.compile(r"run|step|kl_\d+")
 """Columns of a curve that are not losses."""
 MAX_VALUES = 1 << 28
 """Largest number of values (pixels times channels) in an image."""
@@ -293,5 +293,5 @@ def finite_losses(row: Mapping[str, Any]) -> dict[str, float]:
         >>> finite_losses({"run": "0f3a", "step": 100, "loss": 41.5, "kl": math.nan})
         {'loss': 41.5}
     """
-    losses = {name: value for name, value in row.items() if not BESIDE.fullmatch(name)}
+    losses = {name: value for name, value in row.items() if not NON_LOSS_COLUMNS.fullmatch(name)}
     return {n: float(v) for n, v in losses.items() if v is not None and math.isfinite(v)}

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unweave.analysis.latents import SelectionError
-from unweave.io.arguments import numpy_rng
+from unweave.io.arguments import numpy_rng, renamed_attribute
 from unweave.models.rows import InputError
 from unweave.text import size_text
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
-__all__ = ["NUM_DRAWN", "ShapeError", "check_shape", "drawn_rows", "misfit"]
+__all__ = ["NUM_SAMPLED", "ShapeError", "check_shape", "sample_rows", "shape_mismatch"]
 
-NUM_DRAWN = 3_000
+NUM_SAMPLED = 3_000
 """Number of images on which models are compared; correlations are then accurate to about 0.02."""
 
 
@@ -23,41 +23,45 @@ class ShapeError(InputError):
     """Images whose shape does not match the models.
 
     Args:
-        takes: Height, width and channels that the models expect.
+        expected: Height, width and channels that the models expect.
         found: Height, width and channels of the given images.
         what: Name or description of the data set or array.
     """
 
-    def __init__(self, takes: Sequence[int], found: Sequence[int], what: str) -> None:
-        self.takes, self.found = tuple(takes), tuple(found)
+    def __init__(self, expected: Sequence[int], found: Sequence[int], what: str) -> None:
+        self.expected, self.found = tuple(expected), tuple(found)
         super().__init__(
-            f"{misfit(takes, found, what)}; use images like those they were trained on",
+            f"{shape_mismatch(expected, found, what)}; use images like those they were trained on",
             subject=what,
             value=self.found,
         )
 
+    takes = renamed_attribute("takes", "expected")
 
-def misfit(takes: Sequence[int], found: Sequence[int], what: str) -> str:
+
+def shape_mismatch(expected: Sequence[int], found: Sequence[int], what: str) -> str:
     """Return an error message if the shape of images does not match the models, else "".
 
     Example:
-        >>> misfit((64, 64, 3), (64, 64, 1), "dsprites")
-        'dsprites has images of 64 × 64 × 1, but these models take 64 × 64 × 3'
-        >>> misfit((64, 64, 1), (64, 64, 1), "dsprites")
+        >>> shape_mismatch((64, 64, 3), (64, 64, 1), "dsprites")
+        'dsprites has images of 64 × 64 × 1, but these models expect 64 × 64 × 3'
+        >>> shape_mismatch((64, 64, 1), (64, 64, 1), "dsprites")
         ''
     """
-    if tuple(found) == tuple(takes):
+    if tuple(found) == tuple(expected):
         return ""
-    return f"{what} has images of {size_text(found)}, but these models take {size_text(takes)}"
+    return (
+        f"{what} has images of {size_text(found)}, but these models expect {size_text(expected)}"
+    )
 
 
-def check_shape(takes: Sequence[int], found: Sequence[int], what: str) -> None:
+def check_shape(expected: Sequence[int], found: Sequence[int], what: str) -> None:
     """Raise a `ShapeError` if the shape of images does not match the models."""
-    if misfit(takes, found, what):
-        raise ShapeError(takes, found, what)
+    if shape_mismatch(expected, found, what):
+        raise ShapeError(expected, found, what)
 
 
-def drawn_rows(data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0) -> np.ndarray:
+def sample_rows(data: "Dataset", rows: int = NUM_SAMPLED, seed: int = 0) -> np.ndarray:
     """Sample image indices without replacement; smaller samples are prefixes of larger ones."""
     if rows < 2:
         raise SelectionError(

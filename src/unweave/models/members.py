@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.analysis.activity import KL, VARIANCE, kl_in_use
-from unweave.analysis.latents import LEAST_CORRELATION, SelectionError
+from unweave.analysis.latents import MIN_CORRELATION, SelectionError
 from unweave.analysis.maps import nearest_signed_permutation
+from unweave.io.arguments import renamed_attribute
 
 if TYPE_CHECKING:
     from unweave.models.model import Model
 
 __all__ = ["Aligned", "aligned_codes", "aligned_posteriors", "member_agreement"]
 
-WAYS = ("permutations", "maps")
+ALIGNMENTS = ("permutations", "maps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,22 +28,24 @@ class Aligned:
     Args:
         means: Posterior means, `[n, images, d]`.
         logvars: Posterior log-variances, `[n, images, d]`.
-        ways: Signed permutations from each member's latents to those of the first, `[n, d, d]`.
+        permutations: Signed permutations from each member's latents to those of the first,
+            `[n, d, d]`.
     """
 
     means: np.ndarray
     logvars: np.ndarray
-    ways: np.ndarray
+    permutations: np.ndarray
+    ways = renamed_attribute("ways", "permutations")
 
     @property
     def latents(self) -> np.ndarray:
         """Index of the latent of each member that matches latent l of the first, `[n, d]`."""
-        return np.abs(self.ways).argmax(2)
+        return np.abs(self.permutations).argmax(2)
 
     @property
     def signs(self) -> np.ndarray:
         """Sign of the matching latent of each member, 1 or -1, `[n, d]`."""
-        return self.ways.sum(2).astype(int)
+        return self.permutations.sum(2).astype(int)
 
     @property
     def mean(self) -> np.ndarray:
@@ -83,18 +86,18 @@ class Aligned:
     @property
     def verdicts(self) -> list[str]:
         """For each latent: `"agree"`, `"disagree"`, or `"unused"` if no member uses it."""
-        agreed = self.agreement >= LEAST_CORRELATION
+        agreed = self.agreement >= MIN_CORRELATION
         return [
             str(v) for v in np.where(self.used, np.where(agreed, "agree", "disagree"), "unused")
         ]
 
     def only(self, images: np.ndarray) -> "Aligned":
         """Restrict to some images, given a mask `[images]`."""
-        return Aligned(self.means[:, images], self.logvars[:, images], self.ways)
+        return Aligned(self.means[:, images], self.logvars[:, images], self.permutations)
 
     def own(self, member: int, codes: np.ndarray) -> np.ndarray:
         """Convert aligned codes `[…, d]` to the latents of a member."""
-        return codes @ self.ways[member].astype(codes.dtype)
+        return codes @ self.permutations[member].astype(codes.dtype)
 
 
 def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned:
@@ -108,20 +111,25 @@ def aligned_posteriors(model: "Model", images: Any, *, seed: int = 0) -> Aligned
         images: Images or a data set, as for `Model.encode`.
         seed: Random seed of the images; see `Model.encode`.
     """
-    ways = signed_permutations(model)
-    if len(ways) < 2:
+    permutations = signed_permutations(model)
+    if len(permutations) < 2:
         raise SelectionError(
             "agreement needs an ensemble of at least 2 members, got 1; train with members=2 or "
             "more",
             subject="members",
-            value=len(ways),
+            value=len(permutations),
         )
-    found = [model.encode(images, seed, member) for member in range(len(ways))]
+    found = [model.encode(images, seed, member) for member in range(len(permutations))]
     means, logvars = zip(*found, strict=True)
     return Aligned(
-        np.stack([mean @ way.T for mean, way in zip(means, ways, strict=True)]),
-        np.stack([logvar @ np.abs(way).T for logvar, way in zip(logvars, ways, strict=True)]),
-        ways,
+        np.stack([mean @ matrix.T for mean, matrix in zip(means, permutations, strict=True)]),
+        np.stack(
+            [
+                logvar @ np.abs(matrix).T
+                for logvar, matrix in zip(logvars, permutations, strict=True)
+            ]
+        ),
+        permutations,
     )
 
 
@@ -162,11 +170,11 @@ def aligned_codes(
     Returns:
         Codes, float32 `[members, images, d]`; those of the first member are unchanged.
     """
-    if by not in WAYS:
-        raise SelectionError(f"by must be one of {', '.join(WAYS)}, got {by!r}")
-    ways = signed_permutations(model) if by == "permutations" else _maps_to_first(model)
+    if by not in ALIGNMENTS:
+        raise SelectionError(f"by must be one of {', '.join(ALIGNMENTS)}, got {by!r}")
+    maps = signed_permutations(model) if by == "permutations" else _maps_to_first(model)
     return np.stack(
-        [model.encode(images, seed, member)[0] @ way.T for member, way in enumerate(ways)]
+        [model.encode(images, seed, member)[0] @ matrix.T for member, matrix in enumerate(maps)]
     )
 
 

@@ -22,10 +22,10 @@ from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
 from unweave.methods.mixins import CustomPrior, Ensemble
-from unweave.models.batches import at_once, batches
+from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
-from unweave.models.networks import BELOW, applied, nets_of, networks_by_name
+from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_by_name
 from unweave.models.zoo import zoo_folder
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
@@ -134,12 +134,14 @@ class Fleet:
         configs = [_first_of(config) for config in self.configs if config.first is not None]
         if not configs:
             raise UnweaveError(
-                f"{self.configs[0].method.name} models have no first stage", subject="first"
+                f"{self.configs[0].method.name} models have no first stage; use a model of a "
+                "second stage, such as ms_vae",
+                subject="first",
             )
         below = {
-            name.removeprefix(BELOW): buffer
+            name.removeprefix(FIRST_PREFIX): buffer
             for name, buffer in self.parameters.items()
-            if name.startswith(BELOW)
+            if name.startswith(FIRST_PREFIX)
         }
         no_curve = pd.DataFrame({"run": [], "step": []})
         return type(self)(configs, self.shape, below, no_curve, np.full(len(self), -1))
@@ -180,7 +182,7 @@ class Fleet:
                 subject="codes",
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
-        parts = codes.split(self._at_once, 1)
+        parts = codes.split(self._batch_size, 1)
         nets, decoded = self.nets(member), []
         for part in parts:
             with self._computing():
@@ -232,12 +234,12 @@ class Fleet:
 
     def _batches(self, images: Any, seed: int) -> Iterator[Tensor]:
         """Yield batches `[M, n, H, W, C]` on the models' device, the same for every model."""
-        for pixels in batches(images, seed, self.shape, self._at_once, self.device):
+        for pixels in batches(images, seed, self.shape, self._batch_size, self.device):
             yield pixels.expand(len(self), *pixels.shape)
 
     @property
-    def _at_once(self) -> int:
-        return at_once(self._networks.values(), self.shape, len(self), self.device)
+    def _batch_size(self) -> int:
+        return batch_size(self._networks.values(), self.shape, len(self), self.device)
 
 
 class Model(Fleet):

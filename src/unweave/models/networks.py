@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unweave.io.paths import check_room
+from unweave.io.paths import check_disk_space
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Nets, NetworkSpec, Stage
 from unweave.models.config import Config
@@ -17,7 +17,7 @@ from unweave.nets.network import Network
 from unweave.text import counted
 
 __all__ = [
-    "BELOW",
+    "FIRST_PREFIX",
     "applied",
     "check_disk",
     "disk_bytes",
@@ -28,13 +28,14 @@ __all__ = [
     "training_only",
 ]
 
-BELOW = "first/"
+FIRST_PREFIX = "first/"
 """Prefix of the names of the first stage's networks."""
 CURVE_BYTES = 12
 """Bytes per number in a compressed curve."""
 WINDOW, TERMS, SMALL_FILES = 100, 6, 8_000
 CHECKPOINT_COPIES = 6
-"""Copies of the parameters in checkpoints: parameters and two moments, in the last two."""
+"""Arrays of the size of the parameters in the two checkpoints of a fleet: parameters and two
+moments in each."""
 
 
 def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
@@ -44,7 +45,7 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
     groups = {group: dict(networks) for group, networks in config.method.networks(spec).items()}
     if config.first is not None:
         groups[FIRST] = {
-            BELOW + name: network
+            FIRST_PREFIX + name: network
             for networks in networks_of(config.first, shape).values()
             for name, network in networks.items()
         }
@@ -60,7 +61,7 @@ def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, N
 def training_only(config: Config) -> list[str]:
     """Return the names of the networks that encoding and decoding do not need."""
     below = [] if config.first is None else training_only(config.first)
-    return [*config.method.training_only, *(BELOW + name for name in below)]
+    return [*config.method.training_only, *(FIRST_PREFIX + name for name in below)]
 
 
 def nets_of(
@@ -75,13 +76,13 @@ def nets_of(
         apply: Forward functions by network name.
         before: Stacked methods of earlier stages, latest first (default: that of `config.first`).
     """
-    own = {name: network for name, network in apply.items() if not name.startswith(BELOW)}
+    own = {name: network for name, network in apply.items() if not name.startswith(FIRST_PREFIX)}
     first = None
     if config.first is not None:
         below = {
-            name.removeprefix(BELOW): network
+            name.removeprefix(FIRST_PREFIX): network
             for name, network in apply.items()
-            if name.startswith(BELOW)
+            if name.startswith(FIRST_PREFIX)
         }
         method, *others = before or [config.first.method]
         first = Stage(
@@ -118,7 +119,7 @@ def check_disk(configs: Sequence[Config], shape: tuple[int, int, int], folder: P
     """Check that the runs fit on the disk; runs already in the folder need no space."""
     missing = [config for config in configs if not (folder / config.hash).exists()]
     need = sum(disk_bytes(config, shape, in_training=True) for config in missing)
-    check_room(folder, need, counted(len(missing), "model"))
+    check_disk_space(folder, need, counted(len(missing), "model"))
 
 
 def num_parameters(config: Config, shape: tuple[int, int, int]) -> int:

@@ -32,7 +32,7 @@ __all__ = ["FILES", "TOLERANCE", "decoder_graph", "encoder_graph", "export_onnx"
 
 FILES = ENCODER, DECODER, ABOUT = "encoder.onnx", "decoder.onnx", "model.json"
 TOLERANCE = 1e-4
-"""Largest allowed difference from torch, relative to values above 1."""
+"""Largest allowed difference from torch: absolute for values up to 1, relative for larger ones."""
 CHECKED_BATCHES = (1, 7)
 OPSET, IR_VERSION = 17, 8
 """ONNX versions of 2022, which older runtimes can read."""
@@ -57,7 +57,7 @@ def export_onnx(
         overwrite: Whether to replace existing files.
 
     Returns:
-        The largest difference from torch, relative to values above 1.
+        The largest difference from torch: absolute for values up to 1, relative for larger ones.
     """
     _check_installed()
     folder = Path(folder)

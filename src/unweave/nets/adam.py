@@ -89,7 +89,9 @@ class Adam:
         }
         if len({optimiser.variant for optimiser in optimisers}) > 1:
             raise UnweaveError(
-                "variant of Adam must be the same for all models of a fleet", subject="variant"
+                "variant of Adam must be the same for all models of a fleet; train one fleet per "
+                "variant",
+                subject="variant",
             )
         return dataclasses.replace(optimisers[0], **stacked)
 

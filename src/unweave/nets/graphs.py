@@ -12,15 +12,15 @@ import torch
 
 from unweave.nets.device import on_device
 
-__all__ = ["AT_ONCE", "WARM_UP", "Replayed", "Step"]
+__all__ = ["STEPS_PER_GRAPH", "WARM_UP", "GraphRunner", "Step"]
 
 Step = Callable[[], None]
 WARM_UP = 3
-AT_ONCE = 10
+STEPS_PER_GRAPH = 10
 """Steps in the longer of the two graphs, which has fewer gaps between replays."""
 
 
-class Replayed:
+class GraphRunner:
     """Runs a step repeatedly: by replaying graphs on a GPU, one by one elsewhere.
 
     It keeps no reference to the step, which is usually a method of its owner: a reference cycle
@@ -35,12 +35,12 @@ class Replayed:
         self._warm = 0
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def take(self, step: Step, steps: int) -> None:
+    def run(self, step: Step, steps: int) -> None:
         """Run `step` `steps` times; `step` must be the same in every call."""
         while steps > 0:
-            steps -= self.some(step, steps)
+            steps -= self.run_some(step, steps)
 
-    def some(self, step: Step, most: int) -> int:
+    def run_some(self, step: Step, most: int) -> int:
         """Run at least one step and at most `most`; return how many."""
         with on_device(self.device):
             if self.device.type != "cuda":
@@ -49,7 +49,7 @@ class Replayed:
             if self._warm < WARM_UP:
                 self._warm_up(step)
                 return 1
-            count = AT_ONCE if most >= AT_ONCE else 1
+            count = STEPS_PER_GRAPH if most >= STEPS_PER_GRAPH else 1
             if count not in self._graphs:
                 self._graphs[count] = self._capture(step, count)
             self._graphs[count].replay()

@@ -61,8 +61,8 @@ class Linear:
         inputs: Width of the input.
         outputs: Width of the output.
         activation: One of `kernels.reference.ACTIVATIONS`.
-        fan: Fan-in and fan-out, if the layer does not stand for a single matrix but for two heads,
-            or a convolution that covers its whole input.
+        fan: Fan-in and fan-out, if the layer represents two heads or a convolution that covers its
+            whole input, rather than a single matrix.
     """
 
     inputs: int

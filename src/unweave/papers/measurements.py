@@ -97,7 +97,7 @@ def computed_once(
     from unweave.progress import track
 
     try:
-        parts = [read_table(file, more_types=True)] if file.exists() else []
+        parts = [read_table(file, extended_types=True)] if file.exists() else []
     except (OSError, ValueError) as error:
         raise RecipeError(
             f"cannot read {file}: remove it to measure the models again", subject=file

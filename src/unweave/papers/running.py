@@ -39,7 +39,10 @@ def kept_table(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame | None:
     if not file.exists():
         return None
     try:
-        table, settings = read_table(file, more_types=True), read_attributes(file).get("settings")
+        table, settings = (
+            read_table(file, extended_types=True),
+            read_attributes(file).get("settings"),
+        )
     except (OSError, ValueError) as error:
         raise RecipeError(f"cannot read {file}: remove it to train again", subject=file) from error
     return table if settings == recipe.settings_at(scale) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from unweave.io.paths import check_ending
+from unweave.io.paths import check_suffix
 from unweave.io.writing import whole_file
 from unweave.plots.colours import FAINT, GREY, INK, PALETTE, PAPER
 from unweave.plots.drawn_codes import DrawnCodes, draw_codes
@@ -58,7 +58,7 @@ class Animation:
     def save(self, path: str | Path) -> None:
         """Save as `.gif`, or as an animated `.webp` or `.png`, atomically."""
         path = Path(path)
-        check_ending(path, ANIMATIONS)
+        check_suffix(path, ANIMATIONS)
         with whole_file(path) as temporary:
             self._write(temporary, **OPTIONS[path.suffix.lower()])
 

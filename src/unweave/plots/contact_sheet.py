@@ -41,7 +41,7 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
         rows = []
         for axis in data.grid.axes:
             classes, indices = traversal(data, axis.name, columns)
-            first, last = (axis.word(c) for c in (classes[0], classes[-1]))
+            first, last = (axis.value_text(c) for c in (classes[0], classes[-1]))
             rows.append((f"{axis.name} ({len(axis)})", f"{first} … {last}", indices))
     return lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
 

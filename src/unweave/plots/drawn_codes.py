@@ -14,7 +14,7 @@ from unweave.analysis.activity import Activity, shown_activity
 from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, Table, table
 from unweave.metrics.tools.discretise import bins, entropy, mutual_information
-from unweave.models.images import NUM_DRAWN, check_shape, drawn_rows
+from unweave.models.images import NUM_SAMPLED, check_shape, sample_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -107,13 +107,13 @@ class DrawnCodes:
 
 
 def draw_codes(
-    model: "Model", data: "Dataset", rows: int = NUM_DRAWN, seed: int = 0
+    model: "Model", data: "Dataset", rows: int = NUM_SAMPLED, seed: int = 0
 ) -> DrawnCodes:
     """Encode `rows` images sampled without replacement, or all images if there are fewer."""
     from unweave.models.encoding import posteriors
 
     check_data(model, data)
-    chosen = drawn_rows(data, rows, seed)
+    chosen = sample_rows(data, rows, seed)
     (means,), (logvars,) = posteriors(model, data, chosen, seed=seed)
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 
 from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
-from unweave.models.images import NUM_DRAWN, drawn_rows
+from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.members import Aligned, aligned_posteriors
 from unweave.plots.colours import FAINT, INK, PAPER
 from unweave.plots.drawn_codes import DrawnCodes, check_data
@@ -90,7 +90,7 @@ def members(
     values = [traversal_values(one, count, reach, quantiles) for one in drawn]
     each = [model.members[k] for k in range(len(drawn))]
     starts = [start_at(one, data, index, image, prior, seed) for one in each]
-    codes = [way @ start.code for way, start in zip(aligned.ways, starts, strict=True)]
+    codes = [way @ start.code for way, start in zip(aligned.permutations, starts, strict=True)]
     if prior is not None:  # all members start from the same code
         codes = [starts[0].code] * len(each)
         own = [aligned.own(k, codes[k])[None] for k in range(len(each))]
@@ -110,7 +110,7 @@ def members(
 
 def _encode_members(model: "Model", data: "Dataset") -> tuple[Aligned, list[DrawnCodes]]:
     """Encode sampled images with all members; return the aligned codes and those of each."""
-    chosen = drawn_rows(data, NUM_DRAWN, seed=0)
+    chosen = sample_rows(data, NUM_SAMPLED, seed=0)
     aligned = aligned_posteriors(model, data.to(model.device).inputs(chosen))
     known = data.grid or data.labels
     factors = None if known is None else on_host(data.factors(chosen))

@@ -76,7 +76,7 @@ def legend_above(figure: Figure, handles: Sequence[Any], columns: int = 3, **opt
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Move increasing heights up until neighbours are at least `gap` spread_out.
+    """Move increasing heights up until neighbours are at least `gap` apart.
 
     Example:
         >>> spread_out([0.0, 0.5, 10.0], 1.0)
@@ -97,7 +97,7 @@ def label_step_axis(panel: Axes) -> None:
 def name_line_ends(
     panel: Axes, x: float, ends: Sequence[tuple[float, str, str]], gap: float
 ) -> None:
-    """Write the names of lines at their ends, at x, at least `gap` spread_out.
+    """Write the names of lines at their ends, at x, at least `gap` apart.
 
     `ends` contains heights, names and colours, sorted by increasing height.
     """

@@ -199,7 +199,7 @@ def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
     ends: Sequence[int] = (
         [0, len(x) - 1] if not factor.categorical or len(x) > 4 else range(len(x))
     )
-    panel.set_xticks(ends, [factor.word(k) for k in ends], fontsize=SMALL)
+    panel.set_xticks(ends, [factor.value_text(k) for k in ends], fontsize=SMALL)
     panel.margins(x=0.12)
 
 
@@ -208,7 +208,7 @@ def _legend(figure: "Plot", factor: "Factor") -> None:
 
     from unweave.plots.plot import legend_above
 
-    words = [factor.word(k) for k in range(len(factor))]
+    words = [factor.value_text(k) for k in range(len(factor))]
     handles = [
         Line2D([], [], color=colour, marker=marker, markersize=3, linewidth=1, label=word)
         for word, colour, marker in zip(words, palette(len(words)), MARKERS, strict=False)

@@ -8,7 +8,7 @@ import numpy as np
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
-from unweave.models.images import drawn_rows
+from unweave.models.images import sample_rows
 from unweave.plots.drawn_codes import check_data
 from unweave.plots.sheet import (
     MOST_COLUMNS,
@@ -51,7 +51,7 @@ def reconstructions(
     """
     check_data(model, data)
     _check_counts(count, columns)
-    chosen = drawn_rows(data, max(count, 2), seed)[:count] if indices is None else indices
+    chosen = sample_rows(data, max(count, 2), seed)[:count] if indices is None else indices
     places = np.asarray(chosen, dtype=np.int64).reshape(-1)
     if not len(places) or places.min() < 0 or places.max() >= len(data):
         raise DataError(

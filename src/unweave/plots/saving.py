@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unweave.io.paths import check_ending
+from unweave.io.paths import check_suffix
 from unweave.io.writing import whole_file
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     from matplotlib import rc_context
 
     path = Path(path)
-    check_ending(path, FIGURES)
+    check_suffix(path, FIGURES)
     ending = path.suffix[1:].lower()
     # Without a date, the same figure always gives the same file.
     metadata = {"Date": None} if ending == "svg" else None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from unweave.io.paths import check_ending
+from unweave.io.paths import check_suffix
 from unweave.io.writing import whole_file
 from unweave.plots.colours import FAINT, INK, PAPER
 from unweave.plots.saving import PICTURES
@@ -71,7 +71,7 @@ class Sheet(Image.Image):
             super().save(fp, format, **params)
             return
         path = Path(fp)
-        check_ending(path, PICTURES)
+        check_suffix(path, PICTURES)
         with whole_file(path) as temporary:
             super().save(temporary, format, **(QUALITY[path.suffix.lower()] | params))
 

@@ -7,7 +7,7 @@ import numpy as np
 from unweave.errors import UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
-from unweave.models.images import drawn_rows
+from unweave.models.images import sample_rows
 from unweave.plots.drawn_codes import check_data, draw_codes
 from unweave.plots.sheet import MOST_PICTURES, Row, Sheet, lay_out, pictures_of
 from unweave.plots.traversals import (
@@ -126,7 +126,7 @@ def _drawn(
     model: "Model", data: "Dataset", count: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     check_count("count", count, 2, MOST_PICTURES)
-    rows = drawn_rows(data, count, seed)
+    rows = sample_rows(data, count, seed)
     images = on_host(data.images(rows, seed))
     return images, model.encode(images)[0]
 

@@ -40,12 +40,12 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     Returns:
         A matplotlib figure; save it with `.save("training.svg")`.
     """
-    from unweave.models.files import BESIDE
+    from unweave.models.files import NON_LOSS_COLUMNS
     from unweave.models.finding import models_of
     from unweave.plots.plot import COLUMN, TEXT, label_step_axis, legend_above, panels, plain
 
     trained = models_of(models)
-    known = [name for name in trained[0].curve.columns if not BESIDE.fullmatch(name)]
+    known = [name for name in trained[0].curve.columns if not NON_LOSS_COLUMNS.fullmatch(name)]
     chosen = [name for name in FIRST if name in known] or known if terms is None else list(terms)
     if not chosen:
         raise UnweaveError(

@@ -9,7 +9,7 @@ from unweave.text import shown
 
 __all__ = ["Layout", "Run", "Tree", "tree_of"]
 
-LONGEST, DEEPEST = 10_000, 50
+MAX_LENGTH, MAX_DEPTH = 10_000, 50
 """Largest number of characters and of brackets in a layout."""
 
 
@@ -127,8 +127,8 @@ def tree_of(layout: Layout) -> Tree:
 
 @lru_cache
 def _read(layout: str) -> Tree:
-    tokens = re.findall(r"\d+|\S", layout[: LONGEST + 1].replace("×", "x"))
-    good = len(layout) <= LONGEST and tokens.count("(") <= DEEPEST
+    tokens = re.findall(r"\d+|\S", layout[: MAX_LENGTH + 1].replace("×", "x"))
+    good = len(layout) <= MAX_LENGTH and tokens.count("(") <= MAX_DEPTH
     try:
         tree, rest = _children(tokens if good else [])
     except (IndexError, ValueError):

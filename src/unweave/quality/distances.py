@@ -293,10 +293,10 @@ def kid_of_features(
     x, y = (
         torch.as_tensor(np.asarray(side, np.float64), device=chosen) for side in (real, generated)
     )
-    fewest = min(len(x), len(y))
-    if not 2 <= subset_size <= fewest:
+    smaller = min(len(x), len(y))
+    if not 2 <= subset_size <= smaller:
         raise DataError(
-            f"subset_size must be between 2 and {fewest:,}, the number of images in the smaller "
+            f"subset_size must be between 2 and {smaller:,}, the number of images in the smaller "
             f"set, got {subset_size}",
             subject="subset_size",
             value=subset_size,

@@ -77,7 +77,7 @@ RELEASED = "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2"
 `weights-inception-2015-12-05-6726825d.pth` in torch-fidelity."""
 
 MAX_BYTES = 256 << 20
-"""Largest weights file, in bytes; published ones have 95 MB."""
+"""Largest weights file, in bytes; the published ones are 95 MB."""
 LAYERS = 94
 BLOCK_35 = "1x1 5x5_1 5x5_2 3x3dbl_1 3x3dbl_2 3x3dbl_3 _pool"
 BLOCK_17 = "1x1 7x7_1 7x7_2 7x7_3 7x7dbl_1 7x7dbl_2 7x7dbl_3 7x7dbl_4 7x7dbl_5 _pool"
@@ -97,7 +97,7 @@ NAMES = [
 
 CHANNELS = (3, 32, 64, 128, 128)
 KERNEL = 4
-SMALLEST_SIDE = 2 ** (len(CHANNELS) - 1)
+MIN_SIDE = 2 ** (len(CHANNELS) - 1)
 RANDOM_BATCH = 256
 
 
@@ -261,7 +261,7 @@ def random_weights(seed: int) -> list[Tensor]:
 
 def random_features(images: Tensor, weights: list[Tensor]) -> Tensor:
     """Compute the features `[n, 352]` of images `[n, H, W, 3]` in [0, 1]."""
-    check_side(images, SMALLEST_SIDE)
+    check_side(images, MIN_SIDE)
     maps = (2 * images - 1).permute(0, 3, 1, 2)
     averages = []
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):

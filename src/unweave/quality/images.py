@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unweave.data.dataset import Dataset, as_floats
 from unweave.errors import DataError
+from unweave.io.arguments import renamed_arguments
 from unweave.progress import track
 
 __all__ = [
@@ -153,8 +154,9 @@ class Autoencoder(Protocol):
         ...
 
 
+@renamed_arguments(at_once="batch")
 def reconstructions(
-    model: Autoencoder, data: Dataset, seed: int = 0, at_once: int = 500
+    model: Autoencoder, data: Dataset, seed: int = 0, batch: int = 500
 ) -> Iterator[np.ndarray]:
     """Reconstruct all images of a data set from their mean codes, in order, e.g. for `fid`.
 
@@ -162,13 +164,13 @@ def reconstructions(
         model: Trained model, or any object with `encode` and `decode`.
         data: Data set to reconstruct.
         seed: Random seed of images that are random given their factors (default 0).
-        at_once: Batch size (default 500).
+        batch: Batch size (default 500).
 
     Yields:
         float32 `[n, H, W, C]`
     """
-    for start in range(0, len(data), at_once):
-        rows = np.arange(start, min(start + at_once, len(data)))
+    for start in range(0, len(data), batch):
+        rows = np.arange(start, min(start + batch, len(data)))
         yield model.decode(model.encode(data.images(rows, seed))[0])
 
 
@@ -215,7 +217,8 @@ def pairs(images: Images, others: Images, size: int) -> Iterator[tuple[Tensor, T
     for first, second in zip_longest(batches(images, size), batches(others, size)):
         if first is None or second is None:
             raise DataError(
-                "both sets must have the same number of images, but one has more",
+                "both sets must have the same number of images, but one has more; "
+                "compare sets of the same size",
                 subject="images",
             )
         shapes = list(first.shape), list(second.shape)

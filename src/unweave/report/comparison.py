@@ -20,7 +20,7 @@ from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
 from unweave.io.arrays import on_host
 from unweave.models.encoding import posteriors
-from unweave.models.images import NUM_DRAWN, drawn_rows, misfit
+from unweave.models.images import NUM_SAMPLED, sample_rows, shape_mismatch
 from unweave.models.model import Model
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
@@ -263,7 +263,7 @@ def _misfit(given: Given, part: Part) -> str:
         if part.data is None:
             break
         try:
-            return misfit(given.model(run).shape, part.data.shape, part.data.name)
+            return shape_mismatch(given.model(run).shape, part.data.shape, part.data.name)
         except UnweaveError:  # reported when the model is encoded
             continue
     return ""
@@ -275,8 +275,8 @@ def _encode(
     """Encode the same images with every model; codes of failed models are NaN."""
     assert part.data is not None
     alive = found.alive(part.compared)
-    count = rows or max(LEAST_IMAGES, min(NUM_DRAWN, ENCODED // max(len(alive), 1)))
-    part.images_of = drawn_rows(part.data, count, seed)
+    count = rows or max(LEAST_IMAGES, min(NUM_SAMPLED, ENCODED // max(len(alive), 1)))
+    part.images_of = sample_rows(part.data, count, seed)
     images = part.data.to("cpu").inputs(part.images_of, seed)
     size = code_size(found.given.configs[part.compared[0]])
     shape = (len(part.compared), len(part.images_of), size)

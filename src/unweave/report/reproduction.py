@@ -106,7 +106,8 @@ def _unusual(
     """Return settings that differ from the defaults: of the method, the run and Adam."""
     first = configs[0]
     usual = find_method(first["method"]["name"])()
-    values = {n: v for n, v in _values(configs).items() if v != [getattr(usual, n)]}
+    settings_of_method = usual.with_new_names(_values(configs))
+    values = {n: v for n, v in settings_of_method.items() if v != [getattr(usual, n)]}
     settings = {n: first[n] for n in OTHERS if first[n] != getattr(DEFAULT, n)}
     adam = {n: v for n, v in first["optimiser"].items() if v != getattr(Adam(), n)}
     return values, settings, adam

@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.analysis.study_table import SAMPLED
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text, protocol_of
+from unweave.evaluation.score_cache import Key, Outcome, origin_text, protocol_of, read_cache
 from unweave.io.extensions import ExtensionError
 from unweave.io.plain_data import is_number
 from unweave.methods import known_method
@@ -66,7 +66,7 @@ def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[
     scores: dict[str, float] = {}
     errors = []
     of_smallest_seed: dict[tuple[str, str], tuple[Key, Outcome]] = {}
-    for key, outcome in kept(folder).items():
+    for key, outcome in read_cache(folder).items():
         try:
             current = key.protocol == protocol_of(find_metric(key.metric))
         except ExtensionError as error:

@@ -10,7 +10,7 @@ import pandas as pd
 from unweave.analysis.activity import noise_and_signal
 from unweave.analysis.latents import SelectionError
 from unweave.io.arrays import on_host
-from unweave.models.images import drawn_rows
+from unweave.models.images import sample_rows
 from unweave.models.members import Aligned, aligned_posteriors
 from unweave.text import counted
 
@@ -136,10 +136,11 @@ def member_activity(
     """
     if model.config.method.deterministic:
         raise SelectionError(
-            "an autoencoder has no noise, so the activity of its latents cannot be measured",
+            "an autoencoder has no noise, so the activity of its latents cannot be measured; "
+            "use a method with a prior, such as beta_vae",
             subject="model",
         )
-    chosen = drawn_rows(data, rows, seed)
+    chosen = sample_rows(data, rows, seed)
     images = data.to(model.device).inputs(chosen, seed)
     aligned = _posteriors(model, images)
     name, labels, order = _groups(data, chosen, images, by, seed)
@@ -200,7 +201,7 @@ def _by_factor(data: "Dataset", chosen: np.ndarray, name: str) -> tuple[np.ndarr
         )
     place = known.column(name)
     classes = on_host(data.factors(chosen))[:, place]
-    names = [known.axes[place].word(number) for number in range(len(known.axes[place]))]
+    names = [known.axes[place].value_text(number) for number in range(len(known.axes[place]))]
     return np.array(names)[classes], [names[c] for c in np.unique(classes)]
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents
 from unweave.analysis.maps import dto_pairs
-from unweave.models.images import NUM_DRAWN
+from unweave.models.images import NUM_SAMPLED
 from unweave.select.latents import latents_of
-from unweave.select.ranking import partners, rank, reasons_of, typical
+from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def cka(
     data: "Dataset | str | None" = None,
     *,
     compare: str = "all",
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by their median linear CKA with other models, without labels.
@@ -93,7 +93,7 @@ def mcc(
     data: "Dataset | str | None" = None,
     *,
     compare: str = "all",
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by their median MCC with other models, without labels.
@@ -177,7 +177,7 @@ def dto(
     data: "Dataset | str | None" = None,
     *,
     compare: str = "all",
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by the median distance of linear maps to signed permutations; lower is better.
@@ -238,7 +238,7 @@ def _by_agreement(
     `reason` returns the reason for a score and the models compared with.
     """
     compared = partners(latents, compare)
-    score, num_compared = typical(pairs, compared), compared.sum(0)
+    score, num_compared = median_over_compared(pairs, compared), compared.sum(0)
     reasons = [
         reason(value, counted(int(others), "other model"))
         for value, others in zip(score, num_compared, strict=True)

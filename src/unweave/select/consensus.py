@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.latents import LEAST_CORRELATION, Latents
-from unweave.models.images import NUM_DRAWN
+from unweave.analysis.latents import MIN_CORRELATION, Latents
+from unweave.io.arguments import renamed_arguments
+from unweave.models.images import NUM_SAMPLED
 from unweave.select.agreement import correlations, match, mcc_pairs
 from unweave.select.latents import latents_of
-from unweave.select.ranking import partners, rank, reasons_of, typical
+from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -58,13 +59,14 @@ class Consensus:
         return f"{factors}{all_of_them} found by {complete} of {counted(num_models, 'model')}"
 
 
+@renamed_arguments(least_correlation="min_correlation")
 def consensus(
     models: "Latents | Models | Any",
     data: "Dataset | str | None" = None,
     *,
-    least_correlation: float = LEAST_CORRELATION,
+    min_correlation: float = MIN_CORRELATION,
     quorum: float = QUORUM,
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> Consensus:
     """Match the latents of several models and group them into shared factors.
@@ -73,13 +75,13 @@ def consensus(
 
     Models join in the order of their agreement with all others (`mcc`). The informative latents
     of each model are assigned to the existing factors, one to one; a latent that correlates less
-    than `least_correlation` with its factor starts a new one. Then every model is reassigned, with
+    than `min_correlation` with its factor starts a new one. Then every model is reassigned, with
     all others in place, until nothing changes. A factor found by a quorum of models is shared.
 
     Args:
         models: `Latents`, an array of codes `[M, n, d]`, or trained models.
         data: Data set for trained models to encode.
-        least_correlation: Smallest mean correlation of a latent with other members of its factor.
+        min_correlation: Smallest mean correlation of a latent with other members of its factor.
         quorum: Share of models that must have found a shared factor.
         rows: Number of images for trained models to encode.
         seed: Random seed for sampling images.
@@ -102,8 +104,10 @@ def consensus(
     latents = latents_of(models, data, rows, seed)
     signed = correlations(latents)
     compared = partners(latents)
-    order = np.argsort(-np.nan_to_num(typical(mcc_pairs(latents), compared)), kind="stable")
-    factor_of = _groups(np.abs(signed), latents.informative, order, least_correlation)
+    order = np.argsort(
+        -np.nan_to_num(median_over_compared(mcc_pairs(latents), compared)), kind="stable"
+    )
+    factor_of = _groups(np.abs(signed), latents.informative, order, min_correlation)
     factor_of, num_factors = _shared(factor_of, max(quorum * len(latents), 2))
     members = _members(latents, factor_of, signed, num_factors, order)
     return Consensus(
@@ -157,11 +161,11 @@ def _same_groups(first: np.ndarray, second: np.ndarray) -> bool:
     return all(len(np.unique(row)) == len(row) for row in pairs)
 
 
-def _shared(factor_of: np.ndarray, least_models: float) -> tuple[np.ndarray, int]:
+def _shared(factor_of: np.ndarray, min_models: float) -> tuple[np.ndarray, int]:
     """Return the shared factors, numbered from 0 by frequency, others as -1; and their number."""
     numbers, counts = np.unique(factor_of[factor_of != UNASSIGNED], return_counts=True)
     most_first = np.argsort(-counts, kind="stable")
-    shared = numbers[most_first][counts[most_first] >= least_models]
+    shared = numbers[most_first][counts[most_first] >= min_models]
     result = np.full_like(factor_of, UNASSIGNED)
     for place, number in enumerate(shared):
         result[factor_of == number] = place

@@ -10,19 +10,19 @@ import numpy as np
 
 from unweave.analysis.activity import kl_in_use
 from unweave.analysis.latents import Latents, SelectionError
-from unweave.models.images import NUM_DRAWN, drawn_rows
+from unweave.models.images import NUM_SAMPLED, sample_rows
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.finding import Models
 
-__all__ = ["encoded", "known_data", "latents_of"]
+__all__ = ["encoded", "latents_of", "require_data"]
 
 
 def latents_of(
     models: "Latents | Models | Any",
     data: "Dataset | str | None" = None,
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> Latents:
     """Return the codes of the given models.
@@ -38,17 +38,17 @@ def latents_of(
         return models
     if isinstance(models, np.ndarray) or hasattr(models, "detach"):
         return Latents(models)
-    dataset = known_data(data)
-    return encoded(models, dataset, drawn_rows(dataset, rows, seed), seed)
+    dataset = require_data(data)
+    return encoded(models, dataset, sample_rows(dataset, rows, seed), seed)
 
 
-def known_data(data: "Dataset | str | None") -> "Dataset":
+def require_data(data: "Dataset | str | None") -> "Dataset":
     """Return the given data set, or load it by name."""
     from unweave.data import load
 
     if data is None:
         raise SelectionError(
-            "data is missing: trained models need a data set to encode", subject="data"
+            "trained models need a data set to encode, got None; pass data", subject="data"
         )
     return load(data) if isinstance(data, str) else data
 

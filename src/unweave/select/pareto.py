@@ -7,8 +7,8 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.io.arrays import on_host
-from unweave.models.images import drawn_rows
-from unweave.select.latents import encoded, known_data
+from unweave.models.images import sample_rows
+from unweave.select.latents import encoded, require_data
 from unweave.select.ranking import DIVERGED, rank
 from unweave.text import counted
 
@@ -56,8 +56,8 @@ def pareto(
     """
     from unweave.models.finding import models_of
 
-    dataset = known_data(data)
-    images_of = drawn_rows(dataset, rows, seed)
+    dataset = require_data(data)
+    images_of = sample_rows(dataset, rows, seed)
     trained = models_of(models)
     latents = encoded(trained, dataset, images_of, seed)
     images = on_host(dataset.images(images_of, seed))

@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError
 
-__all__ = ["COMPARISONS", "partners", "rank", "typical"]
+__all__ = ["COMPARISONS", "median_over_compared", "partners", "rank"]
 
 COMPARISONS = ("all", "same")
 DIVERGED = "diverged: its codes are not finite"
@@ -64,11 +64,11 @@ def partners(latents: Latents, compare: str = "all") -> np.ndarray:
     return allowed & (settings[:, None] == settings)
 
 
-def typical(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
+def median_over_compared(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
     """Compute the median over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
 
     Example:
-        >>> typical(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
+        >>> median_over_compared(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
         array([0.6, 0.2])
     """
     medians = np.full(pairs.shape[1:], np.nan)

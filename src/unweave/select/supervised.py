@@ -10,10 +10,10 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
 from unweave.io.extensions import is_reference
-from unweave.models.images import drawn_rows
-from unweave.select.latents import encoded, known_data, latents_of
+from unweave.models.images import sample_rows
+from unweave.select.latents import encoded, latents_of, require_data
 from unweave.select.ranking import DIVERGED, rank
-from unweave.text import spelled
+from unweave.text import canonical_name
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
@@ -83,7 +83,7 @@ def _metric(metric: "str | Metric") -> "Metric":
 
     usual = ("factors", "pairs")
     names = [name for name, each in METRICS.items() if each.needs in usual]
-    key = spelled(metric) if isinstance(metric, str) else ""
+    key = canonical_name(metric) if isinstance(metric, str) else ""
     if isinstance(metric, Metric):
         found: Metric | None = metric
     else:
@@ -108,8 +108,8 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
         # A diverged model counts as diverged even if its sampled rows are finite.
         means = np.where(latents.usable[:, None, None], latents.means[:, rows], np.nan)
         return Latents(means, runs=latents.runs), factors[rows]
-    dataset = known_data(data)
-    images_of = drawn_rows(dataset, labels, seed)
+    dataset = require_data(data)
+    images_of = sample_rows(dataset, labels, seed)
     factors = on_host(dataset.factors(images_of))
     return encoded(models, dataset, images_of, seed), factors
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
-from unweave.models.images import NUM_DRAWN
+from unweave.models.images import NUM_SAMPLED
 from unweave.select.latents import latents_of
-from unweave.select.ranking import partners, rank, reasons_of, typical
+from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def udr(
     relevance: str = "lasso",
     compare: str = "all",
     pooling: str = "paper",
-    rows: int = NUM_DRAWN,
+    rows: int = NUM_SAMPLED,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Rank models by Unsupervised Disentanglement Ranking (UDR), without labels.
@@ -143,8 +143,8 @@ def udr_scores(
     for i, R in enumerate(relevance_rows(latents, relevance)):
         predicted[i], predictive = _strength(R, axis=0), _strength(R, axis=2).T
         pairs[i] = _pooled(predicted[i].sum(1), predictive.sum(1), counts, counts[i], pooling)
-    of_latents = np.where(latents.informative, typical(predicted, compared), np.nan)
-    return UDRScores(typical(pairs, compared), of_latents, pairs, compared)
+    of_latents = np.where(latents.informative, median_over_compared(predicted, compared), np.nan)
+    return UDRScores(median_over_compared(pairs, compared), of_latents, pairs, compared)
 
 
 def _strength(R: np.ndarray, axis: int) -> np.ndarray:

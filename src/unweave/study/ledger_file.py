@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.errors import UnweaveError
-from unweave.io.plain_data import MOST_BYTES
+from unweave.io.plain_data import MAX_BYTES
 from unweave.io.writing import allowed, temporary_folder, write_errors
 
 __all__ = ["STATES", "DamagedLedgerError", "LedgerFile", "journal_files"]
@@ -105,7 +105,8 @@ class LedgerFile:
                 raise DamagedLedgerError(path, "the file is missing")
             if not create:
                 raise UnweaveError(
-                    f"there is no study in {path.parent}: {path.name} is missing", subject=path
+                    f"there is no study in {path.parent}: {path.name} is missing; check the path",
+                    subject=path,
                 )
             self._make()
         self._verify()
@@ -195,7 +196,7 @@ class LedgerFile:
                 sqlite3.connect(uri, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
             ) as connection,
         ):
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             yield connection

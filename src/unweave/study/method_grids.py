@@ -20,10 +20,10 @@ from typing import Any
 
 from unweave.io.schema import Number, Schema, SchemaError, fields_of, several
 from unweave.methods import Method, SecondStage, find_method, saved_name
-from unweave.methods.settings import each_value
+from unweave.methods.settings import as_list
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 __all__ = [
     "Entry",
@@ -105,7 +105,8 @@ def named_methods(methods: Any) -> dict[str, Any]:
         )
     grids: dict[str, Any] = {}
     for method in methods:
-        grid = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+        names = {f.name: method.saved_as.get(f.name, f.name) for f in dataclasses.fields(method)}
+        grid = {saved: getattr(method, name) for name, saved in names.items()}
         grids.setdefault(saved_name(type(method)), []).append(grid)
     return grids
 
@@ -156,8 +157,9 @@ def _rounded(number: int) -> str:
 
 
 def _entries(name: Any, values: Any) -> Iterator[Entry]:
-    kind = find_method(spelled(name) if isinstance(name, str) else name)
+    kind = find_method(canonical_name(name) if isinstance(name, str) else name)
     at = ("methods", str(name))
+    values = kind.with_new_names(values) if isinstance(values, Mapping) else values
     _grid_schema(kind).check(values, at)
     settings = check_settings(values.get("settings") or {}, at)
     first = _first(name, values.get("first"))
@@ -168,7 +170,7 @@ def _entries(name: Any, values: Any) -> Iterator[Entry]:
             f"methods.{name}.first",
         )
     grid = {n: value for n, value in values.items() if n not in ENTRY_OPTIONS}
-    check_count(math.prod(len(each_value(value)) for value in grid.values()))
+    check_count(math.prod(len(as_list(value)) for value in grid.values()))
     for method in kind(**grid).grid():
         yield Entry(method, settings, values.get("steps"), first)
 
@@ -178,7 +180,7 @@ def _first(name: str, first: Any) -> Sequence[str | Entry]:
         return ()
     if isinstance(first, Mapping):
         return read_entries(first)
-    names = each_value(first)
+    names = as_list(first)
     for one in names:
         if not isinstance(one, str):
             raise StudyFileError(
@@ -186,7 +188,7 @@ def _first(name: str, first: Any) -> Sequence[str | Entry]:
                 f"methods.{name}.first",
                 one,
             )
-    return [saved_name(find_method(spelled(one))) for one in names]
+    return [saved_name(find_method(canonical_name(one))) for one in names]
 
 
 def check_settings(settings: Any, at: tuple[str, ...] = ()) -> dict[str, list[Any]]:

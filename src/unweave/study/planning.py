@@ -10,7 +10,8 @@ from typing import TypeAlias
 import torch
 
 from unweave.errors import UnweaveError
-from unweave.fleet.capacity import shares
+from unweave.fleet.capacity import fleet_sizes
+from unweave.io.arguments import renamed_attribute
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.networks import disk_bytes, num_parameters
 from unweave.nets.device import chosen_device
@@ -76,7 +77,7 @@ class Plan:
         parts: Runs that are still to be trained, longest first.
         done: Number of runs that are already trained.
         errors: Error message for each data set that cannot be opened.
-        met: Whether times are based on measurements in this study on this kind of device.
+        measured: Whether times are based on measurements in this study on this kind of device.
     """
 
     name: str
@@ -84,7 +85,8 @@ class Plan:
     parts: Sequence[Part]
     done: int
     errors: dict[str, str]
-    met: bool
+    measured: bool
+    met = renamed_attribute("met", "measured")
 
     @property
     def models(self) -> int:
@@ -119,7 +121,7 @@ class Plan:
             ).rstrip()
             for row in rows
         ]
-        known = "measured in this study" if self.met else "estimated from benchmarks"
+        known = "measured in this study" if self.measured else "estimated from benchmarks"
         done = f"; {counted(self.done, 'run')} already trained" if self.done else ""
         lines.append(f"{self.name} on {self.device}; times {known}{done}")
         lines += [f"skipping {name}: {error}" for name, error in self.errors.items()]
@@ -163,7 +165,7 @@ def plan(
                         source.name,
                         configs[0].method.name,
                         len(configs),
-                        shares(len(configs), size),
+                        fleet_sizes(len(configs), size),
                         len(configs) * configs[0].steps * each,
                         sum(disk_bytes(config, source.shape) for config in configs),
                     )
@@ -172,8 +174,8 @@ def plan(
             errors[source.name] = str(error)
     parts.sort(key=lambda part: -part.seconds)
     name = device_name(device)
-    met = ledger is not None and bool(ledger.speeds(name))
-    return Plan(study.name, name, parts, finished, errors, met)
+    measured = ledger is not None and bool(ledger.speeds(name))
+    return Plan(study.name, name, parts, finished, errors, measured)
 
 
 def _fits(config: Config, shape: Shape, device: torch.device) -> int:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import SCORES
 from unweave.fleet.checkpoint import CHECKPOINT, checkpoints
-from unweave.io.plain_data import MOST_BYTES, parse_json
+from unweave.io.plain_data import MAX_BYTES, parse_json
 from unweave.io.writing import cache_folder, whole_file, whole_folder
 from unweave.models.files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
 from unweave.study.ledger import Ledger
@@ -213,7 +213,7 @@ class RemoteStore(Store):
             name = path.rpartition("/")[2].removesuffix(".json")
             if path.endswith(".json") and _is_name(name, NAME):
                 try:
-                    self._check_size(path, MOST_BYTES)
+                    self._check_size(path, MAX_BYTES)
                     found[name] = _Fleet.of(parse_json(self.files.cat_file(path)))
                 except (FileNotFoundError, ValueError, UnweaveError):
                     continue  # being deleted or written by another worker, or not from unweave
@@ -228,7 +228,7 @@ class RemoteStore(Store):
 
     def _get(self, url: str, path: Path) -> None:
         small = url.rpartition("/")[2] in SMALL
-        self._check_size(url, MOST_BYTES if small else shutil.disk_usage(path.parent).free)
+        self._check_size(url, MAX_BYTES if small else shutil.disk_usage(path.parent).free)
         self.files.get_file(url, str(path))
 
     def _check_size(self, url: str, limit: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from unweave.analysis.study_table import SAMPLED
 from unweave.evaluation.choice import choose
 from unweave.evaluation.evaluate import column
-from unweave.evaluation.score_cache import Key, Outcome, kept, origin_text
+from unweave.evaluation.score_cache import Key, Outcome, origin_text, read_cache
 from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
 from unweave.models.files import diverged_at, finite_losses, read_curve
@@ -55,7 +55,7 @@ def metrics_of(study: Study) -> list[StudyMetric]:
 
 def missing(folder: Path, config: Config, metrics: Sequence[StudyMetric]) -> list[StudyMetric]:
     """The metrics that are still to be computed for a trained run."""
-    outcomes = kept(folder)
+    outcomes = read_cache(folder)
     return [metric for metric in metrics if metric.key(config) not in outcomes]
 
 
@@ -72,7 +72,7 @@ def outcome(
     """
     if not folder.exists():
         return RunOutcome("planned", None, {})
-    outcomes = kept(folder)
+    outcomes = read_cache(folder)
     scores = [(one, outcomes[key]) for one in metrics if (key := one.key(config)) in outcomes]
     curve = read_curve(folder)
     results = {} if curve.empty else finite_losses(curve.iloc[-1].to_dict())

@@ -24,7 +24,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.codes import Posteriors, apply_metric, encode
-from unweave.evaluation.score_cache import Outcome, keep
+from unweave.evaluation.score_cache import Outcome, add_to_cache
 from unweave.io.extensions import allow, is_reference, module_of
 from unweave.metrics import find_metric
 from unweave.models.config import Config
@@ -198,7 +198,7 @@ class Scorer:
         both = list(zip(metrics, outcomes, strict=True))
         found = {metric.key(config): one for metric, one in both if not one.transient}
         if found:
-            keep(self.store.runs / config.hash, found)
+            add_to_cache(self.store.runs / config.hash, found)
             self.store.upload([config.hash])
         return [f"no {m.metric.name}: {one.error}" for m, one in both if one.transient]
 

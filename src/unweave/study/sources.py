@@ -25,7 +25,7 @@ from unweave.io.extensions import is_reference
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import Architecture, name_of
 from unweave.study.method_grids import StudyFileError
-from unweave.text import shown, spelled
+from unweave.text import canonical_name, shown
 
 __all__ = ["Source", "as_plain", "check_name", "is_source"]
 
@@ -62,7 +62,7 @@ class Source:
                 entry,
             )
         load = str(entry["load"])
-        key = spelled(load)
+        key = canonical_name(load)
         load = key if is_named(key) else _absolute(load)
         options = {
             n: _absolute(v) if n in FILES and isinstance(v, str | Path) else v

@@ -27,7 +27,7 @@ from typing import Any, cast
 
 from unweave.data.origin import FILES
 from unweave.evaluation.choice import choose
-from unweave.io.plain_data import MOST_YAML_BYTES, parse_yaml, read_text
+from unweave.io.plain_data import MAX_YAML_BYTES, parse_yaml, read_text
 from unweave.io.schema import Required, Schema, of_kind, several
 from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
@@ -228,7 +228,7 @@ def read(path: str | Path) -> Study:
             raise StudyFileError(f"{path} must set `study` to a uw.study.Study", "study", found)
         return found
     try:
-        plain = parse_yaml(read_text(path, MOST_YAML_BYTES))
+        plain = parse_yaml(read_text(path, MAX_YAML_BYTES))
     except (OSError, ValueError) as error:
         raise StudyFileError(f"{path} is not valid YAML: {error}", str(path)) from error
     if not isinstance(plain, Mapping):
@@ -240,7 +240,7 @@ def read(path: str | Path) -> Study:
 
 
 def _check_folder_name(name: object) -> None:
-    """Raise an error for a name that is not a safe name for the study's default folder."""
+    """Raise an error for a name that is not safe as the study's default folder name."""
     check_name("the name of a study", name)
     if not isinstance(name, str) or name[0] == "." or "/" in name or "\\" in name:
         raise StudyFileError(

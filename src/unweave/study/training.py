@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.capacity import fits, shares
+from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.train import train_runs
 from unweave.models.config import Config
 from unweave.models.networks import disk_bytes
@@ -114,7 +114,7 @@ class Claims:
         workers = self._num_workers()
         if len(kinds) < workers:
             size = min(size, math.ceil(len(runs) * len(kinds) / workers))
-        return shares(len(runs), size)[0]
+        return fleet_sizes(len(runs), size)[0]
 
     def _num_workers(self) -> int:
         """Number of workers that share the study."""
@@ -134,7 +134,7 @@ class Claims:
             configs = self.store.configs(runs)
             try:
                 data = self.store.data_of(configs[0])
-                self.sizes[kind] = self.fleet_size or fits(configs, data, self.device)
+                self.sizes[kind] = self.fleet_size or fleet_capacity(configs, data, self.device)
             except Exception as error:  # recorded for its runs; the study continues
                 fail(self.store, self._take(runs), error, self.device)
                 return 0

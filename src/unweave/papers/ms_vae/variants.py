@@ -100,7 +100,7 @@ def version_of(table: pd.DataFrame) -> pd.Series:
 def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Two-stage models with M1 to M4, errors, and the nats and MIG of both codes."""
     from unweave.metrics import METRICS
-    from unweave.models.images import drawn_rows
+    from unweave.models.images import sample_rows
 
     rows = measured(table, folder).rename(columns={"strength": "strength_z"})
     trained = Trained(folder)
@@ -108,7 +108,7 @@ def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     def of_run(run: str) -> pd.DataFrame:
         model = trained.model(run)
         data = trained.data(model)
-        chosen = drawn_rows(data, min(IMAGES, len(data)), seed=0)
+        chosen = sample_rows(data, min(IMAGES, len(data)), seed=0)
         mean, logvar = model.encode(data.images(chosen))
         nats = 0.5 * (mean**2 + np.exp(logvar) - logvar - 1).mean(0)
         size, factors = model.first.configs[0].code_size, trained.factors(model, chosen)

@@ -18,7 +18,7 @@ NOTABLE = 0.3
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Add the UDR of each model among those of its data set, by Lasso and by rank correlation."""
-    from unweave.models.images import NUM_DRAWN
+    from unweave.models.images import NUM_SAMPLED
     from unweave.select import udr
 
     trained, scored = Trained(folder), table[table["state"] == "scored"]
@@ -28,7 +28,7 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         )
     parts = []
     for _, rows in scored.groupby("data", sort=False):
-        latents = trained.latents((trained.model(run) for run in rows["run"]), NUM_DRAWN)
+        latents = trained.latents((trained.model(run) for run in rows["run"]), NUM_SAMPLED)
         scores = {
             column: udr(latents, relevance=relevance).set_index("run")["score"]
             for column, relevance in VARIANTS.items()

@@ -144,7 +144,7 @@ def _ordered(latents: pd.DataFrame) -> np.ndarray:
 def extend_11(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Return a row per latent and shape, for VAEs and members of ensembles of two with γ = 10.
 
-    Columns: `change`, the change of images along the latent; `active`, whether that is enough;
+    Columns: `change`, the change of images along the latent; `active`, whether it is large enough;
     `picture`, the bytes of one traversal, for the first seed.
     """
     rows = scored(table)
@@ -206,9 +206,9 @@ def _shapes(data: "Dataset") -> dict[str, Any]:
 
 def _two_images(data: "Dataset") -> dict[str, Any]:
     """Return two random images, the same for all models."""
-    from unweave.models.images import drawn_rows
+    from unweave.models.images import sample_rows
 
-    rows = drawn_rows(data, 2, seed=0)
+    rows = sample_rows(data, 2, seed=0)
     return {f"image {row}": data.inputs(rows[place : place + 1]) for place, row in enumerate(rows)}
 
 

@@ -54,7 +54,10 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
         except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             reason = " ".join(str(error).split())
             raise UnweaveError(
-                f"could not connect to Ray with --on {on}: {reason}", subject="on", value=on
+                f"could not connect to Ray with --on {on} ({reason}); check that the cluster is "
+                "running",
+                subject="on",
+                value=on,
             ) from error
         try:
             yield

@@ -43,7 +43,7 @@ MAX_TRAINED, MAX_SCORED = 512, 8
 """Largest number of runs that one task trains if no fleet size is given, and that each process of
 a task scores."""
 GPU_SHARES = {"train": 0.75, "score": 0.25}
-"""Share of a GPU for each kind of task: it trains one fleet while it encodes other runs."""
+"""Share of a GPU for each kind of task; a GPU trains one fleet while it encodes other runs."""
 
 
 @dataclass

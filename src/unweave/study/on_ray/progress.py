@@ -20,7 +20,7 @@ from rich.text import Text
 from unweave.progress import say
 from unweave.study.ledger import Ledger
 from unweave.study.workers import process_exists
-from unweave.text import counted, readable
+from unweave.text import counted, printable
 
 __all__ = ["Attempt", "AttemptStatus", "Progress", "StudyWatch"]
 
@@ -224,4 +224,4 @@ def details(ledger: Ledger) -> list[str]:
     """The activity of each worker, one line each."""
     active = sorted(doing for *_, doing in ledger.workers() if doing)
     more = [f"  and {len(active) - SHOWN} more"] if len(active) > SHOWN else []
-    return [f"  {readable(doing)}" for doing in active[:SHOWN]] + more
+    return [f"  {printable(doing)}" for doing in active[:SHOWN]] + more

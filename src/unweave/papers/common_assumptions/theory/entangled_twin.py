@@ -24,9 +24,9 @@ import pandas as pd
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset
-from unweave.data.origin import own_data
+from unweave.data.origin import load_training_data
 from unweave.evaluation.choice import choose
-from unweave.evaluation.codes import DECODED_AT_ONCE, Codes, apply_metric, encode
+from unweave.evaluation.codes import DECODED_PER_BATCH, Codes, apply_metric, encode
 from unweave.evaluation.evaluate import column
 from unweave.methods.mixins import CustomPrior
 from unweave.metrics import Metric
@@ -178,7 +178,7 @@ def compare(
     """
     twin = entangled_twin(model, alpha, matrix)
     chosen = choose(metrics)
-    data = own_data(model.config.data) if data is None else data
+    data = load_training_data(model.config.data) if data is None else data
     data = load_data(data) if isinstance(data, str) else data
     codes = encode(model, data, seed)
     means, logvars = twin.marginals(codes.means, codes.logvars)
@@ -206,8 +206,8 @@ class _TwinCodes(Codes):
         return self.twin.decode(self._seen(place, self.decoded_rows, sampled))
 
     def compared_reconstructions(self, place: int, sampled: bool) -> Iterator[np.ndarray]:
-        for start in range(0, len(self.compared_rows), DECODED_AT_ONCE):
-            part = self.compared_rows[start : start + DECODED_AT_ONCE]
+        for start in range(0, len(self.compared_rows), DECODED_PER_BATCH):
+            part = self.compared_rows[start : start + DECODED_PER_BATCH]
             yield self.twin.decode(self._seen(place, part, sampled))
 
     def kl(self) -> float:

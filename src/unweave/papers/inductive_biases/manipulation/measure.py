@@ -20,7 +20,7 @@ from unweave.errors import DataError
 from unweave.fleet.parameters import NetworkGroup
 from unweave.io.arguments import numpy_rng
 from unweave.io.arrays import on_host
-from unweave.models.images import drawn_rows
+from unweave.models.images import sample_rows
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import Shape, conv_encoder
 from unweave.nets.device import chosen_device, matmul_precision
@@ -62,7 +62,7 @@ def change_sizes(
         `linf`, the largest change of any pixel; `l2`, the mean over images of ‖x̃ - x‖₂; `rms`, the
         root mean square change of a pixel; `changed`, the share of pixels that changed.
     """
-    before, after = _compared(original, modified, drawn_rows(original, max(count, 2), seed))
+    before, after = _compared(original, modified, sample_rows(original, max(count, 2), seed))
     change = (after.astype(np.float64) - before) / 255
     return {
         "linf": float(np.abs(change).max()),
@@ -90,11 +90,11 @@ def show_changes(
             (default: that of the largest change).
 
     Returns:
-        A picture, which `.save("changes.png")` saves.
+        A picture; save it with `.save("changes.png")`.
     """
     from unweave.plots.sheet import Row, lay_out, pictures_of
 
-    rows = np.sort(drawn_rows(original, max(count, 2), seed)[:count])
+    rows = np.sort(sample_rows(original, max(count, 2), seed)[:count])
     shown = [Row(pictures_of(_images(original, rows)), "original")]
     for name, data in modified.items():
         before, after = _compared(original, data, rows)
@@ -133,7 +133,7 @@ def over_pruned(
     """
     from unweave.models.finding import models_of
 
-    rows = drawn_rows(data, ROWS, seed)
+    rows = sample_rows(data, ROWS, seed)
     factors = sum(size > 1 for size in _grid(data).sizes)
     found = []
     for model in models_of(models):
@@ -158,7 +158,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.metrics.mig import mig_of_factors
     from unweave.models.finding import models_of
 
-    rows, names = drawn_rows(data, ROWS, seed), _grid(data).names
+    rows, names = sample_rows(data, ROWS, seed), _grid(data).names
     classes = on_host(data.factors(rows))
     found = []
     for model in models_of(models):

@@ -21,7 +21,7 @@ from unweave.io import generations
 from unweave.io.arguments import check_count, check_seed
 from unweave.nets.adam import Adam
 from unweave.nets.device import keep_memory, matmul_precision
-from unweave.nets.graphs import Replayed
+from unweave.nets.graphs import GraphRunner
 from unweave.papers.inductive_biases.manipulation.images import (
     BASES,
     check_alterable,
@@ -74,7 +74,7 @@ class Learner(ABC):
         network = manipulation_network(len(self.grid.axes), data.shape)
         start = network.initial(self.seed[None], "manipulation")
         self.m = NetworkGroup.of_one(MANIPULATION, network, start, optimiser)
-        self._replayed = Replayed(device)
+        self._runner = GraphRunner(device)
 
     @property
     def groups(self) -> dict[str, NetworkGroup]:
@@ -91,7 +91,7 @@ class Learner(ABC):
 
     def advance(self, most: int = 1) -> int:
         """Take between one and `most` steps; return their number. A GPU replays CUDA graphs."""
-        return self._replayed.some(self._step, most)
+        return self._runner.run_some(self._step, most)
 
     def _step(self) -> None:
         self.move()
@@ -234,7 +234,7 @@ def _restore_from(path: Path, learner: Learner) -> list[list[float]]:
         stored = generations.verified(file)
         if not 0 <= int(stored["step"]) <= steps:
             raise ValueError(f"step must be between 0 and {steps:,}, got {int(stored['step']):,}")
-        if not generations.is_sealed(file):
+        if not generations.has_checksum(file):
             for name in tensors:
                 if not bool(stored[name].isfinite().all()):
                     raise ValueError(f"{name} must be finite")

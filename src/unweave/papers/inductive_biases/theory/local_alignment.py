@@ -66,11 +66,11 @@ def local_alignment(
         Rolinek, Zietlow & Martius, Variational Autoencoders Pursue PCA Directions (by Accident),
         arXiv:1812.06775.
     """
-    from unweave.models.images import drawn_rows
+    from unweave.models.images import sample_rows
     from unweave.select.latents import encoded
 
     model.config.method.require_decoder()
-    latents = encoded(model, data, drawn_rows(data, images, seed), seed)
+    latents = encoded(model, data, sample_rows(data, images, seed), seed)
     if not latents.usable[0]:
         raise TheoryError(
             "the model diverged and has no meaningful codes; use another model",
