@@ -95,12 +95,10 @@ def test_the_learning_rate_has_one_name_and_a_short_one(flag, tmp_path):
 
 
 def test_flags_of_the_optimiser_are_those_of_adam(tmp_path):
-    flags = ["--weight-decay", "0.01", "--clip", "5", "--clip-norm", "9", "--warm-up", "2"]
-    flags += ["--schedule", "step", "--decay-every", "1", "--decay-factor", "0.5"]
-    main(
-        ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--architecture", "small_mlp"]
-        + ["--no-pictures", "--device", "cpu", "--out", str(tmp_path), *flags]
-    )
+    args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
+    args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path)]
+    args += ["--weight-decay", "0.01", "--clip", "5", "--clip-norm", "9", "--warm-up", "2"]
+    main([*args, "--schedule", "step", "--decay-every", "1", "--decay-factor", "0.5"])
     (config,) = [uw.load(path).config for path in tmp_path.iterdir() if path.is_dir()]
     assert config.optimiser == uw.Adam(
         weight_decay=0.01,
