@@ -207,3 +207,25 @@ def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(name, sprites, s
     for of_weights, of_terms in found.values():
         assert torch.equal(of_weights, expected_weights)
         assert torch.equal(of_terms, expected_terms)
+
+
+def test_models_of_a_fleet_may_decay_clip_and_warm_up_differently(sprites):
+    settings = [
+        {"weight_decay": 0.1},
+        {"clip": 1e-3, "lr_floor": 0.5},
+        {"clip_norm": 0.1, "warm_up": 4},
+        {},
+    ]
+    adams = [Adam(lr=1e-3, schedule="cosine", **own) for own in settings]
+    fleet = [
+        Config(method=VAE(), steps=5, batch=BATCH, architecture="small_mlp", optimiser=adam)
+        for adam in adams
+    ]
+    together = Engine(fleet, sprites, "cpu")
+    together.advance(5)
+    ends = [weights(together, place) for place in range(len(fleet))]
+    for config, expected in zip(fleet, ends, strict=True):
+        alone = Engine([config], sprites, "cpu")
+        alone.advance(5)
+        assert torch.equal(weights(alone, 0), expected)
+    assert not any(torch.equal(one, ends[-1]) for one in ends[:-1])

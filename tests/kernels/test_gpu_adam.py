@@ -7,7 +7,7 @@ import torch
 
 from unweave.kernels import gpu_adam
 from unweave.nets import adam as plain
-from unweave.nets.adam import Adam, Moments, update
+from unweave.nets.adam import Adam, Moments, StackedAdam, update
 
 RATES = [(1e-2, 0.9, 0.999, 1e-8), (3e-4, 0.5, 0.9, 1e-8), (0.1, 0.8, 0.99, 1e-3)]
 MODELS = len(RATES)
@@ -30,7 +30,7 @@ class Fleet:
             for own, beta1, beta2, eps in RATES[models]
         ]
         self.models, self.device = models, device
-        self.adam = Adam.stack(optimisers, device)
+        self.adam = StackedAdam.of(optimisers, device)
         self.parameters, self.first, self.second = (
             array.to(device) for array in (draw(MODELS, WIDTH)[models], *self.moments())
         )
@@ -141,7 +141,7 @@ def test_gradients_may_be_views(device):
 def test_rows_of_a_gradient_may_begin_anywhere(device):
     # All sizes are multiples of 4, so that nothing but the address forbids reading in wide words.
     places, sizes = (0, 2048), (2048, 4)
-    rates = Adam.stack([Adam(lr=0.1)] * MODELS, device).rates(torch.tensor(0, device=device))
+    rates = StackedAdam.of([Adam(lr=0.1)] * MODELS, device).rates(torch.tensor(0, device=device))
     whole, few = draw(MODELS, 2048).to(device), draw(MODELS, 7, seed=1).to(device)[:, 1:5]
     assert few.data_ptr() % 16
     parameters, first, second = (torch.zeros(MODELS, 2560, device=device) for _ in range(3))
@@ -188,7 +188,7 @@ def test_rates_are_those_of_the_plain_version(device, variant, step, dtype, monk
         Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps, variant=variant)
         for lr, beta1, beta2, eps in decays * 27  # a block and a little more
     ]
-    expected = Adam.stack(optimisers).rates(torch.tensor(step), dtype)
+    expected = StackedAdam.of(optimisers).rates(torch.tensor(step), dtype)
     asked, rates = [], gpu_adam.rates
 
     def noted(*arguments):
@@ -197,7 +197,7 @@ def test_rates_are_those_of_the_plain_version(device, variant, step, dtype, monk
 
     monkeypatch.setattr(plain, "fused", lambda x: True)
     monkeypatch.setattr(gpu_adam, "rates", noted)
-    found = Adam.stack(optimisers, device).rates(torch.tensor(step, device=device), dtype)
+    found = StackedAdam.of(optimisers, device).rates(torch.tensor(step, device=device), dtype)
     assert len(asked) == 1
     assert found.dtype == dtype
     assert found.is_contiguous()
@@ -211,3 +211,31 @@ def test_expanded_flags_raise_an_error(device):
     fleet.alive = torch.ones(1, dtype=torch.bool, device=device).expand(MODELS)
     with pytest.raises(AssertionError, match="contiguous"):
         fleet.move(0)
+
+
+def test_decay_and_clipping_are_those_of_the_plain_version(device):
+    settings = [{"weight_decay": 0.3}, {"clip": 0.2, "clip_norm": 9.0}, {}]
+    ends = []
+    for place in (device, "cpu"):
+        fleet = Fleet(place)
+        adams = [Adam(lr=1e-2, **own) for own in settings]
+        fleet.adam, step = StackedAdam.of(adams, place), torch.tensor(2, device=place)
+        gradients, rates = fleet.gradients(2), fleet.adam.rates(step)
+        limits, finite = fleet.adam.limits(step, gradients), fleet.finite
+        if place == "cpu" and ends:
+            moments = Moments(fleet.first, fleet.second)
+            others = (fleet.alive, finite, fleet.working, limits)
+            update(fleet.parameters, moments, gradients, PLACES, rates, *others)
+        else:
+            arrays = (fleet.parameters, fleet.first, fleet.second)
+            others = (fleet.working, rates, fleet.alive, finite, limits)
+            gpu_adam.update(*arrays, gradients, PLACES, *others)
+        ends.append(fleet)
+    close(*ends)
+    plain = Fleet(device)
+    plain.adam = StackedAdam.of([Adam(lr=1e-2)] * 3, device)
+    plain.move(2)
+    differs = [
+        not torch.equal(a, b) for a, b in zip(ends[0].parameters, plain.parameters, strict=True)
+    ]
+    assert differs == [True, True, False]

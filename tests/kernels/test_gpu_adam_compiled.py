@@ -16,16 +16,16 @@ from unweave.kernels.gpu_adam import _adam_kernel as kernel
 
 constants = {
     "PARTS": 2, "PLACES": (0, 12288), "SIZES": (12288, 4), "STARTS": (0, 12, 13),
-    "WIDE": (1, 0), "COPY": True, "BLOCK": 1024, "TOO_LARGE": 1e18,
+    "WIDE": (1, 0), "COPY": True, "LIMITED": LIMITED, "BLOCK": 1024, "TOO_LARGE": 1e18,
 }
 types = {
     "parameters": "*fp32", "first": "*fp32", "second": "*fp32", "gradients": ("*fp32", "*fp32"),
-    "working": "*bf16", "rates": "*fp32", "alive": "*i1", "finite": "*i1", "stride": "i32",
-    "gradient_strides": ("i32", "i32"), **dict.fromkeys(constants, "constexpr"),
+    "working": "*bf16", "rates": "*fp32", "limits": "*fp32", "alive": "*i1", "finite": "*i1",
+    "stride": "i32", "gradient_strides": ("i32", "i32"), **dict.fromkeys(constants, "constexpr"),
 }
 place = kernel.arg_names.index
 aligned = [["tt.divisibility", 16]]
-single = ("parameters", "first", "second", "working", "rates", "alive", "finite", "stride")
+single = [name for name, kind in types.items() if kind != "constexpr" and type(kind) is str]
 attributes = {(place(name),): aligned for name in single}
 attributes |= {(place(name), 0): aligned for name in ("gradients", "gradient_strides")}
 known = {(place(name),): value for name, value in constants.items()}
@@ -34,12 +34,12 @@ print(json.dumps(triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["p
 """
 
 
-@pytest.fixture(scope="module")
-def reads():
-    """Reads from memory in the order of the program."""
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "limited"])
+def reads(request):
+    """Reads from memory in the order of the program, with and without decay and clipping."""
     plain = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", COMPILE],
+        [sys.executable, "-W", "ignore", "-c", COMPILE.replace("LIMITED,", f"{request.param},")],
         capture_output=True,
         text=True,
         env=plain,

@@ -219,7 +219,9 @@ def test_joint_training_applies_the_penalty_of_the_first_stage(sprites):
     curve = two.curve.groupby("run", sort=False)["kl_of_c"].last().tolist()
     assert curve[1] < 0.8 * curve[0]
     engine = engine_of(MSVAE(together=True), start, sprites, optimiser=Adam(lr=3e-3))
-    assert engine.groups["first"].optimiser.lr.flatten().tolist() == pytest.approx([3e-3] * 2)
+    assert engine.groups["first"].optimiser.values["lr"].flatten().tolist() == pytest.approx(
+        [3e-3] * 2
+    )
     engine.advance(1)
     loss, reconstruction, kl, kl_of_c = engine.fetch()[:4]
     torch.testing.assert_close(loss, reconstruction + kl + torch.tensor([1.0, 50.0]) * kl_of_c)

@@ -382,7 +382,9 @@ def test_compact_models_encode_decode_and_are_saved_again(factor_vae, sprites, t
 def test_compact_models_are_no_base_of_a_second_stage(factor_vae, sprites, tmp_path):
     compact = uw.load(factor_vae.save(tmp_path / "compact", compact=True))
     with pytest.raises(UnweaveError) as caught:
-        uw.train(uw.methods.MSVAE(), sprites, first=compact, **{**SMALL, "architecture": "small_dcgan"})
+        uw.train(
+            uw.methods.MSVAE(), sprites, first=compact, **{**SMALL, "architecture": "small_dcgan"}
+        )
     assert caught.value.subject == "first"
 
 

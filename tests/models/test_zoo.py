@@ -59,7 +59,9 @@ def test_only_names_with_the_prefix_are_of_the_zoo(tmp_path):
     assert zoo_folder(tmp_path) is None
 
 
-@pytest.mark.parametrize("name", ["zoo:", "zoo:.", "zoo:../zoo/rooms3d", "zoo:rooms3d/../dsprites"])
+@pytest.mark.parametrize(
+    "name", ["zoo:", "zoo:.", "zoo:../zoo/rooms3d", "zoo:rooms3d/../dsprites"]
+)
 def test_names_cannot_leave_the_zoo(name):
     with pytest.raises(UnknownNameError):
         zoo_folder(name)

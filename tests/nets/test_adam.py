@@ -7,7 +7,7 @@ import torch
 
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.nets.adam import Adam, Moments, update
+from unweave.nets.adam import Adam, Moments, StackedAdam, update
 
 RATES = [(1e-2, 0.9, 0.999, 1e-8), (3e-4, 0.5, 0.9, 1e-8), (0.1, 0.8, 0.99, 1e-3)]
 MODELS, SIZE = len(RATES), 6
@@ -46,7 +46,7 @@ def quadratic(dtype):
 
 def descend(gradient, steps, variant="torch", dtype=torch.float64, start=None, alive=None):
     parameters = draw(MODELS, SIZE, seed=2, dtype=dtype) if start is None else start.clone()
-    moments, adam = Moments.zeros_like(parameters), Adam.stack(optimisers(variant))
+    moments, adam = Moments.zeros_like(parameters), StackedAdam.of(optimisers(variant))
     alive = torch.ones(MODELS, dtype=torch.bool) if alive is None else alive
     for step in range(steps):
         step_of(adam, parameters, moments, gradient(parameters), torch.tensor(step), alive)
@@ -126,7 +126,7 @@ def test_the_first_step_is_the_learning_rate_against_the_sign():
 def test_the_bias_correction_counts_steps_from_zero(step):
     parameters, gradient = torch.zeros(MODELS, SIZE).double(), torch.ones(MODELS, SIZE).double()
     moments, alive = Moments.zeros_like(parameters), torch.ones(MODELS, dtype=torch.bool)
-    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(step), alive)
+    step_of(StackedAdam.of(optimisers()), parameters, moments, gradient, torch.tensor(step), alive)
     for m, (lr, beta1, beta2, eps) in enumerate(RATES):
         first = (1 - beta1) / (1 - beta1 ** (step + 1))
         second = (1 - beta2) / (1 - beta2 ** (step + 1))
@@ -138,7 +138,7 @@ def test_the_bias_correction_counts_steps_from_zero(step):
 @pytest.mark.parametrize("poison", [1.0, math.nan, math.inf])
 def test_a_dead_model_keeps_every_bit_while_its_neighbours_move(variant, poison):
     gradient = quadratic(torch.float32)
-    adam = Adam.stack(optimisers(variant))
+    adam = StackedAdam.of(optimisers(variant))
     parameters = draw(MODELS, SIZE, seed=2, dtype=torch.float32)
     moments = Moments.zeros_like(parameters)
     healthy, own = parameters.clone(), Moments.zeros_like(parameters)
@@ -169,7 +169,7 @@ def test_a_dead_model_may_hold_nan_without_harm():
         tensor[1] = math.nan
     alive = torch.tensor([True, False, True])
     gradient = torch.ones(MODELS, SIZE)
-    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
+    step_of(StackedAdam.of(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
     for tensor in (parameters, moments.first, moments.second):
         assert tensor[1].isnan().all()
         assert tensor[[0, 2]].isfinite().all()
@@ -180,7 +180,7 @@ def test_the_update_is_in_place():
     moments = Moments.zeros_like(parameters)
     places = [tensor.data_ptr() for tensor in (parameters, moments.first, moments.second)]
     alive = torch.ones(MODELS, dtype=torch.bool)
-    step_of(Adam.stack(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
+    step_of(StackedAdam.of(optimisers()), parameters, moments, gradient, torch.tensor(0), alive)
     after = (parameters, moments.first, moments.second)
     assert places == [tensor.data_ptr() for tensor in after]
     assert all((tensor != 0).all() for tensor in after)
@@ -194,15 +194,15 @@ def test_the_defaults_are_the_protocols():
 
 
 def test_stacking_keeps_every_rate_exactly():
-    adam = Adam.stack(optimisers("tensorflow"))
+    adam = StackedAdam.of(optimisers("tensorflow"))
     assert adam.variant == "tensorflow"
     for place, name in enumerate(("lr", "beta1", "beta2", "eps")):
-        assert getattr(adam, name).tolist() == [[rates[place]] for rates in RATES]
+        assert adam.values[name].tolist() == [[rates[place]] for rates in RATES]
 
 
 def test_models_of_one_fleet_share_the_variant():
     with pytest.raises(UnweaveError, check=about("variant", None)):
-        Adam.stack([Adam(), Adam(variant="tensorflow")])
+        StackedAdam.of([Adam(), Adam(variant="tensorflow")])
 
 
 def test_an_unknown_variant_is_refused():
@@ -212,7 +212,7 @@ def test_an_unknown_variant_is_refused():
 
 @pytest.mark.parametrize("size", [1e19, 1e30])
 def test_gradients_with_overflowing_squares_stop_a_model_in_time(size):
-    adam, alive = Adam.stack(optimisers()), torch.ones(MODELS, dtype=torch.bool)
+    adam, alive = StackedAdam.of(optimisers()), torch.ones(MODELS, dtype=torch.bool)
     parameters, gradient = torch.ones(MODELS, SIZE), torch.ones(MODELS, SIZE)
     moments = Moments.zeros_like(parameters)
     gradient[1, 2] = size
@@ -221,3 +221,107 @@ def test_gradients_with_overflowing_squares_stop_a_model_in_time(size):
         assert finite.tolist() == [True, False, True]
     assert torch.equal(parameters[1], torch.ones(SIZE))
     assert (parameters[[0, 2]] < 1).all()
+
+
+LIMITS = [
+    {"weight_decay": 0.1},
+    {"clip": 0.5},
+    {"clip_norm": 1.0},
+    {"weight_decay": 0.01, "clip": 0.2, "clip_norm": 2.0, "schedule": "cosine", "warm_up": 7},
+    {"schedule": "cosine", "lr_floor": 0.1},
+    {"schedule": "step", "decay_every": 10, "decay_factor": 0.5, "warm_up": 5},
+]
+STEPS = 40
+
+
+def by_torch(settings, start, gradient, lr=0.03):
+    """The same training with torch's AdamW, clipping and schedulers."""
+    theirs = torch.nn.Parameter(start.clone())
+    optimiser = torch.optim.AdamW([theirs], lr=lr, weight_decay=settings.get("weight_decay", 0))
+    warm_up, kind = settings.get("warm_up", 0), settings.get("schedule", "constant")
+    final, every = settings.get("lr_floor", 0), settings.get("decay_every", 1)
+
+    def share(step):
+        rise = min(1, (step + 1) / warm_up) if warm_up else 1
+        if kind == "cosine":
+            return rise * (final + (1 - final) * (1 + math.cos(math.pi * step / STEPS)) / 2)
+        return rise * (settings["decay_factor"] ** (step // every) if kind == "step" else 1)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, share)
+    for _ in range(STEPS):
+        theirs.grad = gradient(theirs.detach())
+        if "clip_norm" in settings:
+            torch.nn.utils.clip_grad_norm_([theirs], settings["clip_norm"])
+        if "clip" in settings:
+            torch.nn.utils.clip_grad_value_([theirs], settings["clip"])
+        optimiser.step()
+        schedule.step()
+    return theirs.detach()
+
+
+@pytest.mark.parametrize("settings", LIMITS, ids="-".join)
+def test_decay_clipping_and_schedules_are_those_of_torch(settings):
+    """Each model beside one with the other value of every setting."""
+    gradient, start = quadratic(torch.float64), draw(MODELS, SIZE, seed=2)
+    plain = {
+        "schedule": settings.get("schedule", "constant"),
+        "decay_every": settings.get("decay_every", 0),
+    }
+    adams = [Adam(lr=0.03, **plain), Adam(lr=0.03, **settings), Adam(lr=0.01, **plain)]
+    stack, parameters = StackedAdam.of(adams, "cpu", STEPS), start.clone()
+    moments, alive = Moments.zeros_like(parameters), torch.ones(MODELS, dtype=torch.bool)
+    for step in map(torch.tensor, range(STEPS)):
+        slope, finite = gradient(parameters), alive.clone()
+        limits = stack.limits(step, [slope])
+        rates = stack.rates(step, torch.float64)
+        update(parameters, moments, [slope], [0], rates, alive, finite, limits=limits)
+    expected = by_torch(settings, start[1], lambda theta: gradient(theta, 1))
+    torch.testing.assert_close(parameters[1], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_norm_is_that_of_all_parts_of_a_model():
+    stack = StackedAdam.of([Adam(clip_norm=2.0), Adam(clip_norm=100.0), Adam()])
+    parts = [torch.full((3, 9), 4.0), torch.full((3, 16), -3.0)]
+    norm = math.sqrt(9 * 16 + 16 * 9)
+    factors = stack.limits(torch.tensor(0), parts)[:, 1].tolist()
+    assert factors == pytest.approx([2 / norm, 1, 1], rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e18])
+def test_a_gradient_that_is_not_finite_leaves_finite_weights_when_clipped(value):
+    stack = StackedAdam.of([Adam(clip_norm=1.0, clip=0.1, weight_decay=0.1)] * 2)
+    parameters = torch.ones(2, 4)
+    moments, alive = Moments.zeros_like(parameters), torch.ones(2, dtype=torch.bool)
+    parts, step = [torch.ones(2, 2), torch.ones(2, 2)], torch.tensor(0)
+    parts[1][1, 0] = value
+    finite, limits = alive.clone(), stack.limits(step, parts)
+    update(parameters, moments, parts, [0, 2], stack.rates(step), alive, finite, limits=limits)
+    assert finite.tolist() == [True, False]
+    assert parameters.isfinite().all()
+    assert (parameters[1, 2:] == 1).all()
+
+
+def test_settings_that_are_not_used_cost_nothing_and_are_not_saved():
+    assert StackedAdam.of([Adam(), Adam(lr=1)]).limits(torch.tensor(3), []) is None
+    first = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "variant": "torch"}
+    assert Adam().to_dict() == first
+    assert Adam(clip=1, warm_up=5).to_dict() == {**first, "clip": 1.0, "warm_up": 5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "subject"),
+    [
+        ({"weight_decay": -1}, "weight_decay"),
+        ({"clip": math.nan}, "clip"),
+        ({"clip_norm": math.inf}, "clip_norm"),
+        ({"schedule": "linear"}, "schedule"),
+        ({"schedule": "step"}, "decay_every"),
+        ({"warm_up": 1.5}, "warm_up"),
+        ({"decay_factor": 2}, "decay_factor"),
+        ({"lr_floor": 1.1}, "lr_floor"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, subject):
+    with pytest.raises(UnweaveError) as caught:
+        Adam(**settings)
+    assert caught.value.subject == subject

@@ -21,6 +21,7 @@ from unweave.text import canonical_name
 if TYPE_CHECKING:
     from unweave.methods import Method
     from unweave.models.model import Fleet
+    from unweave.nets.adam import Adam
 
 __all__ = ["options_of", "train_method"]
 
@@ -73,6 +74,22 @@ class Options:
     """Learning rate of Adam."""
     adam: Literal["torch", "tensorflow"] = "torch"
     """Variant of Adam; torch and tensorflow add epsilon in different places."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay, as in AdamW."""
+    clip: float = 0.0
+    """Largest absolute value of an element of the gradient; 0 turns clipping off."""
+    clip_norm: float = 0.0
+    """Largest norm of a model's gradient; 0 turns clipping off."""
+    warm_up: int = 0
+    """Number of steps over which the learning rate rises linearly."""
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    """Schedule of the learning rate."""
+    lr_floor: float = 0.0
+    """Learning rate at the end of a cosine schedule, as a fraction of the learning rate."""
+    decay_every: int = 0
+    """Number of steps between decays of a step schedule."""
+    decay_factor: float = 0.1
+    """Factor of each decay of a step schedule."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Precision of matrix multiplications on a GPU."""
     fleet_size: Literal["auto"] | int = "auto"
@@ -93,7 +110,6 @@ def train_method(args: Sequence[str]) -> None:
     from unweave.io.arguments import check_seed
     from unweave.methods import find_method
     from unweave.models.networks import check_disk
-    from unweave.nets.adam import Adam
     from unweave.plots import traversals
 
     source, name, *flags = args
@@ -124,7 +140,7 @@ def train_method(args: Sequence[str]) -> None:
         architecture=chosen.architecture,
         likelihood=chosen.likelihood,
         init=chosen.init,
-        optimiser=Adam(lr=chosen.learning_rate, variant=chosen.adam),
+        optimiser=_optimiser(chosen),
         precision=chosen.precision,
     )
     check_disk(runs, data.shape, chosen.out)
@@ -150,6 +166,15 @@ def train_method(args: Sequence[str]) -> None:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _optimiser(chosen: Any) -> "Adam":
+    """Return the optimiser of the options, whose names are mostly those of `uw.Adam`."""
+    from unweave.nets.adam import Adam
+
+    names = {field.name for field in dataclasses.fields(Adam)}
+    own = {name: getattr(chosen, name) for name in names if hasattr(chosen, name)}
+    return Adam(lr=chosen.learning_rate, variant=chosen.adam, **own)
 
 
 def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":

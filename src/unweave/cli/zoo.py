@@ -6,7 +6,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from unweave.cli.app import app
-from unweave.progress import tell
+from unweave.progress import print_output
 
 __all__ = ["Zoo"]
 
@@ -29,7 +29,7 @@ class Zoo:
 
         if self.name is None:
             _list()
-            tell(f"Open one with: unweave explore {PREFIX}{zoo_names()[0]}")
+            print_output(f"Open one with: unweave explore {PREFIX}{zoo_names()[0]}")
             return
         folder = zoo_folder(PREFIX + self.name.removeprefix(PREFIX))
         assert folder is not None, "the name has the prefix"

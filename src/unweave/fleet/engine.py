@@ -29,7 +29,7 @@ from unweave.methods.batch import Batch, member_seeds
 from unweave.methods.mixins import KnownFactors, Pairs
 from unweave.models.config import Config
 from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_of
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Moments, StackedAdam
 from unweave.nets.device import keep_memory, matmul_precision
 from unweave.nets.graphs import STEPS_PER_GRAPH, WARM_UP, GraphRunner
 from unweave.nets.network import Network
@@ -211,7 +211,7 @@ class Engine:
         moments = Moments.zeros_like(parameters if adam else parameters[:, :0])
         return NetworkGroup(networks, parameters, working, moments, adam, members)
 
-    def _optimiser(self, group: str, members: int) -> Adam | None:
+    def _optimiser(self, group: str, members: int) -> StackedAdam | None:
         """Return the stacked optimiser of a group; None for a frozen group."""
         extra = self.config.method.extra_optimisers()
         if group not in (MODEL, *extra):
@@ -222,7 +222,7 @@ class Engine:
         else:
             adam = replace(extra[group], variant=self.config.optimiser.variant)
             each = [adam] * len(self.configs)
-        return Adam.stack(each, self.device)
+        return StackedAdam.of(each, self.device, self.config.steps)
 
     def _term_names(self) -> tuple[str, ...]:
         """Return the names of reported terms, from one evaluation of the losses."""

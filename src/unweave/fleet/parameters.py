@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unweave.methods.batch import for_members
-from unweave.nets.adam import Adam, Moments, update
+from unweave.nets.adam import Adam, Moments, StackedAdam, update
 from unweave.nets.network import Network
 
 __all__ = ["Leaves", "NetworkGroup"]
@@ -38,7 +38,7 @@ class NetworkGroup:
     parameters: Tensor
     working: Tensor
     moments: Moments
-    optimiser: Adam | None
+    optimiser: StackedAdam | None
     rows_per_model: int = 1
 
     @classmethod
@@ -46,7 +46,7 @@ class NetworkGroup:
         cls, name: str, network: Network, parameters: Tensor, optimiser: Adam
     ) -> "NetworkGroup":
         """Create a group of a single network whose rows `[M, P]` share optimiser settings."""
-        adam = Adam.stack([optimiser] * len(parameters), parameters.device)
+        adam = StackedAdam.of([optimiser] * len(parameters), parameters.device)
         return cls({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
 
     def rows(self, chosen: slice) -> "NetworkGroup":
@@ -118,15 +118,17 @@ class NetworkGroup:
         one = self.rows_per_model == 1
         rows_alive = alive if one else for_members(alive, self.rows_per_model)
         rows_finite = finite if one else rows_alive.clone()
+        parts = [gradient.flatten(1) for gradient in gradients]
         update(
             self.parameters,
             self.moments,
-            [gradient.flatten(1) for gradient in gradients],
+            parts,
             self.places,
             self.optimiser.rates(step),
             rows_alive,
             rows_finite,
             None if self.working is self.parameters else self.working,
+            self.optimiser.limits(step, parts),
         )
         if not one:
             finite &= rows_finite.unflatten(0, (-1, self.rows_per_model)).all(1)

@@ -43,6 +43,7 @@ def update(
     rates: Tensor,
     alive: Tensor,
     finite: Tensor,
+    limits: Tensor | None = None,
 ) -> None:
     """Update all parameters in place; see `unweave.nets.adam.update`."""
     assert alive.is_contiguous(), "alive must be contiguous"
@@ -58,6 +59,7 @@ def update(
         dense,
         working,
         rates,
+        rates if limits is None else limits,
         alive,
         finite,
         parameters.stride(0),
@@ -71,6 +73,7 @@ def update(
             for gradient, place in zip(dense, places, strict=True)
         ),
         COPY=working.data_ptr() != parameters.data_ptr(),
+        LIMITED=limits is not None,
         BLOCK=BLOCK,
     )
 
@@ -117,6 +120,7 @@ def _adam_kernel(
     gradients,
     working,
     rates,
+    limits,
     alive,
     finite,
     stride,
@@ -127,6 +131,7 @@ def _adam_kernel(
     STARTS: tl.constexpr,
     WIDE: tl.constexpr,
     COPY: tl.constexpr,
+    LIMITED: tl.constexpr,
     BLOCK: tl.constexpr,
     TOO_LARGE: tl.constexpr = 1e18,
 ):
@@ -147,16 +152,16 @@ def _adam_kernel(
             place = tl.multiple_of(model * stride + begin, 16) + item
             g = tl.load(tl.multiple_of(own + row, 16) + item).to(tl.float32)
             _checked_move(
-                parameters, first, second, working, rates, finite, model, place, every, g,
-                COPY, BLOCK, TOO_LARGE,
+                parameters, first, second, working, rates, limits, finite, model, place, every, g,
+                COPY, LIMITED, BLOCK, TOO_LARGE,
             )  # fmt: skip
         else:
             known = item < size
             place = model * stride + begin + item
             g = tl.load(own + row + item, mask=known, other=0.0).to(tl.float32)
             _checked_move(
-                parameters, first, second, working, rates, finite, model, place, known, g,
-                COPY, BLOCK, TOO_LARGE,
+                parameters, first, second, working, rates, limits, finite, model, place, known, g,
+                COPY, LIMITED, BLOCK, TOO_LARGE,
             )  # fmt: skip
 
 
@@ -167,12 +172,14 @@ def _checked_move(
     second,
     working,
     rates,
+    limits,
     finite,
     model,
     place,
     known,
     g,
     COPY: tl.constexpr,
+    LIMITED: tl.constexpr,
     BLOCK: tl.constexpr,
     TOO_LARGE: tl.constexpr,
 ):
@@ -180,15 +187,34 @@ def _checked_move(
     if tl.sum((tl.abs(g) < TOO_LARGE).to(tl.int32), 0) < BLOCK:
         tl.store(finite + model, False)
     else:
-        _move(parameters, first, second, working, rates + model * 5, place, known, g, COPY)
+        _move(
+            parameters, first, second, working, rates + model * 5, limits + model * 3,
+            place, known, g, COPY, LIMITED,
+        )  # fmt: skip
 
 
 @triton.jit
-def _move(parameters, first, second, working, rates, place, known, g, COPY: tl.constexpr):
+def _move(
+    parameters,
+    first,
+    second,
+    working,
+    rates,
+    limits,
+    place,
+    known,
+    g,
+    COPY: tl.constexpr,
+    LIMITED: tl.constexpr,
+):
     """Apply the Adam update to one block with a finite gradient."""
     m = tl.load(first + place, mask=known, other=0.0)
     v = tl.load(second + place, mask=known, other=0.0)
     p = tl.load(parameters + place, mask=known, other=0.0)
+    if LIMITED:
+        largest = tl.load(limits + 2)
+        g = tl.minimum(tl.maximum(g * tl.load(limits + 1), -largest), largest)
+        p *= 1 - tl.load(limits)
     m += tl.load(rates + 1) * (g - m)
     v += tl.load(rates + 2) * (g * g - v)
     p -= tl.load(rates) * m / (tl.sqrt(v) * tl.load(rates + 3) + tl.load(rates + 4))

@@ -16,7 +16,7 @@ from unweave.io.schema import Required, Schema, fields_of
 from unweave.methods import PARTS, Method, find_method, saved_name
 from unweave.methods.mixins import SecondStage
 from unweave.methods.settings import settings_of
-from unweave.nets.adam import Adam
+from unweave.nets.adam import SHARED_FIELDS, Adam
 from unweave.nets.architectures import ARCHITECTURES, Architecture, find_architecture, name_of
 from unweave.nets.network import INITS
 from unweave.text import shown
@@ -183,7 +183,7 @@ class Config:
         saved_as = self.method.saved_as
         method = {saved_as.get(name, name): value for name, value in _plain(self.method).items()}
         plain["method"] = {"name": saved_name(type(self.method)), **method}
-        plain["optimiser"] = _plain(self.optimiser)
+        plain["optimiser"] = self.optimiser.to_dict()
         plain["data"] = [list(step) for step in self.data]
         return plain
 
@@ -234,7 +234,7 @@ class Config:
         for name, setting in settings_of(type(self.method)).items():
             if setting.per_model:
                 plain["method"][self.method.saved_as.get(name, name)] = None
-        for name in ("lr", "beta1", "beta2", "eps"):
+        for name in settings_of(Adam).keys() - set(SHARED_FIELDS):
             plain["optimiser"][name] = None
         if self.first is not None:
             plain["first"] = self.first.fleet

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from unweave.io.plain_data import is_number
 from unweave.io.writing import whole_file
 from unweave.methods import known_method
 from unweave.models.config import RUN_NAME, Config
+from unweave.nets.adam import Adam
 from unweave.study.ledger import summary
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.remote import open_store
@@ -154,7 +156,9 @@ def table_of(
         )
     varied = _varied([config["method"] for _, _, config, _ in rows])
     several = _several([{n: config[n] for n in SETTINGS} for _, _, config, _ in rows])
-    rates = _several([config["optimiser"] for _, _, config, _ in rows])
+    defaults = asdict(Adam())
+    optimisers = [{**defaults, **config["optimiser"]} for _, _, config, _ in rows]
+    rates = _several(optimisers)
     chained = any("first" in config for _, _, config, _ in rows)
     frame = pd.DataFrame(
         [
@@ -165,14 +169,14 @@ def table_of(
                 STRENGTH: config["method"].get(varied[config["method"]["name"]]),
                 **_settings(config["method"]),
                 **{n: config[n] for n in several},
-                **{f"optimiser.{n}": config["optimiser"][n] for n in rates},
+                **{f"optimiser.{n}": optimiser[n] for n in rates},
                 **({"first": _first(config)} if chained else {}),
                 SEED: config["seed"],
                 "steps": config["steps"],
                 "state": state,
                 **{_loss(n, config["method"]): v for n, v in results.items()},
             }
-            for run, state, config, results in rows
+            for (run, state, config, results), optimiser in zip(rows, optimisers, strict=True)
         ]
     )
     if frame.empty:

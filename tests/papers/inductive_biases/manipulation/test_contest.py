@@ -6,7 +6,7 @@ import torch
 
 from unweave.fleet.parameters import NetworkGroup
 from unweave.methods.batch import Posterior
-from unweave.nets.adam import Adam, Moments
+from unweave.nets.adam import Adam, Moments, StackedAdam
 from unweave.nets.layers import Linear, Reshape
 from unweave.nets.network import Network
 from unweave.papers.inductive_biases.manipulation.contest import DECODER, LOSSES, Contest
@@ -25,7 +25,7 @@ def rotation(angle):
 def group(name, layers, rows, lr, dtype=torch.float32):
     network = Network(layers)
     start = network.initial(torch.arange(rows) + 1, name).to(dtype)
-    adam = Adam.stack([Adam(lr=lr)] * rows)
+    adam = StackedAdam.of([Adam(lr=lr)] * rows)
     return NetworkGroup({name: network}, start, start, Moments.zeros_like(start), adam)
 
 

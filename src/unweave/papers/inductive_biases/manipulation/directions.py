@@ -15,7 +15,6 @@ directions similar.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,7 +96,7 @@ def turn_directions(
         "steps": steps,
         "batch": batch,
         "seed": seed,
-        "optimiser": asdict(optimiser),
+        "optimiser": optimiser.to_dict(),
         "precision": precision,
     }
 

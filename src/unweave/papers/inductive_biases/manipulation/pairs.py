@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,7 +105,7 @@ def manipulate(
         "draws": draws,
         "held_out": min(HELD_OUT, len(images.support) // 4) if held_out is None else held_out,
         "seed": seed,
-        "optimiser": asdict(optimiser),
+        "optimiser": optimiser.to_dict(),
         "precision": precision,
     }
 
