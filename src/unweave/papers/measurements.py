@@ -67,13 +67,14 @@ class Trained:
         self,
         file: str,
         runs: Iterable[str],
-        compute: "Callable[[Model], pd.DataFrame]",
+        compute: "Callable[[Model], pd.DataFrame | dict[str, float]]",
         job: str,
     ) -> pd.DataFrame:
         """Call `computed_once` for the models of runs, with a cache file in the study folder."""
 
         def of_run(run: str) -> pd.DataFrame:
-            return compute(self.model(run))
+            found = compute(self.model(run))
+            return pd.DataFrame([found]) if isinstance(found, dict) else found
 
         return computed_once(self.folder / file, list(runs), of_run, job)
 

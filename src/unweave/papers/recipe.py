@@ -16,6 +16,7 @@ import pandas as pd
 import yaml
 
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.papers import plots
 from unweave.papers.claims import (
     HOLDS,
     STATISTICS,
@@ -211,11 +212,12 @@ def recipes_of(package: str, *modules: ModuleType) -> tuple[Recipe, ...]:
 
     Args:
         package: Package of the paper.
-        modules: Modules whose public functions entries may name, as `module.function` or as a
-            list of that and its first arguments. Their `STATISTICS` are available in comparisons.
+        modules: Modules whose public functions entries may name, besides those of `plots`: as
+            `module.function`, as a list of that and its first arguments, or as a mapping from it
+            to named arguments. Their `STATISTICS` are available in comparisons.
     """
     paper = package.rpartition(".")[2].replace("_", "-")
-    known = {module.__name__.rpartition(".")[2]: module for module in modules}
+    known = {module.__name__.rpartition(".")[2]: module for module in (*modules, plots)}
     statistics = {
         name: function
         for module in modules
@@ -237,14 +239,19 @@ def recipes_of(package: str, *modules: ModuleType) -> tuple[Recipe, ...]:
     return tuple(found)
 
 
-def _function(named: str | list[Any], modules: Mapping[str, ModuleType]) -> Callable[..., Any]:
+def _function(
+    named: str | list[Any] | Mapping[str, Mapping[str, Any]], modules: Mapping[str, ModuleType]
+) -> Callable[..., Any]:
+    options: Mapping[str, Any] = {}
+    if isinstance(named, Mapping):
+        ((named, options),) = named.items()
     word, *first = [named] if isinstance(named, str) else named
     module, _, function = word.partition(".")
     allowed = [f"{place}.{name}" for place, one in modules.items() for name in one.__all__]
     if word not in allowed:
         raise UnknownNameError("function of this paper", word, allowed)
     found: Callable[..., Any] = getattr(modules[module], function)
-    return partial(found, *first) if first else found
+    return partial(found, *first, **options) if first or options else found
 
 
 def _trained(package: str, part: str, name: str | None) -> dict[str, dict[str, Any]]:

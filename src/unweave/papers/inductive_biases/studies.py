@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.measurements import Trained
 from unweave.papers.recipe import data_file
 
 if TYPE_CHECKING:
@@ -243,8 +243,7 @@ def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     known = Trained(folder)
     rows = table[table["state"] == "scored"]
 
-    def of_run(name: str) -> pd.DataFrame:
-        model = known.model(name)
+    def of_model(model: "Model") -> pd.DataFrame:
         data = known.data(model)
         found = over_pruned([model], data)[["active", "over_pruned"]]
         if model.config.method.name != "beta_vae":
@@ -252,5 +251,4 @@ def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         gaps = factor_gaps([model], data)["gap"].tolist()
         return found.assign(**{f"gap_{k}": gap for k, gap in enumerate(gaps)})
 
-    found = computed_once(folder / DETAILS, rows["run"].tolist(), of_run, "measuring models")
-    return rows.merge(found, on="run")
+    return rows.merge(known.measured(DETAILS, rows["run"], of_model, "measuring models"), on="run")

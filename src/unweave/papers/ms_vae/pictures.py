@@ -7,7 +7,7 @@ import pandas as pd
 
 from unweave.papers.measurements import IMAGES, Trained
 from unweave.papers.ms_vae.scores import MS_VAE, arranged, each_of_two_stages, measured
-from unweave.papers.plots import bars, pictures
+from unweave.papers.plots import pictures
 from unweave.papers.recipe import data_file
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ __all__ = [
     "obtain_13_14",
     "plot_1_and_3",
     "plot_13_14",
-    "plot_32_33",
 ]
 
 KINDS = ("stages", "stage_traversals", "swaps")
@@ -70,13 +69,10 @@ def obtain_13_14(table: pd.DataFrame) -> pd.DataFrame:
 def extend_32_33(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Measure how much Y and X of the same images vary between samples of C."""
 
-    def measure(_: Trained, staged: "Staged") -> pd.DataFrame:
-        return pd.DataFrame([staged.variation()])
+    def measure(_: Trained, staged: "Staged") -> dict[str, float]:
+        return staged.variation()
 
-    rows, found = each_of_two_stages(
-        table, folder, DRAWS_FILE, "sampling C", measure, IMAGES // 20
-    )
-    return rows.merge(found, on="run")
+    return each_of_two_stages(table, folder, DRAWS_FILE, "sampling C", measure, IMAGES // 20)
 
 
 def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:
@@ -87,8 +83,3 @@ def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:
 def plot_13_14(table: pd.DataFrame, path: Path) -> None:
     """Draw the pictures of one study side by side."""
     pictures([path.parent / file for file in table["file"]], path)
-
-
-def plot_32_33(table: pd.DataFrame, path: Path) -> None:
-    """Draw the standard deviation of pixels over samples of C."""
-    bars(table, "beta", {"std_y": "std of Y", "std_x": "std of X"}, path)

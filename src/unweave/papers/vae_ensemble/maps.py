@@ -10,7 +10,7 @@ import pandas as pd
 
 from unweave.papers.claims import comparison
 from unweave.papers.measurements import Trained, computed_once
-from unweave.papers.plots import Panel, draw_lines, points
+from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import RecipeError
 from unweave.papers.vae_ensemble.scores import (
     APART,
@@ -145,20 +145,21 @@ def plot_2(table: pd.DataFrame, path: Path) -> None:
     """Plot mean and standard deviation over maps by setting: both distances, and controls."""
     shown = table[(table["maps"] == LEARNED) | (table["method"] != ENSEMBLE)]
     ensembles = shown["method"] == ENSEMBLE
-    names = shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format))
-    groups = {
-        "ensembles": sorted(names[ensembles].unique()),
-        "separate models": names[~ensembles].unique(),
-    }
-    grid: list[list[tuple[str, dict[str, pd.DataFrame]]]] = []
-    for norm, used in zip(NORMS, USED, strict=True):
-        grid.append([])
-        for column, label in ((norm, norm), (used, f"{norm}, used, relative")):
-            by_name = shown.groupby(names)[column]
-            every = pd.DataFrame({"mean": by_name.mean(), "deviation": by_name.std(ddof=0)})
-            series = {group: every.loc[list(rows)] for group, rows in groups.items()}
-            grid[-1].append((label, series))
-    points(grid, path, height=2.2, usual={f"{norm}, used, relative": 1 for norm in NORMS})
+    named = shown.assign(
+        setting=shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format)),
+        group=ensembles.map({True: "ensembles", False: "separate models"}),
+    ).sort_values(["group", "members"], kind="stable")
+    grid = [
+        [
+            Panel(rows=named, x="setting", columns={column: column}, by="group", **more)
+            for column, more in (
+                (norm, {"ylabel": norm}),
+                (used, {"ylabel": f"{norm}, used, relative", "usual": 1}),
+            )
+        ]
+        for norm, used in zip(NORMS, USED, strict=True)
+    ]
+    draw(grid, "points", height=2.2, sharex=True).save(path)
 
 
 def curves_of(rows: pd.DataFrame, trained: Trained) -> pd.DataFrame:
@@ -238,7 +239,7 @@ def _draw_curves(table: pd.DataFrame, columns: Sequence[str], path: Path) -> Non
         Panel(rows=table, x="step", columns={column: column}, by="name", ylabel=column)
         for column in columns
     ]
-    draw_lines([row], path, spread="band")
+    draw([row], "band").save(path)
 
 
 def extend_7(table: pd.DataFrame, folder: Path) -> pd.DataFrame:

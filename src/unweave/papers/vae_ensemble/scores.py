@@ -9,7 +9,7 @@ import pandas as pd
 
 from unweave.papers.claims import Count, comparison
 from unweave.papers.measurements import Trained
-from unweave.papers.plots import Panel, draw_lines, points
+from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import RecipeError, data_file, published_table
 
 __all__ = [
@@ -147,16 +147,13 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
         else f"n={row.members}, γ={row.gamma:g}{', fixed targets' * (row.method != ENSEMBLE)}"
         for row in found.itertuples()
     ]
-    columns = {"published": "spread", "obtained": "obtained_spread"}
-    grid = []
-    for metric, rows in found.assign(setting=settings).groupby("metric", sort=False):
-        named = rows.set_index("setting")
-        series = {
-            mean: named[[mean, deviation]].set_axis(["mean", "deviation"], axis=1)
-            for mean, deviation in columns.items()
-        }
-        grid.append([(str(metric), series)])
-    points(grid, path, height=3.5)
+    both = {"published": "published", "obtained": "obtained"}
+    spreads = {"published": "spread", "obtained": "obtained_spread"}
+    grid = [
+        [Panel(rows=rows, x="setting", columns=both, deviations=spreads, ylabel=str(metric))]
+        for metric, rows in found.assign(setting=settings).groupby("metric", sort=False)
+    ]
+    draw(grid, "points", height=3.5, sharex=True).save(path)
 
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -196,7 +193,7 @@ def plot_within(table: pd.DataFrame, path: Path) -> None:
         Panel(rows=part, x="members", columns=both, by="gamma", ylabel=f"spread of {metric}")
         for metric, part in rows.groupby("metric", sort=False)
     ]
-    draw_lines([grid], path)
+    draw([grid]).save(path)
 
 
 def plot_ablations(columns: Sequence[str], table: pd.DataFrame, path: Path) -> None:
@@ -219,7 +216,7 @@ def plot_ablations(columns: Sequence[str], table: pd.DataFrame, path: Path) -> N
         ]
         for column in columns
     ]
-    draw_lines(grid, path, spread="bars", sharey="row")
+    draw(grid, "error bars", sharey="row").save(path)
 
 
 def with_gamma_1(table: pd.DataFrame) -> pd.DataFrame:
@@ -250,7 +247,7 @@ def plot_beyond(table: pd.DataFrame, path: Path) -> None:
         Panel(rows=named, x="members", columns={metric: metric}, by="mapped", ylabel=metric)
         for metric in METRICS
     ]
-    draw_lines([grid], path, spread="bars")
+    draw([grid], "error bars").save(path)
 
 
 def _mean_less_deviation(rows: pd.DataFrame, column: str) -> float:
