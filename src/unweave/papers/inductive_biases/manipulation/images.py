@@ -36,6 +36,7 @@ __all__ = [
     "Noise",
     "check_alterable",
     "check_epsilon",
+    "grid_of",
     "in_bytes",
     "load_noise",
     "own_origin",
@@ -207,6 +208,15 @@ def check_alterable(data: Dataset) -> None:
             subject="data",
             value=data.name,
         )
+
+
+def grid_of(data: Dataset) -> Grid:
+    """Return the grid of factors of a data set; reject data sets without one."""
+    if data.grid is None:
+        raise DataError(
+            f"data must have a grid of factors, got {data.name}", subject="data", value=data.name
+        )
+    return data.grid
 
 
 def own_origin(data: Dataset, step: list[Any]) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from unweave.nets.architectures import Shape, conv_encoder
 from unweave.nets.device import chosen_device, matmul_precision
 from unweave.nets.layers import Linear
 from unweave.nets.network import Network
+from unweave.papers.inductive_biases.manipulation.images import grid_of
 from unweave.progress import lines
 from unweave.random import Stream
 
@@ -134,7 +135,7 @@ def over_pruned(
     from unweave.models.finding import models_of
 
     rows = drawn_rows(data, ROWS, seed)
-    factors = sum(size > 1 for size in _grid(data).sizes)
+    factors = sum(size > 1 for size in grid_of(data).sizes)
     found = []
     for model in models_of(models):
         _, logvars = model.encode(_images(data, rows))
@@ -158,7 +159,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.metrics.mig import mig_of_factors
     from unweave.models.finding import models_of
 
-    rows, names = drawn_rows(data, ROWS, seed), _grid(data).names
+    rows, names = drawn_rows(data, ROWS, seed), grid_of(data).names
     classes = on_host(data.factors(rows))
     found = []
     for model in models_of(models):
@@ -166,16 +167,6 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
         gaps = mig_of_factors(means, classes, seed)
         found += [(model.config.hash, names[k], gap) for k, gap in gaps.items()]
     return pd.DataFrame(found, columns=["run", "factor", "gap"])
-
-
-def _grid(data: "Dataset") -> Grid:
-    if data.grid is None:
-        raise DataError(
-            f"data must have a grid of factors, got {data.name}",
-            subject="data",
-            value=data.name,
-        )
-    return data.grid
 
 
 def _compared(
