@@ -84,12 +84,6 @@ def computed_once(
 ) -> pd.DataFrame:
     """Compute rows for each run that is not yet in a cache file, and save them run by run.
 
-    Args:
-        file: Parquet file in the study folder.
-        runs: Names of runs, or of groups of runs.
-        compute: Function that returns the rows of one run.
-        job: Description for the progress bar.
-
     Returns:
         All rows, with the column `run`.
     """

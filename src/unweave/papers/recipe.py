@@ -247,7 +247,12 @@ def _function(
         ((named, options),) = named.items()
     word, *first = [named] if isinstance(named, str) else named
     module, _, function = word.partition(".")
-    allowed = [f"{place}.{name}" for place, one in modules.items() for name in one.__all__]
+    allowed = [
+        f"{place}.{name}"
+        for place, one in modules.items()
+        for name, value in vars(one).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == one.__name__
+    ]
     if word not in allowed:
         raise UnknownNameError("function of this paper", word, allowed)
     found: Callable[..., Any] = getattr(modules[module], function)

@@ -54,8 +54,7 @@ def make(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame:
         return table
     if recipe.make is None or settings is None:
         raise RecipeError(
-            f"{recipe.name} has no `make` step; use its study, if it has one",
-            subject=recipe.name,
+            f"{recipe.name} has no `make` step; use its study, if it has one", subject=recipe.name
         )
     # Some recipes save models in the folder and reuse them.
     wants_folder = "folder" in signature(recipe.make).parameters

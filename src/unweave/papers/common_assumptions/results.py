@@ -12,26 +12,6 @@ from unweave.papers.plots import labelled
 from unweave.papers.recipe import published_table
 from unweave.plots import study_plots
 
-__all__ = [
-    "choice_rules",
-    "data_agreement",
-    "downstream_agreement",
-    "downstream_efficiency",
-    "method_overlap",
-    "metric_agreement",
-    "on",
-    "plot_downstream_efficiency",
-    "plot_scores",
-    "plotted",
-    "published_transfer",
-    "published_variance",
-    "seed_against_strength",
-    "total_correlation",
-    "transfer",
-    "unsupervised_selection",
-    "variance_explained",
-]
-
 METRICS = ("beta_vae", "factor_vae", "mig", "dci", "modularity", "sap")
 """Columns of the six metrics of the paper."""
 EFFICIENCY = "downstream.trees_efficiency"

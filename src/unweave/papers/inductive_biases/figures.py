@@ -11,24 +11,6 @@ from unweave.papers.inductive_biases.studies import IMAGES, SEARCHED
 from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import published_table
 
-__all__ = [
-    "STAND_INS",
-    "VARIATIONAL",
-    "at_published_strength",
-    "changes",
-    "obtain_2",
-    "obtain_3",
-    "obtain_4_6",
-    "obtain_table",
-    "plot_2",
-    "plot_3",
-    "plot_4_6",
-    "plot_7_8",
-    "plot_table",
-    "searched",
-    "with_data",
-]
-
 VARIATIONAL = ("beta_vae", "factor_vae", "beta_tc_vae", "slow_vae")
 STAND_INS = {"rooms3d": "shapes3d"}
 """Generated data sets, and the downloadable data sets that they replace."""

@@ -11,25 +11,6 @@ from unweave.papers.claims import comparison
 from unweave.papers.measurements import Trained
 from unweave.papers.recipe import RecipeError, published_table
 
-__all__ = [
-    "MIG",
-    "STATISTICS",
-    "bimodality",
-    "cost_of_a_square",
-    "costs",
-    "extend_8_16",
-    "obtain_7",
-    "plot_7",
-    "plot_8_16",
-    "plot_costs",
-    "plot_distribution",
-    "plot_trade_off",
-    "prepare_8_16",
-    "representative",
-    "score_of",
-    "wins",
-]
-
 MIG = "mig of the paper"
 SHAPE = "mig_density.gap_0"
 """MIG gap of the first factor of dSprites, the shape, which the paper excludes."""

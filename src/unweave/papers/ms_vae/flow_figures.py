@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from unweave.papers.ms_vae.flow import MsFlow
     from unweave.plots.plot import Plot
 
-__all__ = [
-    "draw_flow",
-    "make",
-    "obtain",
-    "plot",
-]
-
 MIXTURE, FLOW = "mixture of 10 normals", "with the conditional flow"
 BOUND, SAMPLES, AHEAD = "bound with the flow", "flow on samples", "epochs with means ahead"
 TRAINING, HELD_OUT = "training", "held out"

@@ -176,10 +176,7 @@ Chain = tuple[Stage, ...]
 def apply(chain: Sequence[Stage], known: Mapping[str, Tensor]) -> Known:
     """Apply stages in order and return inputs and outputs by name.
 
-    Args:
-        chain: Trained stages, in order.
-        known: Factors `[n, 1]` by name, and `observed` curves `[n, 100]` to infer z, or `z`
-            `[n, 1]`.
+    `known` are factors `[n, 1]`, and `observed` curves `[n, 100]` to infer z, or `z` `[n, 1]`.
     """
     found = dict(known)
     for stage in chain:

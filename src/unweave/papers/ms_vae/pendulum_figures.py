@@ -12,8 +12,6 @@ from unweave.plots.colours import FAINT, INK, PALETTE, SEQUENTIAL
 if TYPE_CHECKING:
     from unweave.plots.plot import Plot
 
-__all__ = ["draw_chain", "make", "obtain", "plot"]
-
 TRAINED_MASSES = (0.1, 0.5, 1.0, 1.5, 2.0)
 PUBLISHED_MASSES = (0.1, 1.5, 2.0)
 """Masses whose z is published; the sign of z is arbitrary."""

@@ -13,15 +13,6 @@ from unweave.papers.recipe import data_file
 if TYPE_CHECKING:
     from unweave.papers.ms_vae.conditioning import Staged
 
-__all__ = [
-    "extend_1_and_3",
-    "extend_13_14",
-    "extend_32_33",
-    "obtain_13_14",
-    "plot_1_and_3",
-    "plot_13_14",
-]
-
 KINDS = ("stages", "stage_traversals", "swaps")
 """Functions of `unweave.plots` that draw the pictures."""
 OF_FACES = ("stage-traversals", "stages")

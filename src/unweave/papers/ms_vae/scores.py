@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from unweave.models.model import Model
     from unweave.papers.ms_vae.conditioning import Staged
 
-__all__ = [
-    "MS_VAE",
-    "STATISTICS",
-    "TASKS_FILE",
-    "arranged",
-    "each_of_two_stages",
-    "extend_7",
-    "extend_8",
-    "extend_9_12",
-    "measured",
-    "obtain_table_1",
-    "plot_4",
-    "plot_34_35",
-    "predicted",
-    "ranks_of_c",
-    "ranks_of_z",
-]
-
 C, Z = 10, 5
 """Latents of both stages; the paper uses 10 for Z on SmallNORB."""
 MS_VAE, TC, LARGE_TC = "ms_vae", "beta_tc_vae", "beta_tc_vae_l"

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = [
-    "NATS_FILE",
-    "STATISTICS",
-    "controlled",
-    "extend_21_31",
-    "extend_37_40",
-    "version_of",
-]
-
 SPREAD = 0.1
 """Smallest standard deviation of an active latent."""
 DRAWN = 32

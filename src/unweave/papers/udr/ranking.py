@@ -7,8 +7,6 @@ import pandas as pd
 from unweave.papers.measurements import Trained
 from unweave.papers.recipe import RecipeError, published_table
 
-__all__ = ["extend", "obtain", "plot"]
-
 VARIANTS = {"udr_lasso": "lasso", "udr_spearman": "spearman"}
 METRICS = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
 RISE, OTHER = "rise together", "do not"

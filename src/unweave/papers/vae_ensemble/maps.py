@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from unweave.analysis.latents import Latents
     from unweave.models.model import Model
 
-__all__ = [
-    "ablations_with_zero_maps",
-    "curves_with_zero_maps",
-    "extend_2",
-    "extend_6",
-    "extend_7",
-    "extend_8",
-    "plot_2",
-    "plot_6",
-    "plot_7",
-    "throughout",
-]
-
 MAPS_FILE = "maps.parquet"
 """Cache of distances of maps between ensemble members and between models of one method."""
 LEARNED, FITTED = "learned", "least squares"
@@ -57,10 +44,6 @@ START = 0.1
 
 def distances_of(ensembles: pd.DataFrame, trained: Trained) -> pd.DataFrame:
     """Compute distances of all learned and least-squares maps between members of ensembles.
-
-    Args:
-        ensembles: Rows of the study table.
-        trained: Models of the study.
 
     Returns:
         A table with a row per map: the columns of `unweave.select.map_distances`, with `latents`
@@ -98,10 +81,6 @@ def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
 
 def with_zero_maps(table: pd.DataFrame, latents: str) -> pd.DataFrame:
     """Add both distances of zero maps, which align nothing: `zero_frobenius`, `zero_mean_l1`.
-
-    Args:
-        table: Table with a column of the number of latents.
-        latents: Name of that column.
 
     Example:
         >>> with_zero_maps(pd.DataFrame({"d": [4]}), "d").to_dict("records")

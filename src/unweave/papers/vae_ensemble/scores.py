@@ -12,22 +12,6 @@ from unweave.papers.measurements import Trained
 from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import RecipeError, data_file, published_table
 
-__all__ = [
-    "controls",
-    "ensembles_of",
-    "extend_within",
-    "kinds",
-    "obtain_scores",
-    "obtain_within",
-    "plot_ablations",
-    "plot_beyond",
-    "plot_scores",
-    "plot_within",
-    "scored",
-    "slower",
-    "with_gamma_1",
-]
-
 METRICS = ("factor_vae", "dci")
 ENSEMBLE = "vae_ensemble"
 ORIGINAL, WITHOUT_CROSS, WITHOUT_ALIGNMENT = "original", "w.o. CR", "w.o. LT"
@@ -50,10 +34,7 @@ def scored(table: pd.DataFrame) -> pd.DataFrame:
     """Return the models that are trained and scored, with their `kind`."""
     rows = table[table["state"] == "scored"]
     if not (rows["method"] == ENSEMBLE).any():
-        raise RecipeError(
-            "the study has no scored ensembles; finish it first",
-            subject=ENSEMBLE,
-        )
+        raise RecipeError("the study has no scored ensembles; finish it first", subject=ENSEMBLE)
     return rows.assign(kind=kinds(rows))
 
 

@@ -193,12 +193,7 @@ def entangle(priors: Sequence[Marginal], alpha: float | None = None) -> Entangle
 
 
 def entangle_with(priors: Sequence[Marginal], matrix: np.ndarray) -> Entanglement:
-    """Return the map f for another matrix A, such as `cosine`.
-
-    Args:
-        priors: Distributions of the d coordinates, as for `entangle`.
-        matrix: A `[d, d]`, symmetric and orthogonal, without zeros.
-    """
+    """Return the map f for another matrix A, symmetric and orthogonal without zeros: `cosine`."""
     for prior in priors:
         if not all(hasattr(prior, name) for name in NEEDED):
             raise TheoryError(
@@ -282,11 +277,6 @@ def draw(priors: Sequence[Marginal], count: int, seed: int = 0) -> np.ndarray:
 
 def check(entanglement: Entanglement, count: int = 100_000, seed: int = 0) -> pd.DataFrame:
     """Check the statements of the theorem on samples from the priors.
-
-    Args:
-        entanglement: The map f.
-        count: Number of samples (default 100,000).
-        seed: Random seed of the samples.
 
     Returns:
         A table with a row per coordinate of f(z): `ks`, the p-value of the Kolmogorov-Smirnov test

@@ -25,10 +25,6 @@ def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
 
     Lines are quantiles of one factor, with any other factors at their medians: the first factor is
     constant on blue lines, the second on orange lines. Samples show the equal distributions.
-
-    Args:
-        entanglement: The map f.
-        seed: Random seed of the samples.
     """
     from unweave.plots.plot import PAGE, panels, plain
 

@@ -26,11 +26,7 @@ from unweave.data.grid import Grid
 from unweave.errors import DataError
 from unweave.nets.adam import Adam
 from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
-from unweave.papers.inductive_biases.manipulation.training import (
-    MANIPULATION,
-    Learner,
-    Training,
-)
+from unweave.papers.inductive_biases.manipulation.training import MANIPULATION, Learner, Training
 from unweave.random import Stream
 
 __all__ = ["DirectionLearner", "excess", "strides", "turn_directions"]

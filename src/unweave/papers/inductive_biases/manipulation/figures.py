@@ -25,10 +25,7 @@ SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 
 
 def line_search(
-    table: pd.DataFrame,
-    metric: str,
-    literature: Mapping[str, float],
-    left_out: Iterable[str] = (),
+    table: pd.DataFrame, metric: str, literature: Mapping[str, float], left_out: Iterable[str] = ()
 ) -> pd.DataFrame:
     """Summarise a score by strength, over restarts.
 
@@ -101,11 +98,7 @@ def show_histogram(table: pd.DataFrame, metric: str = "mig", bins: int = 20) -> 
 
 
 def show_gaps(gaps: Mapping[str, pd.DataFrame]) -> "Plot":
-    """Draw the MIG of each factor: a bar for the mean over models, and a dot for each model.
-
-    Args:
-        gaps: Results of `factor_gaps`, by a name for the images, such as `"original"`.
-    """
+    """Draw the MIG of each factor: a bar for the mean over models, and a dot for each model."""
     rows = pd.concat([frame.assign(images=name) for name, frame in gaps.items()])
     panel = Panel(
         rows=rows, x="factor", columns={"gap": "MIG"}, by="images", ylabel="MIG of the factor"

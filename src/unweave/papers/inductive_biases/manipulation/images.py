@@ -176,9 +176,7 @@ def with_noise(data: Dataset, epsilon: float, seed: int = 0) -> Dataset:
     check_epsilon(epsilon)
     if not 0 <= seed < 2**63:
         raise DataError(
-            f"seed must be at least 0 and below 2**63, got {seed}",
-            subject="seed",
-            value=seed,
+            f"seed must be at least 0 and below 2**63, got {seed}", subject="seed", value=seed
         )
     rule = Noise(in_bytes(epsilon), torch.tensor(seed))
     store, origin = Altered(data.store, rule), own_origin(data, ["noise", epsilon, seed])

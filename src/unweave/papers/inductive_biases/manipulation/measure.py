@@ -53,12 +53,6 @@ def change_sizes(
 ) -> dict[str, float]:
     """Compute the size of the change of images, in units of their range [0, 1].
 
-    Args:
-        original: Original images.
-        modified: Changed images, in the same order.
-        count: Number of images to compare, sampled without replacement.
-        seed: Seed of the sample.
-
     Returns:
         `linf`, the largest change of any pixel; `l2`, the mean over images of ‖x̃ - x‖₂; `rms`, the
         root mean square change of a pixel; `changed`, the share of pixels that changed.
@@ -146,11 +140,6 @@ def over_pruned(
 
 def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFrame:
     """Compute the MIG of each factor.
-
-    Args:
-        models: Models, as for `uw.evaluate`.
-        data: Images with a grid of factors; at most 10,000 are encoded.
-        seed: Seed of the sample of images.
 
     Returns:
         A row per model and factor: `run`, `factor`, `gap`. The mean over the factors of a model is

@@ -29,13 +29,7 @@ from unweave.papers.inductive_biases.manipulation.manipulation import COLUMNS, M
 from unweave.papers.inductive_biases.manipulation.training import Learner, Training
 from unweave.random import Stream
 
-__all__ = [
-    "OPTIMISER",
-    "PairLearner",
-    "exemplars",
-    "joined",
-    "manipulate",
-]
+__all__ = ["OPTIMISER", "PairLearner", "exemplars", "joined", "manipulate"]
 
 OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
 HELD_OUT = 256

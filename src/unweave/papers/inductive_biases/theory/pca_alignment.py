@@ -59,9 +59,6 @@ def best_scale(x: Sequence[float] | np.ndarray) -> float:
 
         c = √(n / Σ x²),    so that the mean of (c x)² is 1
 
-    Args:
-        x: Means of a latent over the data, `[n]`.
-
     Notes:
         The supplement prints c = √Σ x², which is not a minimum.
 

@@ -106,13 +106,7 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
 def draw_components(
     data: ica.Sparse, learned: Mapping[float, Ascent], budget: int = vi_bias.BUDGET
 ) -> "Plot":
-    """Draw Figure 1: true and learned components, and their lengths after every step.
-
-    Args:
-        data: Training data, `ica.draw(seed)`.
-        learned: Results of `components`, by β.
-        budget: Step whose components are drawn, at most the last; marked by a grey line.
-    """
+    """Draw Figure 1: true and learned components at a step, and their lengths after every step."""
     from unweave.plots.plot import PAGE, panels, plain
 
     figure, axes = panels(2, len(learned), (min(PAGE, 0.4 + 2.6 * len(learned)), 4.6))

@@ -95,10 +95,6 @@ def example(
 def tables(law: Distribution, **known: int) -> pd.DataFrame:
     """Compute the tables of the paper: distributions of C and Z, of C, and of Z, given variables.
 
-    Args:
-        law: Joint distribution, such as `example()`.
-        known: Values of X, or of X and Y.
-
     Returns:
         A row per probability: `law`, such as `P(C | X = 4)`, `event`, such as `C=1`, and
         `probability`.

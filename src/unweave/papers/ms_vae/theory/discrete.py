@@ -39,9 +39,7 @@ class Distribution:
         """Marginal distribution of some variables, in this order."""
         if len(set(names)) < len(names):
             raise TheoryError(
-                f"names must be distinct, got {', '.join(names)}",
-                subject="names",
-                value=names,
+                f"names must be distinct, got {', '.join(names)}", subject="names", value=names
             )
         places = [self._place(name) for name in names]
         sums: dict[State, Fraction] = {}
@@ -115,10 +113,8 @@ def joint(
 ) -> Distribution:
     """Joint distribution of all variables of a graph: the product of their conditionals.
 
-    Args:
-        graph: Parents of every variable.
-        tables: Function of each variable that maps values of its parents, in the order of the
-            graph, to the probability of each value.
+    The table of a variable is a function that maps values of its parents, in the order of the
+    graph, to the probability of each value.
     """
     names = causes_first(graph)
     states: dict[State, Fraction] = {(): Fraction(1)}
