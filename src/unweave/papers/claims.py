@@ -94,8 +94,9 @@ class Comparison:
         of: Description of the compared models, followed by the values of `each`.
         where: Filter applied to all rows.
         each: Columns; every combination of their values gives one comparison.
-        measured: Row filter of one side, with optional `statistic` (default: mean), `value`
-            (default: that of the comparison) and `across`, the columns of `each` to ignore.
+        measured: Row filter of one side, with optional `statistic` (default: mean; a list of a
+            statistic and a column applies it to means by that column), `value` (default: that of
+            the comparison) and `across`, the columns of `each` to ignore.
         against: Row filter of the other side, or a number.
         along: Column along which each value is compared with the previous one.
         ends: Column whose last value is compared with its first.
@@ -203,7 +204,11 @@ def _number(
     chosen = side.get("value", column)
     if rows.empty or chosen not in rows:
         return None
-    return float(statistics[side.get("statistic", "mean")](rows, chosen))
+    name = side.get("statistic", "mean")
+    if not isinstance(name, str):
+        name, key = name
+        rows = rows.groupby(key)[[chosen]].mean()
+    return float(statistics[name](rows, chosen))
 
 
 def comparison(

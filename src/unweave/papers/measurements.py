@@ -16,10 +16,24 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = ["IMAGES", "Trained", "computed_once"]
+__all__ = ["IMAGES", "Trained", "computed_once", "scored_models"]
 
 IMAGES = 10_000
 """Number of images on which models are compared."""
+
+
+def scored_models(table: pd.DataFrame, *methods: str) -> pd.DataFrame:
+    """Return the scored models of a study; there must be one of these methods, if any."""
+    rows = table[table["state"] == "scored"]
+    wanted = rows["method"].isin(methods) if methods else rows["state"].notna()
+    if not wanted.any():
+        kind = " or ".join(methods) or "any method"
+        raise RecipeError(
+            f"the study has no scored models of {kind}; finish it first",
+            subject="state",
+            value=methods,
+        )
+    return rows
 
 
 class Trained:

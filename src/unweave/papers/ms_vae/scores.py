@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from unweave.papers.claims import comparison
-from unweave.papers.measurements import IMAGES, Trained
+from unweave.papers.measurements import IMAGES, Trained, scored_models
 from unweave.papers.plots import draw_by_data
-from unweave.papers.recipe import RecipeError, published_table
+from unweave.papers.recipe import published_table
 
 if TYPE_CHECKING:
     from unweave.models.model import Model
@@ -28,13 +28,7 @@ BEST_HALF = 0.5
 
 def arranged(table: pd.DataFrame) -> pd.DataFrame:
     """Scored models with their `kind`, and with `beta` and `c_mig` of the first stage."""
-    rows = table[table["state"] == "scored"]
-    if not (rows["method"] == MS_VAE).any():
-        raise RecipeError(
-            "no two-stage model has been scored yet; finish the study first",
-            subject="method",
-            value=MS_VAE,
-        )
+    rows = scored_models(table, MS_VAE)
     for name, usual in COLUMNS.items():
         rows = rows if name in rows else rows.assign(**{name: usual})
     large = rows["architecture"].astype(str).str.contains("big")

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from unweave.papers.measurements import IMAGES, Trained
+from unweave.papers.measurements import IMAGES, Trained, scored_models
 from unweave.papers.ms_vae.scores import measured
-from unweave.papers.recipe import RecipeError
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
+OVER_FIRST_STAGES = ("ms_gan", "cgan")
+"""Generators that are conditioned on the code of a first stage."""
 SPREAD = 0.1
 """Smallest standard deviation of an active latent."""
 DRAWN = 32
@@ -51,10 +52,8 @@ def controlled(model: "Model", data: "Dataset", count: int = DRAWN) -> dict[str,
 def extend_21_31(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Generators with the measures of `controlled`; without a first stage, only their MIG."""
     trained = Trained(folder)
-    rows = table[table["state"] == "scored"]
-    over = rows[rows["method"].isin(["ms_gan", "cgan"])]
-    if over.empty:
-        raise RecipeError("no generator has been trained yet; finish the study first")
+    rows = scored_models(table, *OVER_FIRST_STAGES)
+    over = rows[rows["method"].isin(OVER_FIRST_STAGES)]
 
     def of_model(model: "Model") -> dict[str, float]:
         return controlled(model, trained.data(model))
@@ -99,10 +98,3 @@ def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
     rows = rows.merge(trained.measured(NATS_FILE, rows["run"], of_model, "measuring codes"))
     return rows.assign(version=version_of(rows))
-
-
-def _least_mean_of_a_version(rows: pd.DataFrame, column: str) -> float:
-    return float(rows.groupby("version")[column].mean().min())
-
-
-STATISTICS = {"least_mean_of_a_version": _least_mean_of_a_version}

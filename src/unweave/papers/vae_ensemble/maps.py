@@ -257,10 +257,6 @@ def ablations_with_zero_maps(table: pd.DataFrame) -> pd.DataFrame:
     return with_zero_maps(ensembles_of(table), "num_latents")
 
 
-def _least_mean_of_a_method(rows: pd.DataFrame, column: str) -> float:
-    return float(rows.groupby("method")[column].mean().min())
-
-
 def _range_over_gamma(rows: pd.DataFrame, column: str) -> float:
     means = rows.groupby("gamma")[column].mean()
     return float(means.max() - means.min()) if len(means) > 1 else float("nan")
@@ -271,7 +267,6 @@ def _two_deviations_over_seeds(rows: pd.DataFrame, column: str) -> float:
 
 
 STATISTICS = {
-    "least_mean_of_a_method": _least_mean_of_a_method,
     "range_over_gamma": _range_over_gamma,
     "two_deviations_over_seeds": _two_deviations_over_seeds,
 }

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from unweave.papers.claims import Count, comparison
-from unweave.papers.measurements import Trained
+from unweave.papers.measurements import Trained, scored_models
 from unweave.papers.plots import Panel, draw
-from unweave.papers.recipe import RecipeError, data_file, published_table
+from unweave.papers.recipe import data_file, published_table
 
 METRICS = ("factor_vae", "dci")
 ENSEMBLE = "vae_ensemble"
@@ -32,9 +32,7 @@ SINGLE = {name: keys for name, keys in _METHODS.items() if name != ENSEMBLE} | {
 
 def scored(table: pd.DataFrame) -> pd.DataFrame:
     """Return the models that are trained and scored, with their `kind`."""
-    rows = table[table["state"] == "scored"]
-    if not (rows["method"] == ENSEMBLE).any():
-        raise RecipeError("the study has no scored ensembles; finish it first", subject=ENSEMBLE)
+    rows = scored_models(table, ENSEMBLE)
     return rows.assign(kind=kinds(rows))
 
 

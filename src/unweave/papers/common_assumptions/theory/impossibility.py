@@ -17,7 +17,7 @@ References:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -50,26 +50,9 @@ LIMIT = -float(special.ndtri(EDGE))
 """Corresponding limit of a standard normal coordinate, 7.03."""
 CLASSES = 5
 """Default number of equally probable classes per factor, for metrics."""
+Marginal: TypeAlias = Any
+"""A frozen distribution of `scipy.stats`, or another object with the methods `NEEDED`."""
 NEEDED = ("cdf", "sf", "ppf", "isf", "logpdf")
-
-
-class Marginal(Protocol):
-    """Distribution of one coordinate, with the methods of frozen `scipy.stats` distributions."""
-
-    def cdf(self, x: Any) -> Any:
-        """Cumulative distribution function."""
-
-    def sf(self, x: Any) -> Any:
-        """Survival function, 1 - cdf, accurate for small values."""
-
-    def ppf(self, q: Any) -> Any:
-        """Quantile function, the inverse of `cdf`."""
-
-    def isf(self, q: Any) -> Any:
-        """Inverse of the survival function."""
-
-    def logpdf(self, x: Any) -> Any:
-        """Log-density."""
 
 
 PRIORS: Mapping[str, Marginal] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.errors import DataError
+from unweave.analysis.study_table import require
 from unweave.papers.plots import Panel, draw, labelled
 from unweave.plots.colours import PALETTE
 
@@ -45,7 +45,7 @@ def line_search(
         >>> found[["scale", "mean", "std", "models"]].round(3).values.tolist()
         [[0.5, 0.2, 0.1, 2.0], [1.0, 1.0, 0.0, 1.0]]
     """
-    _require(table, ("data", "method", "strength", "run", metric))
+    require(table, ("data", "method", "strength", "run", metric))
     rows = table[table["method"].isin(list(literature))]
     scale = rows["strength"] / rows["method"].map(dict(literature))
     out = rows["run"].isin(list(left_out)) | rows[metric].isna()
@@ -61,7 +61,7 @@ def line_search(
 
 def show_line_search(frame: pd.DataFrame, metric: str = "score") -> "Plot":
     """Draw a `line_search`: a panel per method, a line per data set, bands of one std."""
-    _require(frame, ("data", "method", "scale", "mean", "std"))
+    require(frame, ("data", "method", "scale", "mean", "std"))
     row = [
         Panel(
             rows=rows,
@@ -82,7 +82,7 @@ def show_histogram(table: pd.DataFrame, metric: str = "mig", bins: int = 20) -> 
     """Draw the distribution of a score: a panel per method, a histogram per data set."""
     from unweave.plots.plot import SMALL, panels, plain
 
-    _require(table, ("data", "method", metric))
+    require(table, ("data", "method", metric))
     scored = table.dropna(subset=[metric])
     methods = list(scored.groupby("method", sort=False))
     edges = np.linspace(min(0.0, scored[metric].min()), max(1.0, scored[metric].max()), bins + 1)
@@ -104,15 +104,3 @@ def show_gaps(gaps: Mapping[str, pd.DataFrame]) -> "Plot":
         rows=rows, x="factor", columns={"gap": "MIG"}, by="images", ylabel="MIG of the factor"
     )
     return draw([[panel]], "bars")
-
-
-def _require(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
-    for name in columns:
-        if name not in frame:
-            raise DataError(
-                f"the table has no column {name!r}; pass the table of a study", subject=name
-            )
-    if frame.empty:
-        raise DataError(
-            "the table has no rows; pass a table of scored models", subject="rows", value=0
-        )

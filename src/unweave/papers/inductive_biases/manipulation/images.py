@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,19 +49,6 @@ PARTS = 16
 """Positions in a table of changes are stored in units of 2⁻¹⁶ rows."""
 
 
-class Rule(Protocol):
-    """Rule that computes the change added to each image."""
-
-    def __call__(self, indices: Array, shape: tuple[int, int, int]) -> Array:
-        """Changes of images `[n]` in bytes, integers `[n, H, W, C]`."""
-        ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    def to(self, device: str | torch.device) -> "Rule": ...
-
-
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Changes that depend on one linear combination of the factors, through a lookup table.
@@ -78,6 +65,7 @@ class Mixture:
     table: Array
 
     def __call__(self, indices: Array, shape: tuple[int, int, int]) -> Array:  # noqa: ARG002
+        """Changes of images `[n]` in bytes, integers `[n, H, W, C]`."""
         classes = self.grid.factors(indices)
         place = sum(self.steps[k][classes[:, k]] for k in range(len(self.grid.axes)))
         return self.table[(place + (1 << PARTS - 1)) >> PARTS]
@@ -124,7 +112,7 @@ class Altered:
     """
 
     images: Store
-    rule: Rule
+    rule: Mixture | Noise
     chosen: Array | None = None
 
     @property

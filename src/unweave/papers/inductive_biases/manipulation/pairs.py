@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.analysis.study_table import require
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.parameters import NetworkGroup
@@ -98,11 +99,7 @@ def exemplars(
         The models with the highest scores, best first, and those with the lowest, lowest first.
     """
     known = {model.config.hash: model for model in models_of(models)}
-    for name in ("run", score):
-        if name not in table:
-            raise DataError(
-                f"the table has no column {name!r}; pass one from uw.evaluate", subject=name
-            )
+    require(table, ("run", score), "pass a table from uw.evaluate")
     scores = table.dropna(subset=[score]).set_index("run")[score]
     ranked = [run for run in scores.sort_values(kind="stable").index if run in known]
     if count < 1 or len(ranked) < 2 * count:

@@ -169,23 +169,15 @@ class Linear:
     loss: float
 
     @property
-    def correlations(self) -> np.ndarray:
-        """Correlations of latents with factors, `[d, F]`."""
-        codes = self.encoder @ self.mixing
-        return codes / np.linalg.norm(codes, axis=1, keepdims=True)
-
-    @property
-    def cosines(self) -> np.ndarray:
-        """Cosines between columns of the decoder and principal axes of the data, `[d, F]`."""
-        axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
-        return (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
-
-    @property
     def row(self) -> dict[str, float]:
-        """Table row: `principal`, `factors` and `loss`."""
+        """Match of the decoder with principal axes, match of latents with factors, and loss."""
+        axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
+        cosines = (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
+        codes = self.encoder @ self.mixing
+        correlations = codes / np.linalg.norm(codes, axis=1, keepdims=True)
         return {
-            "principal": matched(self.cosines),
-            "factors": matched(self.correlations),
+            "principal": matched(cosines),
+            "factors": matched(correlations),
             "loss": self.loss,
         }
 
