@@ -36,7 +36,6 @@ __all__ = [
     "compared",
     "comparison",
     "matching",
-    "stand_ins",
 ]
 
 HOLDS, FAILS = "holds", "does not hold"
@@ -248,12 +247,6 @@ def compared(published: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.Data
     frame = pd.concat([found, missing.assign(obtained=None)]) if len(missing) else found
     order = frame["claim"].map(places).fillna(len(places)).argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def stand_ins(frame: pd.DataFrame, meant: str, known: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each data set used in place of those of the paper."""
-    names = [str(name) for name in frame["data"].dropna().unique()]
-    return [f"{name} stands in for {meant}." for name in names if name not in (meant, *known)]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from unweave.papers.claims import (
     Statistic,
     claim_counts,
     compared,
-    stand_ins,
 )
 
 if TYPE_CHECKING:
@@ -194,7 +193,9 @@ class Recipe:
         if self.pictures:
             sentences += [f"{row.picture}: {row.obtained}." for row in frame.itertuples()]
         if self.data and "data" in frame:
-            sentences += stand_ins(frame, self.data, self.data_names)
+            names = frame["data"].dropna().astype(str).unique()
+            others = [name for name in names if name not in (self.data, *self.data_names)]
+            sentences += [f"{name} stands in for {self.data}." for name in others]
         return [*sentences, *map(str, self.counts(frame)), *self.notes] or [NOTHING]
 
     def counts(self, frame: pd.DataFrame) -> list[Count]:

@@ -58,15 +58,12 @@ def _at_one(table: pd.DataFrame, method: str) -> pd.DataFrame:
 
 def _wins(means: pd.DataFrame, own: str, other: str, claim: str) -> Iterator[dict[str, Any]]:
     """Yield for each β whether the prior improves both MIG and reconstruction."""
-    for beta in sorted(means["strength"].unique()):
-        rows = [
-            means[(means["method"] == name) & (means["strength"] == beta)] for name in (own, other)
-        ]
-        if all(len(each) for each in rows):
-            (ours, theirs) = (each.iloc[0] for each in rows)
-            wins = ours[MIG] > theirs[MIG] and ours["reconstruction"] < theirs["reconstruction"]
-            of = f"{own} against {other}, β = {beta:g}"
-            yield comparison(claim, of, MIG, float(ours[MIG]), float(theirs[MIG]), wins)
+    ours, theirs = (means[means["method"] == name] for name in (own, other))
+    for row in ours.merge(theirs, on="strength", suffixes=("", "_other")).to_dict("records"):
+        mig, reference = row[MIG], row[f"{MIG}_other"]
+        wins = mig > reference and row["reconstruction"] < row["reconstruction_other"]
+        of = f"{own} against {other}, β = {row['strength']:g}"
+        yield comparison(claim, of, MIG, mig, reference, wins)
 
 
 def _poor(means: pd.DataFrame, own: str, other: str, claim: str) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Figures 1, 3, 13, 14, 32 and 33: reconstructions and traversals."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -9,9 +8,6 @@ from unweave.papers.measurements import IMAGES, Trained
 from unweave.papers.ms_vae.scores import MS_VAE, arranged, each_of_two_stages, measured
 from unweave.papers.plots import pictures
 from unweave.papers.recipe import data_file
-
-if TYPE_CHECKING:
-    from unweave.papers.ms_vae.conditioning import Staged
 
 KINDS = ("stages", "stage_traversals", "swaps")
 """Functions of `unweave.plots` that draw the pictures."""
@@ -59,11 +55,9 @@ def obtain_13_14(table: pd.DataFrame) -> pd.DataFrame:
 
 def extend_32_33(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Measure how much Y and X of the same images vary between samples of C."""
-
-    def measure(_: Trained, staged: "Staged") -> dict[str, float]:
-        return staged.variation()
-
-    return each_of_two_stages(table, folder, DRAWS_FILE, "sampling C", measure, IMAGES // 20)
+    return each_of_two_stages(
+        table, folder, DRAWS_FILE, "sampling C", lambda _, s: s.variation(), IMAGES // 20
+    )
 
 
 def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:

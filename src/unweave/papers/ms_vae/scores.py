@@ -66,11 +66,9 @@ def each_of_two_stages(
 
 def measured(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Two-stage models with M1 to M4 and the errors of Y and X."""
-
-    def measure(_: Trained, staged: "Staged") -> dict[str, float]:
-        return {**staged.terms(), **staged.errors()}
-
-    return each_of_two_stages(table, folder, TERMS_FILE, "comparing codes", measure)
+    return each_of_two_stages(
+        table, folder, TERMS_FILE, "comparing codes", lambda _, s: {**s.terms(), **s.errors()}
+    )
 
 
 def predicted(table: pd.DataFrame, folder: Path) -> pd.DataFrame:

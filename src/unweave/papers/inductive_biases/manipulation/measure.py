@@ -263,13 +263,12 @@ def _accuracies(
 
 
 def _common(data: "Mapping[str, Dataset]") -> tuple[Grid, Shape]:
-    grids = [one.grid for one in data.values()]
-    kinds = {(one.shape, one.grid.sizes if one.grid else None) for one in data.values()}
-    if len(kinds) != 1 or grids[0] is None:
+    first = next(iter(data.values()))
+    if len({(one.shape, grid_of(one).sizes) for one in data.values()}) > 1:
         raise DataError(
             f"data sets must have the same grid of factors and image shape, got {list(data)}; "
             "pass a data set and its changed versions",
             subject="data",
             value=list(data),
         )
-    return grids[0], next(iter(data.values())).shape
+    return grid_of(first), first.shape

@@ -36,7 +36,6 @@ __all__ = [
     "modified_data",
     "predicted_rotation",
     "rotations",
-    "scale_loss",
 ]
 
 OBSERVED = 8
@@ -68,11 +67,6 @@ def best_scale(x: Sequence[float] | np.ndarray) -> float:
     """
     x = np.asarray(x, np.float64)
     return float(np.sqrt(len(x) / (x**2).sum()))
-
-
-def scale_loss(c: float, x: np.ndarray, y: np.ndarray) -> float:
-    """Mean of c² x² - log c² y², which Lemma 1 minimises over the scale c of a latent."""
-    return float(np.mean(c**2 * x**2 - np.log(c**2 * y**2)))
 
 
 def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = False) -> pd.DataFrame:
