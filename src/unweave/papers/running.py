@@ -71,10 +71,8 @@ def _table_file(recipe: Recipe, scale: str, folder: Path) -> Path:
 def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
     """Compare a table with the published results, and save the comparison and the plot.
 
-    Args:
-        recipe: The recipe.
-        table: Study table or result of `make`; empty if the recipe trains nothing.
-        folder: Output folder of `<slug>.csv` and `<slug>.svg`, which are overwritten.
+    The table is a study table or the result of `make`; it is empty if the recipe trains nothing.
+    `<slug>.csv` and `<slug>.svg` in the folder are overwritten.
     """
     from unweave.evaluation.files import write_table
     from unweave.io.writing import whole_file

@@ -177,16 +177,12 @@ def trained(
     """Train all models, or read existing results.
 
     Args:
-        folder: Output folder.
         bases: Data sets, and the classes of each slice.
-        seeds: Seeds of every method on every kind of images.
-        steps: Training steps of all models.
         restarts: Restarts of β-VAE on the original images.
         pairs: Number of disentangled and of entangled models from which the change is learned.
         change: Settings of the change: `by` (`PAIRS` of models, or the `DIRECTIONS` in which
             images vary), `steps` and `lr`.
         search: Multiples of the usual strengths, for `SEARCHED` images.
-        settings: Settings of all models.
 
     Returns:
         The study table with `base`, the data set; `images`, one of `IMAGES`; `factor`, the

@@ -284,12 +284,6 @@ def evaluate(
 ) -> dict[str, float]:
     """Evaluate a chain on new pendulums.
 
-    Args:
-        chain: Trained stages.
-        num: Number of pendulums.
-        seed: Seed of the sample.
-        masses: Possible masses (default: 30 from 0.1 to 2).
-
     Returns:
         `pearson`, `spearman`: absolute correlations of z and mass, since the sign is arbitrary;
         `rmse_before`, `rmse_after`: errors of curves without and with z; `nll`, `kl`, `loss`: nats

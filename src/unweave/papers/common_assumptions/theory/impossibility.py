@@ -311,12 +311,7 @@ def collapse(
 ) -> pd.DataFrame:
     """Score a perfectly disentangled code z and its entangled version f(z).
 
-    Args:
-        entanglement: The map f.
-        metrics: Names of metrics that need neither images nor posteriors (default: `classic`).
-        count: Number of samples of z (default 20,000).
-        seed: Random seed of the samples and metrics.
-        classes: Number of classes of each factor (default 5).
+    The metrics must need neither images nor posteriors.
 
     Returns:
         A table with a row per score and the columns `metric`, `code` and `entangled`.

@@ -182,12 +182,7 @@ def fit_linear(B: np.ndarray, seed: int, variational: bool = True) -> Linear:
         L = [‖B - C W B‖² + Σ_k σ_k² ‖c_k‖²] / 2o + ½ Σ_k (‖(W B)_k‖² + σ_k² - log σ_k² - 1)
 
     the negative ELBO of x = B w, z ~ N(W x, diag σ²), x̂ ~ N(C z, o I), up to a constant. Without
-    noise and prior, the loss is ‖B - C W B‖² / 2o.
-
-    Args:
-        B: Mixing matrix `[p, F]`.
-        seed: Seed of the initial values.
-        variational: Whether to use noise and a prior.
+    noise and prior (not `variational`), the loss is ‖B - C W B‖² / 2o.
     """
     observed, latents = B.shape
     C, W = np.random.default_rng([1, seed]).normal(size=(2, observed, latents)) / observed**0.5
