@@ -87,6 +87,8 @@ def draw(
             drawer(plain(axis), one, style)
             x = one.xlabel or ("" if style in TURNED else one.x)
             labelled(axis, one.title, x, one.ylabel)
+            if style in ("band", "points"):
+                axis.set_ylim(bottom=0)
             if one.by or len(one.columns) > 1 or style != "bars":
                 axis.legend(fontsize=SMALL, frameon=False)
     return figure
@@ -116,7 +118,6 @@ def _draw_lines(panel: Any, one: Panel, style: str) -> None:
             panel.plot(x, mean, **shown)
             low, high = mean - deviation, mean + deviation
             panel.fill_between(x, low, high, color=shown["color"], alpha=0.2)
-            panel.set_ylim(bottom=0)
         else:
             panel.plot(x, mean, "o-", **shown)
     places = sorted({x for *_, rows in found for x in rows.index})
@@ -136,7 +137,6 @@ def _draw_categories(panel: Any, one: Panel, style: str) -> None:
         x = [names.index(name) + shift for name in rows.index]
         if style == "points":
             panel.errorbar(x, rows["mean"], rows["deviation"], fmt="o", ms=4, **shown)
-            panel.set_ylim(bottom=0)
         else:
             panel.bar(x, rows["mean"], 0.9 * width, alpha=0.6, **shown)
             dots = [names.index(name) + shift for name in values.index]
