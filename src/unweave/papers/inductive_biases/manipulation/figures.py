@@ -69,6 +69,7 @@ def show_line_search(frame: pd.DataFrame, metric: str = "score") -> "Plot":
             columns={"mean": metric},
             deviations={"mean": "std"},
             by="data",
+            kinds=list(frame["data"].unique()),
             title=str(method),
             xlabel="scale of the strength",
             ylabel=metric,
