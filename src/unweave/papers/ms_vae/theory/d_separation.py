@@ -27,21 +27,6 @@ from unweave.plots.colours import FAINT, INK, ONE_HUE, PALETTE
 if TYPE_CHECKING:
     from unweave.plots.plot import Plot
 
-__all__ = [
-    "BESIDE",
-    "BLURRED",
-    "GRAPH",
-    "IMAGES",
-    "MASKS",
-    "all_tables",
-    "draw_example",
-    "example",
-    "obtain",
-    "plot",
-    "products",
-    "tables",
-]
-
 GRAPH = read_graph("C -> Y -> X <- Z")
 BESIDE = read_graph("Y <- C -> X <- Z")
 """Graph in which the second stage depends on C instead of Y."""
