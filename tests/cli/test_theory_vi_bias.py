@@ -23,8 +23,6 @@ def test_all_experiments(capsys, tmp_path):
     assert table.groupby("beta")["step"].max().to_dict() == {1: 12, 5: 12}
     assert table.groupby("beta")["norm_1"].first().tolist() == pytest.approx([3, 3])
     assert (table.groupby("beta")["free_energy"].diff().dropna() > 0).all()
-    beta = pd.read_csv(tmp_path / "new" / "beta.csv")
-    assert beta["amplitude"].tolist() == pytest.approx([39.34, 30.17, 16.68, 8.49], abs=0.005)
 
 
 def test_seed_beta_and_ending_are_applied(capsys, tmp_path):

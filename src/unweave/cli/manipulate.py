@@ -1,6 +1,6 @@
 """The command `unweave manipulate`: adversarial manipulation of images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,10 +12,6 @@ from unweave.errors import DataError
 from unweave.io.paths import check_out
 
 ENDING = ".safetensors"
-SETTINGS = (
-    *("out", "overwrite", "epsilon", "steps", "batch", "draws", "seed", "precision", "device"),
-)
-"""Options passed unchanged to `manipulate` and `turn_directions`."""
 
 
 @app.add("manipulate")
@@ -88,6 +84,7 @@ class Manipulate:
             show_changes,
             turn_directions,
         )
+        from unweave.papers.inductive_biases.manipulation.training import Training
         from unweave.plots.saving import PICTURES
 
         # The file may exist: the same command, run again, resumes from it.
@@ -100,7 +97,8 @@ class Manipulate:
                 "from the images alone, leave out both and --draws"
             )
         data = load(self.source, **({} if self.factors is None else {"factors": self.factors}))
-        settings = {name: value for name, value in given(self).items() if name in SETTINGS}
+        shared = {"draws", *(field.name for field in fields(Training))}
+        settings = {name: value for name, value in given(self).items() if name in shared}
         if attack:
             m = manipulate(data, self.disentangled, self.entangled, **settings)
         else:

@@ -1,8 +1,9 @@
 """The commands `unweave theory …`: small exact experiments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -58,7 +59,6 @@ class TheoryVIBias:
     def run(self) -> None:
         import pandas as pd
 
-        from unweave.evaluation.files import write_table
         from unweave.papers.isa_vae.theory.vi_bias_results import EXPERIMENTS, ViBias
         from unweave.papers.theory import TheoryError
 
@@ -71,29 +71,19 @@ class TheoryVIBias:
                 "--animate requires the experiment ica; add it or leave out --animate",
                 subject="animate",
             )
-        files = {
-            name: [self.out / f"{name}.{self.file_format}", self.out / f"{name}.csv"]
-            for name in chosen
-        }
-        if self.animate:
-            files["ica"].append(self.out / "ica.gif")
-        check_free([file for group in files.values() for file in group], self.overwrite)
+        names = [f"{name}.{end}" for name in chosen for end in (self.file_format, "csv")]
+        files = _files(self.out, [*names, *["ica.gif"] * self.animate], self.overwrite)
         steps = {} if self.steps is None else {"steps": self.steps}
         settings = ViBias(betas=self.betas, seed=self.seed, animate=self.animate, **steps)
         outcomes = {name: EXPERIMENTS[name](settings) for name in chosen}
-        for name, found in outcomes.items():
-            found.plot.save(files[name][0])
-            write_table(found.table, files[name][1])
-            if found.animation is not None:
-                found.animation.save(files[name][2])
         rows = pd.concat([found.rows.assign(experiment=name) for name, found in outcomes.items()])
         print_table(rows[["experiment", *rows.columns.drop("experiment")]])
         for found in outcomes.values():
             for sentence in found.sentences:
                 print_output(sentence)
-        print_output(
-            "Saved: " + ", ".join(str(file) for group in files.values() for file in group)
-        )
+        results = [part for found in outcomes.values() for part in (found.plot, found.table)]
+        animations = [found.animation for found in outcomes.values() if found.animation]
+        _save(files, *results, *animations)
 
 
 @theory_app.add("d-separation")
@@ -117,29 +107,17 @@ class TheoryDSeparation:
     def run(self) -> None:
         import pandas as pd
 
-        from unweave.evaluation.files import write_table
         from unweave.papers import find
         from unweave.papers.ms_vae.theory.d_separation import all_tables, draw_example
 
-        files = [self.out / f"example.{self.file_format}", self.out / "example.csv"]
-        check_free(files, self.overwrite)
-        draw_example().save(files[0])
-        write_table(all_tables(), files[1])
+        files = _files(self.out, [f"example.{self.file_format}", "example.csv"], self.overwrite)
         recipe = find("ms-vae/tables-2-3")
         found = recipe.obtain(pd.DataFrame())
-        print_table(
-            pd.DataFrame(
-                {
-                    "law": found["law"],
-                    "event": found["event"],
-                    "published": found["fraction"],
-                    "obtained": found["exactly"],
-                }
-            )
-        )
+        cells = found[["law", "event", "fraction", "exactly"]]
+        print_table(cells.set_axis(["law", "event", "published", "obtained"], axis=1))
         for sentence in recipe.verdict(found):
             print_output(sentence)
-        print_output("Saved: " + ", ".join(map(str, files)))
+        _save(files, draw_example(), all_tables())
 
 
 @theory_app.add("impossibility")
@@ -222,26 +200,42 @@ class TheoryPCAAlignment:
     """Replace existing files."""
 
     def run(self) -> None:
-        from unweave.evaluation.files import write_table
         from unweave.papers.inductive_biases.theory import pca_alignment_results as results
         from unweave.papers.inductive_biases.theory.linear_pcl import MOST_MOMENTS
 
         check_count("seeds", self.seeds, 1, 10_000)
         check_count("moments", self.moments, 2, MOST_MOMENTS)
-        figure = self.out / f"alignment.{self.file_format}"
-        files = {name: self.out / f"{name}.csv" for name in ALIGNMENT_TABLES}
-        check_free([figure, *files.values()], self.overwrite)
+        names = [f"alignment.{self.file_format}", *(f"{name}.csv" for name in ALIGNMENT_TABLES)]
+        files = _files(self.out, names, self.overwrite)
         tables = results.run_experiments(range(self.seeds), self.moments)
-        results.draw_alignment(*(tables[name] for name in ALIGNMENT_TABLES[1:])).save(figure)
-        for name, file in files.items():
-            write_table(tables[name], file)
         print_table(results.summary(tables))
-        print_output("Saved: " + ", ".join(map(str, [figure, *files.values()])))
+        chosen = [tables[name] for name in ALIGNMENT_TABLES]
+        _save(files, results.draw_alignment(*chosen[1:]), *chosen)
+
+
+def _files(out: Path, names: Sequence[str], overwrite: bool) -> list[Path]:
+    """Return the files to write, after checking that they may be written."""
+    files = [out / name for name in names]
+    check_free(files, overwrite)
+    return files
+
+
+def _save(files: Sequence[Path], *results: Any) -> None:
+    """Save tables, figures and animations, and print where."""
+    import pandas as pd
+
+    from unweave.evaluation.files import write_table
+
+    for file, result in zip(files, results, strict=True):
+        if isinstance(result, pd.DataFrame):
+            write_table(result, file)
+        else:
+            result.save(file)
+    print_output("Saved: " + ", ".join(map(str, files)))
 
 
 def _show_theorem(options: TheoryImpossibility) -> None:
     """Entangle a perfect code, check that its distribution is unchanged, and print its scores."""
-    from unweave.evaluation.files import write_table
     from unweave.papers.common_assumptions.theory import impossibility
     from unweave.papers.common_assumptions.theory.impossibility_figures import (
         draw_collapse,
@@ -257,14 +251,9 @@ def _show_theorem(options: TheoryImpossibility) -> None:
     priors = [impossibility.PRIORS[prior]] * dimensions
     found = impossibility.entangle_with(priors, matrix)
     figures = [f"{name}.{options.file_format}" for name in ("grid", "metrics")]
-    files = [options.out / name for name in (*figures, "metrics.csv", "check.csv")]
-    check_free(files, options.overwrite)
+    files = _files(options.out, [*figures, "metrics.csv", "check.csv"], options.overwrite)
     scores = impossibility.collapse(found, options.metrics, seed=options.seed)
     measured = impossibility.check(found, seed=options.seed)
-    draw_grid(found, options.seed).save(files[0])
-    draw_collapse(scores, f"{dimensions} factors, {prior}").save(files[1])
-    write_table(scores, files[2])
-    write_table(measured, files[3])
     print_table(measured)
     print_table(scores[~scores["metric"].str.contains(".", regex=False)])
     print_output(
@@ -272,27 +261,24 @@ def _show_theorem(options: TheoryImpossibility) -> None:
         f"{measured['ks'].min():.2g}, and the largest rank correlation is "
         f"{measured['largest_rank_correlation'].max():.2g}."
     )
-    print_output("Saved: " + ", ".join(map(str, files)))
+    bars = draw_collapse(scores, f"{dimensions} factors, {prior}")
+    _save(files, draw_grid(found, options.seed), bars, scores, measured)
 
 
 def _show_twin(model: Path, options: TheoryImpossibility) -> None:
     """Score a saved model and its entangled twin, and write a figure and a table."""
-    from unweave.evaluation.files import write_table
     from unweave.models.model import load
     from unweave.papers.common_assumptions.theory.entangled_twin import compare
     from unweave.papers.common_assumptions.theory.impossibility_figures import draw_collapse
 
     check_seed(options.seed)
-    files = [options.out / f"twin.{options.file_format}", options.out / "twin.csv"]
-    check_free(files, options.overwrite)
+    files = _files(options.out, [f"twin.{options.file_format}", "twin.csv"], options.overwrite)
     trained = load(model)
     matrix = _matrix(trained.config.code_size, options)
     chosen = list(dict.fromkeys([*options.metrics, "elbo", "pixel_error"]))
     table = compare(trained, options.data, chosen, matrix=matrix, seed=options.seed)
-    draw_collapse(table, str(trained)).save(files[0])
-    write_table(table, files[1])
     print_table(table)
-    print_output("Saved: " + ", ".join(map(str, files)))
+    _save(files, draw_collapse(table, str(trained)), table)
 
 
 def _matrix(dimensions: int, options: TheoryImpossibility) -> "np.ndarray":

@@ -8,34 +8,11 @@ import difflib
 
 from unweave.errors import UnknownNameError
 from unweave.papers import common_assumptions, inductive_biases, isa_vae, ms_vae, udr, vae_ensemble
-from unweave.papers.recipe import SCALES, Recipe, RecipeError
+from unweave.papers.recipe import SCALES, Recipe, RecipeError, data_file
 
 __all__ = ["PAPERS", "RECIPES", "SCALES", "Recipe", "RecipeError", "find", "ready"]
 
-PAPERS: dict[str, str] = {
-    "common-assumptions": (
-        "Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of "
-        "Disentangled Representations, ICML 2019, arXiv:1811.12359"
-    ),
-    "vae-ensemble": (
-        "Improving the Unsupervised Disentangled Representation Learning with VAE Ensemble, "
-        "under review 2020"
-    ),
-    "isa-vae": "Independent Subspace Analysis for Unsupervised Learning of Disentangled "
-    "Representations, AISTATS 2020, arXiv:1909.05063",
-    "ms-vae": (
-        "Improving the Reconstruction of Disentangled Representation Learners via Multi-Stage "
-        "Modelling, under review 2021"
-    ),
-    "inductive-biases": (
-        "Zietlow et al., Demystifying Inductive Biases for (Beta-)VAE Based Architectures, "
-        "ICML 2021, and its supplement"
-    ),
-    "udr": (
-        "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
-        "Learning, ICLR 2020, arXiv:1905.12614"
-    ),
-}
+PAPERS: dict[str, str] = data_file(__package__, "papers.yaml")
 """Citations of the papers, in the order in which they are listed."""
 
 RECIPES: dict[str, Recipe] = {

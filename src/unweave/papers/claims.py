@@ -17,8 +17,6 @@ A finding counts rows in a table of published and obtained numbers:
 """
 
 import math
-import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -37,9 +35,7 @@ __all__ = [
     "claim_counts",
     "compared",
     "comparison",
-    "holds",
     "matching",
-    "stand_ins",
 ]
 
 HOLDS, FAILS = "holds", "does not hold"
@@ -55,13 +51,6 @@ SYMBOLS = {
     "strength": "β",
 }
 """Symbols that papers use for the columns in labels of comparisons."""
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 SIDE = ("statistic", "value", "across")
 """Keys of a side of a comparison that are not filters on columns."""
 
@@ -74,48 +63,6 @@ STATISTICS: dict[str, Statistic] = {
     "quantile_90": lambda rows, column: rows[column].quantile(0.9),
 }
 """Statistics of a column over some rows; recipes can add their own."""
-
-
-def holds(criterion: str, values: Mapping[str, Any]) -> Any:
-    """Return whether a criterion holds for some numbers, or for each row of a table.
-
-    Args:
-        criterion: `NAME < NAME`, where a side may be a number, a word or `0.5 * NAME`;
-            `NAME within 0.1 of NAME`; or `NAME within 20% of NAME`. `and` joins several criteria.
-        values: Values of the names.
-
-    Example:
-        >>> holds("measured <= 0.5 * against", {"measured": 1.0, "against": 3.0})
-        True
-        >>> holds("x within 20% of y and x < y", {"x": 1.0, "y": 3.0})
-        False
-    """
-    found: Any = True
-    for part in criterion.split(" and "):
-        within = re.fullmatch(r"(\w+) within ([\d.]+)(%?) of (\w+)", part)
-        if within:
-            one, other = values[within[1]], values[within[4]]
-            limit = float(within[2]) * (abs(other) / 100 if within[3] else 1)
-            found = found & (abs(one - other) <= limit)
-        else:
-            left, sign, right = re.split(r" (<=|>=|==|<|>) ", part)
-            found = found & OPERATORS[sign](_operand(left, values), _operand(right, values))
-    return found
-
-
-def _operand(text: str, values: Mapping[str, Any]) -> Any:
-    if text in values:
-        return values[text]
-    factor, _, name = text.partition(" * ")
-    if name in values:
-        return float(factor) * values[name]
-    name, _, more = text.partition(" + ")
-    if more and name in values:
-        return values[name] + float(more)
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
@@ -140,14 +87,15 @@ class Comparison:
 
     Args:
         claim: Key of the claim in the recipe.
-        holds: Criterion on `measured` and `against`.
+        holds: Criterion on `measured` and `against`, an expression for `pandas.eval`.
         value: Column or columns to compare.
         by: Description of the compared quantity; `{value}` is the column (default: the column).
         of: Description of the compared models, followed by the values of `each`.
         where: Filter applied to all rows.
         each: Columns; every combination of their values gives one comparison.
-        measured: Row filter of one side, with optional `statistic` (default: mean), `value`
-            (default: that of the comparison) and `across`, the columns of `each` to ignore.
+        measured: Row filter of one side, with optional `statistic` (default: mean; a list of a
+            statistic and a column applies it to means by that column), `value` (default: that of
+            the comparison) and `across`, the columns of `each` to ignore.
         against: Row filter of the other side, or a number.
         along: Column along which each value is compared with the previous one.
         ends: Column whose last value is compared with its first.
@@ -176,6 +124,7 @@ class Comparison:
         table = matching(table, self.where)
         for column in [self.value] if isinstance(self.value, str) else self.value:
             for group, label, measured, against in self._pairs(table, column, statistics):
+                both: dict[str, Any] = {"measured": measured, "against": against}
                 printed = all(group.get(key) in some for key, some in self.published_for.items())
                 yield comparison(
                     text,
@@ -183,7 +132,7 @@ class Comparison:
                     self.by.replace("{value}", column) or column,
                     measured,
                     against,
-                    holds(self.holds, {"measured": measured, "against": against}),
+                    pd.eval(self.holds, engine="python", local_dict=both),
                     control=self.control or not printed,
                     **({"data": group["data"]} if "data" in group else {}),
                 )
@@ -254,7 +203,11 @@ def _number(
     chosen = side.get("value", column)
     if rows.empty or chosen not in rows:
         return None
-    return float(statistics[side.get("statistic", "mean")](rows, chosen))
+    name = side.get("statistic", "mean")
+    if not isinstance(name, str):
+        name, key = name
+        rows = rows.groupby(key)[[chosen]].mean()
+    return float(statistics[name](rows, chosen))
 
 
 def comparison(
@@ -268,17 +221,9 @@ def comparison(
     control: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a comparison of two numbers as a row.
+    """Return a row that compares `of` some models, `by` some quantity, two numbers for a claim.
 
-    Args:
-        claim: Text of the claim.
-        of: Description of the compared models.
-        by: Description of the compared quantity.
-        measured: Its value for these models.
-        against: Its value for the other models.
-        holds: Whether the claim holds, if both numbers are known.
-        control: Whether this is an additional control that the paper does not have.
-        more: Additional columns.
+    It does not hold or fail if one of them is missing. `more` are additional columns.
     """
     known = not (pd.isna(measured) or pd.isna(against))
     return {
@@ -302,18 +247,6 @@ def compared(published: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.Data
     frame = pd.concat([found, missing.assign(obtained=None)]) if len(missing) else found
     order = frame["claim"].map(places).fillna(len(places)).argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def stand_ins(frame: pd.DataFrame, meant: str, known: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each data set used in place of those of the paper.
-
-    Args:
-        frame: Table with the column `data`.
-        meant: Name of the data in the paper.
-        known: Other names of the same data in the table.
-    """
-    names = [str(name) for name in frame["data"].dropna().unique()]
-    return [f"{name} stands in for {meant}." for name in names if name not in (meant, *known)]
 
 
 @dataclass(frozen=True)
@@ -376,7 +309,7 @@ class Finding:
         where: Filter of the rows to count.
         known: Columns that must not be missing, in addition to `obtained`.
         each: Columns; every combination of their values gives one sentence.
-        test: Criterion on columns, counted row by row.
+        test: Criterion on columns, an expression for `DataFrame.eval`, counted row by row.
         order: Column to rank by; pairs ordered as in `published` are counted.
         levels: Numbers for published words, so that they can be ordered.
         compare: Comparison without its claim, counted group by group.
@@ -416,8 +349,7 @@ class Finding:
 
     def _held(self, rows: pd.DataFrame) -> tuple[int, int]:
         if self.test:
-            columns = {str(name): rows[name] for name in rows}
-            return (int(holds(self.test, columns).sum()) if len(rows) else 0), len(rows)
+            return int(rows.eval(self.test, engine="python").sum()), len(rows)
         if self.order:
             from unweave.analysis import order
 

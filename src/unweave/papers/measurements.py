@@ -16,10 +16,24 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = ["IMAGES", "Trained", "computed_once"]
+__all__ = ["IMAGES", "Trained", "computed_once", "scored_models"]
 
 IMAGES = 10_000
 """Number of images on which models are compared."""
+
+
+def scored_models(table: pd.DataFrame, *methods: str) -> pd.DataFrame:
+    """Return the scored models of a study; there must be one of these methods, if any."""
+    rows = table[table["state"] == "scored"]
+    wanted = rows["method"].isin(methods) if methods else rows["state"].notna()
+    if not wanted.any():
+        kind = " or ".join(methods) or "any method"
+        raise RecipeError(
+            f"the study has no scored models of {kind}; finish it first",
+            subject="state",
+            value=methods,
+        )
+    return rows
 
 
 class Trained:
@@ -67,13 +81,14 @@ class Trained:
         self,
         file: str,
         runs: Iterable[str],
-        compute: "Callable[[Model], pd.DataFrame]",
+        compute: "Callable[[Model], pd.DataFrame | dict[str, float]]",
         job: str,
     ) -> pd.DataFrame:
         """Call `computed_once` for the models of runs, with a cache file in the study folder."""
 
         def of_run(run: str) -> pd.DataFrame:
-            return compute(self.model(run))
+            found = compute(self.model(run))
+            return pd.DataFrame([found]) if isinstance(found, dict) else found
 
         return computed_once(self.folder / file, list(runs), of_run, job)
 
@@ -82,12 +97,6 @@ def computed_once(
     file: Path, runs: Sequence[str], compute: Callable[[str], pd.DataFrame], job: str
 ) -> pd.DataFrame:
     """Compute rows for each run that is not yet in a cache file, and save them run by run.
-
-    Args:
-        file: Parquet file in the study folder.
-        runs: Names of runs, or of groups of runs.
-        compute: Function that returns the rows of one run.
-        job: Description for the progress bar.
 
     Returns:
         All rows, with the column `run`.

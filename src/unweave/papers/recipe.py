@@ -16,6 +16,7 @@ import pandas as pd
 import yaml
 
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.papers import plots
 from unweave.papers.claims import (
     HOLDS,
     STATISTICS,
@@ -25,7 +26,6 @@ from unweave.papers.claims import (
     Statistic,
     claim_counts,
     compared,
-    stand_ins,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +193,9 @@ class Recipe:
         if self.pictures:
             sentences += [f"{row.picture}: {row.obtained}." for row in frame.itertuples()]
         if self.data and "data" in frame:
-            sentences += stand_ins(frame, self.data, self.data_names)
+            names = frame["data"].dropna().astype(str).unique()
+            others = [name for name in names if name not in (self.data, *self.data_names)]
+            sentences += [f"{name} stands in for {self.data}." for name in others]
         return [*sentences, *map(str, self.counts(frame)), *self.notes] or [NOTHING]
 
     def counts(self, frame: pd.DataFrame) -> list[Count]:
@@ -211,11 +213,12 @@ def recipes_of(package: str, *modules: ModuleType) -> tuple[Recipe, ...]:
 
     Args:
         package: Package of the paper.
-        modules: Modules whose public functions entries may name, as `module.function` or as a
-            list of that and its first arguments. Their `STATISTICS` are available in comparisons.
+        modules: Modules whose public functions entries may name, besides those of `plots`: as
+            `module.function`, as a list of that and its first arguments, or as a mapping from it
+            to named arguments. Their `STATISTICS` are available in comparisons.
     """
     paper = package.rpartition(".")[2].replace("_", "-")
-    known = {module.__name__.rpartition(".")[2]: module for module in modules}
+    known = {module.__name__.rpartition(".")[2]: module for module in (*modules, plots)}
     statistics = {
         name: function
         for module in modules
@@ -237,14 +240,24 @@ def recipes_of(package: str, *modules: ModuleType) -> tuple[Recipe, ...]:
     return tuple(found)
 
 
-def _function(named: str | list[Any], modules: Mapping[str, ModuleType]) -> Callable[..., Any]:
+def _function(
+    named: str | list[Any] | Mapping[str, Mapping[str, Any]], modules: Mapping[str, ModuleType]
+) -> Callable[..., Any]:
+    options: Mapping[str, Any] = {}
+    if isinstance(named, Mapping):
+        ((named, options),) = named.items()
     word, *first = [named] if isinstance(named, str) else named
     module, _, function = word.partition(".")
-    allowed = [f"{place}.{name}" for place, one in modules.items() for name in one.__all__]
+    allowed = [
+        f"{place}.{name}"
+        for place, one in modules.items()
+        for name, value in vars(one).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == one.__name__
+    ]
     if word not in allowed:
         raise UnknownNameError("function of this paper", word, allowed)
     found: Callable[..., Any] = getattr(modules[module], function)
-    return partial(found, *first) if first else found
+    return partial(found, *first, **options) if first or options else found
 
 
 def _trained(package: str, part: str, name: str | None) -> dict[str, dict[str, Any]]:

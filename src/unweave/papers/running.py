@@ -57,8 +57,7 @@ def make(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame:
         return table
     if recipe.make is None or settings is None:
         raise RecipeError(
-            f"{recipe.name} has no `make` step; use its study, if it has one",
-            subject=recipe.name,
+            f"{recipe.name} has no `make` step; use its study, if it has one", subject=recipe.name
         )
     # Some recipes save models in the folder and reuse them.
     wants_folder = "folder" in signature(recipe.make).parameters
@@ -75,10 +74,8 @@ def _table_file(recipe: Recipe, scale: str, folder: Path) -> Path:
 def compare(recipe: Recipe, table: pd.DataFrame, folder: Path) -> Reproduction:
     """Compare a table with the published results, and save the comparison and the plot.
 
-    Args:
-        recipe: The recipe.
-        table: Study table or result of `make`; empty if the recipe trains nothing.
-        folder: Output folder of `<slug>.csv` and `<slug>.svg`, which are overwritten.
+    The table is a study table or the result of `make`; it is empty if the recipe trains nothing.
+    `<slug>.csv` and `<slug>.svg` in the folder are overwritten.
     """
     from unweave.evaluation.files import write_table
     from unweave.io.writing import whole_file

@@ -6,6 +6,7 @@ import pytest
 
 import unweave as uw
 from tests.raising import about
+from unweave.analysis.study_table import StudyTableError
 from unweave.papers import find
 from unweave.papers.isa_vae import scores
 from unweave.papers.isa_vae.scores import (
@@ -61,7 +62,7 @@ def test_the_papers_mig_excludes_the_shape_of_sprites_only():
     sprites, rooms = score_of(planted()), score_of(planted(data="rooms3d"))
     np.testing.assert_allclose(sprites[MIG], sprites["mig"])
     np.testing.assert_allclose(rooms[MIG], rooms["mig_density"])
-    with pytest.raises(RecipeError, check=about("mig_density")):
+    with pytest.raises(StudyTableError, check=about("mig_density")):
         score_of(planted().drop(columns="mig_density"))
 
 
@@ -159,7 +160,7 @@ def test_figure_7_sorts_within_a_model_and_finds_the_peak(tmp_path):
     scores.plot_7(table, tmp_path / "exponents.svg")
     drawn = (tmp_path / "exponents.svg").read_text()
     assert all(f">{word}</text>" in drawn for word in ("smallest", "2nd", "largest", "start = 2"))
-    with pytest.raises(RecipeError, check=about("p_1")):
+    with pytest.raises(StudyTableError, check=about("p_1")):
         scores.obtain_7(planted())
     with pytest.raises(RecipeError, check=about("models", 0)):
         scores.obtain_7(table.iloc[-1:])

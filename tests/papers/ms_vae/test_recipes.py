@@ -76,7 +76,7 @@ def test_models_have_their_kind_and_the_beta_of_their_first_stage():
     assert rows.loc["ms-4-0", "c_mig"] == pytest.approx(0.14)
     assert rows.loc["v-0", "beta"] == 1
     lost = planted().assign(state="failed")
-    with pytest.raises(RecipeError, check=about("method", "ms_vae")):
+    with pytest.raises(RecipeError, check=about("state", ("ms_vae",))):
         arranged(lost)
 
 

@@ -129,11 +129,3 @@ def test_each_study_of_the_smoke_is_small():
             (0.022 + 0.053 * run.batch / 64 * microseconds(run) / 45.3) * run.steps for run in runs
         )
         assert seconds < 250
-
-
-def test_recipes_on_celeba_use_10_16_and_32_latents():
-    for slug in ("figure-7", "figures-9-10", "figures-12-13"):
-        keys = find(f"vae-ensemble/{slug}").studies["paper"]
-        assert keys["data"] == ["celeba"]
-        assert keys["settings"]["latents"] == [10, 16, 32]
-        assert keys["seeds"] == 5

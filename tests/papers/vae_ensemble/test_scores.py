@@ -125,7 +125,7 @@ def test_member_scores_are_cached(tmp_path):
 
 def test_studies_without_ensembles_are_rejected(tmp_path):
     table = pd.DataFrame({"run": ["a"], "method": ["vae"], "state": ["scored"]})
-    with pytest.raises(RecipeError, check=about("vae_ensemble")):
+    with pytest.raises(RecipeError, check=about("state", ("vae_ensemble",))):
         extend_within(table, tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Results of each figure and table, computed from a study table, and their plots."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -7,34 +8,9 @@ import pandas as pd
 
 from unweave import analysis
 from unweave.analysis.transfer import PUBLISHED
+from unweave.papers.plots import labelled
 from unweave.papers.recipe import published_table
 from unweave.plots import study_plots
-
-__all__ = [
-    "choice_rules",
-    "data_agreement",
-    "downstream_agreement",
-    "downstream_efficiency",
-    "method_overlap",
-    "metric_agreement",
-    "on",
-    "plot_data_agreement",
-    "plot_downstream_agreement",
-    "plot_downstream_efficiency",
-    "plot_metric_agreement",
-    "plot_scores",
-    "plot_total_correlation",
-    "plot_transfer",
-    "plot_unsupervised_selection",
-    "plot_variance_explained",
-    "published_transfer",
-    "published_variance",
-    "seed_against_strength",
-    "total_correlation",
-    "transfer",
-    "unsupervised_selection",
-    "variance_explained",
-]
 
 METRICS = ("beta_vae", "factor_vae", "mig", "dci", "modularity", "sap")
 """Columns of the six metrics of the paper."""
@@ -64,6 +40,29 @@ def on(table: pd.DataFrame, data: str) -> pd.DataFrame:
     return table if chosen.empty else chosen
 
 
+ANALYSES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "total_correlation": lambda table: analysis.total_correlation(on(table, "color_dsprites")),
+    "metric_agreement": lambda table: analysis.metric_agreement(
+        on(table, "noisy_dsprites"), METRICS
+    ),
+    "variance_explained": lambda table: analysis.variance_explained(table, METRICS),
+    "unsupervised_selection": lambda table: analysis.unsupervised_selection(
+        table, list(SCORES), METRICS
+    ),
+    "data_agreement": lambda table: analysis.data_agreement(table, METRICS),
+    "transfer": lambda table: analysis.transfer(table, METRICS),
+    "downstream_agreement": lambda table: analysis.downstream_agreement(
+        on(table, "dsprites"), metrics=METRICS
+    ),
+}
+"""Analyses of a study table with the data sets and metrics of the paper, by name."""
+
+
+def plotted(name: str, table: pd.DataFrame, path: Path) -> None:
+    """Plot an analysis from `ANALYSES` with the function of `study_plots` of the same name."""
+    getattr(study_plots, name)(ANALYSES[name](table), path)
+
+
 def _worded(numbers: "pd.Series[float]", least: float, yes: str, no: str) -> "pd.Series[str]":
     """Map numbers to `yes` (from `least` upwards), `no` (below) or missing (if missing)."""
     return (numbers >= least).map({True: yes, False: no}).where(numbers.notna())
@@ -83,24 +82,12 @@ def total_correlation(table: pd.DataFrame) -> pd.DataFrame:
     return found[[*keys, "published", "obtained", "spearman", "over_active", "models"]]
 
 
-def plot_total_correlation(table: pd.DataFrame, path: Path) -> None:
-    """Plot total correlation against strength, with a panel per method."""
-    found = analysis.total_correlation(on(table, "color_dsprites"))
-    study_plots.total_correlation(found, path)
-
-
 def metric_agreement(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the rank correlation of each pair of metrics over the models of a study."""
-    found = analysis.metric_agreement(on(table, "noisy_dsprites"), METRICS)
+    found = ANALYSES["metric_agreement"](table)
     found = found.rename(columns={"spearman": "obtained"})
     both = _published("metric-agreement").drop(columns="data").merge(found)
     return both[["data", "metric", "other", "published", "obtained", "models", "left_out"]]
-
-
-def plot_metric_agreement(table: pd.DataFrame, path: Path) -> None:
-    """Plot rank correlations of metrics, with a panel per data set."""
-    found = analysis.metric_agreement(on(table, "noisy_dsprites"), METRICS)
-    study_plots.metric_agreement(found, path)
 
 
 def method_overlap(table: pd.DataFrame) -> pd.DataFrame:
@@ -136,15 +123,10 @@ def published_variance() -> pd.DataFrame:
 
 def variance_explained(table: pd.DataFrame) -> pd.DataFrame:
     """Compute R² for a study; `obtained` is missing for data sets it does not include."""
-    found = analysis.variance_explained(table, METRICS).rename(columns={"r2": "obtained"})
+    found = ANALYSES["variance_explained"](table).rename(columns={"r2": "obtained"})
     both = published_variance().merge(found, how="left")
     keys = ["data", "metric", "grouping", "published", "obtained"]
     return both[[*keys, "adjusted_r2", "null_r2", "cells", "models"]]
-
-
-def plot_variance_explained(table: pd.DataFrame, path: Path) -> None:
-    """Plot R² of every metric and data set, with a panel per grouping."""
-    study_plots.variance_explained(analysis.variance_explained(table, METRICS), path)
 
 
 def choice_rules(table: pd.DataFrame) -> pd.DataFrame:
@@ -177,7 +159,7 @@ def _strengths(table: pd.DataFrame) -> pd.DataFrame:
 
 def unsupervised_selection(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the range of rank correlations over data sets, and whether a score is usable."""
-    found = analysis.unsupervised_selection(table, list(SCORES), METRICS)
+    found = ANALYSES["unsupervised_selection"](table)
     found["score"] = found["score"].map(SCORES)
     grouped = found.groupby(["score", "metric"])["spearman"]
     ranges = grouped.agg(lowest="min", highest="max", data_sets="count").reset_index()
@@ -188,24 +170,13 @@ def unsupervised_selection(table: pd.DataFrame) -> pd.DataFrame:
     return _published("unsupervised-selection").merge(ranges)[columns]
 
 
-def plot_unsupervised_selection(table: pd.DataFrame, path: Path) -> None:
-    """Plot rank correlations of scores with metrics, with a panel per data set."""
-    found = analysis.unsupervised_selection(table, list(SCORES), METRICS)
-    study_plots.unsupervised_selection(found, path)
-
-
 def data_agreement(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the mean and lowest rank correlation, over metrics, of configurations."""
-    found = analysis.data_agreement(table, METRICS)
+    found = ANALYSES["data_agreement"](table)
     grouped = found.groupby(["data", "other"], sort=False)["spearman"]
     means = grouped.agg(obtained="mean", lowest="min", metrics="count").reset_index()
     both = _published("data-agreement").merge(means, how="left")
     return both[["data", "other", "published", "obtained", "lowest", "metrics"]]
-
-
-def plot_data_agreement(table: pd.DataFrame, path: Path) -> None:
-    """Plot rank correlations between data sets, with a panel per metric."""
-    study_plots.data_agreement(analysis.data_agreement(table, METRICS), path)
 
 
 def published_transfer() -> pd.DataFrame:
@@ -218,30 +189,19 @@ def published_transfer() -> pd.DataFrame:
 
 def transfer(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the same rates for a study."""
-    found = analysis.transfer(table, METRICS).drop(columns="published")
+    found = ANALYSES["transfer"](table).drop(columns="published")
     both = published_transfer().merge(found.rename(columns={"rate": "obtained"}))
     return both[["kind", "published", "obtained", "standard_error", "chance", "draws"]]
 
 
-def plot_transfer(table: pd.DataFrame, path: Path) -> None:
-    """Plot the rates as bars, with the published numbers and chance level."""
-    study_plots.transfer(analysis.transfer(table, METRICS), path)
-
-
 def downstream_agreement(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the sign of the rank correlation of each metric with each accuracy."""
-    found = analysis.downstream_agreement(on(table, "dsprites"), metrics=METRICS)
+    found = ANALYSES["downstream_agreement"](table)
     found = found[found["measure"] == "accuracy"]
     both = _published("downstream-agreement").drop(columns="data").merge(found)
     both["obtained"] = _worded(both["spearman"], 1e-9, "positive", "not positive")
     keys = ["data", "metric", "predictor", "rows", "published", "obtained"]
     return both[[*keys, "spearman", "models"]]
-
-
-def plot_downstream_agreement(table: pd.DataFrame, path: Path) -> None:
-    """Plot rank correlations of metrics with accuracies and efficiencies."""
-    found = analysis.downstream_agreement(on(table, "dsprites"), metrics=METRICS)
-    study_plots.downstream_agreement(found, path)
 
 
 def downstream_efficiency(table: pd.DataFrame) -> pd.DataFrame:
@@ -255,13 +215,12 @@ def downstream_efficiency(table: pd.DataFrame) -> pd.DataFrame:
 
 def plot_downstream_efficiency(table: pd.DataFrame, path: Path) -> None:
     """Plot efficiency against the FactorVAE score, with a point per model."""
-    from unweave.plots.plot import SMALL, TEXT, panels
+    from unweave.plots.plot import SMALL, panels
 
     figure, axes = panels(1, 1, (4.5, 3.5))
-    panel = axes[0, 0]
+    ratio = "accuracy from 100 rows / from 10,000 (trees)"
+    panel = labelled(axes[0, 0], x="FactorVAE score", y=ratio)
     for data, rows in on(table, "dsprites").groupby("data", sort=False):
         panel.scatter(rows["factor_vae"], rows[EFFICIENCY], s=8, alpha=0.6, label=data)
-    panel.set_xlabel("FactorVAE score", fontsize=TEXT)
-    panel.set_ylabel("accuracy from 100 rows / from 10,000 (trees)", fontsize=TEXT)
     panel.legend(fontsize=SMALL, frameon=False)
     figure.save(path)

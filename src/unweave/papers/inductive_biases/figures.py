@@ -8,26 +8,8 @@ import pandas as pd
 
 from unweave.papers.claims import Count
 from unweave.papers.inductive_biases.studies import IMAGES, SEARCHED
-from unweave.papers.plots import Panel, draw_lines, grouped_bars
+from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import published_table
-
-__all__ = [
-    "STAND_INS",
-    "VARIATIONAL",
-    "at_published_strength",
-    "changes",
-    "obtain_2",
-    "obtain_3",
-    "obtain_4_6",
-    "obtain_table",
-    "plot_2",
-    "plot_3",
-    "plot_4_6",
-    "plot_7_8",
-    "plot_table",
-    "searched",
-    "with_data",
-]
 
 VARIATIONAL = ("beta_vae", "factor_vae", "beta_tc_vae", "slow_vae")
 STAND_INS = {"rooms3d": "shapes3d"}
@@ -95,8 +77,17 @@ def plot_table(metric: str, table: pd.DataFrame, path: Path) -> None:
     bases = at_published_strength(table).sort_values(
         "images", key=lambda images: images.map(IMAGES.index)
     )
-    parts = {f"{metric} on {base}": part for base, part in bases.groupby("base", sort=False)}
-    grouped_bars(parts, metric, "method", "images", path)
+    row = [
+        Panel(
+            rows=part,
+            x="method",
+            columns={metric: metric},
+            by="images",
+            title=f"{metric} on {base}",
+        )
+        for base, part in bases.groupby("base", sort=False)
+    ]
+    draw([row], "bars").save(path)
 
 
 def _shapes3d(table: pd.DataFrame) -> pd.DataFrame:
@@ -135,7 +126,8 @@ def plot_3(table: pd.DataFrame, path: Path) -> None:
     means = obtain_3(table).rename(columns={"obtained": "modified"}).drop(columns="published")
     means["factor"] = means["factor"].str.replace("gap_", "factor ")
     rows = means.melt("factor", var_name="images", value_name="mig")
-    grouped_bars({"MIG of β-VAE": rows}, "mig", "factor", "images", path)
+    panel = Panel(rows=rows, x="factor", columns={"mig": "MIG"}, by="images", title="MIG of β-VAE")
+    draw([[panel]], "bars").save(path)
 
 
 def searched(table: pd.DataFrame) -> pd.DataFrame:
@@ -179,7 +171,7 @@ def plot_4_6(table: pd.DataFrame, path: Path) -> None:
         ]
         for images in SEARCHED
     ]
-    draw_lines(grid, path, sharey="col")
+    draw(grid, sharey="col").save(path)
 
 
 def plot_7_8(table: pd.DataFrame, path: Path) -> None:

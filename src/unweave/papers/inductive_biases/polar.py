@@ -70,11 +70,6 @@ def separated(codes: np.ndarray, one: np.ndarray, other: np.ndarray) -> float:
 def in_polar(codes: np.ndarray, turn: np.ndarray, along: np.ndarray) -> tuple[float, float]:
     """How well one factor is the angle of two latents around their mean, and another the radius.
 
-    Args:
-        codes: Codes `[n, 2]`.
-        turn: First factor, as a fraction of its period.
-        along: Second factor.
-
     Returns:
         |E exp(i (angle ± 2π turn))|, the larger of both signs; and |rank correlation| of the
         radius and the second factor.

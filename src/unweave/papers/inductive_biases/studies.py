@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from unweave.papers.measurements import Trained, computed_once
+from unweave.papers.measurements import Trained
 from unweave.papers.recipe import data_file
 
 if TYPE_CHECKING:
@@ -177,16 +177,12 @@ def trained(
     """Train all models, or read existing results.
 
     Args:
-        folder: Output folder.
         bases: Data sets, and the classes of each slice.
-        seeds: Seeds of every method on every kind of images.
-        steps: Training steps of all models.
         restarts: Restarts of β-VAE on the original images.
         pairs: Number of disentangled and of entangled models from which the change is learned.
         change: Settings of the change: `by` (`PAIRS` of models, or the `DIRECTIONS` in which
             images vary), `steps` and `lr`.
         search: Multiples of the usual strengths, for `SEARCHED` images.
-        settings: Settings of all models.
 
     Returns:
         The study table with `base`, the data set; `images`, one of `IMAGES`; `factor`, the
@@ -243,8 +239,7 @@ def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     known = Trained(folder)
     rows = table[table["state"] == "scored"]
 
-    def of_run(name: str) -> pd.DataFrame:
-        model = known.model(name)
+    def of_model(model: "Model") -> pd.DataFrame:
         data = known.data(model)
         found = over_pruned([model], data)[["active", "over_pruned"]]
         if model.config.method.name != "beta_vae":
@@ -252,5 +247,4 @@ def _detailed(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         gaps = factor_gaps([model], data)["gap"].tolist()
         return found.assign(**{f"gap_{k}": gap for k, gap in enumerate(gaps)})
 
-    found = computed_once(folder / DETAILS, rows["run"].tolist(), of_run, "measuring models")
-    return rows.merge(found, on="run")
+    return rows.merge(known.measured(DETAILS, rows["run"], of_model, "measuring models"), on="run")

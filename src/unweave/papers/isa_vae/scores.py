@@ -7,28 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.study_table import require
 from unweave.papers.claims import comparison
 from unweave.papers.measurements import Trained
+from unweave.papers.plots import labelled
 from unweave.papers.recipe import RecipeError, published_table
-
-__all__ = [
-    "MIG",
-    "STATISTICS",
-    "bimodality",
-    "cost_of_a_square",
-    "costs",
-    "extend_8_16",
-    "obtain_7",
-    "plot_7",
-    "plot_8_16",
-    "plot_costs",
-    "plot_distribution",
-    "plot_trade_off",
-    "prepare_8_16",
-    "representative",
-    "score_of",
-    "wins",
-]
 
 MIG = "mig of the paper"
 SHAPE = "mig_density.gap_0"
@@ -48,19 +31,11 @@ ROOT, START, MOVED = 2.1, 2.0, 0.01
 
 def score_of(table: pd.DataFrame) -> pd.DataFrame:
     """Add the paper's MIG, estimated from densities and, on dSprites, without the shape."""
-    if "mig_density" not in table:
-        raise RecipeError(
-            "the table has no column 'mig_density'; score the models with this metric",
-            subject="mig_density",
-        )
+    require(table, ["mig_density"], "score the models with this metric")
     gaps = [name for name in table if name.startswith("mig_density.") and name != SHAPE]
     sprites = table["data"].astype(str).str.contains("dsprites")
     score = table["mig_density"].where(~sprites, table[gaps].mean(axis=1))
     return table.assign(**{MIG: score}).dropna(subset=MIG)
-
-
-def _best_mean_of_a_method(rows: pd.DataFrame, column: str) -> float:
-    return float(rows.groupby("method")[column].mean().max())
 
 
 def _advantage_over_beta_vae(rows: pd.DataFrame, column: str) -> float:
@@ -83,15 +58,12 @@ def _at_one(table: pd.DataFrame, method: str) -> pd.DataFrame:
 
 def _wins(means: pd.DataFrame, own: str, other: str, claim: str) -> Iterator[dict[str, Any]]:
     """Yield for each β whether the prior improves both MIG and reconstruction."""
-    for beta in sorted(means["strength"].unique()):
-        rows = [
-            means[(means["method"] == name) & (means["strength"] == beta)] for name in (own, other)
-        ]
-        if all(len(each) for each in rows):
-            (ours, theirs) = (each.iloc[0] for each in rows)
-            wins = ours[MIG] > theirs[MIG] and ours["reconstruction"] < theirs["reconstruction"]
-            of = f"{own} against {other}, β = {beta:g}"
-            yield comparison(claim, of, MIG, float(ours[MIG]), float(theirs[MIG]), wins)
+    ours, theirs = (means[means["method"] == name] for name in (own, other))
+    for row in ours.merge(theirs, on="strength", suffixes=("", "_other")).to_dict("records"):
+        mig, reference = row[MIG], row[f"{MIG}_other"]
+        wins = mig > reference and row["reconstruction"] < row["reconstruction_other"]
+        of = f"{own} against {other}, β = {row['strength']:g}"
+        yield comparison(claim, of, MIG, mig, reference, wins)
 
 
 def _poor(means: pd.DataFrame, own: str, other: str, claim: str) -> Iterator[dict[str, Any]]:
@@ -109,18 +81,17 @@ def _poor(means: pd.DataFrame, own: str, other: str, claim: str) -> Iterator[dic
 def plot_distribution(table: pd.DataFrame, path: Path) -> None:
     """Draw the MIG at β = 1 over seeds: a point per model, a box of quartiles."""
     from unweave.plots.colours import palette
-    from unweave.plots.plot import COLUMN, TEXT, panels, plain
+    from unweave.plots.plot import COLUMN, panels, plain
 
     scored = score_of(table)
     figure, axes = panels(1, 1, (COLUMN, 2.4))
-    panel = plain(axes[0, 0])
+    panel = labelled(plain(axes[0, 0]), y="MIG")
     for place, (method, colour) in enumerate(zip(PAIRS[0][::-1], palette(2), strict=True)):
         values = _at_one(scored, method)[MIG]
         panel.boxplot([values], positions=[place], widths=0.5, showfliers=False)
         spread = np.linspace(-0.15, 0.15, max(len(values), 1))[: len(values)]
         panel.plot(place + spread, values, ".", color=colour, alpha=0.7)
     panel.set_xticks([0, 1], [f"VAE, n = {len(_at_one(scored, 'beta_vae'))}", "ISA-VAE"])
-    panel.set_ylabel("MIG", fontsize=TEXT)
     figure.save(path)
 
 
@@ -134,13 +105,7 @@ def plot_trade_off(table: pd.DataFrame, path: Path) -> None:
 
 def sorted_exponents(table: pd.DataFrame) -> np.ndarray:
     """Sorted learned exponents of the three subspaces of each model, `[models, 3]`."""
-    missing = [name for name in EXPONENTS if name not in table]
-    if missing:
-        raise RecipeError(
-            f"the table has no column {missing[0]!r}; train isa_vae with learned exponents and "
-            "ten latents",
-            subject=missing[0],
-        )
+    require(table, EXPONENTS, "train isa_vae with learned exponents and ten latents")
     learned = table[EXPONENTS].dropna()
     if learned.empty:
         raise RecipeError(
@@ -202,16 +167,15 @@ def costs(_: pd.DataFrame) -> pd.DataFrame:
 def plot_costs(_: pd.DataFrame, path: Path) -> None:
     """Draw the cost by angle for a few exponents, relative to the cost along the axes."""
     from unweave.plots.colours import palette
-    from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.plots.plot import COLUMN, SMALL, panels, plain
 
     figure, axes = panels(1, 1, (COLUMN, 2.2))
-    panel = plain(axes[0, 0])
+    x = "rotation of the square of positions [°]"
+    panel = labelled(plain(axes[0, 0]), x=x, y="relative cost")
     angles, exponents = np.linspace(0, 90, 37), (1.0, 1.5, 2.0, 2.5, 4.0)
     for p, colour in zip(exponents, palette(len(exponents)), strict=True):
         cost = np.array([cost_of_a_square(p, angle) for angle in angles])
         panel.plot(angles, cost / cost[0], color=colour, label=f"p = {p:g}", linewidth=1.2)
-    panel.set_xlabel("rotation of the square of positions [°]", fontsize=TEXT)
-    panel.set_ylabel("relative cost", fontsize=TEXT)
     panel.legend(frameon=False, fontsize=SMALL)
     figure.save(path)
 
@@ -270,7 +234,6 @@ def bimodality(values: np.ndarray) -> float:
 
 STATISTICS = {
     "advantage_over_beta_vae": _advantage_over_beta_vae,
-    "best_mean_of_a_method": _best_mean_of_a_method,
     "bimodality": lambda rows, column: bimodality(rows[column].to_numpy(float)),
 }
 
@@ -278,17 +241,15 @@ STATISTICS = {
 def plot_8_16(table: pd.DataFrame, path: Path) -> None:
     """Draw histograms of the MIG of all models, by method; a bimodal MIG has two peaks."""
     from unweave.plots.colours import palette
-    from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
+    from unweave.plots.plot import COLUMN, SMALL, panels, plain
 
     scored = score_of(table)
     methods = scored["method"].unique().tolist()
     figure, axes = panels(1, 1, (COLUMN, 2.2))
-    panel = plain(axes[0, 0])
+    panel = labelled(plain(axes[0, 0]), x="MIG", y="models")
     edges = np.histogram_bin_edges(scored[MIG], 30).tolist()
     for method, colour in zip(methods, palette(len(methods)), strict=True):
         values = scored[scored["method"] == method][MIG]
         panel.hist(values, edges, color=colour, histtype="step", label=method)
-    panel.set_xlabel("MIG", fontsize=TEXT)
-    panel.set_ylabel("models", fontsize=TEXT)
     panel.legend(frameon=False, fontsize=SMALL)
     figure.save(path)

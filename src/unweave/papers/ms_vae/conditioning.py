@@ -102,14 +102,6 @@ def predictions(
     random four fifths of the rows and tested on the others. Codes are standardised over the
     training rows.
 
-    Args:
-        codes_c: Codes C of the first stage, `[n, d]`.
-        codes_z: Codes Z of the second stage, `[n, e]`.
-        factors: Factors `[n, K]`; constant factors are excluded.
-        seed: Seed of the split, the weights and the batches.
-        steps: Training steps.
-        batch: Rows per step.
-
     Returns:
         A row per factor: its index `factor`, the test accuracies `c`, `z` and `both`, and
         `most_frequent`, the accuracy of always predicting the most frequent value.

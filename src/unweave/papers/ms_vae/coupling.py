@@ -22,13 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import (
-    AffineTransform,
-    Distribution,
-    Normal,
-    Transform,
-    constraints,
-)
+from torch.distributions import AffineTransform, Distribution, Normal, Transform, constraints
 from zuko.distributions import NormalizingFlow
 from zuko.nn import MLP
 from zuko.transforms import ComposedTransform, CouplingTransform, DependentTransform

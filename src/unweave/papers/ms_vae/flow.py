@@ -133,12 +133,7 @@ class MsFlow:
 
 
 def to_logits(pixels: np.ndarray | Tensor, seed: int = 0) -> Tensor:
-    """Dequantise pixels 0 … 255 `[n, D]`, x / 255 + U / 256 in [0, 1], and return logits.
-
-    Args:
-        pixels: Pixels as bytes.
-        seed: Seed of the noise U in [0, 1), which makes densities of bytes finite.
-    """
+    """Dequantise pixels 0 … 255 `[n, D]`, x / 255 + U / 256 in [0, 1], and return logits."""
     found = torch.as_tensor(np.asarray(pixels))
     noise = in_parts(Stream(seed, "dequantise").uniform, len(found), found)
     shares = (found.float() / 255 + noise / 256).clamp(0, 1)

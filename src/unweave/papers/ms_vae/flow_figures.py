@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from unweave.papers.ms_vae.flow import MsFlow
     from unweave.plots.plot import Plot
 
-__all__ = [
-    "draw_flow",
-    "make",
-    "obtain",
-    "plot",
-]
-
 MIXTURE, FLOW = "mixture of 10 normals", "with the conditional flow"
 BOUND, SAMPLES, AHEAD = "bound with the flow", "flow on samples", "epochs with means ahead"
 TRAINING, HELD_OUT = "training", "held out"
@@ -34,13 +27,8 @@ SIDE, SHOWN = 28, 8
 def make(data: str, images: int, width: int, batch: int, epochs: int, seed: int) -> pd.DataFrame:
     """Train one mixture, and a flow on its means and one on its samples.
 
-    Args:
-        data: `mnist`, or `small digits`: the 8 × 8 digits of scikit-learn, enlarged to 28 × 28.
-        images: Number of training images; a sixth as many are held out.
-        width: Width of the flow's hidden layers.
-        batch: Images per step.
-        epochs: Training epochs of each flow.
-        seed: Seed of all random numbers.
+    `data` are `mnist` or `small digits`, the 8 × 8 digits of scikit-learn enlarged to 28 × 28; a
+    sixth as many images as for training are held out.
 
     Returns:
         Rows of three `kind`s: `score` (`model`, `images`, `value`), `history` (`condition`,

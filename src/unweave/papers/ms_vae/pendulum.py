@@ -176,12 +176,10 @@ Chain = tuple[Stage, ...]
 def apply(chain: Sequence[Stage], known: Mapping[str, Tensor]) -> Known:
     """Apply stages in order and return inputs and outputs by name.
 
-    Args:
-        chain: Trained stages, in order.
-        known: Factors `[n, 1]` by name, and `observed` curves `[n, 100]` to infer z, or `z`
-            `[n, 1]`.
+    `known` are factors `[n, 1]`, and `observed` curves `[n, 100]` to infer z, or `z` `[n, 1]`.
     """
-    found = dict(known)
+    device = next(chain[0].parameters()).device
+    found = {name: numbers.to(device) for name, numbers in known.items()}
     for stage in chain:
         found |= stage(found)
     return found
@@ -201,8 +199,9 @@ def train(
     chain: Chain = ()
     with lines({plan.gives: plan.epochs for plan in plans}, progress) as advance:
         for place, plan in enumerate(plans):
-            known = _on(draw(plan.samples, plan.varies, seed, purpose=plan.gives), device)
-            outputs = apply(chain, known)
+            drawn = draw(plan.samples, plan.varies, seed, purpose=plan.gives)
+            outputs = apply(chain, drawn) if chain else drawn
+            outputs = {name: numbers.to(device) for name, numbers in outputs.items()}
             inputs = sum(outputs[name].shape[-1] for name in plan.takes)
             with torch.random.fork_rng(devices=[]):
                 torch.default_generator.manual_seed(seed + place)
@@ -274,10 +273,6 @@ def _inputs(known: Mapping[str, Tensor], plan: Plan) -> Tensor:
     return torch.cat([known[name] for name in plan.takes], -1)
 
 
-def _on(known: Known, device: str | torch.device) -> Known:
-    return {name: numbers.to(device) for name, numbers in known.items()}
-
-
 def codes(chain: Sequence[Stage], num: int = 500, seed: int = 0) -> pd.DataFrame:
     """Table of `length`, `damping`, `mass` and inferred `z` of new pendulums."""
     known = _evaluated(chain, num, seed)
@@ -288,12 +283,6 @@ def evaluate(
     chain: Sequence[Stage], num: int = 500, seed: int = 0, masses: Sequence[float] = MASSES
 ) -> dict[str, float]:
     """Evaluate a chain on new pendulums.
-
-    Args:
-        chain: Trained stages.
-        num: Number of pendulums.
-        seed: Seed of the sample.
-        masses: Possible masses (default: 30 from 0.1 to 2).
 
     Returns:
         `pearson`, `spearman`: absolute correlations of z and mass, since the sign is arbitrary;
@@ -330,7 +319,7 @@ def z_of_mass(chain: Sequence[Stage], masses: Iterable[float], num: int = 100) -
     known = {name: sample[name].repeat(len(every), 1) for name in ("length", "damping")}
     known["mass"] = _column(every.repeat(num))
     curves = simulate(*(known[name][:, 0].numpy() for name in DEFAULTS))
-    found = apply(chain, _to_chain(chain, {**known, "observed": torch.as_tensor(curves)}))
+    found = apply(chain, {**known, "observed": torch.as_tensor(curves)})
     return found["z"].double().reshape(len(every), num).mean(1).cpu().numpy()
 
 
@@ -350,7 +339,7 @@ def traversals(chain: Sequence[Stage]) -> pd.DataFrame:
         latent = z_of_mass(chain, values if factor == "z" else [CENTRE["mass"]])
         latent = np.broadcast_to(latent, len(values)).copy()
         known = {name: _column(numbers) for name, numbers in pendulums.items()}
-        made = apply(chain, _to_chain(chain, {**known, "z": _column(latent)}))
+        made = apply(chain, {**known, "z": _column(latent)})
         parts.append(
             pd.DataFrame(
                 {
@@ -381,14 +370,8 @@ def explained_variance(curves: pd.DataFrame) -> dict[str, float]:
 def _evaluated(
     chain: Sequence[Stage], num: int, seed: int, masses: Sequence[float] = MASSES
 ) -> Known:
-    sample = draw(num, tuple(DEFAULTS), seed, masses, purpose="evaluation")
-    return apply(chain, _to_chain(chain, sample))
+    return apply(chain, draw(num, tuple(DEFAULTS), seed, masses, purpose="evaluation"))
 
 
 def _column(numbers: np.ndarray) -> Tensor:
     return torch.as_tensor(numbers).float()[:, None]
-
-
-def _to_chain(chain: Sequence[Stage], known: Known) -> Known:
-    """Move tensors to the device of a chain."""
-    return _on(known, next(chain[0].parameters()).device)

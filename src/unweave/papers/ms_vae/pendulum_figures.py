@@ -12,8 +12,6 @@ from unweave.plots.colours import FAINT, INK, PALETTE, SEQUENTIAL
 if TYPE_CHECKING:
     from unweave.plots.plot import Plot
 
-__all__ = ["draw_chain", "make", "obtain", "plot"]
-
 TRAINED_MASSES = (0.1, 0.5, 1.0, 1.5, 2.0)
 PUBLISHED_MASSES = (0.1, 1.5, 2.0)
 """Masses whose z is published; the sign of z is arbitrary."""
@@ -37,12 +35,7 @@ NARROW = {"handlelength": 0.8, "columnspacing": 0.8, "handletextpad": 0.3, "bord
 
 
 def make(epochs: Sequence[int], seed: int, device: str) -> pd.DataFrame:
-    """Train a chain and evaluate it.
-
-    Args:
-        epochs: Training epochs of the three stages.
-        seed: Seed of all random numbers.
-        device: Training device.
+    """Train a chain, for so many epochs of each stage, and evaluate it.
 
     Returns:
         Rows of three `kind`s: `score` (`quantity`, `value`), `code` (`mass`, `z`) and `curve`

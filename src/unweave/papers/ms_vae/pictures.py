@@ -1,27 +1,13 @@
 """Figures 1, 3, 13, 14, 32 and 33: reconstructions and traversals."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from unweave.papers.measurements import IMAGES, Trained
 from unweave.papers.ms_vae.scores import MS_VAE, arranged, each_of_two_stages, measured
-from unweave.papers.plots import bars, pictures
+from unweave.papers.plots import pictures
 from unweave.papers.recipe import data_file
-
-if TYPE_CHECKING:
-    from unweave.papers.ms_vae.conditioning import Staged
-
-__all__ = [
-    "extend_1_and_3",
-    "extend_13_14",
-    "extend_32_33",
-    "obtain_13_14",
-    "plot_1_and_3",
-    "plot_13_14",
-    "plot_32_33",
-]
 
 KINDS = ("stages", "stage_traversals", "swaps")
 """Functions of `unweave.plots` that draw the pictures."""
@@ -69,14 +55,9 @@ def obtain_13_14(table: pd.DataFrame) -> pd.DataFrame:
 
 def extend_32_33(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Measure how much Y and X of the same images vary between samples of C."""
-
-    def measure(_: Trained, staged: "Staged") -> pd.DataFrame:
-        return pd.DataFrame([staged.variation()])
-
-    rows, found = each_of_two_stages(
-        table, folder, DRAWS_FILE, "sampling C", measure, IMAGES // 20
+    return each_of_two_stages(
+        table, folder, DRAWS_FILE, "sampling C", lambda _, s: s.variation(), IMAGES // 20
     )
-    return rows.merge(found, on="run")
 
 
 def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:
@@ -87,8 +68,3 @@ def plot_1_and_3(_: pd.DataFrame, path: Path) -> None:
 def plot_13_14(table: pd.DataFrame, path: Path) -> None:
     """Draw the pictures of one study side by side."""
     pictures([path.parent / file for file in table["file"]], path)
-
-
-def plot_32_33(table: pd.DataFrame, path: Path) -> None:
-    """Draw the standard deviation of pixels over samples of C."""
-    bars(table, "beta", {"std_y": "std of Y", "std_x": "std of X"}, path)

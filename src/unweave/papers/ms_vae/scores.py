@@ -8,35 +8,13 @@ import numpy as np
 import pandas as pd
 
 from unweave.papers.claims import comparison
-from unweave.papers.measurements import IMAGES, Trained, computed_once
-from unweave.papers.plots import lines
-from unweave.papers.recipe import RecipeError, published_table
+from unweave.papers.measurements import IMAGES, Trained, scored_models
+from unweave.papers.plots import draw_by_data
+from unweave.papers.recipe import published_table
 
 if TYPE_CHECKING:
+    from unweave.models.model import Model
     from unweave.papers.ms_vae.conditioning import Staged
-
-__all__ = [
-    "MS_VAE",
-    "STATISTICS",
-    "TASKS_FILE",
-    "arranged",
-    "each_of_two_stages",
-    "extend_7",
-    "extend_8",
-    "extend_9_12",
-    "measured",
-    "obtain_table_1",
-    "plot_4",
-    "plot_5",
-    "plot_6",
-    "plot_7",
-    "plot_8",
-    "plot_9_12",
-    "plot_34_35",
-    "predicted",
-    "ranks_of_c",
-    "ranks_of_z",
-]
 
 C, Z = 10, 5
 """Latents of both stages; the paper uses 10 for Z on SmallNORB."""
@@ -46,18 +24,11 @@ COLUMNS = {"architecture": "conv", "latents": C, "first": None}
 """Default values of columns that a table omits if all models have the same value."""
 BEST_HALF = 0.5
 """Mean rank from which a size counts as good."""
-TERMS = {"m1": "M1, Y", "m2": "M2, X", "m3": "M3, X with random Z", "m4": "M4, X with random Y"}
 
 
 def arranged(table: pd.DataFrame) -> pd.DataFrame:
     """Scored models with their `kind`, and with `beta` and `c_mig` of the first stage."""
-    rows = table[table["state"] == "scored"]
-    if not (rows["method"] == MS_VAE).any():
-        raise RecipeError(
-            "no two-stage model has been scored yet; finish the study first",
-            subject="method",
-            value=MS_VAE,
-        )
+    rows = scored_models(table, MS_VAE)
     for name, usual in COLUMNS.items():
         rows = rows if name in rows else rows.assign(**{name: usual})
     large = rows["architecture"].astype(str).str.contains("big")
@@ -78,31 +49,26 @@ def each_of_two_stages(
     folder: Path,
     file: str,
     job: str,
-    measure: "Callable[[Trained, Staged], pd.DataFrame]",
+    measure: "Callable[[Trained, Staged], pd.DataFrame | dict[str, float]]",
     images: int = IMAGES,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of the two-stage models, and measurements of each, cached in a file."""
+) -> pd.DataFrame:
+    """Rows of the two-stage models with measurements of each, cached in a file."""
     from unweave.papers.ms_vae.conditioning import staged
 
-    trained = Trained(folder)
-    rows = arranged(table)
+    trained, rows = Trained(folder), arranged(table)
     rows = rows[rows["kind"] == MS_VAE]
 
-    def of_run(run: str) -> pd.DataFrame:
-        model = trained.model(run)
+    def of_model(model: "Model") -> pd.DataFrame | dict[str, float]:
         return measure(trained, staged(model, trained.data(model), images))
 
-    return rows, computed_once(folder / file, rows["run"].tolist(), of_run, job)
+    return rows.merge(trained.measured(file, rows["run"], of_model, job), on="run")
 
 
 def measured(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Two-stage models with M1 to M4 and the errors of Y and X."""
-
-    def measure(_: Trained, staged: "Staged") -> pd.DataFrame:
-        return pd.DataFrame([{**staged.terms(), **staged.errors()}])
-
-    rows, found = each_of_two_stages(table, folder, TERMS_FILE, "comparing codes", measure)
-    return rows.merge(found, on="run")
+    return each_of_two_stages(
+        table, folder, TERMS_FILE, "comparing codes", lambda _, s: {**s.terms(), **s.errors()}
+    )
 
 
 def predicted(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -115,8 +81,9 @@ def predicted(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         found = staged.predictions(factors)
         return found.assign(factor=[names[k] for k in found["factor"]])
 
-    rows, found = each_of_two_stages(table, folder, TASKS_FILE, "predicting factors", measure)
-    return rows[["run", "data", "kind", "beta", "seed"]].merge(found, on="run")
+    rows = each_of_two_stages(table, folder, TASKS_FILE, "predicting factors", measure)
+    accuracies = ["factor", "c", "z", "both", "most_frequent"]
+    return rows[["run", "data", "kind", "beta", "seed", *accuracies]]
 
 
 def extend_7(table: pd.DataFrame, folder: Path) -> pd.DataFrame:  # noqa: ARG001 - common signature
@@ -233,35 +200,14 @@ STATISTICS = {
 }
 
 
-def _lines(
-    x: str,
-    *panels: Mapping[str, str],
-    label: str = "β",
-    by: str = "",
-    prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
-) -> Callable[[pd.DataFrame, Path], None]:
-    """Return a function that plots means over seeds along x, one panel per set of columns."""
-
-    def plot(table: pd.DataFrame, path: Path) -> None:
-        known = [columns for columns in panels if any(name in table for name in columns)]
-        lines(prepare(table), x, known, path, label, by)
-
-    return plot
-
-
 def plot_4(table: pd.DataFrame, path: Path) -> None:
     """Draw FID (or else the pixel error) and MIG over β, with a line for each kind."""
     quality = {"fid": "FID"} if "fid" in table else {"pixel_error.l2": "L2 error"}
-    lines(arranged(table), "beta", [quality, {"c_mig": "MIG of C"}], path, by="kind")
+    panels = [quality, {"c_mig": "MIG of C"}]
+    draw_by_data(arranged(table), path, x="beta", panels=panels, label="β", by="kind")
 
 
-plot_5 = _lines("beta", TERMS)
-plot_6 = _lines("beta", {"c": "from C", "z": "from Z", "both": "from both"})
-plot_7 = _lines("size", {"mig": "MIG"}, {"elbo": "ELBO"}, label="latents of C")
-plot_8 = _lines("size", {"m2": "M2", "m3": "M3 (random Z)"}, {"fid": "FID"}, label="latents of Z")
-plot_9_12 = _lines(
-    "size", {"l2_y": "L2 of Y", "l2_x": "L2 of X"}, {"c_mig": "MIG of C"}, label="latents of C"
-)
-plot_34_35 = _lines(
-    "beta", {"pixel_error.l1": "L1"}, {"pixel_error.l2": "L2"}, by="kind", prepare=arranged
-)
+def plot_34_35(table: pd.DataFrame, path: Path) -> None:
+    """Draw both pixel errors over β, with a line for each kind."""
+    errors = [{"pixel_error.l1": "L1"}, {"pixel_error.l2": "L2"}]
+    draw_by_data(arranged(table), path, x="beta", panels=errors, label="β", by="kind")

@@ -6,26 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from unweave.papers.measurements import IMAGES, Trained, computed_once
+from unweave.papers.measurements import IMAGES, Trained, scored_models
 from unweave.papers.ms_vae.scores import measured
-from unweave.papers.plots import bars
-from unweave.papers.recipe import RecipeError
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = [
-    "NATS_FILE",
-    "STATISTICS",
-    "controlled",
-    "extend_21_31",
-    "extend_37_40",
-    "plot_21_31",
-    "plot_37_40",
-    "version_of",
-]
-
+OVER_FIRST_STAGES = ("ms_gan", "cgan")
+"""Generators that are conditioned on the code of a first stage."""
 SPREAD = 0.1
 """Smallest standard deviation of an active latent."""
 DRAWN = 32
@@ -63,24 +52,14 @@ def controlled(model: "Model", data: "Dataset", count: int = DRAWN) -> dict[str,
 def extend_21_31(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Generators with the measures of `controlled`; without a first stage, only their MIG."""
     trained = Trained(folder)
-    rows = table[table["state"] == "scored"]
-    over = rows[rows["method"].isin(["ms_gan", "cgan"])]
-    if over.empty:
-        raise RecipeError("no generator has been trained yet; finish the study first")
+    rows = scored_models(table, *OVER_FIRST_STAGES)
+    over = rows[rows["method"].isin(OVER_FIRST_STAGES)]
 
-    def of_run(run: str) -> pd.DataFrame:
-        model = trained.model(run)
-        return pd.DataFrame([controlled(model, trained.data(model))])
+    def of_model(model: "Model") -> dict[str, float]:
+        return controlled(model, trained.data(model))
 
-    runs = over["run"].tolist()
-    found = computed_once(folder / CONTROLS_FILE, runs, of_run, "measuring generators")
+    found = trained.measured(CONTROLS_FILE, over["run"], of_model, "measuring generators")
     return rows.merge(found, on="run", how="left")
-
-
-def plot_21_31(table: pd.DataFrame, path: Path) -> None:
-    """Draw the effects of control code and noise for each generator."""
-    shares = {"by_control": "variance by C", "by_noise": "variance by noise"}
-    bars(table, "method", {"follows": "correlation with C", **shares, "mig": "MIG"}, path)
 
 
 def version_of(table: pd.DataFrame) -> pd.Series:
@@ -105,8 +84,7 @@ def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     rows = measured(table, folder).rename(columns={"strength": "strength_z"})
     trained = Trained(folder)
 
-    def of_run(run: str) -> pd.DataFrame:
-        model = trained.model(run)
+    def of_model(model: "Model") -> dict[str, float]:
         data = trained.data(model)
         chosen = sample_rows(data, min(IMAGES, len(data)), seed=0)
         mean, logvar = model.encode(data.images(chosen))
@@ -116,21 +94,7 @@ def extend_37_40(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
         for name, part in (("first", slice(size)), ("second", slice(size, None))):
             found[f"nats_{name}"] = float(nats[part].sum())
             found[f"mig_{name}"] = float(METRICS["mig"].function(mean[:, part], factors)["mig"])
-        return pd.DataFrame([found])
+        return found
 
-    found = computed_once(folder / NATS_FILE, rows["run"].tolist(), of_run, "measuring codes")
-    rows = rows.merge(found, on="run")
+    rows = rows.merge(trained.measured(NATS_FILE, rows["run"], of_model, "measuring codes"))
     return rows.assign(version=version_of(rows))
-
-
-def _least_mean_of_a_version(rows: pd.DataFrame, column: str) -> float:
-    return float(rows.groupby("version")[column].mean().min())
-
-
-STATISTICS = {"least_mean_of_a_version": _least_mean_of_a_version}
-
-
-def plot_37_40(table: pd.DataFrame, path: Path) -> None:
-    """Draw MIG of C, preserved share of C, and error of each version."""
-    labels = {"mig_first": "MIG of C", "m3": "preserved share of C", "l2_x": "L2 of X"}
-    bars(table, "version", labels, path)

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from unweave.papers.measurements import Trained
-from unweave.papers.recipe import RecipeError, published_table
-
-__all__ = ["extend", "obtain", "plot"]
+from unweave.papers.measurements import Trained, scored_models
+from unweave.papers.recipe import published_table
 
 VARIANTS = {"udr_lasso": "lasso", "udr_spearman": "spearman"}
 METRICS = ("beta_vae", "factor_vae", "mig", "modularity", "dci", "sap")
@@ -21,11 +19,7 @@ def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
     from unweave.models.images import NUM_SAMPLED
     from unweave.select import udr
 
-    trained, scored = Trained(folder), table[table["state"] == "scored"]
-    if scored.empty:
-        raise RecipeError(
-            "the study has no scored models to rank; finish it first", subject="state"
-        )
+    trained, scored = Trained(folder), scored_models(table)
     parts = []
     for _, rows in scored.groupby("data", sort=False):
         latents = trained.latents((trained.model(run) for run in rows["run"]), NUM_SAMPLED)

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
 
-__all__ = [
-    "active_by_input",
-    "active_by_noise_and_signal",
-    "extend_11",
-    "extend_12_13",
-    "extend_polarised",
-    "plot_polarised",
-    "plot_traversals",
-]
-
 POLARISED_FILE = "polarised.parquet"
 """Cache of the noise, signal and log Δ of every latent of every member."""
 NOISE, SIGNAL = "σ² alone", "σ² and var(μ)"
@@ -167,10 +157,7 @@ def _pairs(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def _traversed_models(
-    rows: pd.DataFrame,
-    folder: Path,
-    file: str,
-    inputs: "Callable[[Dataset], dict[str, Any]]",
+    rows: pd.DataFrame, folder: Path, file: str, inputs: "Callable[[Dataset], dict[str, Any]]"
 ) -> pd.DataFrame:
     trained = Trained(folder)
     first = set(rows[rows["seed"] == rows["seed"].min()]["run"])
@@ -216,10 +203,6 @@ def traversed(model: "Model", inputs: dict[str, Any]) -> pd.DataFrame:
     """Measure how images change along each latent of a model, starting from several inputs.
 
         change_l = mean over images and pixels of the variance of D(z with z_l = -3, …, 3)
-
-    Args:
-        model: Single model or ensemble member.
-        inputs: Images of each input, by name.
 
     Returns:
         A table with a row per input and latent: `input`, `latent`, `change`, `picture` (the

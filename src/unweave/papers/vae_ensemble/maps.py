@@ -10,7 +10,7 @@ import pandas as pd
 
 from unweave.papers.claims import comparison
 from unweave.papers.measurements import Trained, computed_once
-from unweave.papers.plots import Panel, draw_lines, points
+from unweave.papers.plots import Panel, draw
 from unweave.papers.recipe import RecipeError
 from unweave.papers.vae_ensemble.scores import (
     APART,
@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from unweave.analysis.latents import Latents
     from unweave.models.model import Model
 
-__all__ = [
-    "ablations_with_zero_maps",
-    "curves_with_zero_maps",
-    "extend_2",
-    "extend_6",
-    "extend_7",
-    "extend_8",
-    "plot_2",
-    "plot_6",
-    "plot_7",
-    "throughout",
-]
-
 MAPS_FILE = "maps.parquet"
 """Cache of distances of maps between ensemble members and between models of one method."""
 LEARNED, FITTED = "learned", "least squares"
@@ -57,10 +44,6 @@ START = 0.1
 
 def distances_of(ensembles: pd.DataFrame, trained: Trained) -> pd.DataFrame:
     """Compute distances of all learned and least-squares maps between members of ensembles.
-
-    Args:
-        ensembles: Rows of the study table.
-        trained: Models of the study.
 
     Returns:
         A table with a row per map: the columns of `unweave.select.map_distances`, with `latents`
@@ -98,10 +81,6 @@ def _measured(maps: np.ndarray, which: str, latents: "Latents") -> pd.DataFrame:
 
 def with_zero_maps(table: pd.DataFrame, latents: str) -> pd.DataFrame:
     """Add both distances of zero maps, which align nothing: `zero_frobenius`, `zero_mean_l1`.
-
-    Args:
-        table: Table with a column of the number of latents.
-        latents: Name of that column.
 
     Example:
         >>> with_zero_maps(pd.DataFrame({"d": [4]}), "d").to_dict("records")
@@ -145,20 +124,21 @@ def plot_2(table: pd.DataFrame, path: Path) -> None:
     """Plot mean and standard deviation over maps by setting: both distances, and controls."""
     shown = table[(table["maps"] == LEARNED) | (table["method"] != ENSEMBLE)]
     ensembles = shown["method"] == ENSEMBLE
-    names = shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format))
-    groups = {
-        "ensembles": sorted(names[ensembles].unique()),
-        "separate models": names[~ensembles].unique(),
-    }
-    grid: list[list[tuple[str, dict[str, pd.DataFrame]]]] = []
-    for norm, used in zip(NORMS, USED, strict=True):
-        grid.append([])
-        for column, label in ((norm, norm), (used, f"{norm}, used, relative")):
-            by_name = shown.groupby(names)[column]
-            every = pd.DataFrame({"mean": by_name.mean(), "deviation": by_name.std(ddof=0)})
-            series = {group: every.loc[list(rows)] for group, rows in groups.items()}
-            grid[-1].append((label, series))
-    points(grid, path, height=2.2, usual={f"{norm}, used, relative": 1 for norm in NORMS})
+    named = shown.assign(
+        setting=shown["method"].mask(ensembles, "n = " + shown["members"].map("{:g}".format)),
+        group=ensembles.map({True: "ensembles", False: "separate models"}),
+    ).sort_values(["group", "members"], kind="stable")
+    grid = [
+        [
+            Panel(rows=named, x="setting", columns={column: column}, by="group", **more)
+            for column, more in (
+                (norm, {"ylabel": norm}),
+                (used, {"ylabel": f"{norm}, used, relative", "usual": 1}),
+            )
+        ]
+        for norm, used in zip(NORMS, USED, strict=True)
+    ]
+    draw(grid, "points", height=2.2, sharex=True).save(path)
 
 
 def curves_of(rows: pd.DataFrame, trained: Trained) -> pd.DataFrame:
@@ -238,7 +218,7 @@ def _draw_curves(table: pd.DataFrame, columns: Sequence[str], path: Path) -> Non
         Panel(rows=table, x="step", columns={column: column}, by="name", ylabel=column)
         for column in columns
     ]
-    draw_lines([row], path, spread="band")
+    draw([row], "band").save(path)
 
 
 def extend_7(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -277,10 +257,6 @@ def ablations_with_zero_maps(table: pd.DataFrame) -> pd.DataFrame:
     return with_zero_maps(ensembles_of(table), "num_latents")
 
 
-def _least_mean_of_a_method(rows: pd.DataFrame, column: str) -> float:
-    return float(rows.groupby("method")[column].mean().min())
-
-
 def _range_over_gamma(rows: pd.DataFrame, column: str) -> float:
     means = rows.groupby("gamma")[column].mean()
     return float(means.max() - means.min()) if len(means) > 1 else float("nan")
@@ -291,7 +267,6 @@ def _two_deviations_over_seeds(rows: pd.DataFrame, column: str) -> float:
 
 
 STATISTICS = {
-    "least_mean_of_a_method": _least_mean_of_a_method,
     "range_over_gamma": _range_over_gamma,
     "two_deviations_over_seeds": _two_deviations_over_seeds,
 }

@@ -8,25 +8,9 @@ from typing import Any
 import pandas as pd
 
 from unweave.papers.claims import Count, comparison
-from unweave.papers.measurements import Trained
-from unweave.papers.plots import Panel, draw_lines, points
-from unweave.papers.recipe import RecipeError, data_file, published_table
-
-__all__ = [
-    "controls",
-    "ensembles_of",
-    "extend_within",
-    "kinds",
-    "obtain_scores",
-    "obtain_within",
-    "plot_ablations",
-    "plot_beyond",
-    "plot_scores",
-    "plot_within",
-    "scored",
-    "slower",
-    "with_gamma_1",
-]
+from unweave.papers.measurements import Trained, scored_models
+from unweave.papers.plots import Panel, draw
+from unweave.papers.recipe import data_file, published_table
 
 METRICS = ("factor_vae", "dci")
 ENSEMBLE = "vae_ensemble"
@@ -48,12 +32,7 @@ SINGLE = {name: keys for name, keys in _METHODS.items() if name != ENSEMBLE} | {
 
 def scored(table: pd.DataFrame) -> pd.DataFrame:
     """Return the models that are trained and scored, with their `kind`."""
-    rows = table[table["state"] == "scored"]
-    if not (rows["method"] == ENSEMBLE).any():
-        raise RecipeError(
-            "the study has no scored ensembles; finish it first",
-            subject=ENSEMBLE,
-        )
+    rows = scored_models(table, ENSEMBLE)
     return rows.assign(kind=kinds(rows))
 
 
@@ -124,18 +103,14 @@ def controls(frame: pd.DataFrame) -> Iterator[Count]:
         ensembles = rows[rows["method"] == ENSEMBLE]
         single = rows.set_index("method")["obtained"]
         weak = ensembles["members"].map(lambda n, of=single: of.get(f"beta_vae (β=1/{n})"))
-        above = ensembles["obtained"][weak.notna()] > weak.dropna()
-        if len(above):
-            text = f"Control: ensembles score above a single VAE with β = 1 / n, {metric}"
-            yield Count(text, int(above.sum()), len(above), "ensembles")
-        fixed = rows[rows["method"] == STOPPED_NAME]
-        both = fixed.merge(ensembles, on=["members", "gamma"], suffixes=("", "_followed"))
-        if len(both):
-            above = both["obtained_followed"] > both["obtained"]
-            text = (
-                f"Control: ensembles score above the same ensembles with fixed targets, {metric}"
-            )
-            yield Count(text, int(above.sum()), len(above), "ensembles")
+        fixed = rows[rows["method"] == STOPPED_NAME].merge(ensembles, on=["members", "gamma"])
+        for other, scores, others in (
+            ("a single VAE with β = 1 / n", ensembles["obtained"][weak.notna()], weak.dropna()),
+            ("the same ensembles with fixed targets", fixed["obtained_y"], fixed["obtained_x"]),
+        ):
+            if len(scores):
+                text = f"Control: ensembles score above {other}, {metric}"
+                yield Count(text, int((scores > others).sum()), len(scores), "ensembles")
 
 
 def plot_scores(table: pd.DataFrame, path: Path) -> None:
@@ -147,16 +122,13 @@ def plot_scores(table: pd.DataFrame, path: Path) -> None:
         else f"n={row.members}, γ={row.gamma:g}{', fixed targets' * (row.method != ENSEMBLE)}"
         for row in found.itertuples()
     ]
-    columns = {"published": "spread", "obtained": "obtained_spread"}
-    grid = []
-    for metric, rows in found.assign(setting=settings).groupby("metric", sort=False):
-        named = rows.set_index("setting")
-        series = {
-            mean: named[[mean, deviation]].set_axis(["mean", "deviation"], axis=1)
-            for mean, deviation in columns.items()
-        }
-        grid.append([(str(metric), series)])
-    points(grid, path, height=3.5)
+    both = {"published": "published", "obtained": "obtained"}
+    spreads = {"published": "spread", "obtained": "obtained_spread"}
+    grid = [
+        [Panel(rows=rows, x="setting", columns=both, deviations=spreads, ylabel=str(metric))]
+        for metric, rows in found.assign(setting=settings).groupby("metric", sort=False)
+    ]
+    draw(grid, "points", height=3.5, sharex=True).save(path)
 
 
 def extend_within(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -196,7 +168,7 @@ def plot_within(table: pd.DataFrame, path: Path) -> None:
         Panel(rows=part, x="members", columns=both, by="gamma", ylabel=f"spread of {metric}")
         for metric, part in rows.groupby("metric", sort=False)
     ]
-    draw_lines([grid], path)
+    draw([grid]).save(path)
 
 
 def plot_ablations(columns: Sequence[str], table: pd.DataFrame, path: Path) -> None:
@@ -219,7 +191,7 @@ def plot_ablations(columns: Sequence[str], table: pd.DataFrame, path: Path) -> N
         ]
         for column in columns
     ]
-    draw_lines(grid, path, spread="bars", sharey="row")
+    draw(grid, "error bars", sharey="row").save(path)
 
 
 def with_gamma_1(table: pd.DataFrame) -> pd.DataFrame:
@@ -250,7 +222,7 @@ def plot_beyond(table: pd.DataFrame, path: Path) -> None:
         Panel(rows=named, x="members", columns={metric: metric}, by="mapped", ylabel=metric)
         for metric in METRICS
     ]
-    draw_lines([grid], path, spread="bars")
+    draw([grid], "error bars").save(path)
 
 
 def _mean_less_deviation(rows: pd.DataFrame, column: str) -> float:

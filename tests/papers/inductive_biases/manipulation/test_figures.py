@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.raising import about
-from unweave.errors import DataError
+from unweave.analysis.study_table import StudyTableError
 from unweave.papers.inductive_biases.manipulation.figures import (
     SCALES,
     line_search,
@@ -43,7 +43,7 @@ def test_line_search_leaves_out_over_pruned_runs(table):
     assert part["std"].iloc[0] == pytest.approx(np.std(expected))
     assert np.isnan(part["mean"].iloc[1])
     assert len(line_search(table, "mig", {"factor_vae": 7})) == 2 * len(SCALES)
-    with pytest.raises(DataError, check=about("sap")):
+    with pytest.raises(StudyTableError, check=about("sap")):
         line_search(table, "sap", {"beta_vae": 32})
 
 

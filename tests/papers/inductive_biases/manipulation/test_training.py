@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 import unweave as uw
 from tests.raising import about
+from unweave.analysis.study_table import StudyTableError
 from unweave.errors import DataError, InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.io.tensors import digest_of, open_tensors, write_tensors
 from unweave.models.images import ShapeError
@@ -211,7 +212,7 @@ def test_exemplars_have_the_highest_and_the_lowest_scores(panes):
     assert [model.config.seed for model in low] == [3, 0]
     with pytest.raises(DataError, check=about("count", 3)):
         exemplars(fleet, table, count=3)
-    with pytest.raises(DataError, check=about("sap")):
+    with pytest.raises(StudyTableError, check=about("sap")):
         exemplars(fleet, table, score="sap")
 
 

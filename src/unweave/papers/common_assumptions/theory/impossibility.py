@@ -17,7 +17,7 @@ References:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -50,26 +50,9 @@ LIMIT = -float(special.ndtri(EDGE))
 """Corresponding limit of a standard normal coordinate, 7.03."""
 CLASSES = 5
 """Default number of equally probable classes per factor, for metrics."""
+Marginal: TypeAlias = Any
+"""A frozen distribution of `scipy.stats`, or another object with the methods `NEEDED`."""
 NEEDED = ("cdf", "sf", "ppf", "isf", "logpdf")
-
-
-class Marginal(Protocol):
-    """Distribution of one coordinate, with the methods of frozen `scipy.stats` distributions."""
-
-    def cdf(self, x: Any) -> Any:
-        """Cumulative distribution function."""
-
-    def sf(self, x: Any) -> Any:
-        """Survival function, 1 - cdf, accurate for small values."""
-
-    def ppf(self, q: Any) -> Any:
-        """Quantile function, the inverse of `cdf`."""
-
-    def isf(self, q: Any) -> Any:
-        """Inverse of the survival function."""
-
-    def logpdf(self, x: Any) -> Any:
-        """Log-density."""
 
 
 PRIORS: Mapping[str, Marginal] = {
@@ -193,12 +176,7 @@ def entangle(priors: Sequence[Marginal], alpha: float | None = None) -> Entangle
 
 
 def entangle_with(priors: Sequence[Marginal], matrix: np.ndarray) -> Entanglement:
-    """Return the map f for another matrix A, such as `cosine`.
-
-    Args:
-        priors: Distributions of the d coordinates, as for `entangle`.
-        matrix: A `[d, d]`, symmetric and orthogonal, without zeros.
-    """
+    """Return the map f for another matrix A, symmetric and orthogonal without zeros: `cosine`."""
     for prior in priors:
         if not all(hasattr(prior, name) for name in NEEDED):
             raise TheoryError(
@@ -283,11 +261,6 @@ def draw(priors: Sequence[Marginal], count: int, seed: int = 0) -> np.ndarray:
 def check(entanglement: Entanglement, count: int = 100_000, seed: int = 0) -> pd.DataFrame:
     """Check the statements of the theorem on samples from the priors.
 
-    Args:
-        entanglement: The map f.
-        count: Number of samples (default 100,000).
-        seed: Random seed of the samples.
-
     Returns:
         A table with a row per coordinate of f(z): `ks`, the p-value of the Kolmogorov-Smirnov test
         against its prior; `largest_rank_correlation` with another coordinate of f(z), in absolute
@@ -338,12 +311,7 @@ def collapse(
 ) -> pd.DataFrame:
     """Score a perfectly disentangled code z and its entangled version f(z).
 
-    Args:
-        entanglement: The map f.
-        metrics: Names of metrics that need neither images nor posteriors (default: `classic`).
-        count: Number of samples of z (default 20,000).
-        seed: Random seed of the samples and metrics.
-        classes: Number of classes of each factor (default 5).
+    The metrics must need neither images nor posteriors.
 
     Returns:
         A table with a row per score and the columns `metric`, `code` and `entangled`.

@@ -1,12 +1,13 @@
 """Figures of Theorem 1: factors before and after f, and metrics of both codes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from unweave.papers.common_assumptions.theory import impossibility
 from unweave.papers.common_assumptions.theory.impossibility import Entanglement
+from unweave.papers.plots import labelled
 from unweave.plots.colours import FAINT, PALETTE
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
 
     Lines are quantiles of one factor, with any other factors at their medians: the first factor is
     constant on blue lines, the second on orange lines. Samples show the equal distributions.
-
-    Args:
-        entanglement: The map f.
-        seed: Random seed of the samples.
     """
     from unweave.plots.plot import PAGE, panels, plain
 
@@ -44,8 +41,11 @@ def draw_grid(entanglement: Entanglement, seed: int = 0) -> "Plot":
                 grid.plot(*shown[:, :2].T, style, color=colour, linewidth=0.9)
         shown = entanglement(drawn) if place else drawn
         cloud.scatter(shown[:, 0], shown[:, 1], s=1, color=FAINT, alpha=0.4, linewidths=0)
-        _named(grid, "factors" if place == 0 else "entangled factors", name)
-        _named(cloud, f"samples of {name}", name)
+        first, second = ("z₁", "z₂") if place == 0 else ("f₁(z)", "f₂(z)")
+        labelled(grid, "factors" if place == 0 else "entangled factors", first, second)
+        labelled(cloud, f"samples of {name}", first, second)
+        for panel in (grid, cloud):
+            panel.set_box_aspect(1)
         # Use the same scale before and after f.
         cloud.set(xlim=_span(drawn[:, 0]), ylim=_span(drawn[:, 1]))
         inner = np.concatenate([line[:, :2] for group in lines for line in group])
@@ -110,12 +110,3 @@ def _lines(entanglement: Entanglement) -> list[list[np.ndarray]]:
 def _span(values: np.ndarray) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     return low - 0.03 * (high - low), high + 0.03 * (high - low)
-
-
-def _named(panel: Any, title: str, name: str) -> None:
-    from unweave.plots.plot import TEXT
-
-    panel.set_box_aspect(1)
-    panel.set_title(title, fontsize=TEXT)
-    panel.set_xlabel(f"{name}₁" if name == "z" else "f₁(z)", fontsize=TEXT)
-    panel.set_ylabel(f"{name}₂" if name == "z" else "f₂(z)", fontsize=TEXT)

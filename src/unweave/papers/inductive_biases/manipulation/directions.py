@@ -15,8 +15,7 @@ directions similar.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,17 +23,10 @@ from torch import Tensor
 
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Grid
-from unweave.data.origin import origin_of
 from unweave.errors import DataError
 from unweave.nets.adam import Adam
-from unweave.nets.device import chosen_device
 from unweave.papers.inductive_biases.manipulation.manipulation import Manipulation
-from unweave.papers.inductive_biases.manipulation.training import (
-    MANIPULATION,
-    Learner,
-    learn,
-    prepared,
-)
+from unweave.papers.inductive_biases.manipulation.training import MANIPULATION, Learner, Training
 from unweave.random import Stream
 
 __all__ = ["DirectionLearner", "excess", "strides", "turn_directions"]
@@ -51,15 +43,8 @@ def turn_directions(
     epsilon: float | None = None,
     steps: int = 6_000,
     *,
-    out: str | Path | None = None,
-    batch: int = 64,
-    seed: int = 0,
     optimiser: Adam = OPTIMISER,
-    precision: Literal["float32", "tf32"] = "float32",
-    device: str | torch.device | None = None,
-    progress: bool = True,
-    checkpoint_every: float = 60.0,
-    overwrite: bool = False,
+    **training: Any,
 ) -> Manipulation:
     """Learn a small image change that makes one latent per factor costly, without trained models.
 
@@ -67,20 +52,15 @@ def turn_directions(
         data: Images with a grid of factors, or the name of such a data set.
         epsilon: Largest change of a pixel (default: 0.1; 0.175 for rooms and Shapes3D).
         steps: Training steps of m.
-        out: Output file. Interrupted training resumes from a checkpoint next to it.
-        batch: Grid points w per step; each needs one image per factor and one more.
-        seed: Seed of initial weights and grid points.
         optimiser: Optimiser of m.
-        precision: Precision of matrix multiplications on a GPU, where tf32 is faster.
-        device: Device (default: a GPU if available).
-        progress: Whether to show progress.
-        checkpoint_every: Seconds between checkpoints.
-        overwrite: Whether to replace a different manipulation in `out`.
+        training: `out`, `batch` (of grid points w, each with one image per factor and one more)
+            and further fields of `Training`.
 
     Returns:
         The manipulation. Its `modified(data)` is the new data set, and its `curve` has the nats.
     """
-    images, epsilon = prepared(data, epsilon, precision)
+    options = Training(epsilon=epsilon, steps=steps, optimiser=optimiser, **training)
+    images = options.prepared(data)
     grid = images.grid
     if grid is None or images.weights is not None or sum(n > 1 for n in grid.sizes) < 2:
         raise DataError(
@@ -89,21 +69,11 @@ def turn_directions(
             subject="data",
             value=images.name,
         )
-    place = chosen_device(device)
-    settings = {
-        "data": list(origin_of(images)),
-        "epsilon": epsilon,
-        "steps": steps,
-        "batch": batch,
-        "seed": seed,
-        "optimiser": optimiser.to_dict(),
-        "precision": precision,
-    }
 
     def make(settings: Mapping[str, Any]) -> DirectionLearner:
-        return DirectionLearner(images, settings, optimiser, place)
+        return DirectionLearner(images, settings, optimiser, options.place)
 
-    return learn(make, settings, place, out, progress, checkpoint_every, overwrite)
+    return options.learn(make, images)
 
 
 def excess(directions: Tensor) -> Tensor:

@@ -5,12 +5,14 @@ All functions read tables from `unweave study table`, with the columns `data`, `
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.errors import DataError
+from unweave.analysis.study_table import require
+from unweave.papers.plots import Panel, draw, labelled
 from unweave.plots.colours import PALETTE
 
 if TYPE_CHECKING:
@@ -23,10 +25,7 @@ SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 
 
 def line_search(
-    table: pd.DataFrame,
-    metric: str,
-    literature: Mapping[str, float],
-    left_out: Iterable[str] = (),
+    table: pd.DataFrame, metric: str, literature: Mapping[str, float], left_out: Iterable[str] = ()
 ) -> pd.DataFrame:
     """Summarise a score by strength, over restarts.
 
@@ -46,7 +45,7 @@ def line_search(
         >>> found[["scale", "mean", "std", "models"]].round(3).values.tolist()
         [[0.5, 0.2, 0.1, 2.0], [1.0, 1.0, 0.0, 1.0]]
     """
-    _require(table, ("data", "method", "strength", "run", metric))
+    require(table, ("data", "method", "strength", "run", metric))
     rows = table[table["method"].isin(list(literature))]
     scale = rows["strength"] / rows["method"].map(dict(literature))
     out = rows["run"].isin(list(left_out)) | rows[metric].isna()
@@ -62,89 +61,47 @@ def line_search(
 
 def show_line_search(frame: pd.DataFrame, metric: str = "score") -> "Plot":
     """Draw a `line_search`: a panel per method, a line per data set, bands of one std."""
-    from unweave.plots.plot import TEXT
-
-    _require(frame, ("data", "method", "scale", "mean", "std"))
-    methods, data = _names(frame, "method"), _names(frame, "data")
-    figure, axes = _panels(len(methods))
-    for panel, method in zip(axes, methods, strict=True):
-        for place, name in enumerate(data):
-            part = frame[(frame["method"] == method) & (frame["data"] == name)]
-            low, high = part["mean"] - part["std"], part["mean"] + part["std"]
-            colour = PALETTE[place % len(PALETTE)]
-            panel.fill_between(part["scale"], low, high, color=colour, alpha=0.2, linewidth=0)
-            panel.plot(part["scale"], part["mean"], ".-", color=colour, label=name)
-        panel.set_title(method, fontsize=TEXT)
-        panel.set_xlabel("scale of the strength", fontsize=TEXT)
-    axes[0].set_ylabel(metric, fontsize=TEXT)
-    axes[-1].legend(fontsize=TEXT - 1, frameon=False)
-    return figure
+    require(frame, ("data", "method", "scale", "mean", "std"))
+    row = [
+        Panel(
+            rows=rows,
+            x="scale",
+            columns={"mean": metric},
+            deviations={"mean": "std"},
+            by="data",
+            kinds=list(frame["data"].unique()),
+            title=str(method),
+            xlabel="scale of the strength",
+            ylabel=metric,
+        )
+        for method, rows in frame.groupby("method", sort=False)
+    ]
+    return draw([row], "band", sharey=True)
 
 
 def show_histogram(table: pd.DataFrame, metric: str = "mig", bins: int = 20) -> "Plot":
     """Draw the distribution of a score: a panel per method, a histogram per data set."""
-    from unweave.plots.plot import TEXT
+    from unweave.plots.plot import SMALL, panels, plain
 
-    _require(table, ("data", "method", metric))
+    require(table, ("data", "method", metric))
     scored = table.dropna(subset=[metric])
-    methods, data = _names(scored, "method"), _names(scored, "data")
+    methods = list(scored.groupby("method", sort=False))
     edges = np.linspace(min(0.0, scored[metric].min()), max(1.0, scored[metric].max()), bins + 1)
-    figure, axes = _panels(len(methods))
-    for panel, method in zip(axes, methods, strict=True):
-        for place, name in enumerate(data):
-            part = scored[(scored["method"] == method) & (scored["data"] == name)]
-            style: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)], "label": name}
-            panel.hist(part[metric], edges, histtype="stepfilled", alpha=0.5, **style)
-        panel.set_title(method, fontsize=TEXT)
-        panel.set_xlabel(metric, fontsize=TEXT)
-    axes[0].set_ylabel("models", fontsize=TEXT)
-    axes[-1].legend(fontsize=TEXT - 1, frameon=False)
+    figure, axes = panels(1, len(methods), (max(3.25, 2.2 * len(methods)), 2.3), sharey=True)
+    for panel, (method, of_method) in zip(axes[0], methods, strict=True):
+        for colour, data in zip(cycle(PALETTE), scored["data"].unique(), strict=False):
+            scores = of_method.loc[of_method["data"] == data, metric]
+            style: dict[str, Any] = {"color": colour, "label": data}
+            plain(panel).hist(scores, edges.tolist(), histtype="stepfilled", alpha=0.5, **style)
+        labelled(panel, str(method), metric, "" if panel is not axes[0, 0] else "models")
+    axes[0, -1].legend(fontsize=SMALL, frameon=False)
     return figure
 
 
 def show_gaps(gaps: Mapping[str, pd.DataFrame]) -> "Plot":
-    """Draw the MIG of each factor, with mean and standard deviation over models.
-
-    Args:
-        gaps: Results of `factor_gaps`, by a name for the images, such as `"original"`.
-    """
-    from unweave.plots.plot import TEXT
-
-    factors = _names(pd.concat(list(gaps.values())), "factor")
-    figure, (panel,) = _panels(1, wide=1.0 + 0.7 * len(factors))
-    width = 0.8 / len(gaps)
-    for place, (name, frame) in enumerate(gaps.items()):
-        each = [frame.loc[frame["factor"] == factor, "gap"] for factor in factors]
-        x = np.arange(len(factors)) + (place - (len(gaps) - 1) / 2) * width
-        means, spreads = [one.mean() for one in each], [one.std(ddof=0) for one in each]
-        colour = PALETTE[place % len(PALETTE)]
-        panel.bar(x, means, width, yerr=spreads, color=colour, label=name, error_kw={"lw": 0.8})
-    panel.set_xticks(range(len(factors)), factors, fontsize=TEXT - 1)
-    panel.set_ylabel("MIG of the factor", fontsize=TEXT)
-    panel.legend(fontsize=TEXT - 1, frameon=False)
-    return figure
-
-
-def _panels(count: int, wide: float = 2.2) -> "tuple[Plot, Any]":
-    from unweave.plots.plot import panels, plain
-
-    figure, axes = panels(1, count, (max(3.25, wide * count), 2.3), sharey=True)
-    for panel in axes[0]:
-        plain(panel)
-    return figure, axes[0]
-
-
-def _names(frame: pd.DataFrame, column: str) -> list[str]:
-    return list(dict.fromkeys(frame[column]))
-
-
-def _require(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
-    for name in columns:
-        if name not in frame:
-            raise DataError(
-                f"the table has no column {name!r}; pass the table of a study", subject=name
-            )
-    if frame.empty:
-        raise DataError(
-            "the table has no rows; pass a table of scored models", subject="rows", value=0
-        )
+    """Draw the MIG of each factor: a bar for the mean over models, and a dot for each model."""
+    rows = pd.concat([frame.assign(images=name) for name, frame in gaps.items()])
+    panel = Panel(
+        rows=rows, x="factor", columns={"gap": "MIG"}, by="images", ylabel="MIG of the factor"
+    )
+    return draw([[panel]], "bars")

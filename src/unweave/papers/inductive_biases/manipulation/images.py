@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ __all__ = [
     "Noise",
     "check_alterable",
     "check_epsilon",
+    "grid_of",
     "in_bytes",
     "load_noise",
     "own_origin",
@@ -46,19 +47,6 @@ BASES = {"dsprites": 0.1, "rooms3d": 0.175, "shapes3d": 0.175}
 """Data sets with variants that can be loaded by name, and the ε of the paper."""
 PARTS = 16
 """Positions in a table of changes are stored in units of 2⁻¹⁶ rows."""
-
-
-class Rule(Protocol):
-    """Rule that computes the change added to each image."""
-
-    def __call__(self, indices: Array, shape: tuple[int, int, int]) -> Array:
-        """Changes of images `[n]` in bytes, integers `[n, H, W, C]`."""
-        ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    def to(self, device: str | torch.device) -> "Rule": ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +65,7 @@ class Mixture:
     table: Array
 
     def __call__(self, indices: Array, shape: tuple[int, int, int]) -> Array:  # noqa: ARG002
+        """Changes of images `[n]` in bytes, integers `[n, H, W, C]`."""
         classes = self.grid.factors(indices)
         place = sum(self.steps[k][classes[:, k]] for k in range(len(self.grid.axes)))
         return self.table[(place + (1 << PARTS - 1)) >> PARTS]
@@ -123,7 +112,7 @@ class Altered:
     """
 
     images: Store
-    rule: Rule
+    rule: Mixture | Noise
     chosen: Array | None = None
 
     @property
@@ -175,9 +164,7 @@ def with_noise(data: Dataset, epsilon: float, seed: int = 0) -> Dataset:
     check_epsilon(epsilon)
     if not 0 <= seed < 2**63:
         raise DataError(
-            f"seed must be at least 0 and below 2**63, got {seed}",
-            subject="seed",
-            value=seed,
+            f"seed must be at least 0 and below 2**63, got {seed}", subject="seed", value=seed
         )
     rule = Noise(in_bytes(epsilon), torch.tensor(seed))
     store, origin = Altered(data.store, rule), own_origin(data, ["noise", epsilon, seed])
@@ -207,6 +194,15 @@ def check_alterable(data: Dataset) -> None:
             subject="data",
             value=data.name,
         )
+
+
+def grid_of(data: Dataset) -> Grid:
+    """Return the grid of factors of a data set; reject data sets without one."""
+    if data.grid is None:
+        raise DataError(
+            f"data must have a grid of factors, got {data.name}", subject="data", value=data.name
+        )
+    return data.grid
 
 
 def own_origin(data: Dataset, step: list[Any]) -> tuple[Any, ...]:

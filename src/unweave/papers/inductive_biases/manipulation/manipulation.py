@@ -188,11 +188,7 @@ class Manipulation:
         return {name: value[None].double() for name, value in self.parameters.items()}
 
     def modified(self, data: Dataset) -> Dataset:
-        """The data set with images r(x + m(w)), in the same order and with the same factors.
-
-        Args:
-            data: Data that m was trained on, or other data with as many classes per factor.
-        """
+        """The data set, or another with as many classes per factor, with images r(x + m(w))."""
         check_alterable(data)
         if data.grid is None or data.grid.sizes != self.sizes or data.shape != self.shape:
             raise DataError(
@@ -261,9 +257,7 @@ class Manipulation:
         path = Path(path)
         if not path.is_file():
             raise DataError(
-                f"manipulation file {path} not found; check the path",
-                subject="path",
-                value=path,
+                f"manipulation file {path} not found; check the path", subject="path", value=path
             )
         try:
             if path.stat().st_size > MOST_BYTES:

@@ -26,6 +26,7 @@ from unweave.nets.architectures import Shape, conv_encoder
 from unweave.nets.device import chosen_device, matmul_precision
 from unweave.nets.layers import Linear
 from unweave.nets.network import Network
+from unweave.papers.inductive_biases.manipulation.images import grid_of
 from unweave.progress import lines
 from unweave.random import Stream
 
@@ -51,12 +52,6 @@ def change_sizes(
     original: "Dataset", modified: "Dataset", count: int = 1_000, seed: int = 0
 ) -> dict[str, float]:
     """Compute the size of the change of images, in units of their range [0, 1].
-
-    Args:
-        original: Original images.
-        modified: Changed images, in the same order.
-        count: Number of images to compare, sampled without replacement.
-        seed: Seed of the sample.
 
     Returns:
         `linf`, the largest change of any pixel; `l2`, the mean over images of ‖x̃ - x‖₂; `rms`, the
@@ -134,7 +129,7 @@ def over_pruned(
     from unweave.models.finding import models_of
 
     rows = sample_rows(data, ROWS, seed)
-    factors = sum(size > 1 for size in _grid(data).sizes)
+    factors = sum(size > 1 for size in grid_of(data).sizes)
     found = []
     for model in models_of(models):
         _, logvars = model.encode(_images(data, rows))
@@ -146,11 +141,6 @@ def over_pruned(
 def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFrame:
     """Compute the MIG of each factor.
 
-    Args:
-        models: Models, as for `uw.evaluate`.
-        data: Images with a grid of factors; at most 10,000 are encoded.
-        seed: Seed of the sample of images.
-
     Returns:
         A row per model and factor: `run`, `factor`, `gap`. The mean over the factors of a model is
         its MIG on these images.
@@ -158,7 +148,7 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
     from unweave.metrics.mig import mig_of_factors
     from unweave.models.finding import models_of
 
-    rows, names = sample_rows(data, ROWS, seed), _grid(data).names
+    rows, names = sample_rows(data, ROWS, seed), grid_of(data).names
     classes = on_host(data.factors(rows))
     found = []
     for model in models_of(models):
@@ -166,16 +156,6 @@ def factor_gaps(models: "Models", data: "Dataset", seed: int = 0) -> pd.DataFram
         gaps = mig_of_factors(means, classes, seed)
         found += [(model.config.hash, names[k], gap) for k, gap in gaps.items()]
     return pd.DataFrame(found, columns=["run", "factor", "gap"])
-
-
-def _grid(data: "Dataset") -> Grid:
-    if data.grid is None:
-        raise DataError(
-            f"data must have a grid of factors, got {data.name}",
-            subject="data",
-            value=data.name,
-        )
-    return data.grid
 
 
 def _compared(
@@ -283,13 +263,12 @@ def _accuracies(
 
 
 def _common(data: "Mapping[str, Dataset]") -> tuple[Grid, Shape]:
-    grids = [one.grid for one in data.values()]
-    kinds = {(one.shape, one.grid.sizes if one.grid else None) for one in data.values()}
-    if len(kinds) != 1 or grids[0] is None:
+    first = next(iter(data.values()))
+    if len({(one.shape, grid_of(one).sizes) for one in data.values()}) > 1:
         raise DataError(
             f"data sets must have the same grid of factors and image shape, got {list(data)}; "
             "pass a data set and its changed versions",
             subject="data",
             value=list(data),
         )
-    return grids[0], next(iter(data.values())).shape
+    return grid_of(first), first.shape

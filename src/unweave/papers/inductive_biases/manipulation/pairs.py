@@ -4,16 +4,15 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.analysis.study_table import require
 from unweave.data.dataset import Dataset
-from unweave.data.origin import origin_of
 from unweave.errors import DataError, UnweaveError
 from unweave.fleet.parameters import NetworkGroup
 from unweave.io.arguments import numpy_rng
@@ -25,23 +24,13 @@ from unweave.models.images import check_shape
 from unweave.models.model import Fleet, Model, join
 from unweave.models.networks import networks_of
 from unweave.nets.adam import Adam
-from unweave.nets.device import chosen_device
 from unweave.papers.inductive_biases.manipulation.contest import DECODER, LOSSES, Contest
+from unweave.papers.inductive_biases.manipulation.images import grid_of
 from unweave.papers.inductive_biases.manipulation.manipulation import COLUMNS, Manipulation
-from unweave.papers.inductive_biases.manipulation.training import (
-    Learner,
-    learn,
-    prepared,
-)
+from unweave.papers.inductive_biases.manipulation.training import Learner, Training
 from unweave.random import Stream
 
-__all__ = [
-    "OPTIMISER",
-    "PairLearner",
-    "exemplars",
-    "joined",
-    "manipulate",
-]
+__all__ = ["OPTIMISER", "PairLearner", "exemplars", "joined", "manipulate"]
 
 OPTIMISER = Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-7)
 HELD_OUT = 256
@@ -54,17 +43,10 @@ def manipulate(
     epsilon: float | None = None,
     steps: int = 30_000,
     *,
-    out: str | Path | None = None,
-    batch: int = 64,
     draws: int = 5,
     held_out: int | None = None,
-    seed: int = 0,
     optimiser: Adam = OPTIMISER,
-    precision: Literal["float32", "tf32"] = "float32",
-    device: str | torch.device | None = None,
-    progress: bool = True,
-    checkpoint_every: float = 60.0,
-    overwrite: bool = False,
+    **training: Any,
 ) -> Manipulation:
     """Learn a small image change that favours entangled codes.
 
@@ -75,44 +57,30 @@ def manipulate(
         entangling: One or more models with entangled codes and the same architecture.
         epsilon: Largest change of a pixel (default: 0.1; 0.175 for rooms and Shapes3D).
         steps: Training steps of m; decoders take three times as many.
-        out: Output file. Interrupted training resumes from a checkpoint next to it.
-        batch: Images per step.
         draws: Codes sampled per image.
         held_out: Number of images on which the losses are evaluated; they are not used for
             training (default: 256, at most a quarter of all).
-        seed: Seed of initial weights, batches and noise.
         optimiser: Optimiser of the decoders and of m.
-        precision: Precision of matrix multiplications on a GPU, where tf32 is faster.
-        device: Device (default: a GPU if available).
-        progress: Whether to show progress.
-        checkpoint_every: Seconds between checkpoints.
-        overwrite: Whether to replace a different manipulation in `out`.
+        training: `out`, `batch` and further fields of `Training`.
 
     Returns:
         The manipulation, whose `modified(data)` is the new data set.
     """
-    images, epsilon = prepared(data, epsilon, precision)
+    options = Training(epsilon=epsilon, steps=steps, optimiser=optimiser, **training)
+    images = options.prepared(data)
     sides = [models_of(side) for side in (disentangling, entangling)]
-    place = chosen_device(device)
-    pairs = joined([model for side in sides for model in side], images).to(place)
+    pairs = joined([model for side in sides for model in side], images).to(options.place)
     settings = {
-        "data": list(origin_of(images)),
         "disentangling": [_name(model) for model in sides[0]],
         "entangling": [_name(model) for model in sides[1]],
-        "epsilon": epsilon,
-        "steps": steps,
-        "batch": batch,
         "draws": draws,
         "held_out": min(HELD_OUT, len(images.support) // 4) if held_out is None else held_out,
-        "seed": seed,
-        "optimiser": optimiser.to_dict(),
-        "precision": precision,
     }
 
     def make(settings: Mapping[str, Any]) -> PairLearner:
         return PairLearner(pairs, len(sides[0]), images, settings, optimiser)
 
-    return learn(make, settings, place, out, progress, checkpoint_every, overwrite)
+    return options.learn(make, images, settings)
 
 
 def exemplars(
@@ -131,11 +99,7 @@ def exemplars(
         The models with the highest scores, best first, and those with the lowest, lowest first.
     """
     known = {model.config.hash: model for model in models_of(models)}
-    for name in ("run", score):
-        if name not in table:
-            raise DataError(
-                f"the table has no column {name!r}; pass one from uw.evaluate", subject=name
-            )
+    require(table, ("run", score), "pass a table from uw.evaluate")
     scores = table.dropna(subset=[score]).set_index("run")[score]
     ranked = [run for run in scores.sort_values(kind="stable").index if run in known]
     if count < 1 or len(ranked) < 2 * count:
@@ -151,12 +115,7 @@ def exemplars(
 
 def joined(models: Sequence[Model], data: Dataset) -> Fleet:
     """Join models into one fleet, after checking that they fit the data and have one decoder."""
-    if data.grid is None:
-        raise DataError(
-            f"data must have a grid of factors, got {data.name}",
-            subject="data",
-            value=data.name,
-        )
+    grid_of(data)
     for model in models:
         check_trained(model)
         check_shape(model.shape, data.shape, data.name)

@@ -5,8 +5,10 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 import torch
@@ -14,13 +16,14 @@ from torch import Tensor
 
 from unweave.data import load as load_data
 from unweave.data.dataset import Dataset, as_floats
+from unweave.data.origin import origin_of
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.fleet.loop import interruptible
 from unweave.fleet.parameters import NetworkGroup
 from unweave.io import generations
 from unweave.io.arguments import check_count, check_seed
 from unweave.nets.adam import Adam
-from unweave.nets.device import keep_memory, matmul_precision
+from unweave.nets.device import chosen_device, keep_memory, matmul_precision
 from unweave.nets.graphs import GraphRunner
 from unweave.papers.inductive_biases.manipulation.images import (
     BASES,
@@ -35,7 +38,7 @@ from unweave.papers.inductive_biases.manipulation.manipulation import (
 )
 from unweave.progress import lines
 
-__all__ = ["MANIPULATION", "Learner", "learn", "prepared"]
+__all__ = ["MANIPULATION", "Learner", "Training"]
 
 MANIPULATION = "m"
 CURVE_ROWS = 50
@@ -125,53 +128,103 @@ class Learner(ABC):
         return Manipulation(parameters, epsilon, self.data.shape, sizes, self.settings, curve)
 
 
-def prepared(data: Dataset | str, epsilon: float | None, precision: str) -> tuple[Dataset, float]:
-    """Load and check the data, and resolve the default ε."""
-    if precision not in PRECISIONS:
-        raise UnknownNameError("precision", precision, PRECISIONS)
-    data = load_data(data) if isinstance(data, str) else data
-    check_alterable(data)
-    epsilon = BASES.get(data.name, DEFAULT_EPSILON) if epsilon is None else float(epsilon)
-    check_epsilon(epsilon)
-    return data, epsilon
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Arguments that all ways of learning a manipulation share.
 
+    Args:
+        epsilon: Largest change of a pixel (default: 0.1; 0.175 for rooms and Shapes3D).
+        steps: Training steps of m.
+        optimiser: Optimiser of m.
+        out: Output file. Interrupted training resumes from a checkpoint next to it.
+        batch: Images per step.
+        seed: Seed of initial weights, batches and noise.
+        precision: Precision of matrix multiplications on a GPU, where tf32 is faster.
+        device: Device (default: a GPU if available).
+        progress: Whether to show progress.
+        checkpoint_every: Seconds between checkpoints.
+        overwrite: Whether to replace a different manipulation in `out`.
+    """
 
-def learn(
-    make: Callable[[Mapping[str, Any]], Learner],
-    settings: Mapping[str, Any],
-    place: torch.device,
-    out: str | Path | None,
-    progress: bool,
-    checkpoint_every: float,
-    overwrite: bool,
-) -> Manipulation:
-    """Load m from the file `out` if its settings match; otherwise train it and save it there."""
-    check_seed(settings["seed"])
-    for name in ("steps", "batch", *(["draws"] if "draws" in settings else [])):
-        check_count(name, settings[name], 1, MOST)
-    settings = json.loads(json.dumps(settings))
-    path = None if out is None else Path(out)
-    if path is not None and path.exists():
-        there = Manipulation.load(path)
-        if there.settings == settings:
-            return there
-        if not overwrite:
-            raise UnweaveError(
-                f"{path} already exists; choose another file, or use overwrite to replace it",
-                subject="out",
-                value=path,
-            )
-    if place.type == "cpu":
-        keep_memory()
-    learner = make(settings)
-    checkpoint = None if path is None else path.with_name(f".{path.name}.checkpoint")
-    with matmul_precision(settings["precision"]):
-        rows = _run(learner, checkpoint, progress, checkpoint_every)
-    found = learner.result(rows)
-    if path is not None and checkpoint is not None:
-        found.save(path)
-        generations.remove(checkpoint)
-    return found
+    epsilon: float | None
+    steps: int
+    optimiser: Adam
+    out: str | Path | None = None
+    batch: int = 64
+    seed: int = 0
+    precision: Literal["float32", "tf32"] = "float32"
+    device: str | torch.device | None = None
+    progress: bool = True
+    checkpoint_every: float = 60.0
+    overwrite: bool = False
+
+    @cached_property
+    def place(self) -> torch.device:
+        """Training device."""
+        return chosen_device(self.device)
+
+    def prepared(self, data: Dataset | str) -> Dataset:
+        """Load and check the data."""
+        if self.precision not in PRECISIONS:
+            raise UnknownNameError("precision", self.precision, PRECISIONS)
+        data = load_data(data) if isinstance(data, str) else data
+        check_alterable(data)
+        check_epsilon(self._epsilon_for(data))
+        return data
+
+    def _epsilon_for(self, data: Dataset) -> float:
+        usual = BASES.get(data.name, DEFAULT_EPSILON)
+        return usual if self.epsilon is None else float(self.epsilon)
+
+    def learn(
+        self,
+        make: Callable[[Mapping[str, Any]], Learner],
+        data: Dataset,
+        more: Mapping[str, Any] | None = None,
+    ) -> Manipulation:
+        """Load m from the file `out` if its settings match; otherwise train it and save it there.
+
+        Args:
+            make: Function that creates the learner from its settings.
+            data: Images from `prepared`.
+            more: Further settings.
+        """
+        settings = {
+            "data": list(origin_of(data)),
+            "epsilon": self._epsilon_for(data),
+            "steps": self.steps,
+            "batch": self.batch,
+            "seed": self.seed,
+            "optimiser": self.optimiser.to_dict(),
+            "precision": self.precision,
+            **(more or {}),
+        }
+        check_seed(settings["seed"])
+        for name in ("steps", "batch", *(["draws"] if "draws" in settings else [])):
+            check_count(name, settings[name], 1, MOST)
+        settings = json.loads(json.dumps(settings))
+        path = None if self.out is None else Path(self.out)
+        if path is not None and path.exists():
+            there = Manipulation.load(path)
+            if there.settings == settings:
+                return there
+            if not self.overwrite:
+                raise UnweaveError(
+                    f"{path} already exists; choose another file, or use overwrite to replace it",
+                    subject="out",
+                    value=path,
+                )
+        if self.place.type == "cpu":
+            keep_memory()
+        learner = make(settings)
+        checkpoint = None if path is None else path.with_name(f".{path.name}.checkpoint")
+        with matmul_precision(settings["precision"]):
+            rows = _run(learner, checkpoint, self.progress, self.checkpoint_every)
+        found = learner.result(rows)
+        if path is not None and checkpoint is not None:
+            found.save(path)
+            generations.remove(checkpoint)
+        return found
 
 
 def _run(

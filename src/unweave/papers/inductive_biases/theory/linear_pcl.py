@@ -33,12 +33,7 @@ BURN_IN = 100
 def sources(count: int = MOMENTS, factors: int = 4, seed: int = 0) -> np.ndarray:
     """Independent first-order autoregressive sources, `[n, F]`, of mean 0 and variance 1.
 
-        s_t = ρ s_t₋₁ + e_t,    e Laplace,  ρ = 0.7
-
-    Args:
-        count: Number of time points n.
-        factors: Number of factors F.
-        seed: Seed of e.
+    s_t = ρ s_t₋₁ + e_t,    e Laplace,  ρ = 0.7
     """
     check_count("moments", count, 2, MOST_MOMENTS)
     series = numpy_rng(seed).laplace(size=(BURN_IN + count, factors))

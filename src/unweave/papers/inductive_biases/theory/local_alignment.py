@@ -56,12 +56,6 @@ def local_alignment(
     with P(V) the nearest signed permutation. Only latents with more than 0.01 nats count; the
     others do not change the image and have no direction.
 
-    Args:
-        model: Trained model.
-        data: Data set whose images are encoded.
-        images: Number of images, sampled without replacement.
-        seed: Seed of the sample.
-
     References:
         Rolinek, Zietlow & Martius, Variational Autoencoders Pursue PCA Directions (by Accident),
         arXiv:1812.06775.

@@ -36,7 +36,6 @@ __all__ = [
     "modified_data",
     "predicted_rotation",
     "rotations",
-    "scale_loss",
 ]
 
 OBSERVED = 8
@@ -59,9 +58,6 @@ def best_scale(x: Sequence[float] | np.ndarray) -> float:
 
         c = √(n / Σ x²),    so that the mean of (c x)² is 1
 
-    Args:
-        x: Means of a latent over the data, `[n]`.
-
     Notes:
         The supplement prints c = √Σ x², which is not a minimum.
 
@@ -71,11 +67,6 @@ def best_scale(x: Sequence[float] | np.ndarray) -> float:
     """
     x = np.asarray(x, np.float64)
     return float(np.sqrt(len(x) / (x**2).sum()))
-
-
-def scale_loss(c: float, x: np.ndarray, y: np.ndarray) -> float:
-    """Mean of c² x² - log c² y², which Lemma 1 minimises over the scale c of a latent."""
-    return float(np.mean(c**2 * x**2 - np.log(c**2 * y**2)))
 
 
 def rotations(seeds: Sequence[int] = range(3), size: int = 5, fixed: bool = False) -> pd.DataFrame:
@@ -172,23 +163,15 @@ class Linear:
     loss: float
 
     @property
-    def correlations(self) -> np.ndarray:
-        """Correlations of latents with factors, `[d, F]`."""
-        codes = self.encoder @ self.mixing
-        return codes / np.linalg.norm(codes, axis=1, keepdims=True)
-
-    @property
-    def cosines(self) -> np.ndarray:
-        """Cosines between columns of the decoder and principal axes of the data, `[d, F]`."""
-        axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
-        return (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
-
-    @property
     def row(self) -> dict[str, float]:
-        """Table row: `principal`, `factors` and `loss`."""
+        """Match of the decoder with principal axes, match of latents with factors, and loss."""
+        axes = np.linalg.svd(self.mixing, full_matrices=False)[0]
+        cosines = (self.decoder / np.linalg.norm(self.decoder, axis=0)).T @ axes
+        codes = self.encoder @ self.mixing
+        correlations = codes / np.linalg.norm(codes, axis=1, keepdims=True)
         return {
-            "principal": matched(self.cosines),
-            "factors": matched(self.correlations),
+            "principal": matched(cosines),
+            "factors": matched(correlations),
             "loss": self.loss,
         }
 
@@ -199,12 +182,7 @@ def fit_linear(B: np.ndarray, seed: int, variational: bool = True) -> Linear:
         L = [‖B - C W B‖² + Σ_k σ_k² ‖c_k‖²] / 2o + ½ Σ_k (‖(W B)_k‖² + σ_k² - log σ_k² - 1)
 
     the negative ELBO of x = B w, z ~ N(W x, diag σ²), x̂ ~ N(C z, o I), up to a constant. Without
-    noise and prior, the loss is ‖B - C W B‖² / 2o.
-
-    Args:
-        B: Mixing matrix `[p, F]`.
-        seed: Seed of the initial values.
-        variational: Whether to use noise and a prior.
+    noise and prior (not `variational`), the loss is ‖B - C W B‖² / 2o.
     """
     observed, latents = B.shape
     C, W = np.random.default_rng([1, seed]).normal(size=(2, observed, latents)) / observed**0.5

@@ -14,6 +14,7 @@ from unweave.papers.inductive_biases.theory.pca_alignment import (
     predicted_rotation,
     rotations,
 )
+from unweave.papers.plots import labelled
 from unweave.plots.colours import FAINT, MARKERS, PALETTE
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def draw_alignment(
     autoencoders: pd.DataFrame, modified: pd.DataFrame, contrasted: pd.DataFrame
 ) -> "Plot":
     """Draw the match of latents with principal axes and with factors, one dot per run."""
-    from unweave.plots.plot import PAGE, SMALL, TEXT, panels, plain
+    from unweave.plots.plot import PAGE, SMALL, panels, plain
 
     figure, axes = panels(1, 3, (PAGE, 2.5), sharey=True)
     left, middle, right = map(plain, axes[0])
@@ -84,21 +85,18 @@ def draw_alignment(
         _dots(left, np.full(len(own), place), own, 1)
     left.set_xticks(range(len(KINDS)), list(KINDS.values()))
     left.set_xlim(-0.5, len(KINDS) - 0.5)
-    left.set_ylabel("smallest |match|", fontsize=TEXT)
-    left.set_title("linear autoencoders, with factors", fontsize=TEXT)
+    labelled(left, "linear autoencoders, with factors", y="smallest |match|")
 
     deltas = np.linspace(0, modified["delta"].max(), 101)
     theory = np.cos([predicted_rotation(delta) for delta in deltas])
     middle.plot(deltas, theory, color=FAINT, linewidth=1, label="cos θ")
     _dots(middle, modified["delta"], modified["factors"], 1, "with factors")
     _dots(middle, modified["delta"], modified["principal"], 0, "with principal axes")
-    middle.set_title("linear VAE, modified data", fontsize=TEXT)
-
     _dots(right, contrasted["delta"], contrasted["pca"], 3, "principal components", size=40)
     _dots(right, contrasted["delta"], contrasted["pcl"], 2, "linear PCL")
-    right.set_title("with factors, sources in time", fontsize=TEXT)
+    labelled(middle, "linear VAE, modified data", "size δ of the modification")
+    labelled(right, "with factors, sources in time", "size δ of the modification")
     for panel in (middle, right):
-        panel.set_xlabel("size δ of the modification", fontsize=TEXT)
         panel.legend(fontsize=SMALL, frameon=False, loc="lower left")
     left.set_ylim(0.2, 1.03)
     return figure

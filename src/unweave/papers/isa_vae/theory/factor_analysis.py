@@ -65,12 +65,7 @@ class FreeEnergy:
 def log_likelihood(weights: np.ndarray, noise: np.ndarray, second: np.ndarray) -> float:
     """Compute the mean log-likelihood per data point, which is invariant to rotations of z.
 
-        log p(x) = -½ [log det(2π V) + tr(V⁻¹ C)],    V = W Wᵀ + D
-
-    Args:
-        weights: Weights W `[d, K]`.
-        noise: Noise variances `[d]`.
-        second: Second moment C `[d, d]`.
+    log p(x) = -½ [log det(2π V) + tr(V⁻¹ C)],    V = W Wᵀ + D
     """
     implied = weights @ weights.T + np.diag(noise)
     volume = np.linalg.slogdet(2 * np.pi * implied)[1]
@@ -80,12 +75,7 @@ def log_likelihood(weights: np.ndarray, noise: np.ndarray, second: np.ndarray) -
 def posterior(weights: np.ndarray, noise: np.ndarray, beta: float = 1.0) -> Posterior:
     """Compute the posterior for a likelihood to the power 1/β, and its best factorised form.
 
-        Λ = Wᵀ D⁻¹ W / β + I
-
-    Args:
-        weights: Weights W `[d, K]`.
-        noise: Noise variances `[d]`.
-        beta: Regularisation strength; above 1 it acts like additional noise.
+    Λ = Wᵀ D⁻¹ W / β + I
     """
     precision = _precision(weights, noise, beta)
     covariance = np.linalg.inv(precision)
@@ -101,12 +91,6 @@ def free_energy(
         F = E_q log p(x|z) / β - KL(q ‖ p)
         E_q log p(x|z) = -½ [tr((I - W R)ᵀ D⁻¹ (I - W R) C) + log det(2π D) + tr(Wᵀ D⁻¹ W Σ_q)]
         KL = -½ [K + log det Σ_q - tr Σ_q - tr(Rᵀ R C)]
-
-    Args:
-        weights: Weights W `[d, K]`.
-        noise: Noise variances `[d]`.
-        second: Second moment C `[d, d]`.
-        beta: Regularisation strength; at 1 the result is a lower bound of `log_likelihood`.
 
     Returns:
         Both terms; β times their difference is the objective of a β-VAE.

@@ -112,13 +112,6 @@ def free_energy(
 
     Only the expectation is approximate: an integral over one normal variable, by Gauss–Hermite
     quadrature with 24 nodes.
-
-    Args:
-        observed: Data x `[N, d]`.
-        weights: Weights W `[d, K]`.
-        noise: Noise variance σ².
-        posteriors: Posteriors.
-        beta: Regularisation strength; at 1 the result is a lower bound of log p(x).
     """
     check_beta(beta)
     scales = np.exp(posteriors.log_scales)
@@ -155,12 +148,6 @@ def learn(data: Sparse, beta: float = 1.0, steps: int = 1000, *, progress: bool 
     followed by four gradient updates of all posteriors. Updates of μ are preconditioned by a bound
     of the curvature, Wᵀ W / (β σ²) + (ν + 1)/ν I; updates of log τ are at most 0.3. A data point
     whose free energy would decrease keeps its posterior, and its step size for log τ is halved.
-
-    Args:
-        data: Data from `draw`.
-        beta: Regularisation strength, as in `free_energy`.
-        steps: Number of steps.
-        progress: Whether to show a progress bar.
     """
     check_count("steps", steps, 1, 1_000_000)
     learner = _Learner(data, beta)

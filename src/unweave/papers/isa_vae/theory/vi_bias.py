@@ -63,10 +63,6 @@ def rotation(
 ) -> pd.DataFrame:
     """Experiment 1: log-likelihood and free energy as the best weights are rotated.
 
-    Args:
-        betas: Values of β in the free energy.
-        angles: Angles θ (default: 0 to π in 144 steps).
-
     Returns:
         A row per β and angle: `beta`, `angle`, and for all 100 data points, in nats,
         `log_likelihood`, `free_energy` and `gap`, the cost of the factorised posterior.
@@ -104,10 +100,6 @@ def over_complete(
 ) -> pd.DataFrame:
     """Experiment 2: log-likelihood and free energy as two components share one direction.
 
-    Args:
-        betas: Values of β in the free energy.
-        shares: Values of a (default: 0, where one component is pruned, to ½ in 50 steps).
-
     Returns:
         A row per β and a: `beta`, `a`, and the nats of `rotation`.
     """
@@ -126,9 +118,6 @@ def learned_spare(beta: float = 1.0, steps: int = 30) -> Ascent:
 
 def effect_of_beta(betas: Sequence[float] = BETAS) -> pd.DataFrame:
     """Experiment 3: the effect of β in factor analysis.
-
-    Args:
-        betas: Values of β.
 
     Returns:
         A row per β. `angle`: angle in [0, π/2) with the largest free energy; `best_a`: a with the
@@ -173,14 +162,7 @@ def free_norms(beta: float) -> np.ndarray:
 def components(
     beta: float = 1.0, steps: int = BUDGET, seed: int = 0, *, progress: bool = False
 ) -> Ascent:
-    """Figure 1: learn three sparse components in two dimensions, starting from the true ones.
-
-    Args:
-        beta: Value of β in the free energy.
-        steps: Number of steps; see `ica.learn`.
-        seed: Seed of the data, `ica.draw(seed)`.
-        progress: Whether to show a progress bar.
-    """
+    """Figure 1: learn three sparse components in two dimensions, starting from the true ones."""
     return ica.learn(ica.draw(seed), beta, steps, progress=progress)
 
 

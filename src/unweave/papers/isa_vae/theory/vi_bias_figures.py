@@ -12,6 +12,7 @@ import pandas as pd
 
 from unweave.papers.isa_vae.theory import factor_analysis as fa
 from unweave.papers.isa_vae.theory import ica, vi_bias
+from unweave.papers.plots import labelled
 from unweave.papers.theory import Ascent
 from unweave.plots.colours import FAINT, GREY, MARKERS, PALETTE, palette
 
@@ -55,9 +56,9 @@ def draw_rotation() -> "Plot":
     nats.set_xticks(np.arange(5) * np.pi / 4, ["0", "π/4", "π/2", "3π/4", "π"])
     for panel in (weights, posteriors):
         panel.set_aspect("equal", adjustable="datalim")
-    _named(weights, "weights", "x₁", "x₂")
-    _named(posteriors, "posteriors", "z₁", "z₂")
-    _named(nats, "all of the data", "rotation θ", "nats")
+    labelled(weights, "weights", "x₁", "x₂")
+    labelled(posteriors, "posteriors", "z₁", "z₂")
+    labelled(nats, "all of the data", "rotation θ", "nats")
     _one_legend(figure, weights, nats)
     return figure
 
@@ -71,8 +72,8 @@ def draw_over_complete() -> "Plot":
     table = vi_bias.over_complete()
     _bound(nats, table["a"], table)
     _norms(lengths, vi_bias.learned_spare(steps=12))
-    _named(nats, "all of the data", "a", "nats")
-    _named(lengths, "learned from a = ½", "step", "length of weights")
+    labelled(nats, "all of the data", "a", "nats")
+    labelled(lengths, "learned from a = ½", "step", "length of weights")
     _one_legend(figure, nats, lengths)
     return figure
 
@@ -96,9 +97,9 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
     for k, style in enumerate(("-", "--")):
         lengths.plot(curve, free[:, k], style, color=FAINT, label=LENGTHS[k])
         lengths.scatter(betas, marked[:, k], c=colours, s=16, zorder=3)
-    _named(nats, "same directions", "rotation θ", "free energy relative to its best [nats]")
-    _named(posteriors, "posteriors widen", "z₁", "z₂")
-    _named(lengths, "free weights shrink", "β", "length of weights")
+    labelled(nats, "same directions", "rotation θ", "free energy relative to its best [nats]")
+    labelled(posteriors, "posteriors widen", "z₁", "z₂")
+    labelled(lengths, "free weights shrink", "β", "length of weights")
     _one_legend(figure, nats, lengths)
     return figure
 
@@ -106,13 +107,7 @@ def draw_effect_of_beta(betas: Sequence[float] = vi_bias.BETAS) -> "Plot":
 def draw_components(
     data: ica.Sparse, learned: Mapping[float, Ascent], budget: int = vi_bias.BUDGET
 ) -> "Plot":
-    """Draw Figure 1: true and learned components, and their lengths after every step.
-
-    Args:
-        data: Training data, `ica.draw(seed)`.
-        learned: Results of `components`, by β.
-        budget: Step whose components are drawn, at most the last; marked by a grey line.
-    """
+    """Draw Figure 1: true and learned components at a step, and their lengths after every step."""
     from unweave.plots.plot import PAGE, panels, plain
 
     figure, axes = panels(2, len(learned), (min(PAGE, 0.4 + 2.6 * len(learned)), 4.6))
@@ -121,8 +116,8 @@ def draw_components(
         _scene(plain(above), data, way.weights[step])
         _norms(plain(below), way)
         below.axvline(step, color=GREY, linewidth=0.8, zorder=0)
-        _named(above, f"β = {beta:g}, step {step:,}", "x₁", "x₂")
-        _named(below, "", "step", "length of weights")
+        labelled(above, f"β = {beta:g}, step {step:,}", "x₁", "x₂")
+        labelled(below, "", "step", "length of weights")
     _one_legend(figure, axes[0, 0], axes[1, 0])
     return figure
 
@@ -199,14 +194,6 @@ def _bound(panel: Any, x: Any, table: pd.DataFrame) -> None:
 def _ellipse(panel: Any, covariance: np.ndarray, **style: Any) -> None:
     """Draw the ellipse of one standard deviation around 0."""
     panel.plot(*(np.linalg.cholesky(covariance) @ CIRCLE), **style)
-
-
-def _named(panel: Any, title: str, x: str, y: str) -> None:
-    from unweave.plots.plot import TEXT
-
-    panel.set_title(title, fontsize=TEXT)
-    panel.set_xlabel(x, fontsize=TEXT)
-    panel.set_ylabel(y, fontsize=TEXT)
 
 
 def _one_legend(figure: "Plot", *panels: Any) -> None:

@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from unweave.plots.animation import Animation
     from unweave.plots.plot import Plot
 
-__all__ = [
-    "EXPERIMENTS",
-    "STATISTICS",
-    "Outcome",
-    "ViBias",
-    "component_runs",
-    "factor_analyses",
-    "obtain_free_energy",
-    "plot_components",
-    "plot_effect_of_beta",
-    "plot_rotation",
-    "runs_table",
-]
-
 SEEDS = (0, 1, 2, 3)
 BEYOND = 2500
 """Steps of Figure 1 with β = 1, beyond the published number."""
@@ -71,10 +57,6 @@ def component_runs(table: pd.DataFrame) -> pd.DataFrame:
 
 def runs_table(learned: Mapping[float, Sequence[Ascent]], budget: int) -> pd.DataFrame:
     """Summarise the components learned by runs of each β.
-
-    Args:
-        learned: Results of `vi_bias.components` for one or more seeds, by β.
-        budget: Step to evaluate, at most the last.
 
     Returns:
         A row per run: `beta`, `run`; at that step, the number of components `kept`, the `angle`

@@ -27,21 +27,6 @@ from unweave.plots.colours import FAINT, INK, ONE_HUE, PALETTE
 if TYPE_CHECKING:
     from unweave.plots.plot import Plot
 
-__all__ = [
-    "BESIDE",
-    "BLURRED",
-    "GRAPH",
-    "IMAGES",
-    "MASKS",
-    "all_tables",
-    "draw_example",
-    "example",
-    "obtain",
-    "plot",
-    "products",
-    "tables",
-]
-
 GRAPH = read_graph("C -> Y -> X <- Z")
 BESIDE = read_graph("Y <- C -> X <- Z")
 """Graph in which the second stage depends on C instead of Y."""
@@ -94,10 +79,6 @@ def example(
 
 def tables(law: Distribution, **known: int) -> pd.DataFrame:
     """Compute the tables of the paper: distributions of C and Z, of C, and of Z, given variables.
-
-    Args:
-        law: Joint distribution, such as `example()`.
-        known: Values of X, or of X and Y.
 
     Returns:
         A row per probability: `law`, such as `P(C | X = 4)`, `event`, such as `C=1`, and

@@ -39,14 +39,15 @@ class Distribution:
         """Marginal distribution of some variables, in this order."""
         if len(set(names)) < len(names):
             raise TheoryError(
-                f"names must be distinct, got {', '.join(names)}",
-                subject="names",
-                value=names,
+                f"names must be distinct, got {', '.join(names)}", subject="names", value=names
             )
-        places = [self._place(name) for name in names]
+        for name in names:
+            if name not in self.values:
+                raise UnknownNameError("variable", name, self.values)
         sums: dict[State, Fraction] = {}
         for state, share in self.positive.items():
-            part = tuple(state[place] for place in places)
+            known = dict(zip(self.values, state, strict=True))
+            part = tuple(known[name] for name in names)
             sums[part] = sums.get(part, Fraction(0)) + share
         return Distribution({name: self.values[name] for name in names}, sums)
 
@@ -66,23 +67,20 @@ class Distribution:
                 subject="known",
                 value=known,
             )
-        places = {self._place(name): value for name, value in known.items()}
-        left = {name: values for name, values in self.values.items() if name not in known}
+        rest = [name for name in self.values if name not in known]
+        sorted_law, place, values = self.of(*known, *rest), len(known), tuple(known.values())
         return Distribution(
-            left,
+            {name: self.values[name] for name in rest},
             {
-                tuple(value for k, value in enumerate(state) if k not in places): share / total
-                for state, share in self.positive.items()
-                if all(state[k] == value for k, value in places.items())
+                state[place:]: share / total
+                for state, share in sorted_law.positive.items()
+                if state[:place] == values
             },
         )
 
     def independent(self, first: str, second: str, given: Sequence[str] = ()) -> bool:
         """Return whether P(a, b, s) P(s) = P(a, s) P(b, s) for all values, exactly."""
-        return all(
-            both * known == one * other
-            for both, known, one, other in self._four(first, second, given)
-        )
+        return all(one == other for _, one, other in self._products(first, second, given))
 
     def information(self, first: str, second: str, given: Sequence[str] = ()) -> float:
         """Conditional mutual information of two variables given others, in nats.
@@ -90,24 +88,20 @@ class Distribution:
         I = Σ P(a, b, s) log [P(a, b, s) P(s) / (P(a, s) P(b, s))]
         """
         return math.fsum(
-            float(both) * math.log(both * known / (one * other))
-            for both, known, one, other in self._four(first, second, given)
-            if both
+            float(share) * math.log(one / other)
+            for share, one, other in self._products(first, second, given)
+            if share
         )
 
-    def _four(
+    def _products(
         self, first: str, second: str, given: Sequence[str]
-    ) -> Iterator[tuple[Fraction, Fraction, Fraction, Fraction]]:
-        """P(a, b, s), P(s), P(a, s) and P(b, s) for all values."""
+    ) -> Iterator[tuple[Fraction, Fraction, Fraction]]:
+        """P(a, b, s), P(a, b, s) P(s), and P(a, s) P(b, s) for all values."""
         both, known = self.of(first, second, *given), self.of(*given)
         one, other = self.of(first, *given), self.of(second, *given)
         for a, b, *s in both:
-            yield both[a, b, *s], known[tuple(s)], one[a, *s], other[b, *s]
-
-    def _place(self, name: str) -> int:
-        if name not in self.values:
-            raise UnknownNameError("variable", name, self.values)
-        return list(self.values).index(name)
+            share = both[a, b, *s]
+            yield share, share * known[tuple(s)], one[a, *s] * other[b, *s]
 
 
 def joint(
@@ -115,10 +109,8 @@ def joint(
 ) -> Distribution:
     """Joint distribution of all variables of a graph: the product of their conditionals.
 
-    Args:
-        graph: Parents of every variable.
-        tables: Function of each variable that maps values of its parents, in the order of the
-            graph, to the probability of each value.
+    The table of a variable is a function that maps values of its parents, in the order of the
+    graph, to the probability of each value.
     """
     names = causes_first(graph)
     states: dict[State, Fraction] = {(): Fraction(1)}

@@ -72,12 +72,6 @@ def d_separated(graph: Graph, first: str, second: str, given: Iterable[str] = ()
     variables and their ancestors, with parents of a common child linked, arrows made undirected,
     and the given variables removed.
 
-    Args:
-        graph: Parents of every variable; see `read_graph`.
-        first: First variable.
-        second: Second variable. Sets are d-separated if all pairs are.
-        given: Variables to condition on.
-
     References:
         Lauritzen et al., Independence properties of directed Markov fields, Networks 20, 1990.
 

@@ -40,10 +40,6 @@ class Bounds(NamedTuple):
 def information_bounds(data: Any, generated: Any) -> Bounds:
     """Compute the bounds for two tables of probabilities, each from its own definition.
 
-    Args:
-        data: Probabilities p(x, c), `[images, causes]`, positive wherever `generated` is.
-        generated: Probabilities p_θ(x, c), of the same shape.
-
     Example:
         >>> bounds = information_bounds([[0.4, 0.1], [0.1, 0.4]], [[0.5, 0], [0, 0.5]])
         >>> [round(number, 4) for number in bounds]
@@ -58,9 +54,7 @@ def information_bounds(data: Any, generated: Any) -> Bounds:
         )
     if (p[g > 0] == 0).any():
         raise TheoryError(
-            "data must be positive wherever generated is, got 0",
-            subject="data",
-            value=0,
+            "data must be positive wherever generated is, got 0", subject="data", value=0
         )
     p_x, g_x = p.sum(1, keepdims=True), g.sum(1, keepdims=True)
     g_c = g.sum(0, keepdims=True)
