@@ -10,7 +10,7 @@ from unweave.papers.recipe import published_table
 from unweave.plots.colours import FAINT, INK, PALETTE, SEQUENTIAL
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["draw_chain", "make", "obtain", "plot"]
 

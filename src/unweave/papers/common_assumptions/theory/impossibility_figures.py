@@ -10,7 +10,7 @@ from unweave.papers.common_assumptions.theory.impossibility import Entanglement
 from unweave.plots.colours import FAINT, PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["draw_collapse", "draw_grid", "headlines"]
 

@@ -14,7 +14,7 @@ from unweave.errors import DataError
 from unweave.plots.colours import PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["SCALES", "line_search", "show_gaps", "show_histogram", "show_line_search"]
 

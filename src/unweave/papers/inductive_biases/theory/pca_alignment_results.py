@@ -17,7 +17,7 @@ from unweave.papers.inductive_biases.theory.pca_alignment import (
 from unweave.plots.colours import FAINT, MARKERS, PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["draw_alignment", "run_experiments", "summary"]
 
