@@ -40,7 +40,10 @@ class UnweaveError(Exception):
     @classmethod
     def must(cls, subject: str, requirement: str, value: object) -> Self:
         """Return an error about an argument: `steps must be at least 1, got 0`."""
-        got = shown(str(value) if isinstance(value, PurePath) else value)
+        if type(value) is int and abs(value) < 10**15:
+            got = f"{value:,}"
+        else:
+            got = shown(str(value) if isinstance(value, PurePath) else value)
         error = cls(f"{subject} must {requirement}, got {got}")
         error.subject, error.value = subject, value
         return error
