@@ -7,7 +7,8 @@ of an error, not its message.
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Self
 
 from unweave.text import canonical_name, printable, shown
 
@@ -35,6 +36,17 @@ class UnweaveError(Exception):
         super().__init__(message)
         self.subject = subject
         self.value = value
+
+    @classmethod
+    def must(cls, subject: str, requirement: str, value: object) -> Self:
+        """Return an error about an argument: `steps must be at least 1, got 0`."""
+        if type(value) is int and abs(value) < 10**15:
+            got = f"{value:,}"
+        else:
+            got = shown(str(value) if isinstance(value, PurePath) else value)
+        error = cls(f"{subject} must {requirement}, got {got}")
+        error.subject, error.value = subject, value
+        return error
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with the message alone, which not every subclass supports.

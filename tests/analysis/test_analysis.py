@@ -37,8 +37,3 @@ def test_the_large_study_takes_at_most_two_seconds(full, name):
 def test_the_diverged_model_is_counted(full, name):
     found = getattr(analysis, name)(full[full["data"] == "shapes3d"])
     assert found["left_out"].max() == 1
-
-
-def test_every_public_name_exists():
-    assert set(RESULTS) < set(analysis.__all__)
-    assert all(hasattr(analysis, name) for name in analysis.__all__)

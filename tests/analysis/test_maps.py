@@ -133,14 +133,6 @@ def test_the_integer_program_of_the_paper_finds_the_same_distance(d):
         nearest_signed_permutation(A, "simplex")
 
 
-def test_distances_of_zeros_and_of_random_rotations():
-    zeros = distance_to_orthogonality(np.zeros((10, 10)))
-    assert zeros == pytest.approx({"frobenius": np.sqrt(10), "mean_l1": 0.1})
-    turned = [distance_to_orthogonality(rotation(10, seed)) for seed in range(60)]
-    assert np.mean([each["mean_l1"] for each in turned]) == pytest.approx(0.240, abs=0.005)
-    assert np.mean([each["frobenius"] for each in turned]) == pytest.approx(2.85, abs=0.05)
-
-
 def test_only_square_matrices_have_a_nearest_one():
     with pytest.raises(SelectionError, check=about("matrix", [2, 3])):
         nearest_signed_permutation(np.zeros((2, 3)))

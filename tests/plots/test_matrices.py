@@ -26,7 +26,7 @@ def texts(axes):
 def test_all_three_matrices_side_by_side(table):
     codes, factors = table
     figure = uw.show.matrices(codes, factors, 1, names=NAMES)
-    assert [axes.get_title() for axes in figure.axes] == [k.title for k in MATRICES.values()]
+    assert [axes.get_title() for axes in figure.axes] == [title for title, _ in MATRICES.values()]
     matrices = {
         "importance": uw.metrics.importance_matrix(codes, factors, 1),
         "information": uw.metrics.information_matrix(codes, factors, 1),

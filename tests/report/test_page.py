@@ -95,7 +95,7 @@ def test_pictures_that_do_not_fit_are_left_out_with_a_note(fleet, data, tmp_path
         uw.show.report(fleet, out, data, limit=limit, progress=False, overwrite=True)
         assert out.stat().st_size <= limit
         counts.append(len(data_of(out)["strips"]))
-        noted = f"Traversals of {counts[-1]} of 5 models" in out.read_text()
+        noted = f"traversals of only {counts[-1]} of 5 models" in out.read_text()
         assert noted == (counts[-1] < 5)
     assert counts == sorted(counts)
     assert any(0 < count < 5 for count in counts)

@@ -1,5 +1,7 @@
 """Fixtures: small data sets and studies."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,3 +40,9 @@ def small(few):
         return Study.from_dict({**said, **changes})
 
     return made
+
+
+@pytest.fixture
+def done(kept, tmp_path):
+    """A new copy of the folder of a small finished study, which each module makes as `kept`."""
+    return shutil.copytree(kept, tmp_path / "done")

@@ -28,12 +28,6 @@ def kept(small, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def done(kept, tmp_path):
-    """A new copy of the folder of a small finished study."""
-    return shutil.copytree(kept, tmp_path / "done")
-
-
 @pytest.fixture(scope="module")
 def untouched(kept):
     return load(kept).table

@@ -32,12 +32,6 @@ def kept(small, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def done(kept, tmp_path):
-    """A new copy of the folder of a small finished study."""
-    return shutil.copytree(kept, tmp_path / "done")
-
-
 HALF = ".0123456789abcdef.x1y2z3"
 """Temporary name of a run folder while it is written."""
 

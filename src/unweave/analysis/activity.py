@@ -38,15 +38,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Criterion:
-    """Rule that decides whether a latent is active.
+    """Rule that decides whether a latent is active."""
 
-    Args:
-        threshold: Value that active latents exceed or stay below.
-        below: Whether active latents are below the threshold (default False).
-    """
-
-    threshold: float
-    below: bool = False
+    threshold: float  # value that active latents exceed or stay below
+    below: bool = False  # whether active latents are below the threshold (default False)
 
     def holds(self, values: Any) -> np.ndarray:
         """Whether latents with these values are active."""

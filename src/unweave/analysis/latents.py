@@ -61,11 +61,8 @@ class Latents:
     def __post_init__(self) -> None:
         means = _array(self.means)
         if means.ndim != 3 or 0 in means.shape:
-            raise SelectionError(
-                f"codes must have shape [models, rows, latents], got {list(means.shape)}",
-                subject="means",
-                value=list(means.shape),
-            )
+            shape = list(means.shape)
+            raise SelectionError.must("means", "have shape [models, rows, latents]", shape)
         kl, logvars = self.kl, self.logvars
         if kl is None and logvars is not None:
             kl = kl_of_latents(means, _like(_array(logvars), means.shape, "logvars"))
@@ -74,10 +71,8 @@ class Latents:
         names = tuple(self.runs) or tuple(map(str, range(len(means))))
         for what, given in (("runs", names), ("settings", self.settings)):
             if given and len(given) != len(means):
-                raise SelectionError(
-                    f"{what} must have one entry per model ({len(means)}), got {len(given)}",
-                    subject=what,
-                    value=len(given),
+                raise SelectionError.must(
+                    what, f"have one entry per model ({len(means)})", len(given)
                 )
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "kl", kl)
@@ -125,11 +120,7 @@ def _array(values: Any) -> np.ndarray:
 
 def _like(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
     if values.shape != shape:
-        raise SelectionError(
-            f"{what} must have shape {list(shape)}, got {list(values.shape)}",
-            subject=what,
-            value=list(values.shape),
-        )
+        raise SelectionError.must(what, f"have shape {list(shape)}", list(values.shape))
     return values
 
 

@@ -83,19 +83,14 @@ def map_distances(maps: Any, used: Any = None) -> pd.DataFrame:
     """
     maps = np.asarray(maps, np.float64)
     if maps.ndim != 4 or maps.shape[0] != maps.shape[1] or maps.shape[2] != maps.shape[3]:
-        raise SelectionError(
-            f"maps must have shape [M, M, d, d], got {list(maps.shape)}",
-            subject="maps",
-            value=list(maps.shape),
-        )
+        raise SelectionError.must("maps", "have shape [M, M, d, d]", list(maps.shape))
     if used is not None:
         used = np.asarray(used, bool)
         if used.shape != maps.shape[1:3]:
-            raise SelectionError(
-                f"used must have shape {list(maps.shape[1:3])}, one entry per latent, got "
-                f"{list(used.shape)}",
-                subject="used",
-                value=list(used.shape),
+            raise SelectionError.must(
+                "used",
+                f"have shape {list(maps.shape[1:3])}, one entry per latent",
+                list(used.shape),
             )
     rows = []
     for i, j in zip(*np.nonzero(~np.eye(len(maps), dtype=bool)), strict=True):
@@ -207,11 +202,7 @@ def nearest_signed_permutation(matrix: Any, solver: str = "assignment") -> np.nd
 
     A = np.asarray(matrix, np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise SelectionError(
-            f"matrix must be square, got {list(A.shape)}",
-            subject="matrix",
-            value=list(A.shape),
-        )
+        raise SelectionError.must("matrix", "be square", list(A.shape))
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
     if solver == "milp":

@@ -63,11 +63,7 @@ def require(
 ) -> None:
     """Raise an error, with a remedy, unless `table` has rows and these columns."""
     if not isinstance(table, pd.DataFrame):
-        raise StudyTableError(
-            f"table must be a pandas DataFrame, got {type(table).__name__}",
-            subject="table",
-            value=type(table),
-        )
+        raise StudyTableError.must("table", "be a pandas DataFrame", type(table))
     if table.empty:
         raise StudyTableError(
             "the study table has no rows; train and score some models first",

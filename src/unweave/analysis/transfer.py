@@ -74,9 +74,7 @@ def transfer(
         Locatello et al., Challenging Common Assumptions, arXiv:1811.12359.
     """
     if draws < 1:
-        raise StudyTableError(
-            f"draws must be at least 1, got {draws}", subject="draws", value=draws
-        )
+        raise StudyTableError.must("draws", "be at least 1", draws)
     chosen = metrics_of(table, metrics)
     scores, missing = _grid(table, chosen)
     found = []

@@ -188,12 +188,7 @@ def order(published: Sequence[float], obtained: Sequence[float], slack: float = 
     """
     first, second = np.asarray(published, float), np.asarray(obtained, float)
     if first.shape != second.shape or first.ndim != 1:
-        raise StudyTableError(
-            f"published and obtained must be lists of equal length, got {first.shape} and "
-            f"{second.shape}",
-            subject="obtained",
-            value=second.shape,
-        )
+        raise StudyTableError.must("obtained", f"be a list of {len(published)}", second.shape)
     present = ~np.isnan(first) & ~np.isnan(second)
     first, second = first[present], second[present]
     a, b = np.triu_indices(len(first), 1)

@@ -49,11 +49,7 @@ def _chosen(one: Choice) -> list[Metric]:
     if callable(one):
         return [Metric.of_function(one)]
     if not isinstance(one, str):
-        raise UnweaveError(
-            f"a metric must be a name, a Metric or a function, got {shown(one)}",
-            subject="metrics",
-            value=one,
-        )
+        raise UnweaveError.must("metrics", "be names, Metrics or functions", one)
     key = canonical_name(one)
     if key in FAMILIES:
         return [METRICS[name] for name in FAMILIES[key]]

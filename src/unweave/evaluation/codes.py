@@ -33,21 +33,14 @@ NOISE = "evaluate"
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
-    """Posteriors of several models and the factors of their images, as most metrics need them.
+    """Posteriors of several models and the factors of their images, as most metrics need them."""
 
-    Args:
-        means: Posterior means, float32 `[M, n, d]`.
-        logvars: Posterior log-variances, float32 `[M, n, d]`.
-        factors: Factor classes `[n, K]`, or None if they are unknown.
-        images_of: Index of each row's image in its data set, `[n]`.
-        seed: Random seed for sampled codes, for the choice of decoded rows, and for images that
-            are random given their factors.
-    """
-
-    means: np.ndarray
-    logvars: np.ndarray
-    factors: np.ndarray | None
-    images_of: np.ndarray
+    means: np.ndarray  # posterior means, float32 `[M, n, d]`
+    logvars: np.ndarray  # posterior log-variances, float32 `[M, n, d]`
+    factors: np.ndarray | None  # factor classes `[n, K]`, or None if they are unknown
+    images_of: np.ndarray  # index of each row's image in its data set, `[n]`
+    # Random seed for sampled codes, for the choice of decoded rows, and for images that are random
+    # given their factors.
     seed: int
 
     def sampled(self, index: int, rows: np.ndarray | None = None) -> np.ndarray:
@@ -67,15 +60,10 @@ class Posteriors:
 
 @dataclass(frozen=True, eq=False)
 class Codes(Posteriors):
-    """Posteriors together with the models that can decode them.
+    """Posteriors together with the models that can decode them."""
 
-    Args:
-        fleet: The models.
-        data: The encoded data set.
-    """
-
-    fleet: Fleet
-    data: Dataset
+    fleet: Fleet  # the models
+    data: Dataset  # the encoded data set
 
     def of(self, index: int, with_logvars: bool = True) -> Posteriors:
         """The posteriors of one model, small enough to send to another process.

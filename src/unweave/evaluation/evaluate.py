@@ -1,8 +1,9 @@
 """Evaluation of trained models: a table with one row per model and one column per score."""
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import pandas as pd
@@ -108,19 +109,12 @@ def evaluate(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Job:
-    """One run with its cached scores and the metrics still to be computed.
+    """One run with its cached scores and the metrics still to be computed."""
 
-    Args:
-        run: The model and its folder.
-        keys: The cache key of each metric whose scores can be cached.
-        missing: The metrics to compute.
-        outcomes: Results of metrics, by name.
-    """
-
-    run: Run
-    keys: dict[str, Key]
-    missing: list[Metric]
-    outcomes: dict[str, Outcome]
+    run: Run  # the model and its folder
+    keys: dict[str, Key]  # the cache key of each metric whose scores can be cached
+    missing: list[Metric]  # the metrics to compute
+    outcomes: dict[str, Outcome]  # results of metrics, by name
 
     @classmethod
     def of(
@@ -249,30 +243,17 @@ def _frame(jobs: Sequence[_Job], metrics: Sequence[Metric]) -> pd.DataFrame:
             for config, setting in zip(configs, settings, strict=True)
         ]
     )
-    columns = list(
-        dict.fromkeys(
-            column(metric, part)
-            for metric in metrics
-            for part in (metric.name, *(p for job in jobs for p in _scores(job, metric)))
-        )
-    )
-    rows = [
-        {
-            column(metric, part): score
-            for metric in metrics
-            for part, score in _scores(job, metric).items()
-        }
-        for job in jobs
-    ]
-    scores = pd.DataFrame(
-        [[row.get(name, math.nan) for name in columns] for row in rows], columns=columns
-    )
-    return pd.concat([about, scores], axis=1)
+    scores: dict[str, list[float]] = {}
+    for metric in metrics:
+        found = [_scores(job, metric) for job in jobs]
+        for part in dict.fromkeys([metric.name, *itertools.chain(*found)]):
+            scores[column(metric, part)] = [one.get(part, math.nan) for one in found]
+    return pd.concat([about, pd.DataFrame(scores)], axis=1)
 
 
-def _scores(job: _Job, metric: Metric) -> dict[str, float]:
+def _scores(job: _Job, metric: Metric) -> Mapping[str, float]:
     outcome = job.outcomes.get(metric.name)
-    return {} if outcome is None else dict(outcome.scores)
+    return {} if outcome is None else outcome.scores
 
 
 def column(metric: Metric, part: str) -> str:

@@ -43,11 +43,7 @@ def read_columns(path: Path, what: str) -> Columns:
     readers = {".npy": _numpy, ".npz": _numpy, ".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise DataError(
-            f"{what} must be a .npy, .npz, .csv or .parquet file, got {path.name!r}",
-            subject=what,
-            value=path,
-        )
+        raise DataError.must(what, "be a .npy, .npz, .csv or .parquet file", path)
     check_file(path, what)
     try:
         found = reader(path, what)

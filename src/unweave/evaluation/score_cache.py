@@ -52,16 +52,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a metric for one model: scores, or the reason why there are none.
+    """Result of a metric for one model: scores, or the reason why there are none."""
 
-    Args:
-        scores: Scores by name.
-        error: The reason why there are no scores.
-        transient: Whether the error is temporary, such as a failed download, and not cached.
-    """
-
-    scores: Mapping[str, float]
-    error: str = ""
+    scores: Mapping[str, float]  # scores by name
+    error: str = ""  # the reason why there are no scores
+    # Whether the error is temporary, such as a failed download, and not cached.
     transient: bool = False
 
 

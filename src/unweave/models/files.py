@@ -50,8 +50,8 @@ __all__ = [
     "describe_error",
     "diverged_at",
     "fill",
-    "finite_losses",
     "intact",
+    "last_losses",
     "read",
     "read_config",
     "read_curve",
@@ -286,12 +286,13 @@ def _check_members(found: int, expected: Sequence[int]) -> None:
         raise ValueError(f"weights must have {expected[0]} members, got {found}")
 
 
-def finite_losses(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the finite losses in a row of a curve, without run, step and values per latent.
+def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
+    """Return the last losses of a curve that are finite, without values per latent.
 
     Example:
-        >>> finite_losses({"run": "0f3a", "step": 100, "loss": 41.5, "kl": math.nan})
+        >>> last_losses(pd.DataFrame({"run": "0f3a", "step": [100], "loss": 41.5, "kl": math.nan}))
         {'loss': 41.5}
     """
-    losses = {name: value for name, value in row.items() if not NON_LOSS_COLUMNS.fullmatch(name)}
+    row = {} if curve is None or curve.empty else curve.iloc[-1].to_dict()
+    losses = {str(name): v for name, v in row.items() if not NON_LOSS_COLUMNS.fullmatch(str(name))}
     return {n: float(v) for n, v in losses.items() if v is not None and math.isfinite(v)}

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.activity import NOISE, VARIANCE, mean_noise
+from unweave.analysis.activity import NOISE, VARIANCE, noise_and_signal
 from unweave.errors import UnweaveError
-from unweave.metrics.polarised_regime import log_noise_share
 from unweave.plots.colours import GREY, ONE_HUE, PALETTE
 from unweave.plots.drawn_codes import check_data, check_model, draw_codes, has_prior
+from unweave.plots.plot import COLUMN, SMALL, TEXT, legend_above, panels, plain, write_numbers
 from unweave.select.activity import ALL, ROWS, member_activity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["activity", "polarised", "regimes"]
 
@@ -57,8 +57,6 @@ def activity(
     Returns:
         A matplotlib figure; save it with `.save("activity.svg")`.
     """
-    from unweave.plots.plot import COLUMN, TEXT, panels, plain
-
     check_data(model, data)
     found = member_activity(model, data, by=by, rows=rows, seed=seed)
     every = found.table[found.table["group"] == ALL]
@@ -105,8 +103,6 @@ def _points(panel: "Axes", values: pd.DataFrame) -> None:
 
 def _cells(panel: "Axes", noise: pd.DataFrame) -> None:
     """Write the noise of each group and latent into a table, darker where it is smaller."""
-    from unweave.plots.plot import write_numbers
-
     shade = np.clip(1 - noise.to_numpy() / (2 * NOISE.threshold), 0, 1)
     panel.imshow(shade, cmap=ONE_HUE, vmin=0, vmax=1, aspect="auto")
     write_numbers(panel, noise.to_numpy(), "{:.2f}".format, shade > DARK)
@@ -136,23 +132,17 @@ def polarised(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
         arXiv:1812.06775; Bonheme and Grzes, Be More Active! Understanding the Differences between
         Mean and Sampled Representations of Variational Autoencoders, arXiv:2109.12679.
     """
-    from unweave.plots.plot import COLUMN, SMALL, TEXT, panels, plain
-
     check_model(model)
     if not has_prior(model):
-        raise UnweaveError(
-            f"polarised needs a model with posterior noise, got {model.config.method.name}",
-            subject="model",
-            value=model.config.method.name,
-        )
+        raise UnweaveError.must("model", "have posterior noise", model.config.method.name)
     drawn = draw_codes(model, data, seed=seed)
     kinds = regimes(drawn.means, drawn.logvars)
-    noise, spread = _variances(drawn.means, drawn.logvars)
+    found = noise_and_signal(drawn.means, drawn.logvars)
     figure, axes = panels(1, 1, (COLUMN, 0.95 + 0.19 * len(kinds)))
     panel = plain(axes[0, 0])
     for y, latent in enumerate(drawn.order):
         colour = REGIMES[kinds[latent]]
-        ends = [noise[latent], spread[latent]]
+        ends = [found["noise"][latent], found["signal"][latent]]
         panel.plot(ends, [y, y], color=colour, linewidth=1, zorder=1)
         panel.scatter(ends[:1], [y], s=22, facecolor="white", edgecolor=colour, zorder=2)
         panel.scatter(ends[1:], [y], s=22, color=colour, zorder=3)
@@ -183,22 +173,15 @@ def regimes(means: np.ndarray, logvars: np.ndarray) -> list[str]:
         >>> regimes(mu, np.log(np.tile([0.01, 0.99, 0.5], (100, 1))))
         ['active', 'passive', 'mixed']
     """
-    share = log_noise_share(means, logvars)
-    varies = VARIANCE.holds(_variances(means, logvars)[1])
+    found = noise_and_signal(means, logvars)
+    share, varies = found["log_delta"], VARIANCE.holds(found["signal"])
     kinds = np.where(share >= CLEAR, "passive", "mixed")
     return [str(kind) for kind in np.where((share <= -CLEAR) & varies, "active", kinds)]
-
-
-def _variances(means: np.ndarray, logvars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return E[σ²] and Var(μ) of each latent, both `[d]`."""
-    return mean_noise(logvars), means.astype(np.float64).var(0)
 
 
 def _dot_legend(figure: "Plot", edge: str, faces: Mapping[str, str]) -> None:
     """Add a legend for the dot colours above all panels."""
     from matplotlib.lines import Line2D
-
-    from unweave.plots.plot import legend_above
 
     dots: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linestyle": ""}
     handles = [

@@ -3,21 +3,16 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
-from unweave.plots.colours import FAINT, INK, PAPER
-from unweave.plots.sheet import MOST_COLUMNS, Sheet, pictures_of
+from unweave.plots.sheet import MOST_COLUMNS, Row, Sheet, lay_out, pictures_of
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
 
-__all__ = ["contact_sheet", "lay_out", "pictures_of", "traversal"]
-
-GAP = 4
-MARGIN = 12
-LABELS = 150
+__all__ = ["contact_sheet", "traversal"]
 
 
 def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
@@ -43,7 +38,7 @@ def contact_sheet(data: "Dataset", columns: int = 10, seed: int = 0) -> Sheet:
             classes, indices = traversal(data, axis.name, columns)
             first, last = (axis.value_text(c) for c in (classes[0], classes[-1]))
             rows.append((f"{axis.name} ({len(axis)})", f"{first} … {last}", indices))
-    return lay_out([(name, note, _pictures(data, indices, seed)) for name, note, indices in rows])
+    return lay_out([Row(_pictures(data, chosen, seed), name, note) for name, note, chosen in rows])
 
 
 def traversal(data: "Dataset", factor: str, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -75,21 +70,3 @@ def _plot(curve: np.ndarray, side: int = 64) -> Image.Image:
     draw.line([(0, side / 2), (side, side / 2)], fill=210)
     draw.line(list(zip(x.tolist(), y.tolist(), strict=True)), fill=20)
     return picture
-
-
-def lay_out(rows: list[tuple[str, str, list[Image.Image]]]) -> Sheet:
-    """Lay out rows of pictures on one sheet, each with a name and a note on its left."""
-    side = max(rows[0][2][0].size)
-    columns = max(len(pictures) for _, _, pictures in rows)
-    width = 2 * MARGIN + LABELS + columns * (side + GAP) - GAP
-    height = 2 * MARGIN + len(rows) * (side + GAP) - GAP
-    sheet = Image.new("RGB", (width, height), PAPER)
-    draw = ImageDraw.Draw(sheet)
-    font, small = ImageFont.load_default(14), ImageFont.load_default(11)
-    for r, (name, note, pictures) in enumerate(rows):
-        top = MARGIN + r * (side + GAP)
-        draw.text((MARGIN, top + side // 2 - 14), name, fill=INK, font=font)
-        draw.text((MARGIN, top + side // 2 + 4), note, fill=FAINT, font=small)
-        for c, picture in enumerate(pictures):
-            sheet.paste(picture, (MARGIN + LABELS + c * (side + GAP), top))
-    return Sheet(sheet)

@@ -38,25 +38,16 @@ ALSO = 0.5
 
 @dataclass(frozen=True, eq=False)
 class DrawnCodes:
-    """Posteriors of sampled images, with their ground-truth factors if known.
+    """Posteriors of sampled images, with their ground-truth factors if known."""
 
-    Args:
-        means: Posterior means `[n, d]`.
-        logvars: Posterior log-variances `[n, d]`.
-        factors: Classes `[n, K]`, or None if unknown.
-        names: Names of the K factors.
-        prior: Whether the model has a prior; if not, the spread of means replaces the KL.
-        standard_noise: Whether unused latents are N(0, 1); see `Method.standard_noise`.
-        latent_names: Names of the latents (default: their numbers).
-    """
-
-    means: np.ndarray
-    logvars: np.ndarray
-    factors: np.ndarray | None = None
-    names: Sequence[str] = ()
+    means: np.ndarray  # posterior means `[n, d]`
+    logvars: np.ndarray  # posterior log-variances `[n, d]`
+    factors: np.ndarray | None = None  # classes `[n, K]`, or None if unknown
+    names: Sequence[str] = ()  # names of the K factors
+    # Whether the model has a prior; if not, the spread of means replaces the KL.
     prior: bool = True
-    standard_noise: bool = True
-    latent_names: Sequence[str] = ()
+    standard_noise: bool = True  # whether unused latents are N(0, 1); see `Method.standard_noise`
+    latent_names: Sequence[str] = ()  # names of the latents (default: their numbers)
 
     def name(self, latent: int) -> str:
         """Name of a latent."""
@@ -194,15 +185,10 @@ def has_prior(model: "Model") -> bool:
 
 def check_model(model: "Model") -> None:
     """Raise an error unless `model` is a single model that did not diverge."""
-    from unweave.models.model import Fleet, Model
+    from unweave.models.model import Model
 
     if not isinstance(model, Model):
-        hint = f"a fleet of {len(model)}; pass fleet[0]" if isinstance(model, Fleet) else model
-        raise UnweaveError(
-            f"model must be a single model, got {hint!s:.80}",
-            subject="model",
-            value=type(model).__name__,
-        )
+        raise UnweaveError.must("model", "be a single model, as fleet[0]", type(model).__name__)
     if model.diverged_at[0] >= 0:
         raise UnweaveError(
             f"this model diverged at step {model.diverged_at[0]:,} and cannot be plotted; choose "

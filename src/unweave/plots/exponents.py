@@ -8,11 +8,21 @@ import numpy as np
 
 from unweave.errors import UnweaveError
 from unweave.plots.colours import FAINT, INK, palette
+from unweave.plots.plot import (
+    COLUMN,
+    LINE,
+    TEXT,
+    label_step_axis,
+    legend_above,
+    name_line_ends,
+    panels,
+    plain,
+)
 
 if TYPE_CHECKING:
     from unweave.models.finding import Models
     from unweave.models.model import Model
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["exponents", "histogram"]
 
@@ -44,7 +54,7 @@ def exponents(models: "Models") -> "Plot":
     from unweave.methods.isa_vae import tree_for
     from unweave.models.finding import models_of
 
-    learned = [model for model in models_of(models) if _has_learned(model)]
+    learned: list[Any] = [model for model in models_of(models) if _has_learned(model)]
     if not learned:
         raise UnweaveError(
             "none of these models learned exponents; train isa_vae or isa_tc_vae with "
@@ -55,9 +65,9 @@ def exponents(models: "Models") -> "Plot":
         return _over_training(learned[0])
     by_layout: dict[str, list[np.ndarray]] = {}
     for model in learned:
-        layout = str(tree_for(_method(model).layout, model.config.latents))
+        layout = str(tree_for(model.config.method.layout, model.config.latents))
         by_layout.setdefault(layout, []).append(model.exponents[1:])
-    methods = [_method(model) for model in learned]
+    methods = [model.config.method for model in learned]
     return histogram(
         {layout: np.stack(values) for layout, values in by_layout.items()},
         sorted({float(method.p0) for method in methods}),
@@ -74,8 +84,6 @@ def histogram(
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-
-    from unweave.plots.plot import COLUMN, TEXT, legend_above, panels, plain
 
     every = np.concatenate([part.ravel() for part in values.values()])
     edges = np.histogram_bin_edges(every, BINS).tolist()
@@ -100,24 +108,15 @@ def histogram(
     handles: list[Any] = [
         Patch(facecolor=(colour, 0.35), edgecolor=colour, label=name) for name, colour in named
     ]
-    handles.append(Line2D([], [], label=_line_label("$p_{0}$ =", roots), **ROOT_LINE))
-    handles.append(Line2D([], [], label=_line_label("start =", starts), **START_LINE))
+    for prefix, lines, style in (("$p_{0}$", roots, ROOT_LINE), ("start", starts, START_LINE)):
+        label = f"{prefix} = {', '.join(f'{value:g}' for value in lines)}"
+        handles.append(Line2D([], [], label=label, **style))
     legend_above(figure, handles)
     return figure
 
 
 def _over_training(model: "Model") -> "Plot":
     """Plot a line per exponent, with its name at the end."""
-    from unweave.plots.plot import (
-        COLUMN,
-        LINE,
-        TEXT,
-        label_step_axis,
-        name_line_ends,
-        panels,
-        plain,
-    )
-
     columns = [name for name in model.curve.columns if OF_SUBSPACE.fullmatch(name)]
     curves = {name: model.curve[["step", name]].dropna() for name in columns}
     curves = {name: curve for name, curve in curves.items() if not curve.empty}
@@ -129,7 +128,7 @@ def _over_training(model: "Model") -> "Plot":
         )
     figure, axes = panels(1, 1, (COLUMN, 2.3))
     panel = plain(axes[0, 0])
-    method = _method(model)
+    method: Any = model.config.method
     ends = [(float(method.p0), "$p_{0}$", INK), (float(method.p), "start", FAINT)]
     panel.axhline(method.p0, **ROOT_LINE)
     panel.axhline(method.p, **START_LINE)
@@ -143,10 +142,6 @@ def _over_training(model: "Model") -> "Plot":
     panel.set_ylabel("exponent", fontsize=TEXT)
     label_step_axis(panel)
     return figure
-
-
-def _method(model: "Model") -> Any:
-    return model.config.method
 
 
 def _has_learned(model: "Model") -> bool:
@@ -167,7 +162,3 @@ def _places(count: int) -> list[str]:
     """
     between = [f"{place}{ {2: 'nd', 3: 'rd'}.get(place, 'th') }" for place in range(2, count)]
     return ["smallest", *between, "largest"] if count > 1 else ["single"]
-
-
-def _line_label(prefix: str, values: Sequence[float]) -> str:
-    return f"{prefix} {', '.join(f'{value:g}' for value in values)}"

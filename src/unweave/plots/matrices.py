@@ -1,18 +1,18 @@
 """Heat maps of codes × factors: the matrices behind MIG, DCI and the FactorVAE score."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unweave.errors import DataError, UnknownNameError
 from unweave.plots.colours import ONE_HUE
+from unweave.plots.plot import SMALL, TEXT, panels, write_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["MATRICES", "heat_map", "matrices"]
 
@@ -23,24 +23,12 @@ LUMINANCE = (0.2126, 0.7152, 0.0722)
 """Weights of red, green and blue in the luminance, from ITU-R BT.709."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Display options of one kind of matrix.
-
-    Args:
-        title: Panel title.
-        digits: Format of its values.
-    """
-
-    title: str
-    digits: str
-
-
-MATRICES: Mapping[str, Kind] = {
-    "importance": Kind("DCI importance", ".2f"),
-    "information": Kind("Mutual information (nats)", ".2f"),
-    "votes": Kind("FactorVAE votes", ".0f"),
+MATRICES: Mapping[str, tuple[str, str]] = {
+    "importance": ("DCI importance", ".2f"),
+    "information": ("Mutual information (nats)", ".2f"),
+    "votes": ("FactorVAE votes", ".0f"),
 }
+"""Panel title and number format of each kind of matrix."""
 
 
 def matrices(
@@ -74,10 +62,8 @@ def matrices(
     columns = table(codes, factors).columns
     given = names if names is not None else [f"v{k}" for k in range(max(columns) + 1)]
     if len(given) <= max(columns):
-        raise DataError(
-            f"names must have one entry per factor ({max(columns) + 1}), got {len(given)}",
-            subject="names",
-            value=len(given),
+        raise DataError.must(
+            "names", f"have one entry per factor ({max(columns) + 1})", len(given)
         )
     labels = [given[k] for k in columns]
     return _draw({kind: functions[_known(kind)](codes, factors, seed) for kind in kinds}, labels)
@@ -102,17 +88,11 @@ def heat_map(matrix: Any, kind: str, names: Sequence[str] | None = None) -> "Plo
     """
     matrix = np.asarray(matrix, dtype=float)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise DataError(
-            f"matrix must have the shape [codes, factors], got {list(matrix.shape)}",
-            subject="matrix",
-            value=matrix.shape,
-        )
+        raise DataError.must("matrix", "have the shape [codes, factors]", matrix.shape)
     labels = list(names) if names is not None else [f"v{k}" for k in range(matrix.shape[1])]
     if len(labels) != matrix.shape[1]:
-        raise DataError(
-            f"names must have one entry per factor ({matrix.shape[1]}), got {len(labels)}",
-            subject="names",
-            value=len(labels),
+        raise DataError.must(
+            "names", f"have one entry per factor ({matrix.shape[1]})", len(labels)
         )
     return _draw({_known(kind): matrix}, labels)
 
@@ -124,8 +104,6 @@ def _known(kind: str) -> str:
 
 
 def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Plot":
-    from unweave.plots.plot import panels
-
     codes, factors = next(iter(drawn.values())).shape
     panel = factors * CELL_WIDTH + GAP
     beside = LABELS + len(drawn) * panel <= PAPER_WIDTH
@@ -133,18 +111,17 @@ def _draw(drawn: Mapping[str, np.ndarray], names: Sequence[str]) -> "Plot":
     size = LABELS + columns * panel, rows * (codes * CELL_HEIGHT + HEADINGS)
     figure, axes = panels(rows, columns, size, sharey=True)
     for place, (kind, matrix) in zip(axes.flat, drawn.items(), strict=True):
-        _panel(place, matrix, MATRICES[kind], names)
+        _panel(place, matrix, kind, names)
     return figure
 
 
-def _panel(axes: "Axes", matrix: np.ndarray, kind: Kind, names: Sequence[str]) -> None:
-    from unweave.plots.plot import SMALL, TEXT, write_numbers
-
+def _panel(axes: "Axes", matrix: np.ndarray, kind: str, names: Sequence[str]) -> None:
+    title, digits = MATRICES[kind]
     top = max(float(matrix.max()), 1e-12)
     image = axes.imshow(matrix, cmap=ONE_HUE, vmin=0, vmax=top, aspect="auto")
-    axes.set_title(kind.title, fontsize=TEXT)
+    axes.set_title(title, fontsize=TEXT)
     axes.set_xticks(range(matrix.shape[1]), names, fontsize=SMALL, rotation=35, ha="right")
     axes.set_yticks(range(len(matrix)), [f"z{j}" for j in range(len(matrix))], fontsize=SMALL)
     axes.tick_params(length=2, pad=1.5)
     dark = image.to_rgba(matrix)[..., :3] @ LUMINANCE < 0.5
-    write_numbers(axes, matrix, lambda value: format(value, kind.digits), dark)
+    write_numbers(axes, matrix, lambda value: format(value, digits), dark)

@@ -76,19 +76,13 @@ def pairwise(
 def _two(drawn: DrawnCodes, latents: tuple[int, int] | None) -> tuple[int, int]:
     count = drawn.means.shape[1]
     if count < 2:
-        raise UnweaveError(
-            f"pairwise needs a model with at least 2 latents, got {count}",
-            subject="model",
-            value=count,
-        )
+        raise UnweaveError.must("model", "have at least 2 latents", count)
     if latents is None:
         return int(drawn.order[0]), int(drawn.order[1])
     chosen = [int(latent) for latent in latents]
     if len(set(chosen)) != 2 or not all(0 <= latent < count for latent in chosen):
-        raise UnweaveError(
-            f"latents must be two different numbers from 0 to {count - 1}, got {chosen}",
-            subject="latents",
-            value=chosen,
+        raise UnweaveError.must(
+            "latents", f"be two different numbers from 0 to {count - 1}", chosen
         )
     return chosen[0], chosen[1]
 

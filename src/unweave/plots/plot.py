@@ -1,18 +1,14 @@
-"""Matplotlib figures: sizes, fonts and saving.
+"""Elements that plots share: sizes, fonts, panels, legends and labels."""
 
-Imported only when something is plotted, because importing matplotlib is slow.
-"""
-
-import io
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from unweave.plots.saving import save_figure
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from unweave.plots.figure import Plot
 
 __all__ = [
     "COLUMN",
@@ -20,7 +16,6 @@ __all__ = [
     "PAGE",
     "SMALL",
     "TEXT",
-    "Plot",
     "label_step_axis",
     "legend_above",
     "name_line_ends",
@@ -38,22 +33,12 @@ LINE = 0.055
 """Height of a line of small text as a share of a panel's height."""
 
 
-class Plot(Figure):
-    """A matplotlib figure with the `save` method that all plots share."""
-
-    def save(self, path: str | Path) -> None:
-        """Save as `.png`, or as `.svg` with editable text, atomically."""
-        save_figure(self, path)
-
-    def _repr_png_(self) -> bytes:
-        """Return a PNG for notebooks, which by themselves display only pyplot figures."""
-        picture = io.BytesIO()
-        self.savefig(picture, format="png", dpi=100)
-        return picture.getvalue()
-
-
-def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Plot, Any]:
+def panels(
+    rows: int, columns: int, size: tuple[float, float], **options: Any
+) -> tuple["Plot", Any]:
     """Create a figure of this size in inches and its axes `[rows, columns]`."""
+    from unweave.plots.figure import Plot
+
     figure = Plot(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     for panel in axes.flat:
@@ -61,13 +46,13 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
     return figure, axes
 
 
-def plain(panel: Axes) -> Axes:
+def plain(panel: "Axes") -> "Axes":
     """Hide the top and right spines of the axes and return them."""
     panel.spines[["top", "right"]].set_visible(False)
     return panel
 
 
-def legend_above(figure: Figure, handles: Sequence[Any], columns: int = 3, **options: Any) -> None:
+def legend_above(figure: "Plot", handles: Sequence[Any], columns: int = 3, **options: Any) -> None:
     """Add one legend above all panels of a figure from `panels`."""
     where: Any = "outside upper center"
     figure.legend(
@@ -88,14 +73,14 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
     return placed
 
 
-def label_step_axis(panel: Axes) -> None:
+def label_step_axis(panel: "Axes") -> None:
     """Label the horizontal axis as training steps."""
     panel.set_xlabel("step", fontsize=TEXT)
     panel.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def name_line_ends(
-    panel: Axes, x: float, ends: Sequence[tuple[float, str, str]], gap: float
+    panel: "Axes", x: float, ends: Sequence[tuple[float, str, str]], gap: float
 ) -> None:
     """Write the names of lines at their ends, at x, at least `gap` apart.
 
@@ -115,7 +100,7 @@ def name_line_ends(
 
 
 def write_numbers(
-    panel: Axes, values: np.ndarray, text: Callable[[float], str], dark: np.ndarray
+    panel: "Axes", values: np.ndarray, text: Callable[[float], str], dark: np.ndarray
 ) -> None:
     """Write numbers into the cells of an image, in white on dark cells; skip NaN."""
     for (y, x), value in np.ndenumerate(values):

@@ -9,6 +9,7 @@ import numpy as np
 from unweave.errors import DataError
 from unweave.plots.colours import FAINT, INK, MARKERS, SEQUENTIAL, palette
 from unweave.plots.drawn_codes import DrawnCodes, draw_codes
+from unweave.plots.plot import COLUMN, PAGE, SMALL, TEXT, legend_above, panels, plain
 from unweave.plots.traversals import Inactive, chosen_latents
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.data.grid import Factor, Grid
     from unweave.models.model import Model
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["mean_codes", "position_maps"]
 
@@ -115,16 +116,10 @@ def _layout(grid: "Grid", factors: tuple[str, str] | None) -> _Layout:
             )
         factors = known[0]
     if len(factors) != 2:
-        raise DataError(
-            f"factors must be two names, got {len(factors)}", subject="factors", value=factors
-        )
+        raise DataError.must("factors", "be two names", factors)
     across, down = (grid.column(name) for name in factors)
     if across == down:
-        raise DataError(
-            f"factors must be two different names, got {factors[0]!r} twice",
-            subject="factors",
-            value=factors,
-        )
+        raise DataError.must("factors", "be two different names", factors)
     varying = [k for k, size in enumerate(grid.sizes) if size > 1 and k not in (across, down)]
     kinds = [k for k in varying if grid.axes[k].categorical and grid.sizes[k] <= FEW]
     colour = kinds[0] if kinds else None
@@ -134,8 +129,6 @@ def _layout(grid: "Grid", factors: tuple[str, str] | None) -> _Layout:
 
 
 def _draw(drawn: DrawnCodes, grid: "Grid", layout: _Layout, latents: Sequence[int]) -> "Plot":
-    from unweave.plots.plot import COLUMN, PAGE, SMALL, TEXT, panels, plain
-
     assert drawn.factors is not None
     sizes, across, down = grid.sizes, layout.across, layout.down
     maps = mean_codes(drawn.means, drawn.factors[:, [down, across]], [sizes[down], sizes[across]])
@@ -187,8 +180,6 @@ def _lines(drawn: DrawnCodes, sizes: Sequence[int], factor: int, colour: int | N
 
 
 def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
-    from unweave.plots.plot import SMALL
-
     x = np.arange(lines.shape[1])
     joined = "none" if factor.categorical else "-"
     for line, colour, marker in zip(lines, palette(len(lines)), MARKERS * 9, strict=False):
@@ -205,8 +196,6 @@ def _line_panel(panel: "Axes", lines: np.ndarray, factor: "Factor") -> None:
 
 def _legend(figure: "Plot", factor: "Factor") -> None:
     from matplotlib.lines import Line2D
-
-    from unweave.plots.plot import legend_above
 
     words = [factor.value_text(k) for k in range(len(factor))]
     handles = [

@@ -6,9 +6,10 @@ import numpy as np
 
 from unweave.errors import UnweaveError
 from unweave.plots.colours import INK, ONE_HUE
+from unweave.plots.plot import PAGE, SMALL, TEXT, panels
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
     from unweave.priors.layouts import Layout
 
 __all__ = ["prior_contours"]
@@ -45,23 +46,17 @@ def prior_contours(
         Stühmer, Turner and Nowozin, Independent Subspace Analysis for Unsupervised Learning of
         Disentangled Representations, arXiv:1909.05063, Figure 2.
     """
-    from unweave.plots.plot import PAGE, SMALL, TEXT, panels
     from unweave.priors import tree_of
 
     size = tree_of(layout).num_latents
     if len(set(latents)) != 2 or not all(0 <= latent < size for latent in latents):
-        raise UnweaveError(
-            f"latents must be two different numbers from 0 to {size - 1}, got {latents}",
-            subject="latents",
-            value=latents,
+        raise UnweaveError.must(
+            "latents", f"be two different numbers from 0 to {size - 1}", latents
         )
     table = np.asarray(exponents, np.float64)
     if not 1 <= table.ndim <= 3:
-        raise UnweaveError(
-            "exponents must have the shape [N], [columns, N] or [rows, columns, N], got "
-            f"{list(table.shape)}",
-            subject="exponents",
-            value=table.shape,
+        raise UnweaveError.must(
+            "exponents", "have the shape [N], [columns, N] or [rows, columns, N]", table.shape
         )
     table = table.reshape((1,) * (3 - table.ndim) + table.shape)
     rows, columns = table.shape[:2]

@@ -54,11 +54,8 @@ def reconstructions(
     chosen = sample_rows(data, max(count, 2), seed)[:count] if indices is None else indices
     places = np.asarray(chosen, dtype=np.int64).reshape(-1)
     if not len(places) or places.min() < 0 or places.max() >= len(data):
-        raise DataError(
-            f"indices must be from 0 to {len(data) - 1:,} for {data.name}, got "
-            f"{list(places)!s:.60}",
-            subject="indices",
-            value=places.tolist(),
+        raise DataError.must(
+            "indices", f"be from 0 to {len(data) - 1:,} for {data.name}", places.tolist()
         )
     images = on_host(data.images(places, seed))
     # Encode the exact values; random parts of an image are rounded to bytes only for display.

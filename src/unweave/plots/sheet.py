@@ -78,21 +78,13 @@ class Sheet(Image.Image):
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A row of a sheet.
+    """A row of a sheet."""
 
-    Args:
-        pictures: Pictures from left to right.
-        name: Text on the left.
-        note: Secondary text below the name.
-        end: Text on the right.
-        faint: Whether to fade the row, for example for an inactive latent.
-    """
-
-    pictures: Sequence[Image.Image]
-    name: str = ""
-    note: str = ""
-    end: str = ""
-    faint: bool = False
+    pictures: Sequence[Image.Image]  # pictures from left to right
+    name: str = ""  # text on the left
+    note: str = ""  # secondary text below the name
+    end: str = ""  # text on the right
+    faint: bool = False  # whether to fade the row, for example for an inactive latent
 
     @property
     def shown(self) -> list[Image.Image]:

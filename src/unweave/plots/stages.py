@@ -134,9 +134,5 @@ def _drawn(
 def _check_stages(model: "Model", data: "Dataset") -> None:
     check_data(model, data)
     if model.config.first is None:
-        raise UnweaveError(
-            f"model must have several stages, got {model.config.method.name} with one; train "
-            "ms_vae on top of it",
-            subject="model",
-            value=model.config.method.name,
-        )
+        stages = "have several stages, as ms_vae on top of another model"
+        raise UnweaveError.must("model", stages, model.config.method.name)

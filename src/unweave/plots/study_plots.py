@@ -1,8 +1,8 @@
 """Plots of study results, one function per analysis.
 
-Each function takes the result of the analysis of the same name in `unweave.analysis` and returns
-a figure. If `path` is given, the figure is also saved as PNG or SVG. Colours are safe for
-colour-blind readers, and lines also differ in style.
+Each function takes the result of the analysis of the same name in `unweave.analysis` as `frame`
+and returns a figure. If `path` is given, the figure is also saved there, as `.png` or `.svg`.
+Colours are safe for colour-blind readers, and lines also differ in style.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,12 @@ from unweave.analysis.study_table import (
 )
 from unweave.plots.colours import DIVERGING, SEQUENTIAL
 from unweave.plots.colours import PALETTE as COLOURS
+from unweave.plots.plot import legend_above, panels, write_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = [
     "data_agreement",
@@ -52,12 +53,7 @@ LINES = {
 
 
 def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot the median total correlation by strength, with a panel per data set and method.
-
-    Args:
-        frame: Result of `analysis.total_correlation`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot the median total correlation by strength, with a panel per data set and method."""
     require(frame, (DATA, METHOD, STRENGTH, "codes", "latents", "median"))
     data, methods = frame[DATA].unique().tolist(), frame[METHOD].unique().tolist()
     figure, axes = _panels(len(data), len(methods), (2.4, 2.2))
@@ -68,7 +64,7 @@ def total_correlation(frame: pd.DataFrame, path: str | Path | None = None) -> "P
         panel.set_xlabel("strength", fontsize=8)
     for row in axes:
         row[0].set_ylabel("total correlation [nats]", fontsize=8)
-    _legend(figure, axes)
+    legend_above(figure, axes[0, 0].get_legend_handles_labels()[0])
     return _finish(figure, frame, path)
 
 
@@ -87,42 +83,22 @@ def _strength_lines(panel: "Axes", rows: pd.DataFrame) -> None:
 
 
 def metric_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot rank correlations between metrics in percent, with a panel per data set.
-
-    Args:
-        frame: Result of `analysis.metric_agreement`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot rank correlations between metrics in percent, with a panel per data set."""
     return _correlations(frame, "metric", "other", (DATA, METHOD), path)
 
 
 def unsupervised_selection(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot rank correlations of label-free scores with metrics, with a panel per data set.
-
-    Args:
-        frame: Result of `analysis.unsupervised_selection`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot rank correlations of label-free scores with metrics, with a panel per data set."""
     return _correlations(frame, "score", "metric", (DATA, METHOD), path)
 
 
 def downstream_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot rank correlations of metrics with downstream results, with a panel per data set.
-
-    Args:
-        frame: Result of `analysis.downstream_agreement`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot rank correlations of metrics with downstream results, with a panel per data set."""
     return _correlations(frame, "metric", "task", (DATA, METHOD), path)
 
 
 def data_agreement(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot rank correlations of configurations between data sets, with a panel per metric.
-
-    Args:
-        frame: Result of `analysis.data_agreement`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot rank correlations of configurations between data sets, with a panel per metric."""
     return _correlations(frame, DATA, "other", ("metric",), path)
 
 
@@ -175,12 +151,7 @@ def _cell_name(part: dict[str, Any]) -> str:
 
 
 def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot R² of every metric and data set in percent, with a panel per grouping.
-
-    Args:
-        frame: Result of `analysis.variance_explained`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot R² of every metric and data set in percent, with a panel per grouping."""
     require(frame, (DATA, "metric", "grouping", "r2", "null_r2"))
     groupings = frame["grouping"].unique().tolist()
     shape = frame[DATA].nunique(), frame["metric"].nunique()
@@ -194,12 +165,7 @@ def variance_explained(frame: pd.DataFrame, path: str | Path | None = None) -> "
 
 
 def transfer(frame: pd.DataFrame, path: str | Path | None = None) -> "Plot":
-    """Plot how often a chosen configuration beats a random one, with standard errors and chance.
-
-    Args:
-        frame: Result of `analysis.transfer`.
-        path: File to save the figure to, `.png` or `.svg` (default: not saved).
-    """
+    """Plot how often a chosen configuration beats a random one, with errors and chance level."""
     require(frame, ("kind", "rate", "standard_error", "chance", "published"))
     figure, axes = _panels(1, 1, (5.2, 3.2))
     panel, x = axes[0, 0], np.arange(len(frame))
@@ -242,8 +208,6 @@ def _heatmap(
     colours: str,
 ) -> None:
     """Plot a coloured table of percentages; missing values stay white."""
-    from unweave.plots.plot import write_numbers
-
     left, top = frame[rows].unique().tolist(), frame[columns].unique().tolist()
     wide = frame.pivot_table(index=rows, columns=columns, values=values, observed=True)
     array = wide.reindex(index=left, columns=top).to_numpy(float)
@@ -258,15 +222,7 @@ def _heatmap(
 
 def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple["Plot", Any]:
     """Create an empty figure and its axes `[rows, columns]`, each `size` inches large."""
-    from unweave.plots.plot import panels
-
     return panels(rows, columns, (columns * size[0], rows * size[1] + 0.6))
-
-
-def _legend(figure: "Plot", axes: Any) -> None:
-    from unweave.plots.plot import legend_above
-
-    legend_above(figure, axes.flat[0].get_legend_handles_labels()[0])
 
 
 def _finish(figure: "Plot", frame: pd.DataFrame | str, path: str | Path | None) -> "Plot":

@@ -13,13 +13,14 @@ from unweave.errors import UnweaveError
 from unweave.metrics.base import MetricError, table
 from unweave.plots.colours import FAINT, GREY, INK, ONE_HUE, PALETTE
 from unweave.plots.drawn_codes import DrawnCodes, check_model, draw_codes, known_shares
+from unweave.plots.plot import SMALL, TEXT, panels, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from unweave.data.dataset import Dataset
     from unweave.models.model import Model
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["Subspace", "shares_known", "subspaces", "subspaces_of"]
 
@@ -38,16 +39,11 @@ LEAST = 0.1
 
 @dataclass(frozen=True)
 class Subspace:
-    """A group of latents that form one subspace of a prior.
+    """A group of latents that form one subspace of a prior."""
 
-    Args:
-        latents: Numbers of the latents.
-        exponents: Exponents of the layout nodes inside the subspace, by node number, starting
-            with the node of the whole subspace. A single latent has the exponent of the
-            root, node 0.
-    """
-
-    latents: tuple[int, ...]
+    latents: tuple[int, ...]  # numbers of the latents
+    # Exponents of the layout nodes inside the subspace, by node number, starting with the node of
+    # the whole subspace. A single latent has the exponent of the root, node 0.
     exponents: dict[int, float]
 
 
@@ -67,8 +63,6 @@ def subspaces(model: "Model", data: "Dataset", *, seed: int = 0) -> "Plot":
     Returns:
         A matplotlib figure; save it with `.save("subspaces.svg")`.
     """
-    from unweave.plots.plot import panels
-
     groups = subspaces_of(model)
     drawn = draw_codes(model, data, seed=seed)
     known, names = shares_known(drawn)
@@ -107,11 +101,7 @@ def subspaces_of(model: "Model") -> list[Subspace]:
     check_model(model)
     method = model.config.method
     if not isinstance(method, ISAVAE):
-        raise UnweaveError(
-            f"subspaces needs a model trained with isa_vae or isa_tc_vae, got {method.name}",
-            subject="model",
-            value=method.name,
-        )
+        raise UnweaveError.must("model", "be trained with isa_vae or isa_tc_vae", method.name)
     tree = tree_for(method.layout, model.config.latents)
     values = dict(enumerate(model.exponents.tolist()))
     found, latent, node = [], 0, 1
@@ -154,8 +144,6 @@ def _cells(
     drawn: DrawnCodes,
     tops: Mapping[int, float],
 ) -> None:
-    from unweave.plots.plot import SMALL, TEXT
-
     for latent, top in tops.items():
         box = (0, len(names), top + 1, top)
         if not drawn.active[latent]:
@@ -174,8 +162,6 @@ def _cells(
 
 
 def _bars(panel: "Axes", drawn: DrawnCodes, tops: Mapping[int, float]) -> None:
-    from unweave.plots.plot import TEXT, plain
-
     latents, middles = list(tops), np.array(list(tops.values())) + 0.5
     colours = [PALETTE[0] if drawn.active[latent] else GREY for latent in latents]
     plain(panel).barh(middles, drawn.amounts[latents], 0.72, color=colours)
@@ -185,8 +171,6 @@ def _bars(panel: "Axes", drawn: DrawnCodes, tops: Mapping[int, float]) -> None:
 
 
 def _names(panel: "Axes", drawn: DrawnCodes, tops: Mapping[int, float]) -> None:
-    from unweave.plots.plot import SMALL
-
     middles = np.array(list(tops.values())) + 0.5
     panel.set_yticks(middles, [f"z{latent}" for latent in tops], fontsize=SMALL)
     for label, latent in zip(panel.get_yticklabels(), tops, strict=True):
@@ -199,8 +183,6 @@ def _brackets(
 ) -> None:
     """Draw a bracket with its exponents next to each subspace."""
     from matplotlib.transforms import ScaledTranslation
-
-    from unweave.plots.plot import SMALL
 
     figure: Any = panel.figure
     aside = ScaledTranslation(BRACKET / 72, 0, figure.dpi_scale_trans)

@@ -9,12 +9,22 @@ from unweave.analysis.activity import KL
 from unweave.errors import UnweaveError
 from unweave.plots.colours import GREY, MARKERS, palette
 from unweave.plots.drawn_codes import check_model
+from unweave.plots.plot import (
+    COLUMN,
+    LINE,
+    TEXT,
+    label_step_axis,
+    legend_above,
+    name_line_ends,
+    panels,
+    plain,
+)
 
 if TYPE_CHECKING:
     from unweave.models.config import Config
     from unweave.models.finding import Models
     from unweave.models.model import Model
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["kl_over_training", "training"]
 
@@ -42,7 +52,6 @@ def training(models: "Models", terms: Sequence[str] | None = None) -> "Plot":
     """
     from unweave.models.files import NON_LOSS_COLUMNS
     from unweave.models.finding import models_of
-    from unweave.plots.plot import COLUMN, TEXT, label_step_axis, legend_above, panels, plain
 
     trained = models_of(models)
     known = [name for name in trained[0].curve.columns if not NON_LOSS_COLUMNS.fullmatch(name)]
@@ -94,16 +103,6 @@ def kl_over_training(model: "Model") -> "Plot":
     Returns:
         A matplotlib figure; save it with `.save("kl.svg")`.
     """
-    from unweave.plots.plot import (
-        COLUMN,
-        LINE,
-        TEXT,
-        label_step_axis,
-        name_line_ends,
-        panels,
-        plain,
-    )
-
     check_model(model)
     found = [OF_LATENT.fullmatch(name) for name in model.curve.columns]
     latents = {int(match[1]): match[0] for match in found if match}

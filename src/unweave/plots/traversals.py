@@ -99,11 +99,7 @@ def traversals(
 def check_inactive(inactive: str) -> None:
     """Raise an error unless `inactive` is `"grey"` or `"hide"`."""
     if inactive not in ("grey", "hide"):
-        raise UnweaveError(
-            f"inactive must be 'grey' or 'hide', got {inactive!r}",
-            subject="inactive",
-            value=inactive,
-        )
+        raise UnweaveError.must("inactive", "be 'grey' or 'hide'", inactive)
 
 
 def chosen_latents(drawn: DrawnCodes, inactive: Inactive) -> list[int]:
@@ -139,17 +135,11 @@ def vary_latent(code: np.ndarray, latent: int, values: np.ndarray) -> np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of a traversal.
+    """The start of a traversal."""
 
-    Args:
-        code: Code `[d]`.
-        pictures: The image, if there is one, and the decoded code.
-        name: Label of these pictures, in two lines.
-    """
-
-    code: np.ndarray
-    pictures: list[Image.Image]
-    name: tuple[str, str]
+    code: np.ndarray  # code `[d]`
+    pictures: list[Image.Image]  # the image, if there is one, and the decoded code
+    name: tuple[str, str]  # label of these pictures, in two lines
 
 
 def start_at(
@@ -198,11 +188,7 @@ def draw_prior(model: "Model", count: int, seed: int) -> np.ndarray:
 def _prior_mean(model: "Model", prior: str) -> np.ndarray:
     _check_prior(model)
     if prior != "mean":
-        raise UnweaveError(
-            f"prior must be 'mean' or 'draw', got {prior!r}",
-            subject="prior",
-            value=prior,
-        )
+        raise UnweaveError.must("prior", "be 'mean' or 'draw'", prior)
     return np.zeros(model.config.code_size, dtype=np.float32)
 
 
@@ -219,11 +205,7 @@ def _check_prior(model: "Model") -> None:
 def _image_of(data: "Dataset", index: int | None, seed: int) -> np.ndarray:
     index = middle_index(data) if index is None else index
     if not 0 <= index < len(data):
-        raise DataError(
-            f"index must be from 0 to {len(data) - 1:,} for {data.name}, got {index:,}",
-            subject="index",
-            value=index,
-        )
+        raise DataError.must("index", f"be from 0 to {len(data) - 1:,} for {data.name}", index)
     return on_host(data.images([index], seed))
 
 
@@ -265,19 +247,13 @@ def traversal_values(
         quantiles = QUANTILES
     if quantiles is None:
         if not 0 < reach <= FARTHEST:
-            raise UnweaveError(
-                f"reach must be above 0 and at most {FARTHEST:g}, got {reach:g}",
-                subject="reach",
-                value=reach,
-            )
+            raise UnweaveError.must("reach", f"be above 0 and at most {FARTHEST:g}", reach)
         ends = np.tile([-reach, reach], (drawn.means.shape[1], 1))
     else:
         low, high = quantiles
         if not 0 <= low < high <= 1:
-            raise UnweaveError(
-                f"quantiles must be two increasing numbers from 0 to 1, got {low:g} and {high:g}",
-                subject="quantiles",
-                value=quantiles,
+            raise UnweaveError.must(
+                "quantiles", "be two increasing numbers from 0 to 1", quantiles
             )
         ends = np.quantile(drawn.means.astype(np.float64), [low, high], axis=0).T
     return np.linspace(ends[:, 0], ends[:, 1], count, axis=1)

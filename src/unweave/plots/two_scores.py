@@ -18,9 +18,10 @@ from unweave.analysis.study_table import (
     require,
 )
 from unweave.plots.colours import GREY, MARKERS, palette
+from unweave.plots.plot import COLUMN, SMALL, TEXT, legend_above, panels, plain
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["trade_off", "trade_off_points"]
 
@@ -54,8 +55,6 @@ def trade_off(table: pd.DataFrame, x: str = "reconstruction", y: str = "mig") ->
         Models that lack one of the scores, such as diverged ones, are left out and counted below
         the figure.
     """
-    from unweave.plots.plot import COLUMN, SMALL, TEXT, legend_above, panels, plain
-
     points = trade_off_points(table, x, y)
     several = DATA in points and points[DATA].nunique() > 1
     drawn = list(parts(points, (DATA,))) if several else [({}, points)]
@@ -140,8 +139,6 @@ def _strength(row: dict[Any, Any], settings: Sequence[str]) -> str:
 
 
 def _method(panel: Any, rows: pd.DataFrame, method: str, colour: str, marker: str) -> None:
-    from unweave.plots.plot import SMALL
-
     if rows.empty:
         return
     bars = {"elinewidth": 0.8, "capsize": 2, "capthick": 0.8, "markersize": 4.5}

@@ -21,21 +21,13 @@ LOSSES = ("loss", "discriminator loss")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the leader board.
+    """A column of the leader board."""
 
-    Args:
-        key: Name in the table.
-        label: Heading.
-        numeric: Whether it contains numbers and can be the axis of a chart.
-        more: Whether it is hidden until all columns are shown.
-        digits: Number of decimal places.
-    """
-
-    key: str
-    label: str
-    numeric: bool = True
-    more: bool = False
-    digits: int = 0
+    key: str  # name in the table
+    label: str  # heading
+    numeric: bool = True  # whether it contains numbers and can be the axis of a chart
+    more: bool = False  # whether it is hidden until all columns are shown
+    digits: int = 0  # number of decimal places
 
 
 def columns_of(found: Findings) -> list[Column]:

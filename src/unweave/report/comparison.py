@@ -49,43 +49,27 @@ ENCODING, COMPARING = "encoding images", "comparing models"
 
 @dataclass(eq=False)
 class Part:
-    """Models that can be compared, and the results of the comparison.
+    """Models that can be compared, and the results of the comparison."""
 
-    Args:
-        name: Name of the data set.
-        origin: Recipe to load the data set.
-        runs: The models, as in the table.
-        data: The data set, or None if not available.
-        missing: Reason why the data set is not available.
-        note: Remark about the data set.
-        compared: The compared models, in the order of the following fields.
-        latents: Codes of these models.
-        activity: Latent activity of each model; None for a model without codes.
-        udr: UDR of every model and pair.
-        mcc: Mean correlation of matched latents of two models, `[M, M]`.
-        agreed: Factors that the models share.
-        chosen: The chosen model.
-        why: Reason for the choice.
-        follows: For each shared factor, the known factor that it follows and the share of
-            variance explained.
-        images_of: Indices of the images used for the comparison, `[n]`.
-    """
-
-    name: str
-    origin: Sequence[Any]
-    runs: list[str]
-    data: Dataset | None = None
-    missing: str = ""
-    note: str = ""
+    name: str  # name of the data set
+    origin: Sequence[Any]  # recipe to load the data set
+    runs: list[str]  # the models, as in the table
+    data: Dataset | None = None  # the data set, or None if not available
+    missing: str = ""  # reason why the data set is not available
+    note: str = ""  # remark about the data set
+    # The compared models, in the order of the following fields.
     compared: list[str] = field(default_factory=list)
-    latents: Latents | None = None
+    latents: Latents | None = None  # codes of these models
+    # Latent activity of each model; None for a model without codes.
     activity: Sequence[Activity | None] = ()
-    udr: UDRScores | None = None
-    mcc: np.ndarray | None = None
-    agreed: Consensus | None = None
-    chosen: str | None = None
-    why: str = ""
+    udr: UDRScores | None = None  # UDR of every model and pair
+    mcc: np.ndarray | None = None  # mean correlation of matched latents of two models, `[M, M]`
+    agreed: Consensus | None = None  # factors that the models share
+    chosen: str | None = None  # the chosen model
+    why: str = ""  # reason for the choice
+    # For each shared factor, the known factor that it follows and the share of variance explained.
     follows: list[tuple[str, float]] = field(default_factory=list)
+    # Indices of the images used for the comparison, `[n]`.
     images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @cached_property
@@ -110,23 +94,15 @@ class Part:
 
 @dataclass(eq=False)
 class Findings:
-    """Contents of the report.
+    """Contents of the report."""
 
-    Args:
-        given: Subject of the report.
-        table: The study table, with the additional columns `udr`, `active`, `found` and `front`.
-        names: Human-readable name of each run.
-        parts: Parts of the report.
-        trouble: Problems with runs: run, state, description.
-        device: Device of the models.
-    """
-
-    given: Given
+    given: Given  # subject of the report
+    # The study table, with the additional columns `udr`, `active`, `found` and `front`.
     table: pd.DataFrame
-    names: dict[str, str]
-    parts: list[Part]
-    trouble: list[tuple[str, str, str]]
-    device: torch.device
+    names: dict[str, str]  # human-readable name of each run
+    parts: list[Part]  # parts of the report
+    trouble: list[tuple[str, str, str]]  # problems with runs: run, state, description
+    device: torch.device  # device of the models
 
     def open(self, run: str) -> Model:
         """Load the model of a run onto the device."""
@@ -174,11 +150,7 @@ def find(
             f"{given.place} has no trained models yet; train some first", subject=given.place
         )
     if rows is not None and rows < 2:
-        raise UnweaveError(
-            f"rows must be at least 2, got {rows}",
-            subject="rows",
-            value=rows,
-        )
+        raise UnweaveError.must("rows", "be at least 2", rows)
     names = model_names({run: given.configs[run] for run in given.table["run"]})
     parts = _parts(given)
     found = Findings(given, given.table, names, parts, list(given.trouble), chosen_device(device))

@@ -14,21 +14,13 @@ LONGEST_NAME = 200
 
 
 class Meaning(NamedTuple):
-    """Explanation of a column.
+    """Explanation of a column."""
 
-    Args:
-        name: Name on the page.
-        says: What it measures.
-        fails: When it is misleading.
-        better: `"higher"`, `"lower"` or `""`.
-        reference: Publication.
-    """
-
-    name: str
-    says: str
-    fails: str
-    better: str = ""
-    reference: str = ""
+    name: str  # name on the page
+    says: str  # what it measures
+    fails: str  # when it is misleading
+    better: str = ""  # `"higher"`, `"lower"` or `""`
+    reference: str = ""  # publication
 
 
 MEANINGS = {

@@ -49,11 +49,10 @@ def write(found: Findings, out: Path, limit: int, progress: bool = True) -> Path
         if size <= limit:
             break
         if not strips:
-            raise UnweaveError(
-                f"limit must be at least {size:,} bytes for a report without pictures of these"
-                f" models, got {limit:,}",
-                subject="limit",
-                value=limit,
+            raise UnweaveError.must(
+                "limit",
+                f"be at least {size:,} bytes for a report without pictures of these models",
+                limit,
             )
         count = int(len(strips) * min(0.95, limit / size))
         strips = dict(list(strips.items())[:count])

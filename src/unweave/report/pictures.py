@@ -54,17 +54,11 @@ DRAWING = "rendering traversals"
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Rows of pictures.
+    """Rows of pictures."""
 
-    Args:
-        images: Bytes `[R, COLUMNS, H, W, C]`.
-        latents: The latent of each row, if rows are latents.
-        notes: Label of each row.
-    """
-
-    images: np.ndarray
-    latents: Sequence[int]
-    notes: Sequence[str]
+    images: np.ndarray  # bytes `[R, COLUMNS, H, W, C]`
+    latents: Sequence[int]  # the latent of each row, if rows are latents
+    notes: Sequence[str]  # label of each row
 
 
 def traversed(model: Model, part: Part, run: str) -> Strips:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from unweave.analysis.study_table import SAMPLED
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.evaluation.evaluate import column
@@ -16,7 +14,6 @@ from unweave.io.plain_data import is_number
 from unweave.methods import known_method
 from unweave.metrics import find_metric
 from unweave.models.config import Config
-from unweave.models.files import finite_losses
 from unweave.text import shown
 
 DIVERGED, TRAINED = "diverged", "trained"
@@ -85,10 +82,3 @@ def scores_of(folder: Path | None, origin: str) -> tuple[dict[str, float], list[
         if outcome.error:
             errors.append(f"no {start}{find_metric(key.metric).name}: {outcome.error}")
     return scores, errors
-
-
-def last_losses(curve: pd.DataFrame | None) -> dict[str, float]:
-    """Return the last losses of a curve that are finite."""
-    if curve is None or curve.empty:
-        return {}
-    return finite_losses(curve.iloc[-1].to_dict())

@@ -13,11 +13,11 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import apply_steps, origin_of, rebuild
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
-from unweave.models.files import BEST, UNREADABLE
+from unweave.models.files import BEST, UNREADABLE, last_losses
 from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Fleet, Model, load
 from unweave.report.labels import data_names
-from unweave.report.saved_runs import last_losses, order, scores_of, state_of, whole_config
+from unweave.report.saved_runs import order, scores_of, state_of, whole_config
 from unweave.study.remote import is_url
 from unweave.study.results import Results, table_of
 from unweave.study.results import load as load_study
@@ -33,37 +33,22 @@ ABOUT = ("run", "data", "method", "strength", "seed", "steps", "state")
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Subject of a report, independent of its kind.
+    """Subject of a report, independent of its kind."""
 
-    Args:
-        title: Heading.
-        kind: `"study"`, `"runs"` or `"fleet"`.
-        place: Path or address as the user gave it; empty for a fleet.
-        table: Study table with one row per trained model.
-        configs: Settings of every run in the table, as plain data.
-        model: Function that loads the model of a run.
-        data: Function that loads the data set of an origin.
-        folders: Folder of each model.
-        trouble: Problems with runs: `run`, `state`, `error`.
-        waiting: Number of unfinished runs by state, which have no row in the table yet.
-        best: Run that was chosen earlier, if any.
-        study: Contents of the study file, if it is a study.
-        command: Command that produced the models, if known.
-    """
-
-    title: str
-    kind: str
-    place: str
-    table: pd.DataFrame
-    configs: Mapping[str, Mapping[str, Any]]
-    model: Callable[[str], Model]
-    data: Images
-    folders: Mapping[str, Path] = field(default_factory=dict)
-    trouble: Sequence[tuple[str, str, str]] = ()
+    title: str  # heading
+    kind: str  # `"study"`, `"runs"` or `"fleet"`
+    place: str  # path or address as the user gave it; empty for a fleet
+    table: pd.DataFrame  # study table with one row per trained model
+    configs: Mapping[str, Mapping[str, Any]]  # settings of every run in the table, as plain data
+    model: Callable[[str], Model]  # function that loads the model of a run
+    data: Images  # function that loads the data set of an origin
+    folders: Mapping[str, Path] = field(default_factory=dict)  # folder of each model
+    trouble: Sequence[tuple[str, str, str]] = ()  # problems with runs: `run`, `state`, `error`
+    # Number of unfinished runs by state, which have no row in the table yet.
     waiting: Mapping[str, int] = field(default_factory=dict)
-    best: str | None = None
-    study: Mapping[str, Any] | None = None
-    command: str | None = None
+    best: str | None = None  # run that was chosen earlier, if any
+    study: Mapping[str, Any] | None = None  # contents of the study file, if it is a study
+    command: str | None = None  # command that produced the models, if known
 
 
 def opened(

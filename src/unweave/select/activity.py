@@ -182,10 +182,8 @@ def _groups(
         return "group", *_by_pixels(images, int(by), seed)
     labels = np.asarray(by)
     if labels.shape != (len(data),):
-        raise SelectionError(
-            f"by must be one label for each of {len(data):,} images, got {list(labels.shape)}",
-            subject="by",
-            value=list(labels.shape),
+        raise SelectionError.must(
+            "by", f"be one label for each of {len(data):,} images", list(labels.shape)
         )
     return "group", labels[chosen], np.unique(labels[chosen]).tolist()
 
@@ -211,11 +209,7 @@ def _by_pixels(images: Any, count: int, seed: int) -> tuple[np.ndarray, list[int
     from sklearn.cluster import KMeans
 
     if not 2 <= count <= len(images):
-        raise SelectionError(
-            f"by must be between 2 and {len(images):,} groups, got {count}",
-            subject="by",
-            value=count,
-        )
+        raise SelectionError.must("by", f"be between 2 and {len(images):,} groups", count)
     pixels = torch.as_tensor(images).float().permute(0, 3, 1, 2)
     height, width = pixels.shape[2:]
     side = (min(SIDE, height), min(SIDE, width))

@@ -1,6 +1,5 @@
 """Rankings by agreement with other models: linear CKA, MCC of matched latents, and DtO."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,12 +50,8 @@ def cka(
         [1.0, 1.0]
     """
     latents = latents_of(models, data, rows, seed)
-    return _by_agreement(
-        latents,
-        cka_pairs(latents),
-        compare,
-        lambda score, others: f"encodes the same as {others}: median CKA {score:.2f}",
-    )
+    reason = "encodes the same as {others}: median CKA {score:.2f}"
+    return _by_agreement(latents, cka_pairs(latents), compare, reason)
 
 
 def cka_pairs(latents: Latents) -> np.ndarray:
@@ -115,14 +110,8 @@ def mcc(
         ['1', '2', '3', '0']
     """
     latents = latents_of(models, data, rows, seed)
-    return _by_agreement(
-        latents,
-        mcc_pairs(latents),
-        compare,
-        lambda score, others: (
-            f"latents match those of {others}: median rank correlation {score:.2f}"
-        ),
-    )
+    reason = "latents match those of {others}: median rank correlation {score:.2f}"
+    return _by_agreement(latents, mcc_pairs(latents), compare, reason)
 
 
 def mcc_pairs(latents: Latents) -> np.ndarray:
@@ -215,32 +204,25 @@ def dto(
         [0.0, 0.0, 0.0, 0.63]
     """
     latents = latents_of(models, data, rows, seed)
-    return _by_agreement(
-        latents,
-        dto_pairs(latents),
-        compare,
-        lambda score, others: (
-            f"maps from {others} have a median distance of {score:.2f} to signed permutations"
-        ),
-        higher_is_better=False,
-    )
+    reason = "maps from {others} have a median distance of {score:.2f} to signed permutations"
+    return _by_agreement(latents, dto_pairs(latents), compare, reason, higher_is_better=False)
 
 
 def _by_agreement(
     latents: Latents,
     pairs: np.ndarray,
     compare: str,
-    reason: Callable[[float, str], str],
+    reason: str,
     higher_is_better: bool = True,
 ) -> pd.DataFrame:
     """Rank models by the median of their pairs `[M, M]`, score_j = median_i pairs_ij.
 
-    `reason` returns the reason for a score and the models compared with.
+    `reason` is a format string for the `score` and the `others`, the models compared with.
     """
     compared = partners(latents, compare)
     score, num_compared = median_over_compared(pairs, compared), compared.sum(0)
     reasons = [
-        reason(value, counted(int(others), "other model"))
+        reason.format(score=value, others=counted(int(others), "other model"))
         for value, others in zip(score, num_compared, strict=True)
     ]
     return rank(

@@ -99,10 +99,8 @@ def _labelled(models: Any, data: Any, labels: int, seed: int) -> tuple[Latents, 
         latents, factors = latents_of(models), np.asarray(data)
         n = latents.means.shape[1]
         if len(factors) != n:
-            raise SelectionError(
-                f"factors must have as many rows as codes ({n:,}), got {len(factors):,}",
-                subject="factors",
-                value=len(factors),
+            raise SelectionError.must(
+                "factors", f"have as many rows as codes ({n:,})", len(factors)
             )
         rows = numpy_rng(seed).permutation(n)[:labels]
         # A diverged model counts as diverged even if its sampled rows are finite.

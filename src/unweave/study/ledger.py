@@ -39,19 +39,13 @@ OPEN = ("planned", "claimed", "training")
 
 
 class RunOutcome(NamedTuple):
-    """Outcome of a run.
+    """Outcome of a run."""
 
-    Args:
-        state: One of `STATES`.
-        error: Error message, if any.
-        results: The numbers in its row of the table; None to leave them unchanged.
-        scored_for: Hash of the metrics that were computed.
-    """
-
-    state: str
-    error: str | None = None
+    state: str  # one of `STATES`
+    error: str | None = None  # error message, if any
+    # The numbers in its row of the table; None to leave them unchanged.
     results: Mapping[str, float] | None = None
-    scored_for: str | None = None
+    scored_for: str | None = None  # hash of the metrics that were computed
 
 
 class Record(NamedTuple):
@@ -297,11 +291,9 @@ class Ledger(LedgerFile):
         import pandas as pd
 
         with self._open() as connection:
-            rows = connection.execute(
-                "SELECT run, kind, state, worker, error, changed, asked FROM runs ORDER BY rowid"
-            ).fetchall()
-        columns = ["run", "kind", "state", "worker", "error", "changed", "asked"]
-        table = pd.DataFrame(rows, columns=columns, dtype=object)
+            columns = ["run", "kind", "state", "worker", "error", "changed", "asked"]
+            rows = connection.execute(f"SELECT {', '.join(columns)} FROM runs ORDER BY rowid")  # noqa: S608 - constants
+            table = pd.DataFrame(rows, columns=columns, dtype=object)
         return table.astype({"changed": float, "asked": bool})
 
     def rows(self) -> list[tuple[str, str, dict[str, Any], dict[str, float]]]:

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 from unweave.io.schema import Number, Schema, SchemaError, fields_of, several
 from unweave.methods import Method, SecondStage, find_method, saved_name
 from unweave.methods.settings import as_list
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
-from unweave.text import canonical_name, shown
+from unweave.text import canonical_name
 
 __all__ = [
     "Entry",
@@ -59,21 +59,23 @@ class StudyFileError(SchemaError):
         super().__init__(message, location)
         self.value = value
 
+    @classmethod
+    def must(cls, subject: str, requirement: str, value: object) -> Self:
+        """Return an error about the entry of a study at this location."""
+        error = super().must(subject, requirement, value)
+        error.location = subject
+        return error
+
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with one combination of its hyperparameters.
+    """A method with one combination of its hyperparameters."""
 
-    Args:
-        method: The method.
-        settings: Settings that replace those of the study, each with one or more values.
-        steps: Number of steps (default: that of the study).
-        first: Base models of a second stage: names of methods, or entries to train for it.
-    """
-
-    method: Method
+    method: Method  # the method
+    # Settings that replace those of the study, each with one or more values.
     settings: Mapping[str, list[Any]] = field(default_factory=dict)
-    steps: int | None = None
+    steps: int | None = None  # number of steps (default: that of the study)
+    # Base models of a second stage: names of methods, or entries to train for it.
     first: Sequence["str | Entry"] = ()
 
     @property
@@ -97,12 +99,8 @@ def named_methods(methods: Any) -> dict[str, Any]:
             "a method has two entries; merge them into one with a list of grids", "methods"
         )
     if not isinstance(methods, list | tuple) or not all(isinstance(m, Method) for m in methods):
-        raise StudyFileError(
-            "methods must map names to grids, such as {beta_vae: {beta: 4}}, or be a list of "
-            f"methods, got {shown(methods)}",
-            "methods",
-            methods,
-        )
+        either = "map names to grids, such as {beta_vae: {beta: 4}}, or be a list of methods"
+        raise StudyFileError.must("methods", either, methods)
     grids: dict[str, Any] = {}
     for method in methods:
         names = {f.name: method.saved_as.get(f.name, f.name) for f in dataclasses.fields(method)}
@@ -183,11 +181,7 @@ def _first(name: str, first: Any) -> Sequence[str | Entry]:
     names = as_list(first)
     for one in names:
         if not isinstance(one, str):
-            raise StudyFileError(
-                f"methods.{name}.first must be the name of a method, got {shown(one)}",
-                f"methods.{name}.first",
-                one,
-            )
+            raise StudyFileError.must(f"methods.{name}.first", "be the name of a method", one)
     return [saved_name(find_method(canonical_name(one))) for one in names]
 
 

@@ -48,23 +48,14 @@ of their parameters (`benchmarks/results/isa_2048_h200.json`)."""
 
 @dataclass(frozen=True)
 class Part:
-    """Unfinished runs of one method on one data set that can share fleets.
+    """Unfinished runs of one method on one data set that can share fleets."""
 
-    Args:
-        data: Name of the data set.
-        method: Name of the method.
-        models: Number of models.
-        fleets: Number of models in each fleet.
-        seconds: Training time in seconds if fleets are trained one after another.
-        disk: Disk space in bytes.
-    """
-
-    data: str
-    method: str
-    models: int
-    fleets: Sequence[int]
-    seconds: float
-    disk: int
+    data: str  # name of the data set
+    method: str  # name of the method
+    models: int  # number of models
+    fleets: Sequence[int]  # number of models in each fleet
+    seconds: float  # training time in seconds if fleets are trained one after another
+    disk: int  # disk space in bytes
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def open_store(place: str | Path) -> Store:
 
 
 class RemoteStore(Store):
-    """A study at a URL, with a local working folder for this process."""
+    """A study at a URL, with a local working folder for this process; methods as in `Store`."""
 
     def __init__(self, url: str, folder: str | Path) -> None:
         super().__init__(folder)
@@ -87,24 +87,19 @@ class RemoteStore(Store):
 
     @property
     def place(self) -> str:
-        """The location of the study for messages."""
         return self.url
 
     @property
     def address(self) -> str:
-        """The location of the study for other machines."""
         return self.url
 
     def has(self, run: str) -> bool:
-        """Whether a run is trained and uploaded."""
         return bool(self.files.exists(self._at(RUNS, run, SUMS)))
 
     def interrupted(self) -> list[list[str]]:
-        """The runs of every checkpoint."""
         return [fleet.runs for fleet in self._fleets().values()]
 
     def download(self, runs: Sequence[str]) -> None:
-        """Download models and scores of the given runs."""
         for run in runs:
             if not (self.runs / run).exists() and self.has(run):
                 with whole_folder(self.runs / run) as temporary:
@@ -121,7 +116,6 @@ class RemoteStore(Store):
                     self._get(self._at(RUNS, run, SCORES), temporary)
 
     def download_checkpoint(self, runs: Sequence[str]) -> None:
-        """Download the checkpoint of the given runs."""
         for name, fleet in self._fleets().items():
             path = self.runs / f"{CHECKPOINT}{name}.safetensors"
             if set(runs) <= set(fleet.runs) and not path.exists():
@@ -141,7 +135,6 @@ class RemoteStore(Store):
                 self._remove(self._at(FLEETS, f"{name}.json"), self._at(FLEETS, fleet.file))
 
     def upload_checkpoints(self) -> None:
-        """Upload every checkpoint that is newer than its last upload."""
         for path, runs in checkpoints(self.runs).items():
             made = path.stat().st_mtime_ns
             if self.uploaded.get(path) == made:
@@ -175,7 +168,6 @@ class RemoteStore(Store):
                     self._get(self._at(name), temporary)
 
     def upload_ledger(self) -> None:
-        """Upload the study file, the table and a copy of the ledger."""
         with whole_file(self.folder / f"copy-of-{LEDGER}") as copy:
             _copy_database(self.ledger.path, copy)
             self._put(copy, self._at(LEDGER))
@@ -184,20 +176,16 @@ class RemoteStore(Store):
                 self._put(path, self._at(path.name))
 
     def write_token(self, token: str) -> None:
-        """Write a file by which tasks recognise the location of the study."""
         self.files.makedirs(self._at(), exist_ok=True)
         self.files.pipe_file(self._at(token), b"")
 
     def remove_token(self, token: str) -> None:
-        """Remove a token."""
         self._remove(self._at(token))
 
     def has_token(self, token: str) -> bool:
-        """Whether a token exists."""
         return bool(self.files.exists(self._at(token)))
 
     def tokens(self) -> list[str]:
-        """The names of all tokens."""
         self.files.invalidate_cache()
         if not self.files.exists(self._at()):
             return []

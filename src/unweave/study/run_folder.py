@@ -10,7 +10,7 @@ from unweave.evaluation.evaluate import column
 from unweave.evaluation.score_cache import Key, Outcome, origin_text, read_cache
 from unweave.metrics import Metric, saved_name
 from unweave.models.config import Config
-from unweave.models.files import diverged_at, finite_losses, read_curve
+from unweave.models.files import diverged_at, last_losses, read_curve
 from unweave.study.ledger import RunOutcome
 from unweave.study.study import Study
 
@@ -74,8 +74,7 @@ def outcome(
         return RunOutcome("planned", None, {})
     outcomes = read_cache(folder)
     scores = [(one, outcomes[key]) for one in metrics if (key := one.key(config)) in outcomes]
-    curve = read_curve(folder)
-    results = {} if curve.empty else finite_losses(curve.iloc[-1].to_dict())
+    results = last_losses(read_curve(folder))
     for one, score in scores:
         results |= one.columns(score)
     if diverged_at(folder) >= 0:

@@ -72,11 +72,7 @@ def run(
     if on != "here":
         check_address(on)
     if scorers is not None and scorers < 0:
-        raise UnweaveError(
-            f"scorers must be at least 0, got {scorers}",
-            subject="scorers",
-            value=scorers,
-        )
+        raise UnweaveError.must("scorers", "be at least 0", scorers)
     errors = prepare(store, study)
     store.upload_ledger()
     options = RunOptions(

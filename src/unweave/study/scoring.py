@@ -42,21 +42,13 @@ POLL_SECONDS = 1.0
 
 
 class _Job(NamedTuple):
-    """A run that is being scored.
+    """A run that is being scored."""
 
-    Args:
-        config: The settings of the run.
-        metrics: The metrics to compute.
-        codes: The encoded data.
-        problems: Errors of metrics that were computed in this process.
-        alone: Whether it is retried alone after the process pool died.
-    """
-
-    config: Config
-    metrics: Sequence[StudyMetric]
-    codes: Posteriors
-    problems: Sequence[str]
-    alone: bool = False
+    config: Config  # the settings of the run
+    metrics: Sequence[StudyMetric]  # the metrics to compute
+    codes: Posteriors  # the encoded data
+    problems: Sequence[str]  # errors of metrics that were computed in this process
+    alone: bool = False  # whether it is retried alone after the process pool died
 
 
 class Scorer:

@@ -34,18 +34,12 @@ LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class Source:
-    """A data set of a study.
+    """A data set of a study."""
 
-    Args:
-        name: Name of the data set in tables.
-        load: Name of a built-in data set, or path of custom images.
-        options: Options for loading.
-        changes: Transformations after loading: methods of `Dataset` and their arguments.
-    """
-
-    name: str
-    load: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # name of the data set in tables
+    load: str  # name of a built-in data set, or path of custom images
+    options: Mapping[str, Any] = field(default_factory=dict)  # options for loading
+    # Transformations after loading: methods of `Dataset` and their arguments.
     changes: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
@@ -56,11 +50,7 @@ class Source:
         if isinstance(entry, str):
             entry = {"load": entry}
         if not isinstance(entry, Mapping) or not is_source(entry):
-            raise StudyFileError(
-                f"a data set must be a name or a mapping with `load`, got {shown(entry)}",
-                "data",
-                entry,
-            )
+            raise StudyFileError.must("data", "be names, or mappings with `load`", entry)
         load = str(entry["load"])
         key = canonical_name(load)
         load = key if is_named(key) else _absolute(load)

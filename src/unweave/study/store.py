@@ -321,8 +321,10 @@ class Store:
     def _content(self) -> dict[str, Any]:
         path = self.folder / STUDY
         try:
-            content = read_json(path, file_names=True)
-            _check_content(content)
+            content = FILE.check(read_json(path, file_names=True))
+            # The first version had no checksum.
+            if "checksum" in content and content["checksum"] != _checksum(content):
+                raise ValueError("its checksum is wrong")  # noqa: TRY301 - reported below
         except FileNotFoundError:
             raise UnweaveError(
                 f"there is no study in {self.folder}; start one with "
@@ -335,7 +337,7 @@ class Store:
                 "write it again",
                 subject=path,
             ) from error
-        return dict(content)
+        return content
 
     def _previous_content(self) -> dict[str, Any]:
         """The content of `study.json` before it is replaced; a damaged file is moved away."""
@@ -347,14 +349,6 @@ class Store:
                 say(f"{path} was damaged; moved it to {self.folder / DAMAGED} and wrote a new one")
                 self.put_aside([path])
         return {"sources": {}}
-
-
-def _check_content(content: Any) -> None:
-    """Raise an error if `study.json` is not as `Store.plan` writes it."""
-    FILE.check(content)
-    # The first version had no checksum.
-    if "checksum" in content and content["checksum"] != _checksum(content):
-        raise ValueError("its checksum is wrong")
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -93,11 +93,7 @@ class Study:
             )
         object.__setattr__(self, "methods", named_methods(self.methods))
         if not isinstance(self.data, str | Mapping | Source | list | tuple):
-            raise StudyFileError(
-                f"data must be a data set or a list of data sets, got {shown(self.data)}",
-                "data",
-                self.data,
-            )
+            raise StudyFileError.must("data", "be a data set or a list of data sets", self.data)
         names = [source.name for source in self.sources]
         if not names:
             raise StudyFileError("data must name at least one data set", "data")
@@ -155,9 +151,7 @@ class Study:
             return range(seeds)
         if isinstance(seeds, list | tuple | range) and all(type(s) is int for s in seeds):
             return seeds
-        raise StudyFileError(
-            f"seeds must be an integer or a list of integers, got {shown(seeds)}", "seeds", seeds
-        )
+        raise StudyFileError.must("seeds", "be an integer or a list of integers", seeds)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data for JSON and YAML."""
@@ -201,9 +195,7 @@ FILE = Schema(
 
 def _metric_name(metric: Any) -> str:
     if not isinstance(metric, Metric):
-        raise StudyFileError(
-            f"metrics must be names or Metric objects, got {shown(metric)}", "metrics", metric
-        )
+        raise StudyFileError.must("metrics", "be names or Metric objects", metric)
     name = saved_name(metric)
     if name is None:
         raise StudyFileError(

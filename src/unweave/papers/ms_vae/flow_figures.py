@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unweave.papers.ms_vae.flow import MsFlow
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 MIXTURE, FLOW = "mixture of 10 normals", "with the conditional flow"
 BOUND, SAMPLES, AHEAD = "bound with the flow", "flow on samples", "epochs with means ahead"
@@ -160,7 +160,8 @@ def draw_flow(
     pictures: Mapping[str, np.ndarray], histories: pd.DataFrame, mixture: float
 ) -> "Plot":
     """Draw rows of images on the left, and log densities of held-out images on the right."""
-    from unweave.plots.plot import PAGE, SMALL, Plot, plain
+    from unweave.plots.figure import Plot
+    from unweave.plots.plot import PAGE, SMALL, plain
 
     figure = Plot(figsize=(PAGE, 2.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))

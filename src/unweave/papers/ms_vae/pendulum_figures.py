@@ -10,7 +10,7 @@ from unweave.papers.recipe import published_table
 from unweave.plots.colours import FAINT, INK, PALETTE, SEQUENTIAL
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 TRAINED_MASSES = (0.1, 0.5, 1.0, 1.5, 2.0)
 PUBLISHED_MASSES = (0.1, 1.5, 2.0)

@@ -106,11 +106,7 @@ def check_address(on: str) -> tuple[str, int] | None:
         return None
     address = ADDRESS.fullmatch(on)
     if address is None or not 0 < int(address[2]) < 2**16:
-        raise UnweaveError(
-            f"on must be here, ray, auto, host:port or ray://host:port, got {on!r}",
-            subject="on",
-            value=on,
-        )
+        raise UnweaveError.must("on", "be here, ray, auto, host:port or ray://host:port", on)
     return address[1].strip("[]"), int(address[2])
 
 

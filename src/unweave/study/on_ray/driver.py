@@ -48,23 +48,14 @@ GPU_SHARES = {"train": 0.75, "score": 0.25}
 
 @dataclass
 class Task:
-    """A submitted task.
+    """A submitted task."""
 
-    Args:
-        job: `"train"` or `"score"`.
-        worker: The worker that represents the task in the ledger.
-        configs: The settings of its runs.
-        slot: The slot that it was submitted to.
-        cpus: Number of cores requested from Ray.
-        status: Status of the last attempt, if any.
-    """
-
-    job: str
-    worker: Worker
-    configs: Sequence[Config]
-    slot: Slot
-    cpus: float
-    status: AttemptStatus | None = None
+    job: str  # `"train"` or `"score"`
+    worker: Worker  # the worker that represents the task in the ledger
+    configs: Sequence[Config]  # the settings of its runs
+    slot: Slot  # the slot that it was submitted to
+    cpus: float  # number of cores requested from Ray
+    status: AttemptStatus | None = None  # status of the last attempt, if any
 
     @property
     def runs(self) -> list[str]:
@@ -149,6 +140,7 @@ class Driver:
     def __init__(self, store: Store, token: str, options: RunOptions) -> None:
         import ray
 
+        self.ray: Any = ray
         self.store, self.ledger, self.table = store, store.ledger, TableWriter(store)
         self.device = None if options.device is None else torch.device(options.device).type
         self.scorers = options.scorers if store.metrics else 0
@@ -200,39 +192,36 @@ class Driver:
 
     def end(self) -> None:
         """Cancel all remaining tasks and release their runs."""
-        import ray
-
-        with suppress(ray.exceptions.RayError):  # the cluster may be gone
+        with suppress(self.ray.exceptions.RayError):  # the cluster may be gone
             for ref in self.tasks:
-                ray.cancel(ref, force=True)
-            ray.kill(self.progress)
+                self.ray.cancel(ref, force=True)
+            self.ray.kill(self.progress)
         for task in self.tasks.values():
             self.ledger.release(task.worker)
 
     def _collect(self) -> None:
         """Record the outcomes of tasks that have ended."""
-        import ray
-
         refs = list(self.tasks)
         if not refs:
             time.sleep(WAIT_SECONDS)
             return
-        ray.wait(refs, num_returns=1, timeout=WAIT_SECONDS)
-        ended, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
+        self.ray.wait(refs, num_returns=1, timeout=WAIT_SECONDS)
+        ended, _ = self.ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in ended:
             self._end_task(ref, self.tasks.pop(ref))
             self.submit_due = 0.0
 
     def _end_task(self, ref: Any, task: Task) -> None:
-        import ray
-
         try:
-            report: Report = ray.get(ref)
-        except ray.exceptions.TaskCancelledError:
+            report: Report = self.ray.get(ref)
+        except self.ray.exceptions.TaskCancelledError:
             pass
-        except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
+        except (
+            self.ray.exceptions.RayTaskError,
+            self.ray.exceptions.RuntimeEnvSetupError,
+        ) as error:
             self._give_up_node(task, str(error).strip().splitlines()[-1])
-        except ray.exceptions.RayError:
+        except self.ray.exceptions.RayError:
             # All attempts have failed. After hours that may be chance, so the runs stay open.
             self._report_death(task, task.status)
             if task.status is None or task.status.seconds < LONG_SECONDS:
@@ -257,12 +246,10 @@ class Driver:
 
     def _update_status(self) -> None:
         """Read the progress of tasks and record their heartbeats in the ledger."""
-        import ray
-
         try:
             names = [task.worker.name for task in self.tasks.values()]
-            found = ray.get(self.progress.of.remote(names))
-        except ray.exceptions.RayError as error:
+            found = self.ray.get(self.progress.of.remote(names))
+        except self.ray.exceptions.RayError as error:
             raise UnweaveError(
                 "lost the connection to the Ray cluster; run the same command again to resume "
                 "from the last checkpoints"
@@ -287,9 +274,7 @@ class Driver:
 
     def _update_slots(self, now: float) -> None:
         """Update the list of slots, and cancel tasks that Ray can no longer run."""
-        import ray
-
-        nodes = ray.nodes()
+        nodes = self.ray.nodes()
         alive = {node["NodeID"] for node in nodes if node["Alive"]}
         found = slots(nodes, self.device)
         self.slots = [slot for slot in found if slot.node not in self.unusable]
@@ -309,15 +294,13 @@ class Driver:
             # Ray is slow to notice an unreachable node whose processes are still running.
             silent = task.status is not None and task.status.silent > SILENT_SECONDS
             if silent or (self.slots and not any(map(task.fits, self.slots))):
-                ray.cancel(ref, force=True)
+                self.ray.cancel(ref, force=True)
                 self._report_death(task, task.status)
                 self._close(self.tasks.pop(ref))
 
     def _close(self, task: Task) -> None:
         """Release the runs of a task and invalidate all its attempts."""
-        import ray
-
-        ray.get(self.progress.close.remote(task.worker.name))
+        self.ray.get(self.progress.close.remote(task.worker.name))
         self.ledger.release(task.worker)
 
     def _report_death(self, task: Task, status: AttemptStatus | None) -> None:
@@ -386,12 +369,10 @@ class Driver:
 
     def _stop(self, now: float) -> bool:
         """Ask all tasks to write a checkpoint and end, and wait for them up to a limit."""
-        import ray
-
         if not self.stopping_since:
             self.stopping_since = now
             for ref in self.tasks:
-                ray.cancel(ref)
+                self.ray.cancel(ref)
         if self.tasks and now - self.stopping_since < STOP_SECONDS:
             return True
         raise InterruptedTrainingError("stopped; run the same command again to resume")

@@ -35,29 +35,17 @@ DONE = ("trained", "scored", "diverged", "failed")
 
 
 class AttemptStatus(NamedTuple):
-    """Status of the last attempt at a task.
+    """Status of the last attempt at a task."""
 
-    Args:
-        number: Number of the attempt, from 1.
-        place: Display name of the host and device.
-        node: Ray's ID of the node.
-        host: Host name of the machine.
-        process: Process ID.
-        doing: Current activity and progress.
-        seconds: Seconds between its first and its last report.
-        silent: Seconds since its last report.
-        ended: Whether it has ended.
-    """
-
-    number: int
-    place: str
-    node: str
-    host: str
-    process: int
-    doing: str = ""
-    seconds: float = 0.0
-    silent: float = 0.0
-    ended: bool = False
+    number: int  # number of the attempt, from 1
+    place: str  # display name of the host and device
+    node: str  # Ray's ID of the node
+    host: str  # host name of the machine
+    process: int  # process ID
+    doing: str = ""  # current activity and progress
+    seconds: float = 0.0  # seconds between its first and its last report
+    silent: float = 0.0  # seconds since its last report
+    ended: bool = False  # whether it has ended
 
 
 class Progress:
@@ -113,19 +101,20 @@ class Attempt:
     """The attempt of this process at a task; exits the process when it is no longer current."""
 
     def __init__(self, progress: Any, task: str, doing: str) -> None:
+        import ray
+
+        self.ray: Any = ray
         self.progress, self.task, self.doing = progress, task, doing
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._send_reports, daemon=True)
 
     def __enter__(self) -> Self:
-        import ray
-
-        host, node = socket.gethostname(), ray.get_runtime_context().get_node_id()
-        gpus = ray.get_gpu_ids()
+        host, node = socket.gethostname(), self.ray.get_runtime_context().get_node_id()
+        gpus = self.ray.get_gpu_ids()
         place = f"{host} ({node[:6]}, {f'GPU {gpus[0]}' if gpus else 'CPU 0'})"
         while self._previous_may_write(host):
             time.sleep(0.2)
-        self.number = ray.get(
+        self.number = self.ray.get(
             self.progress.begin.remote(self.task, place, node, host, os.getpid())
         )
         if not self.number:
@@ -135,10 +124,8 @@ class Attempt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        import ray
-
         self.over.set()
-        ray.get(self.progress.end.remote(self.task, self.number))
+        self.ray.get(self.progress.end.remote(self.task, self.number))
 
     def report(self, doing: str) -> None:
         """Update the activity; after a suspension, check first that this attempt is current."""
@@ -148,9 +135,7 @@ class Attempt:
 
     def _previous_may_write(self, host: str) -> bool:
         """Whether the previous attempt may still be running."""
-        import ray
-
-        before = ray.get(self.progress.of.remote([self.task])).get(self.task)
+        before = self.ray.get(self.progress.of.remote([self.task])).get(self.task)
         if before is None or before.ended or before.silent > SILENT_SECONDS:
             return False
         return bool(before.host != host or process_exists(before.process))
@@ -160,12 +145,10 @@ class Attempt:
             self._send_report()
 
     def _send_report(self) -> None:
-        import ray
-
         answer = self.progress.report.remote(self.task, self.number, self.doing)
         try:
-            current = ray.get(answer, timeout=ANSWER_SECONDS)
-        except ray.exceptions.RayError:
+            current = self.ray.get(answer, timeout=ANSWER_SECONDS)
+        except self.ray.exceptions.RayError:
             current = False
         if not current and not self.over.is_set():
             # Another attempt may have taken over the runs, so nothing more may be written.

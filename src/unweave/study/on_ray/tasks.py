@@ -31,37 +31,23 @@ WAIT_SECONDS = 0.5
 
 
 class Job(NamedTuple):
-    """Arguments that all tasks share.
+    """Arguments that all tasks share."""
 
-    Args:
-        folder: Folder or URL of the study.
-        token: Name of a file there, by which a task recognises the driver's folder.
-        progress: Handle of the actor `Progress`.
-        options: Options of the run.
-    """
-
-    folder: str
-    token: str
-    progress: Any
-    options: RunOptions
+    folder: str  # folder or URL of the study
+    token: str  # name of a file there, by which a task recognises the driver's folder
+    progress: Any  # handle of the actor `Progress`
+    options: RunOptions  # options of the run
 
 
 class Report(NamedTuple):
-    """Result of a task, to be recorded in the ledger.
+    """Result of a task, to be recorded in the ledger."""
 
-    Args:
-        outcomes: Outcomes of the finished runs.
-        error: Reason why the other runs failed; if None, they are open again.
-        speed: Name of the device and seconds per step of one model on it, if measured.
-        too_many: Whether the models did not fit into the memory of the device.
-        unusable: Reason why no task can run on this node.
-    """
-
-    outcomes: Mapping[str, RunOutcome] = {}
-    error: str | None = None
+    outcomes: Mapping[str, RunOutcome] = {}  # outcomes of the finished runs
+    error: str | None = None  # reason why the other runs failed; if None, they are open again
+    # Name of the device and seconds per step of one model on it, if measured.
     speed: tuple[str, float] | None = None
-    too_many: bool = False
-    unusable: str | None = None
+    too_many: bool = False  # whether the models did not fit into the memory of the device
+    unusable: str | None = None  # reason why no task can run on this node
 
 
 class UnusableNodeError(UnweaveError):

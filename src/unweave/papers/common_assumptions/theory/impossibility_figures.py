@@ -11,7 +11,7 @@ from unweave.papers.plots import labelled
 from unweave.plots.colours import FAINT, PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["draw_collapse", "draw_grid", "headlines"]
 

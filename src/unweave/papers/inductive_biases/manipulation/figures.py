@@ -16,7 +16,7 @@ from unweave.papers.plots import Panel, draw, labelled
 from unweave.plots.colours import PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["SCALES", "line_search", "show_gaps", "show_histogram", "show_line_search"]
 

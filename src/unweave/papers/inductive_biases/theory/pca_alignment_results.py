@@ -18,7 +18,7 @@ from unweave.papers.plots import labelled
 from unweave.plots.colours import FAINT, MARKERS, PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = ["draw_alignment", "run_experiments", "summary"]
 

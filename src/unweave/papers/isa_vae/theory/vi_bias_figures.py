@@ -18,7 +18,7 @@ from unweave.plots.colours import FAINT, GREY, MARKERS, PALETTE, palette
 
 if TYPE_CHECKING:
     from unweave.plots.animation import Animation
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 __all__ = [
     "animate_components",

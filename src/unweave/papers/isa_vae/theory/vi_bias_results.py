@@ -15,7 +15,7 @@ from unweave.papers.theory import Ascent
 
 if TYPE_CHECKING:
     from unweave.plots.animation import Animation
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 SEEDS = (0, 1, 2, 3)
 BEYOND = 2500

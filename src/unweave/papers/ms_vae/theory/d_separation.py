@@ -25,7 +25,7 @@ from unweave.papers.theory import TheoryError
 from unweave.plots.colours import FAINT, INK, ONE_HUE, PALETTE
 
 if TYPE_CHECKING:
-    from unweave.plots.plot import Plot
+    from unweave.plots.figure import Plot
 
 GRAPH = read_graph("C -> Y -> X <- Z")
 BESIDE = read_graph("Y <- C -> X <- Z")
@@ -191,7 +191,8 @@ def draw_example() -> "Plot":
 
     In the last pair, the first stage makes errors, so that Y does not determine C.
     """
-    from unweave.plots.plot import PAGE, TEXT, Plot
+    from unweave.plots.figure import Plot
+    from unweave.plots.plot import PAGE, TEXT
 
     figure = Plot(figsize=(PAGE, 3.1), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=(1, 2.2))
