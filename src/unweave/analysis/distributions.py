@@ -1,4 +1,4 @@
-"""Third result, part 1: scores by method and strength, and how much they overlap."""
+"""Key result 3, part 1: scores by method and strength, and how much they overlap."""
 
 from collections.abc import Sequence
 from itertools import product

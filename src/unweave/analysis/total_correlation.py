@@ -1,4 +1,4 @@
-"""First result: total correlation of mean and sampled codes, by strength."""
+"""Key result 1 of the large study: total correlation of mean and sampled codes, by strength."""
 
 import pandas as pd
 

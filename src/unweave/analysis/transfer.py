@@ -1,4 +1,4 @@
-"""Fourth result, part 2: whether good hyperparameters transfer to other data and metrics."""
+"""Key result 4, part 2: whether good hyperparameters transfer to other data and metrics."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Third result, part 2: the share of a score's variance explained by objective and strength.
+"""Key result 3, part 2: the share of a score's variance explained by objective and strength.
 
 Results of a study are compared with the published ones and their order: Locatello et al.,
 Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations, ICML

@@ -26,7 +26,9 @@ GAP = 3
 @app.add("evaluate")
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Score trained models, one row each. Scores are cached in the folders of the runs.
+    """Score trained models, and print a table with one row per model.
+
+    Scores are cached in the folders of the runs.
 
     Example: unweave evaluate runs --metrics classic irs --out scores.csv
     """
@@ -35,7 +37,7 @@ class Evaluate:
         Positional[tuple[Path, ...]],
         arg(
             metavar="RUN…",
-            help="Folders of saved runs, or folders that contain runs.",
+            help="Folders of saved models, or folders that contain several of them.",
             help_behavior_hint="(required)",
         ),
     ]

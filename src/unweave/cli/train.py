@@ -85,7 +85,7 @@ class Options:
     schedule: Literal["constant", "cosine", "step"] = "constant"
     """Schedule of the learning rate."""
     lr_floor: float = 0.0
-    """Learning rate at the end of a cosine schedule, as a fraction of the learning rate."""
+    """Learning rate at the end of a cosine schedule, as a fraction of --learning-rate."""
     decay_every: int = 0
     """Number of steps between decays of a step schedule."""
     decay_factor: float = 0.1

@@ -23,7 +23,7 @@ def losses(logits: Tensor, images: Tensor) -> Tensor:
 
 
 def gradients(logits: Tensor, images: Tensor, upstream: Tensor) -> Tensor:
-    """Return the gradient for the logits, given that of the losses, `upstream` `[M, B]`."""
+    """Return the gradient of the logits; `upstream` `[M, B]` is the gradient of the losses."""
     models, batch = logits.shape[:2]
     logits, images = logits.contiguous(), images.contiguous()
     out, pixels = torch.empty_like(logits), logits[0, 0].numel()

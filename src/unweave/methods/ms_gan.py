@@ -38,8 +38,8 @@ class MSGAN(SecondStage, Method):
     once. Codes of a trained model are C followed by ε. Images carry no information about ε, so its
     encoding is the prior, with mean 0 and variance 1. The paper uses 100 latents for ε, and Adam
     with learning rate 0.0001 and β₁ = 0.5 for both networks. Here the discriminator uses these
-    settings, and the generator the optimiser of the run. On top of `FromFactors`, C are the known
-    factors of each image.
+    settings, and the generator the optimiser of the run. If the first stage is `FromFactors`, C
+    consists of the known factors of each image.
 
     Notes:
         Both networks use the same batch and are updated together, as in the authors' code. The

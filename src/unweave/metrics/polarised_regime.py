@@ -15,7 +15,7 @@ MIN_KL = 1e-12
 def polarised_regime(
     codes: Any, factors: Any = None, seed: int = 0, *, logvars: Any = None
 ) -> dict[str, float]:
-    """Share of the noise term, absent for active latents, in each latent's KL divergence.
+    """Share of the noise term in each latent's KL divergence, which is small for active latents.
 
         log Δ_j = log E[L_KL - L_≈KL] - log E[L_KL] = log E[σ_j²] - log 2 E[L_KL]
         L_KL = ½ (μ_j² + σ_j² - log σ_j² - 1),    L_≈KL = ½ (μ_j² - log σ_j² - 1)

@@ -24,7 +24,7 @@ TURNED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A plot of column means against another column, with a series for each column or kind.
+    """A plot of the means of columns against a column `x`, with a series for each column and kind.
 
     Args:
         rows: Rows of a table.

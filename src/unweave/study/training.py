@@ -1,4 +1,4 @@
-"""Training the runs of a study: choice and size of the next fleet, and its training."""
+"""Choose the runs of a study that form the next fleet, set its size, and train it."""
 
 import math
 import shutil

@@ -62,7 +62,7 @@ def _information(counts: np.ndarray) -> float:
 
 
 def gap(values: np.ndarray) -> np.ndarray:
-    """Return the difference of the two largest values in each column of `[d, K]`, `[K]`.
+    """Return the largest value minus the second largest of each column `[d, K]`, as `[K]`.
 
     Example:
         >>> gap(np.array([[0.5, 0.1], [0.2, 0.4], [0.3, 0.4]]))

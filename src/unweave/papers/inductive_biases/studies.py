@@ -86,7 +86,7 @@ class Base:
         return {"name": images, "load": load, **sliced}
 
     def study(self, kinds: Sequence[str], part: str = "", **keys: Any) -> "Study":
-        """Study of some kinds of images."""
+        """Return the study that trains on the given kinds of images, such as `original`."""
         from unweave.study import Study
 
         return Study(
