@@ -20,12 +20,14 @@ from unweave.cli import main as unweave
 from unweave.explorer.serving import running
 
 IMAGES = Path("docs/images")
+ROOM = 173_137
+"""An image of rooms3d in which floor, wall and object have different colours."""
 FIGURES = {
-    "hero.gif": "zoo:rooms3d --kind animation --inactive hide",
-    "show-traversals.png": "zoo:rooms3d",
+    "hero.gif": f"zoo:rooms3d --kind animation --index {ROOM} --inactive hide",
+    "show-traversals.png": f"zoo:rooms3d --index {ROOM}",
     "traversals.png": "zoo:dsprites",
     "show-animation.gif": "zoo:dsprites --kind animation",
-    "show-pairwise.png": "zoo:rooms3d --kind pairwise --columns 7",
+    "show-pairwise.png": f"zoo:rooms3d --kind pairwise --columns 7 --index {ROOM}",
     "show-reconstructions.png": "zoo:rooms3d --kind reconstructions",
     "show-samples.png": "zoo:rooms3d --kind samples --count 20 --seed 1",
     "show-position.png": "zoo:dsprites --kind position",

@@ -1,10 +1,14 @@
 """Models of the zoo open by name, are what their cards say, and are never written to."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import unweave as uw
 from unweave.cli import main
+from unweave.data.origin import rebuild
 from unweave.errors import UnknownNameError
 from unweave.models.finding import find_runs, one_model
 from unweave.models.zoo import PREFIX, ZOO, card, zoo_folder, zoo_names
@@ -32,7 +36,7 @@ def test_the_card_describes_the_model(name):
 
 def test_the_scores_on_the_card_are_those_of_the_model(name):
     model, about = uw.load(PREFIX + name), card(name)["scores"]
-    data = uw.data.rebuild(model.config.data)
+    data = rebuild(model.config.data)
     rows = np.random.default_rng(1).choice(len(data), 4000, replace=False)
     mean, _ = model.encode(data.images(rows))
     factors = data.factors(rows)
@@ -81,6 +85,14 @@ def test_the_commands_take_names_of_the_zoo(tmp_path, capsys, monkeypatch):
     listed = capsys.readouterr().out
     assert all(PREFIX + name in listed for name in zoo_names())
     main(["zoo", "dsprites"])
-    assert card("dsprites")["command"].split()[0] in capsys.readouterr().out
+    assert card("dsprites")["selection"] in capsys.readouterr().out
     main(["show", "zoo:dsprites", "-o", "a.png"])
     assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_the_page_has_the_scores_of_the_cards():
+    page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text()
+    for name in zoo_names():
+        scores = card(name)["scores"]
+        numbers = [f"{scores[metric]:.2f}" for metric in ("mig", "dci", "factor_vae")]
+        assert re.search(rf"`zoo:{name}` .* \| {' \| '.join(map(re.escape, numbers))} \|", page)
