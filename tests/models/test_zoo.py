@@ -1,6 +1,5 @@
 """Models of the zoo open by name, are what their cards say, and are never written to."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +90,8 @@ def test_the_commands_take_names_of_the_zoo(tmp_path, capsys, monkeypatch):
 
 
 def test_the_page_has_the_scores_of_the_cards():
-    page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "zoo.md").read_text().splitlines()
     for name in zoo_names():
         scores = card(name)["scores"]
-        numbers = [f"{scores[metric]:.2f}" for metric in ("mig", "dci", "factor_vae")]
-        assert re.search(rf"`zoo:{name}` .* \| {' \| '.join(map(re.escape, numbers))} \|", page)
+        numbers = " | ".join(f"{scores[metric]:.2f}" for metric in ("mig", "dci", "factor_vae"))
+        assert any(f"`zoo:{name}`" in line and f"| {numbers} |" in line for line in page)
