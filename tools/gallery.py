@@ -42,8 +42,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", type=Path, help="folder of a fit whose report is shown")
+    parser.add_argument("--pages", action="store_true", help="take only the screenshots of pages")
     args = parser.parse_args()
-    for name, arguments in FIGURES.items():
+    for name, arguments in FIGURES.items() if not args.pages else ():
         unweave(["show", *arguments.split(), "-o", str(IMAGES / name), "--overwrite"])
     with _chromium() as browser:
         _explorer(browser)
@@ -65,12 +66,18 @@ def _explorer(browser: Any) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(address)
         page.wait_for_timeout(8000)  # for the activity of 3,000 images
+        page.locator("#morph").fill("1")  # to image B, which has three colours
+        page.locator("#latents li").nth(1).hover()
+        page.locator("#latents input").nth(1).focus()
+        page.wait_for_timeout(1500)
         page.screenshot(path=IMAGES / "explorer.png")
         phone = browser.new_context(
             viewport={"width": 390, "height": 844}, device_scale_factor=2, color_scheme="dark"
         ).new_page()
         phone.goto(address)
         phone.wait_for_timeout(3000)
+        phone.locator("#morph").fill("1")
+        phone.wait_for_timeout(1500)
         phone.screenshot(path=IMAGES / "explorer-phone.png")
 
 
