@@ -395,5 +395,5 @@ def test_the_command_has_help_with_an_example(capsys):
         main(["explore", "--help"])
     text = capsys.readouterr().out
     assert end.value.code == 0
-    assert "unweave explore runs" in text
+    assert "Example: unweave explore zoo:rooms3d" in text
     assert "--no-open" in text
