@@ -67,7 +67,7 @@ def test_each_model_is_the_one_trained_alone(several, sprites):
         assert model.config == expected.config == config
         assert equal(model.parameters, expected.parameters)
         curves = (each.curve.reset_index(drop=True) for each in (model, expected))
-        pd.testing.assert_frame_equal(*curves, check_like=True)
+        pd.testing.assert_frame_equal(*curves)
 
 
 @pytest.mark.parametrize("methods", [OTHERS, ENSEMBLES], ids=["single", "ensembles"])

@@ -265,9 +265,10 @@ def in_fleets(
             yield fleet
     rest = list(left.values())
     if rest:
-        for count in fleet_sizes(len(rest), fleet_size or fleet_capacity(rest, data, device)):
-            fleet, rest = rest[:count], rest[count:]
-            yield fleet
+        size = fleet_size or fleet_capacity(rest, data, device)
+        count = len(fleet_sizes(len(rest), size))
+        for index in range(count):  # every fleet gets runs of all methods
+            yield rest[index::count]
 
 
 def _first_stages(

@@ -261,11 +261,14 @@ class Config:
 
 
 def group_into_fleets(
-    items: Iterable[Item], config_of: Callable[[Item], Config] | None = None
+    items: Iterable[Item],
+    config_of: Callable[[Item], Config] | None = None,
+    *,
+    mixed: bool = True,
 ) -> list[list[Item]]:
     """Group runs, or items that each have a config, by `Config.fleet`, in order of appearance.
 
-    Within a fleet, runs of one kind are adjacent.
+    Within a fleet, runs of one kind are adjacent. If `mixed` is False, each kind is a fleet.
 
     Example:
         >>> from unweave.methods import VAE, BetaVAE
@@ -276,7 +279,8 @@ def group_into_fleets(
     fleets: dict[str, dict[str, list[Item]]] = {}
     for item in items:
         config: Any = item if config_of is None else config_of(item)
-        fleets.setdefault(config.fleet, {}).setdefault(config.kind, []).append(item)
+        fleet = config.fleet if mixed else config.kind
+        fleets.setdefault(fleet, {}).setdefault(config.kind, []).append(item)
     return [[item for kind in kinds.values() for item in kind] for kinds in fleets.values()]
 
 

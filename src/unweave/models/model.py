@@ -34,6 +34,9 @@ from unweave.text import counted, size_text
 
 __all__ = ["Fleet", "Model", "check_alike", "join", "load"]
 
+COLUMNS = "columns"
+"""Attribute of a curve with the columns of each run, if they differ."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
@@ -68,8 +71,9 @@ class Fleet:
             for name, buffer in self.parameters.items()
         }
         curve = self.curve[self.curve["run"] == config.hash]
-        if len(self._alike) > 1:  # columns of other methods
-            curve = curve.dropna(axis=1, how="all")
+        if COLUMNS in self.curve.attrs:
+            curve = curve[self.curve.attrs[COLUMNS][config.hash]]
+            curve.attrs.clear()
         extra = self.extra[place] if self.extra else {}
         diverged_at = self.diverged_at[place : place + 1]
         return Model([config], self.shape, {**parameters, **extra}, curve, diverged_at)
@@ -397,10 +401,22 @@ def join(models: Sequence[Fleet]) -> Fleet:
         [config for model in models for config in model.configs],
         first.shape,
         {name: torch.cat([model.parameters[name] for model in models]) for name in shared},
-        pd.concat([model.curve for model in models], ignore_index=True),
+        _joined_curves(models),
         np.concatenate([model.diverged_at for model in models]),
         extra,
     )
+
+
+def _joined_curves(models: Sequence[Fleet]) -> pd.DataFrame:
+    """Combine curves; if their columns differ, remember which of them each run has."""
+    curve = pd.concat([model.curve for model in models], ignore_index=True)
+    columns = {
+        config.hash: model.curve.attrs.get(COLUMNS, {}).get(config.hash, list(model.curve))
+        for model in models
+        for config in model.configs
+    }
+    curve.attrs = {COLUMNS: columns} if len(set(map(tuple, columns.values()))) > 1 else {}
+    return curve
 
 
 def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
