@@ -513,3 +513,29 @@ def test_status_does_not_show_dead_workers(small, tmp_path, capsys):
     assert "2 runs: 2 planned" in said
     assert str(dead.process) not in said
     assert "step 5" not in said
+
+
+@pytest.mark.parametrize(("mixed", "expected"), [(True, [4]), (False, [2, 2])])
+def test_runs_of_several_methods_share_a_fleet_if_they_should(mixed, expected, small, tmp_path):
+    study = small(methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2}}, seeds=2)
+    prepare(store := Store(tmp_path), study)
+    runner = LocalRunner(store, RunOptions(scorers=0))
+    runner.claims.mixed = mixed
+    claimed = [runner.claims.next_fleet() for _ in range(3)]
+    assert [len(fleet) for fleet in claimed if fleet] == expected
+    assert len({config.hash for fleet in claimed for config in fleet}) == 4
+
+
+def test_a_study_of_mixed_fleets_gives_the_same_weights(small, tmp_path):
+    study = small(methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2}}, seeds=2)
+    for folder, mixed in (("mixed", True), ("apart", False)):
+        prepare(store := Store(tmp_path / folder), study)
+        runner = LocalRunner(store, RunOptions(scorers=0, fleet_size=3))
+        runner.claims.mixed = mixed
+        runner.run()
+        assert set(states(tmp_path / folder).values()) == {"scored"}
+    mixed, apart = (weights(tmp_path / folder) for folder in ("mixed", "apart"))
+    assert mixed.keys() == apart.keys()
+    assert all(torch.equal(mixed[run], apart[run]) for run in mixed)
+    speeds = load(tmp_path / "mixed").store.ledger.speeds(device_name(torch.device("cpu")))
+    assert len(speeds) == 2
