@@ -9,17 +9,18 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mutual_info_score
 
+from unweave.errors import UnknownNameError
 from unweave.metrics import infomec
 
 
-def published(codes, factors, discrete):
+def published(codes, factors, discrete, neighbours=10, active=None):
     nmi = np.array(
         [
             [
-                mutual_info_score(v, z)
+                mutual_info_score(v, np.unique(z, return_inverse=True)[1])
                 if discrete
                 else mutual_info_classif(
-                    ((z - z.mean()) / z.std())[:, None], v, n_neighbors=10, random_state=1
+                    ((z - z.mean()) / z.std())[:, None], v, n_neighbors=neighbours, random_state=1
                 )[0]
                 for z in codes.T
             ]
@@ -27,7 +28,7 @@ def published(codes, factors, discrete):
         ]
     ) / np.array([[mutual_info_score(v, v)] for v in factors.T])
     ranges = codes.max(0) - codes.min(0)
-    nmi = nmi[:, ranges > (0 if discrete else ranges.max() / 20)]
+    nmi = nmi[:, ranges > (0 if discrete else ranges.max() / 20) if active is None else active]
     k, a = nmi.shape
     modularity = (np.mean(nmi.max(0) / nmi.sum(0)) - 1 / k) / (1 - 1 / k)
     compactness = (np.mean(nmi.max(1) / nmi.sum(1)) - 1 / a) / (1 - 1 / a)
@@ -69,6 +70,76 @@ def test_discrete_codes_are_counted():
     modularity, compactness = published(codes, factors, discrete=True)
     assert scores["modularity"] == pytest.approx(modularity, abs=1e-9)
     assert scores["compactness"] == pytest.approx(compactness, abs=1e-9)
+
+
+def wide_and_narrow(discrete):
+    """Three informative codes whose ranges are 1, 1/10 and 1/30 of the largest."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, [3, 4, 5], (1000, 3))
+    codes = factors / factors.max(0)
+    noise = 0 if discrete else rng.normal(scale=0.02, size=codes.shape)
+    return (codes + noise) * [1, 0.1, 0.03], factors
+
+
+@pytest.mark.parametrize(
+    ("form", "neighbours", "discrete", "active"),
+    [
+        ("standalone", 10, False, [0, 1]),
+        ("standalone", 10, True, [0, 1, 2]),
+        ("qlae", 3, False, [0]),
+        ("qlae", 3, True, [0]),
+        ("tripod", 10, False, [0]),
+        ("tripod", 10, True, [0]),
+    ],
+)
+def test_each_form_follows_its_program(form, neighbours, discrete, active):
+    codes, factors = wide_and_narrow(discrete)
+    # The middle half of the second code covers 2/3 of its range: 0.067 of the largest, 1.0.
+    scores = infomec(codes, factors, discrete_codes=discrete, form=form)
+    assert scores["num_active"] == len(active)
+    if len(active) > 1:
+        modularity, compactness = published(codes, factors, discrete, neighbours, active)
+        assert scores["modularity"] == pytest.approx(modularity, abs=2e-3)
+        assert scores["compactness"] == pytest.approx(compactness, abs=2e-3)
+
+
+def test_neighbours_of_each_form():
+    rng = np.random.default_rng(1)
+    factors = rng.integers(0, 3, (300, 2))
+    codes = factors + rng.normal(scale=0.7, size=(300, 2))
+    for form, neighbours in (("standalone", 10), ("qlae", 3), ("tripod", 10)):
+        modularity, _ = published(codes, factors, False, neighbours, [0, 1])
+        assert infomec(codes, factors, form=form)["modularity"] == pytest.approx(
+            modularity, abs=2e-3
+        )
+    assert abs(published(codes, factors, False, 3, [0, 1])[0] - modularity) > 5e-3
+
+
+def test_qlae_reads_discrete_codes_as_numbers_and_drops_empty_ones():
+    codes = np.column_stack([np.arange(1000) % 4, np.arange(1000) % 7])
+    parity = codes[:, 0] % 2
+    assert infomec(codes, parity, discrete_codes=True, form="qlae")["explicitness"] < 0.5
+    independent = np.indices((4, 5, 7)).reshape(3, -1).T
+    known, empty = independent[:, :2], independent
+    for form, expected in (("qlae", 1.0), ("standalone", 2 / 3)):
+        found = infomec(empty, known, discrete_codes=True, form=form)["modularity"]
+        assert found == pytest.approx(expected)
+
+
+def test_bins_ignore_traces_that_neighbours_see():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 10, (5000, 3))
+    codes = factors + 1e-3 * factors[:, [1, 2, 0]]
+    scores = infomec(codes, factors)
+    assert scores["modularity"] < 0.6
+    assert scores["binned_modularity"] > 0.98
+    counts = infomec(np.digitize(codes, np.arange(10) + 0.5), factors, discrete_codes=True)
+    assert scores["binned_modularity"] == pytest.approx(counts["modularity"], abs=1e-9)
+
+
+def test_unknown_forms_are_refused():
+    with pytest.raises(UnknownNameError):
+        infomec(np.eye(4), np.arange(4), form="other")
 
 
 def test_one_hot_codes_are_decoded_where_linear_codes_fail():
