@@ -32,7 +32,7 @@ from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_of
 from unweave.nets.adam import Moments, StackedAdam
 from unweave.nets.device import keep_memory, matmul_precision
 from unweave.nets.graphs import STEPS_PER_GRAPH, WARM_UP, GraphRunner
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.random import Stream
 
 __all__ = ["Engine"]
@@ -191,7 +191,10 @@ class Engine:
         return None
 
     def _initial(
-        self, group: str, networks: Mapping[str, Network], first: Mapping[str, Tensor] | None
+        self,
+        group: str,
+        networks: Mapping[str, StackedNetwork],
+        first: Mapping[str, Tensor] | None,
     ) -> NetworkGroup:
         """Create a network group with initial parameters."""
         members = self.num_members if group == MODEL else 1

@@ -29,7 +29,7 @@ from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_by_
 from unweave.models.zoo import zoo_folder
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.text import counted, size_text
 
 __all__ = ["Fleet", "Model", "check_alike", "join", "load"]
@@ -198,7 +198,7 @@ class Fleet:
         return places
 
     @cached_property
-    def _networks(self) -> dict[str, Network]:
+    def _networks(self) -> dict[str, StackedNetwork]:
         networks = networks_by_name(self.configs[0], self.shape)
         return {name: network for name, network in networks.items() if name in self.parameters}
 

@@ -24,7 +24,7 @@ from unweave.models.finding import one_model
 from unweave.models.model import Model
 from unweave.models.networks import networks_of
 from unweave.models.rows import Features, read_rows
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Pad, Reshape
 from unweave.nets.network import Network
 from unweave.nets.norms import AdaptiveNorm
 
@@ -246,7 +246,14 @@ class _Graph:
 
 
 def _add_network(graph: _Graph, model: Model, name: str) -> None:
-    network: Network = networks_of(model.config, model.shape)[MODEL][name]
+    network = networks_of(model.config, model.shape)[MODEL][name]
+    if not isinstance(network, Network):
+        raise UnweaveError(
+            f"cannot export the architecture {model.config.architecture}, which consists of torch "
+            "modules; pass model.as_module().encoder and .decoder to torch.onnx.export",
+            subject="architecture",
+            value=model.config.architecture,
+        )
     weights = {key: value.numpy() for key, value in model.named_parameters().items()}
     for place, layer in enumerate(network.layers):
         own = {key: weights[f"{name}/{place}.{key}"] for key in layer.shapes}
@@ -261,11 +268,15 @@ def _add_layer(
     elif isinstance(layer, Linear):
         _dense(graph, weights["weight"], weights["bias"], layer.activation)
     elif isinstance(layer, Expand):
-        bias = np.tile(weights["bias"], layer.side**2)
+        bias = np.tile(weights["bias"], layer.pixels)
         _dense(graph, weights["weight"], bias, layer.activation)
-        _reshape(graph, (layer.side, layer.side, layer.outputs))
+        _reshape(graph, (*layer.size, layer.outputs))
     elif isinstance(layer, Conv):
         _convolve(graph, layer, weights)
+    elif isinstance(layer, Pad):
+        left, right, top, bottom = layer.margins
+        margins = np.array([0, top, left, 0, 0, bottom, right, 0], np.int64)
+        graph.add("Pad", graph.constant(margins))
     else:
         raise TypeError(f"ONNX export of {type(layer).__name__} is missing; add it in {__name__}")
 
