@@ -22,6 +22,7 @@ from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
 from unweave.methods.mixins import CustomPrior, Ensemble
+from unweave.models.as_module import TrainedModule, as_module
 from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
@@ -282,6 +283,17 @@ class Model(Fleet):
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """Return the mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
         return super().decode(codes, member)[0]
+
+    def as_module(self, member: int = 0) -> TrainedModule:
+        """Return the model as an ordinary `torch.nn.Module` with its own copy of the weights.
+
+        The module has `encode`, `decode` and `forward` (reconstruction) for float tensors
+        `[B, C, H, W]` in [0, 1], with gradients.
+
+        Args:
+            member: For ensembles, the index of the member (default 0).
+        """
+        return as_module(self, member)
 
     def __repr__(self) -> str:
         diverged = self.diverged_at[0]
