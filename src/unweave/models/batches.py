@@ -38,8 +38,9 @@ def batch_size(
     if on_cpu:
         return count
     height, width, channels = shape
-    least = UNFOLDED_PER_PIXEL if any(network.unfolds for network in networks) else 8
-    most = MAX_NUMBERS // (max(least, channels) * height * width)
+    unfolded = any(network.unfolds for network in networks)
+    per_pixel = max(UNFOLDED_PER_PIXEL, 4 * channels) if unfolded else max(8, channels)
+    most = MAX_NUMBERS // (per_pixel * height * width)
     return min(count, most // MULTIPLE * MULTIPLE or max(1, most))
 
 

@@ -6,6 +6,7 @@ to all models at once; on a CPU it is applied to each model on one thread, so th
 neither on the fleet nor on the number of threads.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -67,6 +68,11 @@ class ModuleNetwork(StackedNetwork):
         """Shape of each trained parameter by its name in the module; scalars are `(1,)`."""
         return {name: tuple(value.shape) or (1,) for name, value in _trained(self._module)}
 
+    @cached_property
+    def _scalars(self) -> set[str]:
+        """Names of parameters without axes."""
+        return {name for name, value in _trained(self._module) if not value.ndim}
+
     @property
     def unfolds(self) -> bool:
         return True  # unknown, so expect it
@@ -100,9 +106,8 @@ class ModuleNetwork(StackedNetwork):
         reference: int | None = None,
     ) -> Tensor:
         del code, reference  # only for adaptive normalisation and batch norm
-        scalars = {name for name, value in _trained(self._module) if not value.ndim}
         own = {
-            name: parameters[name].squeeze(1) if name in scalars else parameters[name]
+            name: parameters[name].squeeze(1) if name in self._scalars else parameters[name]
             for name in self.shapes
         }
         dtype = next(iter(own.values())).dtype
@@ -110,15 +115,12 @@ class ModuleNetwork(StackedNetwork):
         x = unit(x, dtype)
         if len(self.inputs) > 1:
             x = x.permute(0, 1, 4, 2, 3).contiguous()
+        forward = partial(self._forward, constants)
         if x.device.type == "cpu":
-            each = [{name: value[model] for name, value in own.items()} for model in range(len(x))]
-            tasks = [
-                partial(self._forward, constants, mine, part)
-                for mine, part in zip(each, x, strict=True)
-            ]
-            y = torch.stack(run_all(tasks))
+            # One task: gradients would be added in an order that depends on the threads.
+            (y,) = run_all([partial(_one_by_one, forward, own, x)])
         else:
-            y = vmap(partial(self._forward, constants))(own, x)
+            y = vmap(forward)(own, x)
         return y.permute(0, 1, 3, 4, 2) if len(self.outputs) > 1 else y
 
     def _forward(
@@ -165,10 +167,11 @@ class ModuleNetwork(StackedNetwork):
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
                 raise self._error(
                     f"contains {type(part).__name__}, whose statistics mix the images of a batch; "
-                    "use torch.nn.GroupNorm"
+                    "use torch.nn.GroupNorm",
+                    type(part).__name__,
                 )
         if not _trained(self._module):
-            raise self._error("has no parameters to train; add layers")
+            raise self._error("has no parameters to train; add layers", 0)
         before = {name: value.clone() for name, value in _constant(self._module).items()}
         with _seeded(0):
             state = torch.get_rng_state()
@@ -180,22 +183,23 @@ class ModuleNetwork(StackedNetwork):
             )
         for name, value in _constant(self._module).items():
             if not torch.equal(value, before[name]):
-                raise self._error(f"changes its buffer {name} in its forward pass; remove that")
+                raise self._error(f"changes its buffer {name} when it is applied; fix it", name)
         expected = [CHECKED, *self._outer(self.outputs)]
         found = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         if found != expected:
             raise self._error(f"must return a tensor of shape {expected}, got {found}", found)
 
     def _try(self, module: nn.Module) -> Any:
-        """Apply a module to a few black images or zero codes."""
+        """Apply a module to a few images or codes."""
         shape = [CHECKED, *self._outer(self.inputs)]
         try:
             with torch.no_grad():
-                return module(torch.zeros(shape))
+                return module(torch.linspace(0, 1, math.prod(shape)).reshape(shape))
         except Exception as error:  # user code may raise anything
             reason = " ".join(str(error).split())
             raise self._error(
-                f"fails on inputs of shape {shape} ({type(error).__name__}: {reason}); fix it"
+                f"fails on inputs of shape {shape} ({type(error).__name__}: {reason}); fix it",
+                shape,
             ) from error
 
     @staticmethod
@@ -253,6 +257,19 @@ def _seeded(seed: int) -> Iterator[None]:
     with _generator, torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)
         yield
+
+
+def _one_by_one(
+    forward: Callable[[Mapping[str, Tensor], Tensor], Tensor],
+    parameters: Mapping[str, Tensor],
+    x: Tensor,
+) -> Tensor:
+    """Apply a function to each model in turn."""
+    models = (
+        ({name: value[place] for name, value in parameters.items()}, one)
+        for place, one in enumerate(x)
+    )
+    return torch.stack([forward(own, one) for own, one in models])
 
 
 def _trained(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

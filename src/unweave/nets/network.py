@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
-from unweave.kernels import FAST
+from unweave.kernels import FAST, WIDEST
 from unweave.kernels.threads import run_all
 from unweave.nets.layers import Contrast, Conv, Layer, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
@@ -183,7 +183,11 @@ class Network(StackedNetwork):
 
     @property
     def unfolds(self) -> bool:
-        return any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in self.layers)
+        return any(
+            layer.kernel not in FAST or layer.shapes["weight"][2] > WIDEST
+            for layer in self.layers
+            if isinstance(layer, Conv)
+        )
 
     @property
     def _mixes_rows(self) -> bool:
