@@ -9,6 +9,7 @@ rounding differences of noise, losses or weights exceed the stated tolerance.
 import argparse
 import itertools
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,11 +28,12 @@ from unweave.kernels import bernoulli as bernoulli_loss
 from unweave.models.config import Config
 from unweave.models.networks import networks_of
 from unweave.nets.adam import Adam
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.papers.inductive_biases.manipulation import manipulate, with_noise
 from unweave.papers.inductive_biases.manipulation.pairs import OPTIMISER as ADAM
 from unweave.papers.inductive_biases.manipulation.pairs import PairLearner, joined
 from unweave.random import Stream
+from unweave.text import size_text
 
 STEPS = 50
 VARIANTS = ("color_dsprites", "noisy_dsprites", "scream_dsprites")
@@ -88,23 +90,27 @@ def same_pixels_in_a_graph() -> dict[str, float]:
 def networks_agree() -> dict[str, float]:
     """Compare gradients by our kernels and by plain PyTorch, for every network and precision."""
     results = {}
-    kinds = itertools.product(("conv", "conv4x4"), (32, 64, 128), (1, 3))
-    for architecture, size, channels in kinds:
+    shapes = [(size, size, channels) for size in (32, 64, 128) for channels in (1, 3)]
+    shapes += [(16, 16, 1), (28, 28, 1), (48, 80, 3), (100, 60, 5), (40, 24, 100), (256, 16, 2)]
+    for architecture, shape in itertools.product(("conv", "conv4x4", "residual"), shapes):
         config = Config(method=uw.methods.VAE(), architecture=architecture)
-        nets = networks_of(config, (size, size, channels))["model"]
+        nets = networks_of(config, shape)["model"]
         seeds = torch.arange(3).cuda()
-        images = Stream(seeds, "images").uniform(5, size * size * channels)
-        images = (images * 256).byte().unflatten(-1, (size, size, channels))
+        images = Stream(seeds, "images").uniform(5, math.prod(shape))
+        images = (images * 256).byte().unflatten(-1, shape)
         for precision, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
             weights = {n: net.initial(seeds, n, "torch").to(dtype) for n, net in nets.items()}
             ours, plain = (_gradients(nets, weights, images, d) for d in (dtype, torch.float64))
             worst = max(float((ours[n] - plain[n]).norm() / plain[n].norm()) for n in plain)
-            results[f"{architecture} {size} × {size} × {channels} {precision}, gradients"] = worst
+            results[f"{architecture} {size_text(shape)} {precision}, gradients"] = worst
     return results
 
 
 def _gradients(
-    nets: Mapping[str, Network], weights: Mapping[str, Tensor], images: Tensor, dtype: torch.dtype
+    nets: Mapping[str, StackedNetwork],
+    weights: Mapping[str, Tensor],
+    images: Tensor,
+    dtype: torch.dtype,
 ) -> dict[str, Tensor]:
     """Gradients of the likelihood of images given mean codes; float64 uses plain PyTorch."""
     own = {name: weight.to(dtype).requires_grad_() for name, weight in weights.items()}

@@ -34,6 +34,7 @@ from unweave.models.config import Config
 from unweave.models.networks import networks_of
 from unweave.nets.dcgan import WIDTHS
 from unweave.nets.layers import Conv, ConvTranspose, Linear
+from unweave.nets.network import Network
 
 LATENTS = 5
 CUDA = torch.cuda.is_available()
@@ -121,7 +122,7 @@ def bound(
     products = 0
     for network in networks.values():
         side = shape[0]
-        for layer in network.layers:
+        for layer in network.layers if isinstance(network, Network) else ():
             if isinstance(layer, Conv):
                 side = side * 2 if isinstance(layer, ConvTranspose) else side // 2
                 small = side // 2 if isinstance(layer, ConvTranspose) else side

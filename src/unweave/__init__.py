@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from unweave.models.model import Fleet, Model, load
     from unweave.models.onnx import export_onnx
     from unweave.nets.adam import Adam
+    from unweave.nets.architectures import Architecture
 
     __version__: str
 
 __all__ = [
     "Adam",
+    "Architecture",
     "Fleet",
     "Model",
     "Unweaver",
@@ -49,6 +51,7 @@ __all__ = [
 _SUBPACKAGES = ("data", "methods", "metrics", "quality", "select", "show", "study")
 _MODULES = {
     "Adam": "unweave.nets.adam",
+    "Architecture": "unweave.nets.architectures",
     "Fleet": "unweave.models.model",
     "Model": "unweave.models.model",
     "Unweaver": "unweave.estimator.unweaver",

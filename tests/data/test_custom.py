@@ -360,8 +360,9 @@ class TestBroken:
             from_path(tmp_path / "nowhere")
         with pytest.raises(DataError, check=about(tmp_path / "a.png", ".png")):
             from_path(tmp_path / "a.png")
-        with pytest.raises(DataError, check=about("size", 65)):
-            from_path(tmp_path, size=65)
+        for size in (15, 257):
+            with pytest.raises(DataError, check=about("size", size)):
+                from_path(tmp_path, size=size)
         with pytest.raises(DataError, check=about("channels", 4)):
             from_path(tmp_path, channels=4)
 
@@ -478,9 +479,28 @@ class TestArray:
         assert from_array(noise(2, 1, 64, 64)).shape == (64, 64, 1)
         assert from_array(noise(2, 64, 1, 3)).shape == (64, 64, 3)
 
-    @pytest.mark.parametrize(
-        "shape", [(64, 64), (4, 64, 64, 4), (4, 2, 64, 64), (4, 5), (1, 2) * 3]
-    )
+    @pytest.mark.parametrize("shape", [(16, 16, 1), (28, 28, 1), (48, 80, 3), (256, 64, 40)])
+    @pytest.mark.parametrize("first", [False, True])
+    def test_images_of_16_to_256_pixels_are_kept(self, shape, first):
+        images = noise(2, *shape)
+        given = np.moveaxis(images, 3, 1)[:, ::-1, ::-1] if first else images
+        data = from_array(given)
+        assert data.shape == shape
+        expected = images[:, ::-1, :, ::-1] if first else images
+        assert np.array_equal(data[:], expected)
+        assert np.array_equal(data.to("cpu").images(torch.arange(2)), expected)
+
+    def test_each_of_many_channels_is_resized_like_a_grey_image(self):
+        images = noise(2, 300, 280, 5)
+        found = from_array(images, size=40)
+        assert found.shape == (40, 40, 5)
+        for channel in range(5):
+            alone = from_array(images[..., channel], size=40)
+            assert np.array_equal(found[:][..., channel], alone[:][..., 0])
+        with pytest.raises(DataError, check=about("channels", 5)):
+            from_array(images, channels=1)
+
+    @pytest.mark.parametrize("shape", [(64, 64), (4, 5), (1, 2) * 3])
     def test_other_shapes_are_errors(self, shape):
         with pytest.raises(DataError, check=about("images", shape)):
             from_array(noise(*shape))
@@ -496,7 +516,7 @@ class TestArray:
             from_array(np.zeros((count, 64, 64), dtype))
 
     def test_other_sizes_are_resized_like_files(self, tmp_path):
-        images = noise(3, 50, 90, 3)
+        images = noise(3, 10, 90, 3)
         save(tmp_path, **dict(zip("abc", images, strict=True)))
         assert np.array_equal(from_array(images)[:], from_path(tmp_path)[:])
         assert np.array_equal(from_array(images, size=32)[:], from_path(tmp_path, size=32)[:])
@@ -505,15 +525,16 @@ class TestArray:
         images = noise(3, 128, 128)
         assert from_array(images).shape == (128, 128, 1)
         assert from_array(images, size=128).store.array.base is not None
-        assert from_array(images, size=32).shape == (32, 32, 1)
-        with pytest.raises(DataError, check=about("size", 100)):
-            from_array(images, size=100)
+        assert from_array(images, size=100).shape == (100, 100, 1)
+        with pytest.raises(DataError, check=about("size", 300)):
+            from_array(images, size=300)
 
     def test_channels_are_converted(self):
         images = noise(3, 128, 128, 3)
         grey = from_array(images, channels=1)
         assert grey.shape == (128, 128, 1)
         assert np.array_equal(grey[2][..., 0], Image.fromarray(images[2]).convert("L"))
+        assert from_array(images[:, 20:], channels=1).shape == (108, 128, 1)
         assert np.array_equal(from_array(grey[:], channels=3)[1], np.repeat(grey[1], 3, -1))
 
     def test_bytes_are_shared_not_copied(self):

@@ -184,7 +184,13 @@ def test_floats_are_not_rounded_to_bytes(sprites):
 
 @pytest.mark.parametrize(
     ("shape", "architecture"),
-    [((64, 64, 3), "conv"), ((32, 64), "mlp"), ((8, 8), "small_mlp"), ((5,), "small_mlp")],
+    [
+        ((64, 64, 3), "conv"),
+        ((20, 40, 5), "conv"),
+        ((12, 64), "mlp"),
+        ((8, 8), "small_mlp"),
+        ((5,), "small_mlp"),
+    ],
 )
 def test_the_architecture_follows_from_the_shape(shape, architecture):
     X = np.random.default_rng(0).random((6, *shape))
@@ -423,7 +429,7 @@ IMAGES = np.zeros((4, 32, 32), np.uint8)
 @pytest.mark.parametrize(
     ("settings", "X", "data"),
     [
-        ({}, np.zeros((4, 32, 32, 2)), r"\[4, 32, 32, 2\]"),
+        ({}, np.zeros((4, 2, 32, 32)), r"\[4, 2, 32, 32\]"),
         ({}, np.zeros((4, 2, 32, 32, 1)), r"\[4, 2, 32, 32, 1\]"),
         ({}, IMAGES + 1.5, "1.5"),
         ({}, IMAGES.astype(int) - 1, "-1"),

@@ -19,7 +19,8 @@ from unweave.nets.architectures import ARCHITECTURES
 
 def model_of(architecture="conv", size=32, channels=1, likelihood="bernoulli", seed=0, **settings):
     """One whose biases are not 0, trained so far that Gaussian means are not all cut off."""
-    images = np.random.default_rng(0).random((4, size, size, channels))
+    sides = size if isinstance(size, tuple) else (size, size)
+    images = np.random.default_rng(0).random((4, *sides, channels))
     quick = {"steps": 5, "batch": 2, "latents": 3, "init": "torch", "progress": False, **settings}
     quick["optimiser"] = uw.Adam(lr=3e-3)
     architecture = {"architecture": architecture, "likelihood": likelihood}
@@ -41,7 +42,11 @@ def run(file, **inputs):
         ("conv", 128, 1, "gaussian"),
         ("conv4x4", 32, 1, "bernoulli"),
         ("conv4x4", 64, 3, "gaussian"),
+        ("conv", (28, 20), 5, "bernoulli"),
         ("conv4x4", 128, 3, "bernoulli"),
+        ("conv4x4", (48, 80), 2, "gaussian"),
+        ("residual", 32, 3, "bernoulli"),
+        ("residual", (40, 24), 1, "gaussian"),
         ("small_big_conv", 32, 3, "bernoulli"),
         ("small_big_conv", 64, 1, "gaussian"),
         ("mlp", 32, 1, "bernoulli"),

@@ -7,7 +7,8 @@ from torch import nn
 from tests.raising import about
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.nets.architectures import ARCHITECTURES, build, discriminator
-from unweave.nets.layers import Conv, ConvTranspose
+from unweave.nets.layers import Conv, ConvTranspose, Pad
+from unweave.nets.sizes import feature_map
 
 
 @pytest.mark.parametrize(
@@ -228,10 +229,58 @@ def test_discriminator_outputs_are_those_of_an_independent_network():
     torch.testing.assert_close(logits[0], theirs(codes[0]), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["conv", "conv4x4"])
-@pytest.mark.parametrize("shape", [(28, 28, 1), (16, 16, 3), (256, 256, 3), (64, 32, 1)])
+SIZES = [(16, 16, 1), (28, 28, 1), (48, 80, 3), (100, 60, 5), (256, 16, 2), (17, 200, 100)]
+
+
+@pytest.mark.parametrize("name", ["conv", "conv4x4", "residual"])
+@pytest.mark.parametrize("shape", SIZES)
+def test_images_of_other_sizes(name, shape):
+    encoder, decoder = build(name, shape, 4)
+    seeds = torch.arange(1)
+    images = torch.rand(1, 2, *shape, generator=torch.Generator().manual_seed(0))
+    codes = encoder(encoder.initial(seeds, "encoder"), images)
+    assert codes.shape == (1, 2, 8)
+    decoded = decoder(decoder.initial(seeds, "decoder"), codes[..., :4])
+    assert decoded.shape == images.shape
+    # Each pixel of the border reaches the codes, and is decoded from them.
+    own = encoder.initial(seeds, "encoder")
+    corner = images.clone()
+    corner[:, :, -1, -1] += 1
+    assert not torch.equal(encoder(own, corner), codes)
+    assert (decoded[0].flatten(2).std(1) > 0).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_feature_maps_have_about_16_positions_and_every_layer_even_sides(shape):
+    encoder, decoder = build("conv", shape, 4)
+    small = feature_map(shape)
+    assert 6 <= small.cells <= 36
+    step = 2**small.halvings
+    left, right, top, bottom = small.margins
+    assert (shape[0] + top + bottom, shape[1] + left + right) == (
+        step * small.height,
+        step * small.width,
+    )
+    assert 0 <= left <= right <= left + 1 <= step
+    convs = [layer for layer in encoder.layers if isinstance(layer, Conv)]
+    ups = [layer for layer in decoder.layers if isinstance(layer, ConvTranspose)]
+    assert len(convs) == len(ups) == small.halvings
+    assert isinstance(encoder.layers[0], Pad) == isinstance(decoder.layers[-1], Pad)
+    assert isinstance(encoder.layers[0], Pad) == any(small.margins)
+
+
+@pytest.mark.parametrize("name", ["conv", "conv4x4", "residual"])
+@pytest.mark.parametrize("shape", [(15, 64, 1), (64, 257, 3), (64, 64, 2000)])
 def test_other_sizes_are_refused_with_advice(name, shape):
-    for network in (ARCHITECTURES[name].encoder, ARCHITECTURES[name].decoder):
+    with pytest.raises(UnweaveError, check=about("shape", shape)):
+        ARCHITECTURES[name].encoder(shape, 10)
+    with pytest.raises(UnweaveError, check=about("shape", shape)):
+        ARCHITECTURES[name].decoder(shape, 10)
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (16, 16, 3), (256, 256, 3), (64, 32, 1)])
+def test_fixed_feature_maps_need_square_images(shape):
+    for network in (ARCHITECTURES["big_conv"].encoder, ARCHITECTURES["big_conv"].decoder):
         with pytest.raises(UnweaveError, check=about("shape", shape)):
             network(shape, 10)
 

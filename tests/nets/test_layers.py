@@ -92,7 +92,7 @@ def test_convolutions_have_a_relu_by_default():
 
 @pytest.mark.parametrize("activation", ["relu", "none"])
 def test_expand_is_torchs_transposed_convolution_of_one_pixel(activation):
-    layer = Expand(7, 3, 4, activation)
+    layer = Expand(7, 3, activation=activation)
     own, x = parameters(layer), draw(MODELS, BATCH, 7)
     output = layer(own, x)
     assert output.shape == (MODELS, BATCH, 4, 4, 3)

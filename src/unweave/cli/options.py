@@ -113,7 +113,7 @@ class CustomImages(PublishedFile):
     """Options for loading custom images."""
 
     size: int | None = None
-    """For custom images: side length in pixels to resize to (32, 64 or 128)."""
+    """For custom images: side length in pixels to resize to (16 to 256)."""
     channels: int | None = None
     """For custom images: 1 converts to grey, 3 to colour."""
     factors: Path | None = None

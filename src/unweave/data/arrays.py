@@ -51,15 +51,15 @@ def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
     """Return a view `[N, H, W, C]`."""
     if array.ndim == 3:
         array = array[..., None]
-    elif array.ndim == 4 and array.shape[3] not in (1, 3) and array.shape[1] in (1, 3):
-        array = np.moveaxis(array, 1, 3)
-    elif array.ndim != 4 or array.shape[3] not in (1, 3):
+    if array.ndim != 4:
         raise DataError(
-            f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W] with 1 or 3 "
-            f"channels, got {array.shape}",
+            f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W], got {array.shape}",
             subject=name,
             value=array.shape,
         )
+    # Axes of size 1 or 3 hold channels before others, and short axes before long ones.
+    if _unlike_channels(array.shape[1]) < _unlike_channels(array.shape[3]):
+        array = np.moveaxis(array, 1, 3)
     if 0 in array.shape[1:]:
         raise DataError(
             f"the images in {name} must have pixels, got shape {array.shape[1:]}",
@@ -67,6 +67,11 @@ def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
             value=array.shape[1:],
         )
     return array
+
+
+def _unlike_channels(size: int) -> int:
+    """Return a rank of axes: the axis with the lowest rank holds the channels."""
+    return 0 if size in (1, 3) else size
 
 
 def _bytes(images: np.ndarray, name: str) -> np.ndarray:

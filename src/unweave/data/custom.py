@@ -22,12 +22,15 @@ from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
+from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import track
 from unweave.text import printable
 
-__all__ = ["SIZES", "from_array", "from_path"]
+__all__ = ["from_array", "from_path"]
 
-SIZES = (32, 64, 128)
+SIZE = 64
+"""Default side of images that are resized."""
+SIDES = range(MIN_SIDE, MAX_SIDE + 1)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,8 +54,8 @@ def from_path(
 
     Args:
         path: Folder or file.
-        size: Side of the images: 32, 64 or 128 pixels (default: the size of the array if it is
-            one of these, otherwise 64).
+        size: Side of the images, 16 to 256 pixels (default: 64; arrays of such sizes are
+            unchanged).
         channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
         factors: Ground-truth factors of the images: path of a CSV file, mapping of names to
             columns, array `[N, K]` or data frame. See `unweave.data.tables.factor_table`.
@@ -74,7 +77,7 @@ def from_path(
         folder, exists = path.is_dir(), path.exists()
     name = name or printable(path.resolve().name if folder else path.stem)
     if folder:
-        return _from_folder(path, size or 64, channels, factors, name, min_images)
+        return _from_folder(path, size or SIZE, channels, factors, name, min_images)
     if not exists:
         raise DataError(
             f"file or folder {str(path)!r} does not exist; check the path", subject=path
@@ -101,21 +104,22 @@ def from_array(
 ) -> Dataset:
     """Create a data set from a NumPy array, torch tensor or torch dataset of images.
 
-    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with 1 or 3 channels; if both of the
-    latter fit, the last axis holds the channels. Values are integers 0 … 255, booleans, or floats
-    in [0, 1]. Integers that are all 0 or 1, with both present, are treated as binary images: 1
-    becomes 255.
+    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. Of the
+    two axes that may hold the channels, it is the one of size 1 or 3, else the shorter one, else
+    the last. Values are integers 0 … 255, booleans, or floats in [0, 1]. Integers that are all 0
+    or 1, with both present, are treated as binary images: 1 becomes 255.
 
-    Square images of 32, 64 or 128 pixels are left unchanged; all others are resized and cropped as
-    in `from_path`. Unchanged bytes share memory with `array`.
+    Images of 16 to 256 pixels on each side are left unchanged, unless `size` asks for another
+    size; all others are resized and cropped as in `from_path`. Unchanged bytes share memory with
+    `array`.
 
     A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
     are images or tuples `(image, label)`; integer labels become the factor `label`.
 
     Args:
         array: Images.
-        size: Side of the images: 32, 64 or 128 pixels (default: the size of the array if it is
-            one of these, otherwise 64).
+        size: Side of the images, 16 to 256 pixels (default: unchanged, or 64 if the images are
+            smaller or larger).
         channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
         factors: Ground-truth factors, as in `from_path`.
         name: Name of the data set.
@@ -134,9 +138,18 @@ def from_array(
     images = as_images(array, name)
     _check_count(len(images), min_images, name)
     height, width, depth = images.shape[1:]
-    fits = height == width and height in SIZES and size in (None, height)
-    if not fits or channels not in (None, depth):
-        images = _resized(images, height if fits else size or 64, channels or depth)
+    if channels not in (None, depth) and depth not in (1, 3):
+        raise DataError(
+            f"only images with 1 or 3 channels can be converted to channels={channels}, got "
+            f"{depth} channels; omit channels",
+            subject="channels",
+            value=depth,
+        )
+    kept = height in SIDES and width in SIDES if size is None else height == width == size
+    sides = (height, width) if kept else (size or SIZE, size or SIZE)
+    shape = (*sides, channels or depth)
+    if shape != images.shape[1:]:
+        images = _changed(images, shape)
     return _dataset(name, images, factors, np.ones(len(images), dtype=bool))
 
 
@@ -214,14 +227,22 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
         return " ".join(reason.split())
 
 
-def _resized(images: np.ndarray, size: int, channels: int) -> np.ndarray:
+def _changed(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Convert the channels of images, then crop and resize them to `[H, W, C]`."""
+    height, width, channels = shape
+    same_size = images.shape[1:3] == (height, width)
+
     def read(index: int) -> np.ndarray:
         image = images[index]
-        return square(
-            Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image), size, channels
-        )
+        if image.shape[-1] not in (1, 3):
+            planes = np.moveaxis(image, -1, 0)
+            return np.concatenate([square(Image.fromarray(one), height, 1) for one in planes], -1)
+        picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+        if same_size:
+            return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(shape)
+        return square(picture, height, channels)
 
-    out = np.empty((len(images), size, size, channels), dtype=np.uint8)
+    out = np.empty((len(images), *shape), dtype=np.uint8)
     for index, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
         out[index] = image
     return out
@@ -271,9 +292,9 @@ def _dataset(
 
 
 def _check_options(size: int | None, channels: int | None) -> None:
-    if size not in (None, *SIZES):
+    if size is not None and size not in SIDES:
         raise DataError(
-            f"size must be 32, 64 or 128 pixels, got {size}",
+            f"size must be between {MIN_SIDE} and {MAX_SIDE} pixels, got {size}",
             subject="size",
             value=size,
         )

@@ -19,6 +19,7 @@ __all__ = [
     "read_square",
     "shrink",
     "square",
+    "viewable",
 ]
 
 MAX_PIXELS = 50_000_000
@@ -101,6 +102,15 @@ def square(image: Image.Image, size: int, channels: int | None) -> np.ndarray:
     # Equivalent to cropping after resizing, but never enlarges a long, thin image.
     small = image.resize((size, size), Image.Resampling.LANCZOS, box)
     return np.asarray(small).reshape(size, size, channels)
+
+
+def viewable(images: np.ndarray) -> np.ndarray:
+    """Return the channels of images `[…, C]` to display: the first three, or the first of two.
+
+    >>> [viewable(np.zeros((8, 8, channels))).shape[-1] for channels in (1, 2, 3, 5)]
+    [1, 1, 3, 3]
+    """
+    return images[..., :3] if images.shape[-1] >= 3 else images[..., :1]
 
 
 def _eight_bits(levels: np.ndarray) -> np.ndarray:

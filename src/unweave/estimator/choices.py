@@ -9,12 +9,11 @@ from sklearn.utils import check_random_state
 from unweave.errors import UnknownNameError
 from unweave.methods import EVERY, METHODS, Method, find_method
 from unweave.models.rows import InputError
+from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.text import canonical_name, size_text
 
 __all__ = ["architecture_for", "method_with", "seeds_from"]
 
-CONVOLUTIONAL = (32, 64, 128)
-"""Side lengths of images for which convolutional networks are used."""
 MAX_SMALL_MLP_FEATURES, MAX_MLP_FEATURES = 256, 128 * 128 * 3
 """Largest row lengths for `small_mlp` and for `mlp`, which has 1,200 weights per value."""
 
@@ -56,9 +55,9 @@ def seeds_from(count: int, random_state: Any) -> list[int]:
 
 
 def architecture_for(shape: tuple[int, int, int]) -> str:
-    """Return "conv" for square images of supported sizes, otherwise dense layers."""
+    """Return "conv" for images of supported sizes, otherwise dense layers."""
     height, width, _ = shape
-    if height == width and height in CONVOLUTIONAL:
+    if min(height, width) >= MIN_SIDE and max(height, width) <= MAX_SIDE:
         return "conv"
     if math.prod(shape) > MAX_MLP_FEATURES and height == 1:
         raise InputError(
@@ -71,7 +70,7 @@ def architecture_for(shape: tuple[int, int, int]) -> str:
     if math.prod(shape) > MAX_MLP_FEATURES:
         raise InputError(
             f"images of {size_text(shape)} are too large for dense layers; resize them to "
-            "32 × 32, 64 × 64 or 128 × 128 pixels",
+            f"{MIN_SIDE} to {MAX_SIDE} pixels on each side",
             subject="X",
             value=shape,
         )

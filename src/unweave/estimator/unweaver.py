@@ -48,8 +48,8 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Trains a fleet without labels, chooses the model most similar to the others, and encodes.
 
     X contains images, `[n, H, W, C]` or `[n, H, W]`, as bytes or floats in [0, 1]; flattened
-    images, with `shape`; or rows of features of any scale. Square images of 32, 64 or 128 pixels
-    use convolutional networks, all other inputs dense layers. Labels are ignored.
+    images, with `shape`; or rows of features of any scale. Images of 16 to 256 pixels on each
+    side use convolutional networks, all other inputs dense layers. Labels are ignored.
 
     Args:
         method: Name of a method, or a method with hyperparameters, `BetaVAE(beta=[1, 4])`.

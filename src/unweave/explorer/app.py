@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from unweave.analysis.activity import KL, Activity
+from unweave.data.pictures import viewable
 from unweave.errors import UnweaveError
 from unweave.explorer.guard import Guard
 from unweave.explorer.model_index import Entry
@@ -242,6 +243,6 @@ async def _decoded(models: OpenedModels, place: int, request: Request) -> np.nda
 
 
 def _png(image: np.ndarray) -> bytes:
-    file = io.BytesIO()
+    file, image = io.BytesIO(), viewable(image)
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, "PNG")
     return file.getvalue()

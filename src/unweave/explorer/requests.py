@@ -89,8 +89,12 @@ async def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
 
 def _image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
     height, width, channels = shape
-    if height != width:
-        raise RefusedError(422, "this model needs non-square images, so it cannot use files")
+    if height != width or channels not in (1, 3):
+        raise RefusedError(
+            422,
+            "this model needs images that files cannot provide: they are not square, or have "
+            "other channels than grey or colour",
+        )
     if not body:
         raise RefusedError(422, "the file is empty")
     with warnings.catch_warnings():

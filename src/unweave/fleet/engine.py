@@ -39,7 +39,7 @@ from unweave.nets.adam import Moments, StackedAdam
 from unweave.nets.device import keep_memory, matmul_precision
 from unweave.nets.graphs import STEPS_PER_GRAPH, WARM_UP, GraphRunner
 from unweave.nets.likelihoods import LIKELIHOODS
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.random import Stream
 
 __all__ = ["Engine"]
@@ -124,7 +124,9 @@ class Engine:
         """Data type of matrix multiplications."""
         return torch.bfloat16 if self.config.precision == "bf16" else torch.float32
 
-    def networks(self, part: Part, working: bool = False) -> Iterator[tuple[str, Network, Tensor]]:
+    def networks(
+        self, part: Part, working: bool = False
+    ) -> Iterator[tuple[str, StackedNetwork, Tensor]]:
         """Yield the networks of a part with their names and parameters, `[m · n, P]`.
 
         Args:
@@ -260,7 +262,7 @@ class Engine:
 
     def _apply_shared(
         self,
-        network: Network,
+        network: StackedNetwork,
         parameters: Mapping[str, Tensor],
         index: int | None,
         *args: Any,
@@ -326,7 +328,7 @@ class Engine:
     def _initial(
         self,
         group: str,
-        networks: Mapping[str, Network],
+        networks: Mapping[str, StackedNetwork],
         models: slice,
         first: Mapping[str, Tensor] | None,
     ) -> NetworkGroup:

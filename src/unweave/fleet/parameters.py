@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unweave.methods.batch import for_members
 from unweave.nets.adam import Adam, Moments, StackedAdam, update
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 
 __all__ = ["Leaves", "NetworkGroup", "gradients_of"]
 
@@ -34,7 +34,7 @@ class NetworkGroup:
         rows_per_model: Number of rows per model, n.
     """
 
-    networks: Mapping[str, Network]
+    networks: Mapping[str, StackedNetwork]
     parameters: Tensor
     working: Tensor
     moments: Moments
@@ -43,7 +43,7 @@ class NetworkGroup:
 
     @classmethod
     def of_one(
-        cls, name: str, network: Network, parameters: Tensor, optimiser: Adam
+        cls, name: str, network: StackedNetwork, parameters: Tensor, optimiser: Adam
     ) -> "NetworkGroup":
         """Create a group of a single network whose rows `[M, P]` share optimiser settings."""
         adam = StackedAdam.of([optimiser] * len(parameters), parameters.device)

@@ -18,7 +18,7 @@ from unweave.methods.base import MODEL
 from unweave.methods.mixins import KnownFactors
 from unweave.models.config import Config
 from unweave.models.networks import networks_of
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 
 __all__ = ["SHARED", "Part", "parts_of", "split_networks"]
 
@@ -35,7 +35,7 @@ class Part:
         models: Their indices in the fleet.
         method: Their methods, stacked.
         earlier_methods: Stacked methods of earlier stages, latest first.
-        groups: Network groups of the fleet that hold each network group of the method.
+        groups: StackedNetwork groups of the fleet that hold each network group of the method.
         factors: Known factors of all images, `[N, K]`, for methods that use them as codes.
     """
 
@@ -86,8 +86,8 @@ def parts_of(configs: Sequence[Config], data: Dataset, device: torch.device) -> 
 
 
 def split_networks(
-    group: str, networks: Mapping[str, Network], index: int | None
-) -> dict[str, dict[str, Network]]:
+    group: str, networks: Mapping[str, StackedNetwork], index: int | None
+) -> dict[str, dict[str, StackedNetwork]]:
     """Divide a network group of a method into groups of the fleet.
 
     Args:

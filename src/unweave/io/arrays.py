@@ -27,6 +27,9 @@ def on_host(values: Any) -> np.ndarray:
 
 
 def writable(array: Any) -> Any:
-    """Copy a read-only array, as data frames return it; torch warns about sharing these."""
-    read_only = isinstance(array, np.ndarray) and not array.flags.writeable
-    return array.copy() if read_only else array
+    """Copy an array that torch cannot share: read-only, reversed or with swapped bytes."""
+    if not isinstance(array, np.ndarray):
+        return array
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    return array if shared else array.copy()

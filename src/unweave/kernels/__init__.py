@@ -20,6 +20,7 @@ from unweave.kernels.threads import run_all
 
 __all__ = [
     "FAST",
+    "WIDEST",
     "backward",
     "bernoulli",
     "conv",
@@ -34,6 +35,8 @@ SLOPES = {"relu": 0.0, "leaky_relu": reference.LEAK}
 """Slopes of piecewise linear activations below 0."""
 FAST = (2, 4)
 """Convolution sizes k that have specialised kernels on a GPU."""
+WIDEST = 64
+"""Largest number of channels of large images for which these kernels are used."""
 
 
 def fused(x: Tensor) -> bool:
@@ -160,7 +163,7 @@ def _version(tensor: Tensor, kernel: int | None = None) -> ModuleType:
         return cpu
     if not fused(tensor):
         return reference
-    if (kernel or tensor.shape[1]) in FAST:
+    if (kernel or tensor.shape[1]) in FAST and (kernel or tensor.shape[3] <= WIDEST):
         from unweave.kernels import gpu_conv
 
         return gpu_conv

@@ -24,7 +24,7 @@ from unweave.methods.settings import PerModel, Strength, as_list, check_kinds, s
 from unweave.nets.adam import Adam
 from unweave.nets.architectures import ARCHITECTURES, build
 from unweave.nets.likelihoods import LIKELIHOODS
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 
 __all__ = [
     "FIRST",
@@ -44,7 +44,7 @@ MODEL = "model"
 FIRST = "first"
 """Name of the first stage's network group; frozen unless a method has an optimiser for it."""
 
-NetworkGroups = Mapping[str, Mapping[str, Network]]
+NetworkGroups = Mapping[str, Mapping[str, StackedNetwork]]
 """Networks by group and name. The networks of a group share one optimiser."""
 
 

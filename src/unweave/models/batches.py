@@ -8,10 +8,8 @@ from torch import Tensor
 
 from unweave.data.dataset import Dataset
 from unweave.io.arrays import writable
-from unweave.kernels import FAST
 from unweave.models.images import check_shape
-from unweave.nets.layers import Conv
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 
 __all__ = ["batch_size", "batches"]
 
@@ -28,7 +26,10 @@ UNFOLDED_PER_PIXEL = 100
 
 
 def batch_size(
-    networks: Iterable[Network], shape: tuple[int, int, int], models: int, device: torch.device
+    networks: Iterable[StackedNetwork],
+    shape: tuple[int, int, int],
+    models: int,
+    device: torch.device,
 ) -> int:
     """Return the batch size per model for encoding and decoding."""
     on_cpu = device.type == "cpu"
@@ -36,10 +37,10 @@ def batch_size(
     count = max(1, shared // MULTIPLE) * MULTIPLE
     if on_cpu:
         return count
-    layers = [layer for network in networks for layer in network.layers]
-    unfolded = any(isinstance(layer, Conv) and layer.kernel not in FAST for layer in layers)
-    height, width, _ = shape
-    most = MAX_NUMBERS // ((UNFOLDED_PER_PIXEL if unfolded else 8) * height * width)
+    height, width, channels = shape
+    unfolded = any(network.unfolds for network in networks)
+    per_pixel = max(UNFOLDED_PER_PIXEL, 4 * channels) if unfolded else max(8, channels)
+    most = MAX_NUMBERS // (per_pixel * height * width)
     return min(count, most // MULTIPLE * MULTIPLE or max(1, most))
 
 

@@ -15,7 +15,6 @@ import torch
 
 from unweave.data import load as load_data
 from unweave.data.catalog import is_named
-from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
@@ -25,6 +24,7 @@ from unweave.models.images import check_shape
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
 from unweave.models.model import Fleet, Model, join
 from unweave.nets.device import chosen_device
+from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import lines
 from unweave.text import canonical_name, size_text
 
@@ -225,7 +225,7 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape
-    if height != width or height not in SIZES or channels not in (1, 3):
+    if height != width or not MIN_SIDE <= height <= MAX_SIDE or channels not in (1, 3):
         raise DataError(
             f"image files cannot be resized to {size_text(model.shape)}, the input of this model; "
             "encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform",

@@ -33,7 +33,7 @@ from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
 from unweave.models.networks import networks_by_name, training_only
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 
 if TYPE_CHECKING:
     from unweave.models.model import Model
@@ -246,7 +246,7 @@ def _diverged_at(facts: Mapping[str, Any]) -> int:
 
 def _saved_networks(
     config: Config, shape: tuple[int, int, int], layout: Layout
-) -> dict[str, Network]:
+) -> dict[str, StackedNetwork]:
     """Return the networks of a run, without those that its file omits because it is compact."""
     saved = {name.rpartition("/")[0] for name in layout}
     omitted = set(training_only(config)) - saved
@@ -254,7 +254,9 @@ def _saved_networks(
     return {name: network for name, network in networks.items() if name not in omitted}
 
 
-def _check_layout(networks: Mapping[str, Network], layout: Layout, num_members: int) -> None:
+def _check_layout(
+    networks: Mapping[str, StackedNetwork], layout: Layout, num_members: int
+) -> None:
     """Check that a file has the weights of these networks, before reading any of them."""
     wanted = {
         f"{name}/{key}": shape

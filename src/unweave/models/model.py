@@ -22,6 +22,7 @@ from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
 from unweave.methods.mixins import CustomPrior, Ensemble
+from unweave.models.as_module import TrainedModule, as_module
 from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
@@ -29,7 +30,7 @@ from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_by_
 from unweave.models.zoo import zoo_folder
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.text import counted, size_text
 
 __all__ = ["Fleet", "Model", "check_alike", "join", "load"]
@@ -245,7 +246,7 @@ class Fleet:
         return np.concatenate(parts)[order]
 
     @cached_property
-    def _networks(self) -> dict[str, Network]:
+    def _networks(self) -> dict[str, StackedNetwork]:
         networks = networks_by_name(self.configs[0], self.shape)
         return {name: network for name, network in networks.items() if name in self.parameters}
 
@@ -329,6 +330,17 @@ class Model(Fleet):
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """Return the mean images of codes `[n, d]`, float32 in [0, 1], `[n, H, W, C]`."""
         return super().decode(codes, member)[0]
+
+    def as_module(self, member: int = 0) -> TrainedModule:
+        """Return the model as an ordinary `torch.nn.Module` with its own copy of the weights.
+
+        The module has `encode`, `decode` and `forward` (reconstruction) for float tensors
+        `[B, C, H, W]` in [0, 1], with gradients.
+
+        Args:
+            member: For ensembles, the index of the member (default 0).
+        """
+        return as_module(self, member)
 
     def __repr__(self) -> str:
         diverged = self.diverged_at[0]

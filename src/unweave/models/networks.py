@@ -13,7 +13,7 @@ from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Nets, NetworkSpec, Stage
 from unweave.models.config import Config
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image
-from unweave.nets.network import Network
+from unweave.nets.network import StackedNetwork
 from unweave.text import counted
 
 __all__ = [
@@ -38,7 +38,9 @@ CHECKPOINT_COPIES = 6
 moments in each."""
 
 
-def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[str, Network]]:
+def networks_of(
+    config: Config, shape: tuple[int, int, int]
+) -> dict[str, dict[str, StackedNetwork]]:
     """Build all networks of a run, by group and name."""
     below = 0 if config.first is None else config.first.code_size
     spec = NetworkSpec(config.architecture, shape, config.latents, below)
@@ -52,7 +54,7 @@ def networks_of(config: Config, shape: tuple[int, int, int]) -> dict[str, dict[s
     return groups
 
 
-def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, Network]:
+def networks_by_name(config: Config, shape: tuple[int, int, int]) -> dict[str, StackedNetwork]:
     """Build all networks of a run, by name."""
     groups = networks_of(config, shape).values()
     return {name: network for group in groups for name, network in group.items()}
@@ -95,7 +97,7 @@ def nets_of(
 
 
 def applied(
-    network: Network,
+    network: StackedNetwork,
     parameters: Tensor | Mapping[str, Tensor],
     dtype: torch.dtype,
     x: Tensor,

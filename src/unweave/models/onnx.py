@@ -7,25 +7,31 @@ The graphs have the inputs and outputs of `Model.encode` and `Model.decode`, for
     model.json      names, shapes and ranges of these, and the config of the model
 """
 
+import io
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from unweave import __version__
 from unweave.errors import UnweaveError
 from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
 from unweave.methods.base import MODEL
+from unweave.models.as_module import TrainedModule, check_single
 from unweave.models.encoding import check_trained
 from unweave.models.finding import one_model
 from unweave.models.model import Model
 from unweave.models.networks import networks_of
 from unweave.models.rows import Features, read_rows
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
-from unweave.nets.network import Network
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Pad, Reshape
+from unweave.nets.module import ModuleNetwork
+from unweave.nets.network import Network, StackedNetwork
 from unweave.nets.norms import AdaptiveNorm
 
 __all__ = ["FILES", "TOLERANCE", "decoder_graph", "encoder_graph", "export_onnx"]
@@ -66,17 +72,7 @@ def export_onnx(
     model = model if isinstance(model, Model) else one_model(model)
     check_trained(model)
     model.config.method.require_decoder()
-    if model.config.first is not None:
-        raise UnweaveError(
-            f"cannot export {model.config.method.name} models, since only single stages are "
-            "supported; export the first stage, model.first"
-        )
-    if "encoder" not in model.parameters:
-        raise UnweaveError(
-            f"cannot export {model.config.method.name} models, since they have no encoder network "
-            "of their own; export a model of another method",
-            subject="encoder",
-        )
+    check_single(model, "export")
     model = model.to("cpu").members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}
     difference = largest_difference(model, files[ENCODER], files[DECODER])
@@ -179,6 +175,8 @@ def _check_installed() -> None:
 
 def encoder_graph(model: Model) -> bytes:
     """Return the encoder as the content of an ONNX file."""
+    if isinstance(_network(model, "encoder"), ModuleNetwork):
+        return _traced(_Encoder(model.as_module()), "images", model.shape, ["mean", "logvar"])
     graph = _Graph("images", model.shape)
     _add_network(graph, model, "encoder")
     sizes = graph.constant(np.array([model.config.latents] * 2, np.int64))
@@ -188,6 +186,9 @@ def encoder_graph(model: Model) -> bytes:
 
 def decoder_graph(model: Model) -> bytes:
     """Return the decoder as the content of an ONNX file."""
+    if isinstance(_network(model, "decoder"), ModuleNetwork):
+        codes = (model.config.latents,)
+        return _traced(_Decoder(model.as_module()), "codes", codes, ["images"])
     graph = _Graph("codes", (model.config.latents,))
     _add_network(graph, model, "decoder")
     if model.config.likelihood == "bernoulli":
@@ -196,6 +197,59 @@ def decoder_graph(model: Model) -> bytes:
         bounds = [graph.constant(np.array(bound, np.float32)) for bound in (0, 1)]
         graph.add("Clip", *bounds, outputs=("images",))
     return graph.content({"images": model.shape})
+
+
+class _Encoder(nn.Module):
+    """The encoder of a model, for images `[B, H, W, C]`."""
+
+    def __init__(self, model: TrainedModule) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.model.encode(images.permute(0, 3, 1, 2))
+
+
+class _Decoder(_Encoder):
+    """The decoder of a model, to images `[B, H, W, C]`."""
+
+    def forward(self, codes: Tensor) -> Tensor:  # type: ignore[override] # codes, not images
+        return self.model.decode(codes).permute(0, 2, 3, 1)
+
+
+def _traced(module: nn.Module, name: str, shape: tuple[int, ...], outputs: list[str]) -> bytes:
+    """Return a torch module as the content of an ONNX file."""
+    from onnx import checker
+
+    file = io.BytesIO()
+    try:
+        with warnings.catch_warnings():
+            # This exporter is deprecated, but the other one needs a further package.
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                module,
+                (torch.zeros(2, *shape),),
+                file,  # type: ignore[arg-type] # open files are also accepted
+                dynamo=False,
+                opset_version=OPSET,
+                input_names=[name],
+                output_names=outputs,
+                dynamic_axes={one: {0: "batch"} for one in (name, *outputs)},
+            )
+        content = file.getvalue()
+        checker.check_model(content, full_check=True)
+    except Exception as error:  # the module may contain anything
+        reason = " ".join(str(error).split())
+        raise UnweaveError(
+            f"cannot export a torch module of this architecture ({type(error).__name__}: "
+            f"{reason}); use other layers, or model.as_module() with another exporter",
+            subject="architecture",
+        ) from error
+    return content
+
+
+def _network(model: Model, name: str) -> StackedNetwork:
+    return networks_of(model.config, model.shape)[MODEL][name]
 
 
 class _Graph:
@@ -246,7 +300,8 @@ class _Graph:
 
 
 def _add_network(graph: _Graph, model: Model, name: str) -> None:
-    network: Network = networks_of(model.config, model.shape)[MODEL][name]
+    network = _network(model, name)
+    assert isinstance(network, Network), "modules are traced"
     weights = {key: value.numpy() for key, value in model.named_parameters().items()}
     for place, layer in enumerate(network.layers):
         own = {key: weights[f"{name}/{place}.{key}"] for key in layer.shapes}
@@ -261,11 +316,15 @@ def _add_layer(
     elif isinstance(layer, Linear):
         _dense(graph, weights["weight"], weights["bias"], layer.activation)
     elif isinstance(layer, Expand):
-        bias = np.tile(weights["bias"], layer.side**2)
+        bias = np.tile(weights["bias"], layer.pixels)
         _dense(graph, weights["weight"], bias, layer.activation)
-        _reshape(graph, (layer.side, layer.side, layer.outputs))
+        _reshape(graph, (*layer.size, layer.outputs))
     elif isinstance(layer, Conv):
         _convolve(graph, layer, weights)
+    elif isinstance(layer, Pad):
+        left, right, top, bottom = layer.margins
+        margins = np.array([0, top, left, 0, 0, bottom, right, 0], np.int64)
+        graph.add("Pad", graph.constant(margins))
     else:
         raise TypeError(f"ONNX export of {type(layer).__name__} is missing; add it in {__name__}")
 

@@ -93,10 +93,10 @@ def flattened(X: Any) -> tuple[Any, tuple[int, int, int] | None]:
         return X, None
     X = np.asarray(X)
     height, width, channels, *more = (*X.shape[1:], 1)[: max(3, X.ndim - 1)]
-    if more or channels not in (1, 3):
+    if more or channels > max(3, min(height, width)):
         raise InputError(
-            "images must be [n, H, W] or [n, H, W, C] with 1 or 3 channels, got the shape "
-            f"{list(X.shape)}; reshape X"
+            "images must be [n, H, W] or [n, H, W, C] with fewer channels than pixels on a side, "
+            f"got the shape {list(X.shape)}; reshape X"
         )
     shape = height, width, channels
     return X.reshape(len(X), math.prod(shape)), shape

@@ -1,21 +1,24 @@
 """Architectures of the papers: encoders, decoders and discriminators.
 
 An encoder maps images `[M, B, H, W, C]` to `[M, B, 2 d]`, mean and log-variance concatenated; a
-decoder maps codes `[M, B, d]` to logits or means `[M, B, H, W, C]`. Images are 32, 64 or 128
-pixels wide. Each doubling adds one stride-2 layer next to the image, so that feature maps at the
-dense layers are always 4 × 4.
+decoder maps codes `[M, B, d]` to logits or means `[M, B, H, W, C]`. Each doubling of the image
+adds one stride-2 layer next to it, so that feature maps at the dense layers are about 4 × 4
+(`unweave.nets.sizes`).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.extensions import is_reference, reference_to, resolve
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Reshape
-from unweave.nets.network import Network
+from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Pad, Reshape
+from unweave.nets.module import Builder, decoder_of, encoder_of
+from unweave.nets.network import Network, StackedNetwork
+from unweave.nets.residual import ResidualDecoder, ResidualEncoder
+from unweave.nets.sizes import Shape, feature_map
+from unweave.text import size_text
 
 __all__ = [
     "ARCHITECTURES",
@@ -24,44 +27,54 @@ __all__ = [
     "build",
     "channels_of",
     "discriminator",
-    "doublings",
     "find_architecture",
     "name_of",
 ]
 
-Shape = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class Architecture:
-    """Functions that build the encoder and the decoder for an image shape and latent size."""
+    """Functions that build the encoder and the decoder for an image shape and latent size.
 
-    encoder: Callable[[Shape, int], Network]
-    decoder: Callable[[Shape, int], Network]
+    They return a `Network` or a `torch.nn.Module`; see `unweave.nets.module.ModuleNetwork`.
+
+    Args:
+        encoder: Function for the encoder. Modules map images `[B, C, H, W]` to means and
+            log-variances `[B, 2 d]`.
+        decoder: Function for the decoder. Modules map codes `[B, d]` to logits `[B, C, H, W]`.
+    """
+
+    encoder: Builder
+    decoder: Builder
 
 
 def conv_encoder(shape: Shape, latents: int) -> Network:
     """Encoder of the protocol: 4 × 4 convolutions (32, 32), 2 × 2 (64, 64), dense 256, heads."""
-    return Network(
-        (*_down(shape, (4, 4, 2, 2)), Reshape((1024,)), Linear(1024, 256), _heads(latents))
-    )
+    flat = 64 * feature_map(shape).cells
+    dense = (Reshape((flat,)), Linear(flat, 256), _heads(latents))
+    return Network((*_down(shape, (4, 4, 2, 2)), *dense))
 
 
 def conv_decoder(shape: Shape, latents: int) -> Network:
     """Decoder of the protocol: dense 256 and 1024, then 4 × 4 convolutions (64, 32, 32, image)."""
-    dense = (Linear(latents, 256), Linear(256, 1024), Reshape((4, 4, 64)))
-    return Network((*dense, *_up(shape)))
+    small = feature_map(shape)
+    expand = Linear(256, 64 * small.cells), Reshape((small.height, small.width, 64))
+    return Network((Linear(latents, 256), *expand, *_up(shape)))
 
 
 def conv4x4_encoder(shape: Shape, latents: int) -> Network:
     """Encoder of the VAE ensemble: only 4 × 4 convolutions, also in place of the dense layer."""
-    collapse = Linear(1024, 256, fan=(16 * 64, 16 * 256))
-    return Network((*_down(shape, (4, 4, 4, 4)), Reshape((1024,)), collapse, _heads(latents)))
+    cells = feature_map(shape).cells
+    collapse = Linear(64 * cells, 256, fan=(64 * cells, 256 * cells))
+    dense = (Reshape((64 * cells,)), collapse, _heads(latents))
+    return Network((*_down(shape, (4, 4, 4, 4)), *dense))
 
 
 def conv4x4_decoder(shape: Shape, latents: int) -> Network:
     """Decoder of the VAE ensemble: dense 256, expanded to 4 × 4 × 64, then as the protocol."""
-    return Network((Linear(latents, 256), Expand(256, 64), *_up(shape)))
+    small = feature_map(shape)
+    expand = Expand(256, 64, (small.height, small.width))
+    return Network((Linear(latents, 256), expand, *_up(shape)))
 
 
 def mlp_encoder(shape: Shape, latents: int, width: int = 1200) -> Network:
@@ -109,6 +122,8 @@ def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
     return Network((*dense, *convolutions))
 
 
+SQUARE = (32, 64, 128)
+"""Sides of images for architectures with fixed feature maps of 4 × 4."""
 SMALL = 128
 """Width of the dense layers of `small_mlp`, for tabular features and tiny images."""
 
@@ -124,13 +139,15 @@ ARCHITECTURES = {
     "small_mlp": Architecture(
         partial(mlp_encoder, width=SMALL), partial(mlp_decoder, width=SMALL)
     ),
+    "residual": Architecture(ResidualEncoder, ResidualDecoder),
 }
 
 
-def build(name: str, shape: Shape, latents: int) -> tuple[Network, Network]:
+def build(name: str, shape: Shape, latents: int) -> tuple[StackedNetwork, StackedNetwork]:
     """Build the encoder and the decoder of an architecture."""
     architecture = find_architecture(name)
-    return architecture.encoder(shape, latents), architecture.decoder(shape, latents)
+    encoder = encoder_of(architecture.encoder, shape, latents)
+    return encoder, decoder_of(architecture.decoder, shape, latents)
 
 
 def find_architecture(name: str) -> Architecture:
@@ -163,45 +180,43 @@ def discriminator(latents: int, hidden: int = 6) -> Network:
     return Network((*layers, Linear(1000, 2, "none")))
 
 
-def doublings(shape: Shape) -> int:
-    """Return the number of stride-2 layers from an image to 4 × 4."""
-    height, width, _ = shape
-    if height != width or height not in (32, 64, 128):
-        raise UnweaveError(
-            f"convolutional networks need square images of 32, 64 or 128 pixels, got {shape}; "
-            "resize the images, or use architecture='mlp'",
-            subject="shape",
-            value=shape,
-        )
-    return int(math.log2(height // 4))
-
-
 def channels_of(shape: Shape, width: int) -> list[int]:
     """Return channels from the image to 4 × 4; 32 pixels skip the first, 128 pixels repeat it.
 
     >>> channels_of((64, 64, 3), 64), channels_of((128, 128, 3), 8)
     ([64, 128, 256, 512], [8, 8, 16, 32, 64])
     """
-    return [width, width, 2 * width, 4 * width, 8 * width][-doublings(shape) :]
+    height, wide, _ = shape
+    if height != wide or height not in SQUARE:
+        raise UnweaveError(
+            "this architecture needs square images of 32, 64 or 128 pixels, got "
+            f"{size_text(shape)}; resize the images",
+            subject="shape",
+            value=shape,
+        )
+    return [width, width, 2 * width, 4 * width, 8 * width][-feature_map(shape).halvings :]
 
 
 def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
-    """Stride-2 layers from the image to 4 × 4 × 64; 32 pixels skip the first, 128 repeat it."""
-    count = doublings(shape)
-    widths, taps = [32, 32, 32, 64, 64][-count:], [kernels[0], *kernels][-count:]
-    inputs = [shape[2], *widths[:-1]]
-    return [Conv(a, b, k) for a, b, k in zip(inputs, widths, taps, strict=True)]
+    """Stride-2 layers from the image to about 4 × 4 × 64."""
+    small = feature_map(shape)
+    widths = [32] * (small.halvings - 2) + [64, 64]
+    taps = ([kernels[0]] * small.halvings + [*kernels])[-small.halvings :]
+    sizes = zip([shape[2], *widths], widths, taps, strict=False)
+    return [*_padding(small.margins), *(Conv(a, b, k) for a, b, k in sizes)]
 
 
 def _up(shape: Shape) -> list[Layer]:
-    """Transposed stride-2 layers from 4 × 4 × 64 to the image."""
-    count = doublings(shape)
-    widths = [64, 64, 32, 32, 32][:count]
-    outputs = [*widths[1:], shape[2]]
-    relus = [True] * (count - 1) + [False]
-    return [
-        ConvTranspose(a, b, 4, relu) for a, b, relu in zip(widths, outputs, relus, strict=True)
-    ]
+    """Transposed stride-2 layers from about 4 × 4 × 64 to the image."""
+    small = feature_map(shape)
+    widths = [64, 64] + [32] * (small.halvings - 2)
+    layers = [ConvTranspose(a, b, 4) for a, b in pairwise(widths)]
+    return [*layers, ConvTranspose(widths[-1], shape[2], 4, relu=False), *_padding(small.crop)]
+
+
+def _padding(margins: tuple[int, int, int, int]) -> list[Layer]:
+    """Padding of images, unless all margins are 0."""
+    return [Pad(margins)] if any(margins) else []
 
 
 def _heads(latents: int, inputs: int = 256) -> Linear:

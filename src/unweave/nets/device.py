@@ -41,9 +41,12 @@ def keep_memory() -> None:
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
     """Use TF32 within a context if `precision` is `"tf32"`, else full float32."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    tf32 = precision == "tf32"
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32  # convolutions of torch modules
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]

@@ -4,6 +4,7 @@ A layer has sizes and a function of parameters and input, but no parameters of i
 parameters of M models are stacked, `[M, *shape]`, in one flat buffer per network (`network.py`).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +26,7 @@ __all__ = [
     "Linear",
     "Maps",
     "Offsets",
+    "Pad",
     "Reshape",
     "Spreads",
 ]
@@ -84,25 +86,30 @@ class Linear:
 
 @dataclass(frozen=True)
 class Expand:
-    """Transposed convolution of one pixel, `[M, B, inputs]` to `[M, B, side, side, outputs]`."""
+    """Transposed convolution of one pixel, `[M, B, inputs]` to `[M, B, *size, outputs]`."""
 
     inputs: int
     outputs: int
-    side: int = 4
+    size: tuple[int, int] = (4, 4)
     activation: str = "relu"
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {"weight": (self.inputs, self.side**2 * self.outputs), "bias": (self.outputs,)}
+        return {"weight": (self.inputs, self.pixels * self.outputs), "bias": (self.outputs,)}
 
     @property
     def fans(self) -> tuple[int, int]:
-        return self.side**2 * self.outputs, self.side**2 * self.inputs
+        return self.pixels * self.outputs, self.pixels * self.inputs
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels of the output."""
+        return math.prod(self.size)
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        bias = parameters["bias"].repeat(1, self.side**2)
+        bias = parameters["bias"].repeat(1, self.pixels)
         y = kernels.linear(x, parameters["weight"], bias, self.activation)
-        return y.unflatten(-1, (self.side, self.side, self.outputs))
+        return y.unflatten(-1, (*self.size, self.outputs))
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,21 @@ class Reshape(_ConstantInit):
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
         return x.reshape(*x.shape[:2], *self.shape)
+
+
+@dataclass(frozen=True)
+class Pad(_ConstantInit):
+    """Images with zeros around them, `[M, B, H, W, C]`; negative margins crop.
+
+    Args:
+        margins: Pixels to add on the left, on the right, above and below.
+    """
+
+    margins: tuple[int, int, int, int]
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        del parameters  # this layer has none
+        return F.pad(x, (0, 0, *self.margins))
 
 
 @dataclass(frozen=True)

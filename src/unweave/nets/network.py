@@ -1,6 +1,7 @@
-"""Sequential networks with all parameters of a model in one flat buffer."""
+"""Networks with all parameters of a model in one flat buffer."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,12 +12,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
+from unweave.kernels import FAST, WIDEST
 from unweave.kernels.threads import run_all
 from unweave.nets.layers import Contrast, Conv, Layer, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.random import Stream
 
-__all__ = ["INITS", "Network"]
+__all__ = ["INITS", "Network", "StackedNetwork"]
 
 INITS = ("glorot", "torch", "normal")
 DEVIATION = 0.02
@@ -37,25 +39,58 @@ ROWS = 64
 """Number of inputs of one model that a CPU thread processes at a time."""
 
 
-@dataclass(frozen=True)
-class Network:
-    """A sequence of layers, applied to M models at once.
+class StackedNetwork(ABC):
+    """A network, applied to M models at once.
 
-    The parameters of all layers of a model are one row of a buffer `[M, network.width]`, which is
-    all that optimisers, checkpoints and fleets use. Rows contain padding, so that each parameter
-    starts at a multiple of `ALIGNMENT`.
+    The parameters of a model are one row of a buffer `[M, network.width]`, which is all that
+    optimisers, checkpoints and fleets use. Rows contain padding, so that each parameter starts at
+    a multiple of `ALIGNMENT`.
     """
 
-    layers: tuple[Layer | AdaptiveNorm, ...]
-
-    @cached_property
+    @property
+    @abstractmethod
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Shape of each parameter by name (`"0.weight"`), in the order of the buffer."""
-        return {
-            f"{place}.{name}": shape
-            for place, layer in enumerate(self.layers)
-            for name, shape in layer.shapes.items()
-        }
+        """Shape of each parameter by name, in the order of the buffer."""
+
+    @abstractmethod
+    def initial(self, seeds: Tensor, purpose: str, init: str = "glorot") -> Tensor:
+        """Sample initial parameters `[M, width]`, with one seed per model.
+
+        Args:
+            seeds: Random seeds, int64 `[M]`.
+            purpose: Name of the network, so that networks use different random numbers.
+            init: Initialisation, one of `INITS`.
+        """
+
+    @abstractmethod
+    def _apply(
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        code: Tensor | None = None,
+        reference: int | None = None,
+    ) -> Tensor:
+        """Apply the network to all models and inputs at once; see `__call__`."""
+
+    @property
+    def precise(self) -> bool:
+        """Whether the network is always computed in float32, even in bf16 runs."""
+        return False
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the network takes a code in addition to its input."""
+        return False
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether layers store far more numbers than their outputs on a GPU."""
+        return False
+
+    @property
+    def _mixes_rows(self) -> bool:
+        """Whether the output for an input depends on other inputs."""
+        return False
 
     def __len__(self) -> int:
         """Return the number of parameters per model."""
@@ -72,16 +107,6 @@ class Network:
         """Length of a row of the buffer."""
         return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
 
-    @property
-    def precise(self) -> bool:
-        """Whether the network is always computed in float32, even in bf16 runs."""
-        return all(isinstance(layer, Offsets | Contrast) for layer in self.layers)
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the network takes a code in addition to its input."""
-        return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
-
     def __call__(
         self,
         parameters: Tensor | Mapping[str, Tensor],
@@ -89,7 +114,7 @@ class Network:
         code: Tensor | None = None,
         reference: int | None = None,
     ) -> Tensor:
-        """Apply all layers.
+        """Apply the network.
 
         On a CPU without gradients, single models and small batches are computed on one thread
         each, so that results depend neither on other models nor on the number of threads.
@@ -118,16 +143,61 @@ class Network:
         models = (parts[at : at + len(starts)] for at in range(0, len(parts), len(starts)))
         return torch.cat([torch.cat(of_model, 1) for of_model in models])
 
+    def named(self, buffer: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """Yield views `[M, *shape]` of all parameters with their names."""
+        if buffer.shape[1] != self.width:
+            raise ValueError(f"buffer must be [M, {self.width}], got {list(buffer.shape)}")
+        for name, shape in self.shapes.items():
+            start = self.places[name]
+            yield name, buffer[:, start : start + math.prod(shape)].unflatten(1, shape)
+
+    def packed(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """Pack parameters `[M, *shape]` by name into a buffer `[M, width]`."""
+        parts = [parameters[name].flatten(1) for name in self.shapes]
+        padded = [F.pad(part, (0, _aligned(part.shape[1]) - part.shape[1])) for part in parts]
+        return torch.cat(padded, 1)
+
+
+@dataclass(frozen=True)
+class Network(StackedNetwork):
+    """A sequence of layers."""
+
+    layers: tuple[Layer | AdaptiveNorm, ...]
+
+    @cached_property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each parameter by name (`"0.weight"`), in the order of the buffer."""
+        return {
+            f"{place}.{name}": shape
+            for place, layer in enumerate(self.layers)
+            for name, shape in layer.shapes.items()
+        }
+
+    @property
+    def precise(self) -> bool:
+        return all(isinstance(layer, Offsets | Contrast) for layer in self.layers)
+
+    @property
+    def adaptive(self) -> bool:
+        return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
+
+    @property
+    def unfolds(self) -> bool:
+        return any(
+            layer.kernel not in FAST or layer.shapes["weight"][2] > WIDEST
+            for layer in self.layers
+            if isinstance(layer, Conv)
+        )
+
     @property
     def _mixes_rows(self) -> bool:
-        """Whether the output for an input depends on other inputs."""
         return any(isinstance(layer, BatchNorm) for layer in self.layers)
 
     def _apply(
         self,
         parameters: Mapping[str, Tensor],
         x: Tensor,
-        code: Tensor | None,
+        code: Tensor | None = None,
         reference: int | None = None,
     ) -> Tensor:
         for place, layer in enumerate(self.layers):
@@ -149,20 +219,6 @@ class Network:
             return False
         layer, following = self.layers[place : place + 2]
         return isinstance(layer, Conv) and layer.relu and isinstance(following, Conv)
-
-    def named(self, buffer: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Yield views `[M, *shape]` of all parameters with their names."""
-        if buffer.shape[1] != self.width:
-            raise ValueError(f"buffer must be [M, {self.width}], got {list(buffer.shape)}")
-        for name, shape in self.shapes.items():
-            start = self.places[name]
-            yield name, buffer[:, start : start + math.prod(shape)].unflatten(1, shape)
-
-    def packed(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """Pack parameters `[M, *shape]` by name into a buffer `[M, width]`."""
-        parts = [parameters[name].flatten(1) for name in self.shapes]
-        padded = [F.pad(part, (0, _aligned(part.shape[1]) - part.shape[1])) for part in parts]
-        return torch.cat(padded, 1)
 
     def initial(self, seeds: Tensor, purpose: str, init: str = "glorot") -> Tensor:
         """Sample initial parameters `[M, width]`, with one seed per model.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from unweave.data.pictures import viewable
 from unweave.io.paths import check_suffix
 from unweave.io.writing import whole_file
 from unweave.plots.colours import FAINT, INK, PAPER
@@ -100,6 +101,7 @@ class Row:
 
 def pictures_of(images: np.ndarray) -> list[Image.Image]:
     """Convert images `[n, H, W, C]`, bytes or floats in [0, 1], to PIL images."""
+    images = viewable(images)
     if images.dtype != np.uint8:
         images = np.rint(images * 255).astype(np.uint8)
     return [Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image) for image in images]

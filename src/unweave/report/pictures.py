@@ -15,6 +15,7 @@ from PIL import Image
 
 from unweave.analysis.activity import KL
 from unweave.data.dataset import Dataset
+from unweave.data.pictures import viewable
 from unweave.errors import UnweaveError
 from unweave.io.arrays import on_host
 from unweave.models.model import Model
@@ -70,13 +71,13 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     Methods without a decoder have no rows.
     """
     if not model.config.method.decodes:
-        return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
+        return Strips(viewable(np.empty((0, COLUMNS, *model.shape), np.uint8)), [], [])
     place = part.compared.index(run) if run in part.compared else -1
     if part.data is None or part.latents is None or place < 0:
         return _around_the_prior(model)
     activity = part.activity[place]
     if activity is None or not activity.active.any():
-        return Strips(np.empty((0, COLUMNS, *model.shape), np.uint8), [], [])
+        return Strips(viewable(np.empty((0, COLUMNS, *model.shape), np.uint8)), [], [])
     codes, amount = part.latents.means[place], activity.amounts
     note = "{:.2f} nats" if activity.criterion is KL else "spread {:.2f}"
     active = activity.order[activity.active[activity.order]][:MOST_ROWS]
@@ -91,7 +92,7 @@ def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
     image = data.to("cpu").inputs([middle_index(data)])
     mean, _ = model.encode(image)
     pixels = np.asarray(image) if str(image.dtype) == "torch.uint8" else _bytes(np.asarray(image))
-    return np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None]
+    return viewable(np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None])
 
 
 def data_sheet(data: Dataset) -> Strips:
@@ -108,7 +109,7 @@ def data_sheet(data: Dataset) -> Strips:
     height, width, _ = data.shape
     images = np.zeros((len(rows), COLUMNS, height, width, 4), np.uint8)
     for r, indices in enumerate(rows):
-        images[r, : len(indices), ..., :3] = on_host(data.images(indices))
+        images[r, : len(indices), ..., :3] = viewable(on_host(data.images(indices)))
         images[r, : len(indices), ..., 3] = 255
     return Strips(images, [], names)
 
@@ -170,8 +171,8 @@ def _decoded(
     codes = np.tile(start, (len(latents), COLUMNS, 1))
     for row, latent in enumerate(latents):
         codes[row, :, latent] = np.linspace(low[latent], high[latent], COLUMNS)
-    decoded = model.decode(codes.reshape(-1, codes.shape[-1]))
-    return _bytes(decoded).reshape(len(latents), COLUMNS, *model.shape)
+    decoded = viewable(model.decode(codes.reshape(-1, codes.shape[-1])))
+    return _bytes(decoded).reshape(len(latents), COLUMNS, *decoded.shape[1:])
 
 
 def _bytes(pixels: np.ndarray) -> np.ndarray:
