@@ -5,9 +5,10 @@ A folder may contain checkpoints of several fleets, and for each fleet also the 
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from unweave.io import generations
 from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
 from unweave.io.tensors import Layout, TensorFile
 from unweave.models.config import RUN_NAME, Config
+from unweave.models.lineage import lineage, states
 
 __all__ = [
     "CHECKPOINT",
@@ -27,6 +29,7 @@ __all__ = [
     "irregular_checkpoints",
     "newest_first",
     "path_of",
+    "progress_of",
     "restore",
     "runs_of",
     "save",
@@ -42,14 +45,32 @@ MAX_RUNS = 1_000_000
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
     """Write the state of an engine and its curve so far, `[windows, columns, M]`."""
-    runs = [config.hash for config in engine.configs]
-    generations.save(path, {**_tensors(engine), "curve": rows}, {"runs": runs})
+    facts = {
+        "runs": [config.hash for config in engine.configs],
+        "lineages": [lineage(config) for config in engine.configs],
+    }
+    generations.save(path, {**_tensors(engine), "curve": rows}, facts)
 
 
 def runs_of(path: Path) -> list[str]:
     """Return the names of the runs in a checkpoint."""
     with generations.opened(path) as file:
         return _runs(file)
+
+
+def progress_of(path: Path, configs: Iterable[Config]) -> dict[str, int]:
+    """Return the step at which a checkpoint resumes each of these runs that it can resume.
+
+    These are its own runs, and runs that differ from them only in the total number of steps, if
+    they have not ended by then.
+    """
+    with generations.opened(path) as file:
+        runs, lineages, step = _runs(file), _lineages(file), _step(file)
+    return {
+        config.hash: step
+        for config in configs
+        if config.hash in runs or (lineage(config) in lineages and step <= config.steps)
+    }
 
 
 def restore(engine: Engine, path: Path) -> Tensor:
@@ -63,6 +84,8 @@ def restore(engine: Engine, path: Path) -> Tensor:
     with generations.opened(path) as file:
         runs = _runs(file)
         wanted = [config.hash for config in engine.configs]
+        if not set(wanted) <= set(runs):
+            runs, wanted = _lineages(file), [lineage(config) for config in engine.configs]
         if not set(wanted) <= set(runs):
             raise UnweaveError(
                 f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
@@ -137,17 +160,55 @@ def damaged_checkpoints(folder: Path) -> list[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove checkpoints whose runs are all saved; if none remain, also damaged ones."""
+    """Remove checkpoints whose runs are all saved; if none remain, also damaged ones.
+
+    A run also counts as saved if a run that continues it has been saved with its optimiser state.
+    """
     for path, runs in _readable(folder).items():
-        if all((folder / run).exists() for run in runs):
+        if all((folder / run).exists() for run in runs) or _surpassed(path, folder):
             path.unlink(missing_ok=True)
     if not newest_first(folder):
         for path in folder.glob(f"{CHECKPOINT}*{DAMAGED}"):
             path.unlink(missing_ok=True)
 
 
+def _surpassed(path: Path, folder: Path) -> bool:
+    """Whether saved optimiser states make a checkpoint unnecessary."""
+    saved = states(folder)
+    if not saved:
+        return False
+    try:
+        with generations.opened(path) as file:
+            lineages, step = _lineages(file), _step(file)
+    except (FileNotFoundError, DamagedCheckpointError):
+        return False
+    ahead = [max(saved.get(name, {}), default=-1) >= step for name in lineages]
+    return bool(ahead) and all(ahead)
+
+
 def _runs(file: TensorFile) -> list[str]:
-    runs = file.facts["runs"]
+    return _names(file.facts["runs"])
+
+
+def _lineages(file: TensorFile) -> list[str]:
+    """Return the lineages of the runs; none for checkpoints of earlier versions."""
+    lineages = file.facts.get("lineages")
+    if lineages is None:
+        return []
+    if len(_names(lineages)) != len(_runs(file)):
+        raise ValueError("its metadata has another number of lineages than of runs")
+    return _names(lineages)
+
+
+def _step(file: TensorFile) -> int:
+    """Return the step of a checkpoint without reading its other tensors."""
+    if file.layout["step"] != (torch.int64, ()):
+        raise ValueError("its step is not an integer")
+    return int(file.tensor("step"))
+
+
+def _names(runs: Any) -> list[str]:
+    """Check a list of names of runs or lineages."""
     if (
         not isinstance(runs, list)
         or not 0 < len(runs) <= MAX_RUNS
