@@ -1,8 +1,6 @@
 """Runs that are trained further, and deadlines."""
 
 import math
-import os
-import signal
 import time
 from dataclasses import dataclass
 

@@ -321,12 +321,10 @@ def in_fleets(
             del rest[:count]
 
 
-def check_minutes(minutes: float) -> float:
+def check_minutes(minutes: float, error: type[UnweaveError] = UnweaveError) -> float:
     """Return a time in minutes; raise an error unless it is positive and not too large."""
     if not is_number(minutes) or not 0 < minutes <= MAX_MINUTES:
-        raise UnweaveError.must(
-            "minutes", f"be greater than 0 and at most {MAX_MINUTES:,}", minutes
-        )
+        raise error.must("minutes", f"be greater than 0 and at most {MAX_MINUTES:,}", minutes)
     return minutes
 
 
