@@ -11,6 +11,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.capacity import fleet_sizes
+from unweave.fleet.continuation import continued
 from unweave.io.arguments import renamed_attribute
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.networks import disk_bytes, num_parameters
@@ -151,14 +152,20 @@ def plan(
             for configs in group_into_fleets(left):
                 size = fleet_size or _fits(configs[0], source.shape, device)
                 each = seconds_per_step(configs[0], source.shape, device, ledger)
+                saved = {} if store is None else continued(configs, store.runs)
+                steps = sum(config.steps for config in configs)
+                steps -= sum(run.steps for run in saved.values())
                 parts.append(
                     Part(
                         source.name,
                         configs[0].method.name,
                         len(configs),
                         fleet_sizes(len(configs), size),
-                        len(configs) * configs[0].steps * each,
-                        sum(disk_bytes(config, source.shape) for config in configs),
+                        steps * each,
+                        sum(
+                            disk_bytes(config, source.shape, keep_optimiser=study.keep_optimiser)
+                            for config in configs
+                        ),
                     )
                 )
         except UnweaveError as error:
