@@ -182,7 +182,7 @@ def _strides(engine: Engine, step: int, total: int, deadline: float | None) -> I
 
     No step is started that would probably end after the deadline, except step 0.
     """
-    stride, seconds = 1, 0.0
+    first, stride, seconds = step, 1, 0.0
     while step < total:
         start = time.monotonic()
         window_end = (step // WINDOW + 1) * WINDOW
@@ -209,7 +209,7 @@ def _strides(engine: Engine, step: int, total: int, deadline: float | None) -> I
         elif stride > 1:
             stride //= 2
         # On a GPU, the first steps compile kernels.
-        compiling = engine.device.type == "cuda" and step < Engine.STEPS_TO_FULL_MEMORY
+        compiling = engine.device.type == "cuda" and step < first + Engine.STEPS_TO_FULL_MEMORY
         seconds = 0.0 if compiling else (end - start) / count
         step += count
         yield step
