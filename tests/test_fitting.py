@@ -4,6 +4,8 @@ import errno
 import json
 import math
 import shutil
+import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ import unweave as uw
 from tests.raising import about
 from unweave import fitting
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.fitting import MIN_STEPS, FitError
+from unweave.fitting import FitError
+from unweave.fleet.engine import Engine
 from unweave.io.paths import FILE
+from unweave.models.lineage import lineage
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
 
@@ -89,7 +93,7 @@ def test_a_deleted_run_is_trained_again(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other", [{"seeds": 3}, {"seeds": 2, "steps": 4}, {"seeds": 2, "batch": 5}]
+    "other", [{"seeds": 3}, {"seeds": 2, "steps": 2}, {"seeds": 2, "batch": 5}]
 )
 def test_another_fit_in_the_same_folder_is_an_error(kept, data, other):
     with pytest.raises(FitError, check=about(kept[1], (4, 3))):
@@ -102,15 +106,127 @@ def test_a_damaged_manifest_is_an_error(data, tmp_path):
         uw.fit(data, seeds=2, out=tmp_path, **QUICK)
 
 
-def test_steps_follow_from_minutes(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(fitting, "_seconds_per_step", lambda *_: 0.001)
-    settings = {"batch": 1, "latents": 2, "architecture": "small_mlp"}
-    method = uw.methods.BetaVAE(beta=2)
-    uw.fit(data, method, seeds=1, minutes=0.02, out=tmp_path, **settings)
-    steps = json.loads((tmp_path / "fit.json").read_text())["steps"]
-    assert steps == 1_200
-    line = "Training 1 model for 1,200 steps (about 1 min on this machine)"
-    assert line in capsys.readouterr().err
+@dataclass(frozen=True, kw_only=True)
+class Slow(uw.methods.VAE):
+    """A VAE whose steps take a given time."""
+
+    name = "slow"
+    seconds: float = 0.03
+
+    def regularizer(self, elbo, batch):
+        time.sleep(self.seconds)
+        return super().regularizer(elbo, batch)
+
+
+LIMITED = {"batch": 4, "latents": 3, "architecture": "small_mlp", "seeds": 2, "progress": False}
+
+
+def manifest(folder):
+    return json.loads((folder / "fit.json").read_text())
+
+
+def folders(folder):
+    return sorted(path.name for path in (folder / "runs").iterdir())
+
+
+def test_a_fit_ends_at_its_deadline_and_continues_with_more_minutes(data, tmp_path, capsys):
+    start = time.monotonic()
+    found = uw.fit(data, Slow(), minutes=1.2 / 60, out=tmp_path, **{**LIMITED, "progress": True})
+    assert time.monotonic() - start < 2.5
+    (steps,) = {config.steps for config in found.fleet.configs}
+    assert 2 < steps < 30
+    assert f"Only {steps} steps" in capsys.readouterr().err
+    assert folders(tmp_path) == sorted(config.hash for config in found.fleet.configs)
+    for minutes in (None, 1.2 / 60, 1 / 60):  # the time has been used
+        again = uw.fit(data, Slow(), minutes=minutes, out=tmp_path, **LIMITED)
+        assert again.fleet.configs == found.fleet.configs
+    more = uw.fit(data, Slow(), minutes=2.4 / 60, out=tmp_path, **LIMITED)
+    longer = more.fleet.configs[0].steps
+    assert longer > steps
+    assert folders(tmp_path) == sorted(config.hash for config in more.fleet.configs)
+    exact = uw.fit(data, Slow(), steps=longer + 2, out=tmp_path, **LIMITED)
+    whole = uw.fit(data, Slow(), steps=longer + 2, **LIMITED)
+    assert torch.equal(exact.fleet.parameters["encoder"], whole.fleet.parameters["encoder"])
+    assert (tmp_path / "runs" / exact.best.config.hash / "optimiser.safetensors").exists()
+    with pytest.raises(FitError, check=about(tmp_path, (2, longer + 2))):
+        uw.fit(data, Slow(), steps=longer, out=tmp_path, **LIMITED)
+
+
+def test_a_killed_fit_uses_the_time_that_is_left(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "RECORD_SECONDS", 0.1)
+
+    class Killed(BaseException):
+        """Simulated power failure."""
+
+    advance, taken = Engine.advance, []
+
+    def advance_until_killed(engine, steps):
+        taken.append(engine.configs)
+        if taken.count(engine.configs) == 3 and engine.configs != taken[0]:  # the second fleet
+            raise Killed
+        advance(engine, steps)
+
+    settings = {"minutes": 2 / 60, "out": tmp_path, "fleet_size": 1, **LIMITED}
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "advance", advance_until_killed)
+        with pytest.raises(Killed):
+            uw.fit(data, Slow(), **settings)
+    spent = manifest(tmp_path)["seconds"]
+    assert 0.1 < spent < 1.5
+    start = time.monotonic()
+    found = uw.fit(data, Slow(), **settings)
+    assert time.monotonic() - start < 2.5 - spent + 1
+    assert manifest(tmp_path)["finished"]
+    steps = [config.steps for config in found.fleet.configs]
+    assert max(steps) < 2 * min(steps)
+
+
+def test_fleets_left_behind_catch_up_first(data, tmp_path):
+    (first, second) = uw.train(
+        Slow(),
+        data,
+        steps=9,
+        learning_rate=1e-3,
+        out=tmp_path / "runs",
+        keep_optimiser=True,
+        **LIMITED,
+    ).configs
+    shutil.rmtree(tmp_path / "runs" / second.hash)
+    plan = fitting.Plan([lineage(first), lineage(second)], None, 3 / 60, 1.0)
+    plan.write(tmp_path)
+    found = uw.fit(data, Slow(), out=tmp_path, **LIMITED)
+    steps = [config.steps for config in found.fleet.configs]
+    assert min(steps) >= 9
+    assert max(steps) < 2 * min(steps)
+
+
+def test_manifests_of_earlier_versions_are_resumed(data, tmp_path):
+    found = uw.fit(data, "vae", out=tmp_path, **{**LIMITED, "steps": 2})
+    runs = [config.hash for config in found.fleet.configs]
+    (tmp_path / "fit.json").write_text(json.dumps({"steps": 2, "runs": runs}))
+    assert uw.fit(data, "vae", out=tmp_path, **LIMITED).fleet.configs == found.fleet.configs
+    (tmp_path / "fit.json").write_text(json.dumps({"steps": 2, "runs": runs[:1]}))
+    with pytest.raises(FitError, check=about(tmp_path, (1, 2))):
+        uw.fit(data, "vae", out=tmp_path, **LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", "4"),
+        ("steps", 0),
+        ("minutes", -1),
+        ("seconds", "1"),
+        ("seconds", -1.0),
+        ("finished", 1),
+        ("models", {}),
+    ],
+)
+def test_impossible_manifests_are_errors(kept, data, tmp_path, name, value):
+    content = manifest(kept[1]) | {name: value}
+    (tmp_path / "fit.json").write_text(json.dumps(content))
+    with pytest.raises(FitError, check=about(tmp_path / "fit.json")):
+        uw.fit(data, seeds=2, out=tmp_path, **QUICK)
 
 
 def test_a_single_model_is_chosen(data):
@@ -129,12 +245,12 @@ def test_models_that_diverge_are_not_chosen_and_all_of_them_are_an_error(data):
     assert healthy.best.config.method.beta == 1
 
 
-def test_methods_that_cannot_share_a_fleet_are_timed_separately(data, capsys):
+def test_methods_that_cannot_share_a_fleet_share_the_time(data, capsys):
     method = uw.methods.BetaTCVAE(beta=2, estimator=["minibatch", "weighted"])
     settings = {"batch": 2, "latents": 2, "architecture": "small_mlp"}
-    found = uw.fit(data, method, seeds=1, minutes=0.001, **settings)
+    found = uw.fit(data, method, seeds=1, minutes=0.6 / 60, **settings)
     assert [config.method.estimator for config in found.fleet.configs] == ["minibatch", "weighted"]
-    assert found.best.config.steps == MIN_STEPS
+    assert min(config.steps for config in found.fleet.configs) > 1
     assert "Training 2 models" in capsys.readouterr().err
 
 

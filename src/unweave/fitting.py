@@ -4,9 +4,8 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -15,17 +14,16 @@ import torch
 from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
-from unweave.fleet.capacity import fleet_capacity, fleet_sizes
-from unweave.fleet.engine import Engine
-from unweave.fleet.train import all_runs, train_runs
+from unweave.fleet.train import all_runs, check_minutes, train_runs
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import check_folder, refuse_inner_links
-from unweave.io.plain_data import read_json
-from unweave.io.writing import whole_file
+from unweave.io.plain_data import is_number, read_json
+from unweave.io.writing import temporary_folder, whole_file
 from unweave.methods import BetaVAE, Method
-from unweave.models.config import LIMITS, Config, group_into_fleets
+from unweave.models.config import LIMITS, Config
 from unweave.models.files import BEST, RUNS
 from unweave.models.images import NUM_SAMPLED, sample_rows
+from unweave.models.lineage import lineage, saved_runs
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import check_disk
 from unweave.nets.device import chosen_device
@@ -39,8 +37,17 @@ __all__ = ["MANIFEST", "MINUTES", "MIN_IMAGES", "Fit", "FitError", "fit"]
 
 MINUTES = 8.0
 """Default time budget for training, in minutes."""
-MAX_MINUTES = 1_000_000
-MIN_STEPS, MAX_STEPS = 200, 100_000
+MAX_STEPS = 100_000
+"""Largest number of steps of a fit whose steps are not given."""
+FEW_STEPS = 200
+"""Number of steps below which a message recommends more time."""
+RESERVE_SHARE, RESERVE = 0.25, 20.0
+"""Part of the time limit that is reserved for choosing a model and drawing it, at most so many
+seconds (20 s for 8 models of 64 × 64 images on two CPU cores)."""
+TOO_SHORT = 1e-3
+"""Seconds left when a time limit has passed; no step is that short."""
+RECORD_SECONDS = 5.0
+"""Time between updates of the time spent in the manifest."""
 MIN_IMAGES = 64
 """Smallest number of images (one batch); models memorise fewer."""
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
@@ -49,8 +56,6 @@ SEEDS = {"cpu": 4, "cuda": 10}
 PRECISION = {"cpu": "float32", "cuda": "bf16"}
 RATE = 1e-3
 """Default learning rate: ten times that of the studies, which train 100 times as long."""
-WARM_UP, TRIAL, TRIALS = {"cpu": 2, "cuda": 100}, {"cpu": 1, "cuda": 50}, 5
-"""Warm-up steps before the speed is measured, steps per trial, and number of trials."""
 MANIFEST = "fit.json"
 
 
@@ -89,7 +94,7 @@ def fit(
     *,
     seeds: int | Iterable[int] | None = None,
     steps: int | None = None,
-    minutes: float = MINUTES,
+    minutes: float | None = None,
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     progress: bool = True,
@@ -107,10 +112,13 @@ def fit(
         method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, or its name (default:
             a β-VAE with β of 1 and 4 on a CPU, five values from 1 to 16 on a GPU).
         seeds: Number of random seeds per strength, or a list of seeds (default 4, on a GPU 10).
-        steps: Number of training steps (default: as many as fit into `minutes`, measured first).
-        minutes: Approximate time budget for training, in minutes (default 8).
-        out: Output folder. Models are saved in its subfolder `runs`, and the same call resumes an
-            interrupted fit.
+        steps: Number of training steps (default: as many as fit into `minutes`, at most 100,000).
+        minutes: Time limit in minutes, including the choice of a model (default 8, or none if
+            `steps` is given). Training stops at the limit, and models are as good as they are by
+            then. Time spent in earlier calls on the same folder counts.
+        out: Output folder. Models are saved in its subfolder `runs` with their optimiser states:
+            the same call resumes an interrupted fit, and more `steps` or `minutes` train the
+            models further.
         device: Device (default: a GPU if available).
         progress: Whether to show progress.
         fleet_size: Number of models to train at once (default: as many as fit in memory).
@@ -134,6 +142,7 @@ def fit(
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
         (4, 4, 2)
     """
+    start = time.monotonic()
     data, settings = load_with(data, settings)
     if len(data) < min_images:
         raise DataError(
@@ -154,12 +163,8 @@ def fit(
             subject="fleet_size",
             value=fleet_size,
         )
-    if not 0 < minutes <= MAX_MINUTES:
-        raise FitError(
-            f"minutes must be greater than 0 and at most {MAX_MINUTES:,}, got {minutes:g}",
-            subject="minutes",
-            value=minutes,
-        )
+    if minutes is not None:
+        check_minutes(minutes, FitError)
     target = chosen_device(device)
     rate = {} if "optimiser" in settings else {"learning_rate": RATE}
     settings = {**rate, "precision": PRECISION[target.type], **settings}
@@ -171,24 +176,34 @@ def fit(
     if folder is not None:
         check_folder(folder)
         refuse_inner_links(folder, (RUNS, BEST))
-    planned = None if folder is None else _recorded_steps(folder, runs, steps)
-    if planned is not None and steps is None and progress:
-        say(f"Resuming the fit in {folder}, with {planned:,} steps as before")
-    if steps is None and planned is None:
-        planned = _steps_within(minutes, runs, data, target, fleet_size, progress)
-    runs = [replace(run, steps=planned or run.steps) for run in runs]
-    if folder is not None:
-        check_disk(runs, data.shape, folder / RUNS)
-        _write_manifest(folder, runs)
-    fleet = train_runs(
-        runs,
-        data,
-        out=None if folder is None else folder / RUNS,
-        device=target,
-        progress=progress,
-        fleet_size=fleet_size,
-    )
+    plan = _planned(folder, runs, steps, minutes)
+    if folder is not None and not plan.finished:
+        longest = [replace(run, steps=plan.steps or MAX_STEPS) for run in runs]
+        check_disk(longest, data.shape, folder / RUNS, keep_optimiser=True)
+    if progress:
+        _announce(plan, folder)
+    options = {"device": target, "progress": progress, "fleet_size": fleet_size}
+    fleet = _Training(plan, folder, start, **options).run(runs, data)
+    if progress and plan.minutes is not None and fleet.configs[0].steps < FEW_STEPS:
+        say(
+            f"Only {counted(fleet.configs[0].steps, 'step')} fit into {plan.minutes:g} min; "
+            "models improve with more time"
+        )
     return choose(fleet, data)
+
+
+def _announce(plan: "Plan", folder: Path | None) -> None:
+    """Print how long the models will be trained, and what has been done before."""
+    models = counted(len(plan.models), "model")
+    limits = [f"{plan.steps:,} steps"] if plan.steps else []
+    limits += [f"{plan.minutes:g} min"] if plan.minutes is not None else []
+    if plan.finished:
+        say(f"The fit in {folder} is finished; more minutes or steps would train it further")
+    elif plan.seconds:
+        spent = f"{plan.seconds / 60:.1f} min"
+        say(f"Resuming the fit of {models} in {folder} after {spent}, up to {' or '.join(limits)}")
+    else:
+        say(f"Training {models} for {' or '.join(limits)}")
 
 
 def choose(fleet: Fleet, data: Dataset) -> Fit:
@@ -207,94 +222,198 @@ def choose(fleet: Fleet, data: Dataset) -> Fit:
     return Fit(fleet, ranking, consensus(latents))
 
 
-def _recorded_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int | None:
-    """Return the number of steps of this fit recorded in the folder; None if it is new."""
-    manifest = folder / MANIFEST
-    if not os.path.lexists(manifest):
-        return None
-    try:
-        recorded, names = _read_manifest(manifest)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+def _planned(
+    folder: Path | None, runs: Sequence[Config], steps: int | None, minutes: float | None
+) -> "Plan":
+    """Return the plan of a fit, which may have been started in the folder before."""
+    names = [lineage(run) for run in runs]
+    limited = steps is not None or minutes is not None
+    if folder is None or not os.path.lexists(folder / MANIFEST):
+        return Plan(names, steps, minutes if limited else MINUTES)
+    recorded = Plan.read(folder / MANIFEST, runs)
+    if recorded.models != names:
         raise FitError(
-            f"{manifest} is damaged ({error}); choose another folder", subject=manifest
-        ) from error
-    same = [replace(run, steps=recorded).hash for run in runs] == names
-    if not same or steps not in (None, recorded):
-        raise FitError(
-            f"{folder} contains another fit of {len(names)} models and {recorded:,} steps; use "
-            "the same images and options to resume it, or choose another folder",
+            f"{folder} contains another fit of {counted(len(recorded.models), 'model')}; use the "
+            "same images and options to continue it, or choose another folder",
             subject=folder,
-            value=(len(names), recorded),
+            value=(len(recorded.models), recorded.steps),
         )
-    return recorded
+    trained = max(_trained_steps(runs, folder))
+    if not trained and recorded.finished:  # its models have been removed
+        recorded = replace(recorded, seconds=0.0, finished=False)
+    if not limited:
+        return recorded
+    if steps is not None and steps < trained:
+        raise FitError(
+            f"the fit in {folder} has been trained for {trained:,} steps; pass at least as many, "
+            "or choose another folder",
+            subject=folder,
+            value=(len(names), trained),
+        )
+    # A fit that is finished stays finished unless it gets more time or steps than before.
+    enough = minutes is not None and recorded.minutes is not None and minutes <= recorded.minutes
+    finished = recorded.finished and steps is None and enough
+    return Plan(names, steps, minutes, recorded.seconds, finished)
 
 
-def _read_manifest(file: Path) -> tuple[int, list[str]]:
-    """Return the steps and runs of a fit; the file is untrusted."""
-    content = read_json(file)
-    steps, names = content["steps"], content["runs"]
+@dataclass
+class Plan:
+    """What `fit.json` records: the models of a fit, their training, and the time spent so far.
+
+    Args:
+        models: Lineage of each model, see `unweave.models.lineage`.
+        steps: Number of training steps, if it is fixed.
+        minutes: Time limit of the fit, if there is one.
+        seconds: Time spent on training in all calls.
+        finished: Whether training has ended.
+    """
+
+    models: list[str]
+    steps: int | None
+    minutes: float | None
+    seconds: float = 0.0
+    finished: bool = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left for training; None without a time limit."""
+        if self.minutes is None:
+            return None
+        limit = 60 * self.minutes
+        return max(TOO_SHORT, limit - min(RESERVE_SHARE * limit, RESERVE) - self.seconds)
+
+    @classmethod
+    def read(cls, file: Path, runs: Sequence[Config]) -> "Plan":
+        """Read a manifest, which is untrusted; earlier versions recorded steps and runs only."""
+        try:
+            content = read_json(file)
+            if "models" in content:
+                return cls._checked(content)
+            steps = _checked_steps(content["steps"])
+            names, models = content["runs"], [lineage(run) for run in runs]
+            if not isinstance(names, list):
+                raise TypeError(f"runs cannot be {shown(names)}")  # noqa: TRY301 - reported below
+            same = [replace(run, steps=steps).hash for run in runs] == names
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FitError(
+                f"{file} is damaged ({error}); choose another folder", subject=file
+            ) from error
+        return cls(models if same else names, steps, None)
+
+    @classmethod
+    def _checked(cls, content: dict[str, Any]) -> "Plan":
+        """Return the plan in a manifest; raise an error if a value is impossible."""
+        models, seconds, minutes = content["models"], content["seconds"], content["minutes"]
+        steps = None if content["steps"] is None else _checked_steps(content["steps"])
+        if not isinstance(models, list):
+            raise TypeError(f"models cannot be {shown(models)}")
+        for name, value in (("seconds", seconds), ("minutes", minutes or 0)):
+            if not is_number(value) or value < 0:
+                raise ValueError(f"{name} cannot be {shown(value)}")
+        if type(content["finished"]) is not bool:
+            raise TypeError(f"finished cannot be {shown(content['finished'])}")
+        return cls(models, steps, minutes, seconds, content["finished"])
+
+    def write(self, folder: Path) -> None:
+        """Record the plan, so that the same call can resume it."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(folder / MANIFEST) as temporary:
+                temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        except OSError as error:
+            raise FitError(
+                f"cannot write to {folder}: {error.strerror or error}; choose another folder",
+                subject=folder,
+                value=error.errno,
+            ) from error
+
+
+def _checked_steps(steps: object) -> int:
     if type(steps) is not int or not 0 < steps <= LIMITS["steps"][1]:
         raise ValueError(f"steps cannot be {shown(steps)}")
-    if not isinstance(names, list):
-        raise TypeError(f"runs cannot be {shown(names)}")
-    return steps, names
-
-
-def _write_manifest(folder: Path, runs: Sequence[Config]) -> None:
-    """Record the runs of the fit, so that the same call can resume it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(folder / MANIFEST) as temporary:
-            manifest = {"steps": runs[0].steps, "runs": [run.hash for run in runs]}
-            temporary.write_text(json.dumps(manifest, indent=1) + "\n")
-    except OSError as error:
-        raise FitError(
-            f"cannot write to {folder}: {error.strerror or error}; choose another folder",
-            subject=folder,
-            value=error.errno,
-        ) from error
-
-
-def _steps_within(
-    minutes: float,
-    runs: Sequence[Config],
-    data: Dataset,
-    device: torch.device,
-    fleet_size: int | None,
-    progress: bool,
-) -> int:
-    """Return the number of steps that fit into the time budget, by timing a few steps."""
-    seconds = sum(
-        _seconds_of_fleet(fleet, data, device, fleet_size) for fleet in group_into_fleets(runs)
-    )
-    steps = int(60 * minutes / seconds)
-    steps = max(MIN_STEPS, min(MAX_STEPS, steps // 100 * 100))
-    if progress:
-        say(
-            f"Training {counted(len(runs), 'model')} for {steps:,} steps (about "
-            f"{max(1, round(steps * seconds / 60))} min on this machine)"
-        )
     return steps
 
 
-def _seconds_of_fleet(
-    runs: Sequence[Config], data: Dataset, device: torch.device, fleet_size: int | None
-) -> float:
-    """Return the time of one step of all runs, trained in one fleet or several in turn."""
-    size = fleet_size or fleet_capacity(runs, data, device)
-    largest = max(fleet_sizes(len(runs), size))
-    return _seconds_per_step(runs[:largest], data, device) * len(runs) / largest
+class _Training:
+    """Trains the models of a fit for the steps and the time that are left.
+
+    Args:
+        plan: Plan of the fit, in which the time spent is recorded.
+        folder: Folder of the fit, or None.
+        start: Time of `time.monotonic()` at which the fit started.
+        options: Options of `train_runs`.
+    """
+
+    def __init__(self, plan: Plan, folder: Path | None, start: float, **options: Any) -> None:
+        self.plan, self.folder, self.options = plan, folder, options
+        self.before, self.start, self.written = plan.seconds, start, start
+
+    def run(self, runs: Sequence[Config], data: Dataset) -> Fleet:
+        """Train the models, and remove their earlier states that this makes obsolete."""
+        trained = _trained_steps(runs, self.folder)
+        most = max(trained)
+        if self.plan.finished:  # only models that have been removed are trained
+            return self._train(runs, [steps or most for steps in trained], data)
+        limit = self.plan.steps or max(MAX_STEPS, most)
+        if self.plan.minutes is not None and min(trained) < most:
+            # Fleets that an interruption left behind catch up before all share the time.
+            self._train(runs, [most] * len(runs), data)
+            trained = _trained_steps(runs, self.folder)
+        time_is_up = self.plan.seconds_left == TOO_SHORT
+        wanted = [(time_is_up and steps) or limit for steps in trained]
+        fleet = self._train(runs, wanted, data)
+        if self.folder is not None:
+            for path in _obsolete(fleet.configs, self.folder / RUNS):
+                with temporary_folder(path) as trash:
+                    path.rename(trash / path.name)
+            self.plan.finished = True
+            self.plan.write(self.folder)
+        return fleet
+
+    def _train(self, runs: Sequence[Config], steps: Sequence[int], data: Dataset) -> Fleet:
+        """Train each model for a number of steps, or until the time is up."""
+        self._spend()
+        left = None if self.plan.finished else self.plan.seconds_left
+        often = 60.0 if left is None else min(60.0, max(10.0, left / 10))
+        try:
+            return train_runs(
+                [replace(run, steps=most) for run, most in zip(runs, steps, strict=True)],
+                data,
+                out=None if self.folder is None else self.folder / RUNS,
+                on_progress=self._on_progress,
+                checkpoint_every=often,
+                minutes=None if left is None else left / 60,
+                keep_optimiser=self.folder is not None,
+                **self.options,
+            )
+        finally:
+            self._spend()
+
+    def _on_progress(self, _: str) -> None:
+        """Record the time spent every few seconds, in case the process is killed."""
+        if self.folder is not None and time.monotonic() - self.written > RECORD_SECONDS:
+            self.written = time.monotonic()
+            self._spend()
+
+    def _spend(self) -> None:
+        """Record the time spent so far."""
+        self.plan.seconds = self.before + time.monotonic() - self.start
+        if self.folder is not None:
+            self.plan.write(self.folder)
 
 
-def _seconds_per_step(runs: Sequence[Config], data: Dataset, device: torch.device) -> float:
-    """Return the time of one step of a fleet: the median of a few trials."""
-    engine = Engine(runs, data, device)
-    engine.advance(WARM_UP[device.type])
-    engine.fetch()
-    times = []
-    for _ in range(TRIALS):
-        start = time.perf_counter()
-        engine.advance(TRIAL[device.type])
-        engine.fetch()
-        times.append((time.perf_counter() - start) / TRIAL[device.type])
-    return median(times)
+def _trained_steps(runs: Iterable[Config], folder: Path | None) -> list[int]:
+    """Return the largest number of steps for which each run of a fit has been saved, or 0."""
+    saved = {} if folder is None else saved_runs(folder / RUNS)
+    return [max(saved.get(lineage(run), {}), default=0) for run in runs]
+
+
+def _obsolete(configs: Iterable[Config], folder: Path) -> list[Path]:
+    """Return the saved runs in a folder that the given runs continue."""
+    saved = saved_runs(folder)
+    return [
+        path
+        for config in configs
+        for steps, path in saved.get(lineage(config), {}).items()
+        if steps < config.steps
+    ]

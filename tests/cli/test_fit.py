@@ -106,12 +106,16 @@ def test_repeating_a_fit_trains_nothing_and_lists_the_results(fitted, capsys):
     assert any(line.endswith(f"unweave explore {out}") for line in output)
 
 
-def test_resuming_a_fit_prints_its_folder_and_steps(fitted, capsys):
+def test_a_finished_fit_is_not_trained_further_unless_asked(fitted, tmp_path, capsys):
     args = [*QUICK[:2], *QUICK[4:]]  # all but --steps
-    main(["fit", str(fitted / "images"), *args, "--minutes", "1", "-o", str(fitted / "out")])
-    output = capsys.readouterr().err
-    assert f"{fitted / 'out'}" in output
-    assert "3 steps" in output
+    out = shutil.copytree(fitted / "out", tmp_path / "out")
+    main(["fit", str(fitted / "images"), *args, "-o", str(out)])
+    assert f"{out} is finished" in capsys.readouterr().err
+    assert uw.load(out / "best").config.steps == 3
+    main(["fit", str(fitted / "images"), *args, "--steps", "4", "-o", str(out)])
+    assert "at step 3" in capsys.readouterr().err
+    assert {uw.load(run).config.steps for run in out.glob("runs/*")} == {4}
+    assert uw.load(out / "best").config.steps == 4
 
 
 @pytest.mark.parametrize("which", ["", "best", "runs/*"])

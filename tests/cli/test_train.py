@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+import torch
 from PIL import Image
 
 import unweave as uw
@@ -46,6 +47,7 @@ def test_train_writes_models_and_figures_and_resumes(tmp_path):
         (["train", "pendulum", "ae", "--device", "cuda", "--architecture", "mlp"], "no GPU"),
         (["train", "dsprites", "beta-vae", "--beta", "-1"], "beta"),
         (["train", "dsprites", "beta-tc-vae", "--estimator", "mss"], "stratified"),
+        (["train", "dsprites", "beta-vae", "--minutes", "nan"], "minutes"),
     ],
 )
 def test_errors_in_training_are_one_sentence(args, datum, tmp_path):
@@ -109,3 +111,22 @@ def test_flags_of_the_optimiser_are_those_of_adam(tmp_path):
         decay_every=1,
         decay_factor=0.5,
     )
+
+
+def test_models_are_trained_further_by_flags(tmp_path, capsys):
+    for k in range(6):
+        Image.new("L", (32, 32), 40 * k).save(tmp_path / f"{k}.png")
+    args = ["train", tmp_path, "vae", "--size", 32, "--batch", 2, "--architecture", "small_mlp"]
+    args = [f"{arg}" for arg in (*args, "--no-pictures", "--out", tmp_path / "runs", "--steps")]
+    main([*args, "2", "--keep-optimiser"])
+    capsys.readouterr()
+    main([*args, "4", "--minutes", "5"])
+    assert "at step 2" in capsys.readouterr().err
+    longest = uw.load(next(run for run in (tmp_path / "runs").iterdir() if steps_of(run) == 4))
+    main([*args[:-2], f"{tmp_path / 'whole'}", "--steps", "4"])
+    (whole,) = (tmp_path / "whole").iterdir()
+    assert torch.equal(uw.load(whole).parameters["decoder"], longest.parameters["decoder"])
+
+
+def steps_of(run):
+    return json.loads((run / "config.json").read_text())["steps"]

@@ -80,8 +80,17 @@ def test_a_device_with_room_for_one_model_trains_them_one_by_one():
     assert max_models(8, 10**9, lambda count: 10**9 if count == 1 else out_of_memory(count)) == 1
 
 
-def test_measured_fleets_fit_into_memory(data):
+@pytest.mark.parametrize("roomy", [size.ROOMY_BYTES, 1e15], ids=["estimated", "measured"])
+def test_eight_models_fit_into_memory(data, monkeypatch, roomy):
+    monkeypatch.setattr(size, "ROOMY_BYTES", roomy)
     assert fleet_capacity(runs(8), data, CPU) == 8
+
+
+def test_the_estimate_exceeds_what_models_need(data):
+    need = 62e6 * 4 / 64  # as measured for larger batches, see docs/engine.md
+    assert size._roomy_bytes(runs(1)[0], data) > 4 * need
+    ensemble = Config(method=uw.methods.VAEEnsemble(members=3), batch=4)
+    assert size._roomy_bytes(ensemble, data) > 3 * size._roomy_bytes(runs(1)[0], data)
 
 
 MEASURE = """

@@ -98,7 +98,7 @@ def test_training_is_that_of_a_plain_loop_with_torchs_adam(squares):
     optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
     before, found = [*encoder.parameters()][1].detach().clone(), []
     for _ in range(config.steps):
-        batch = engine._batch()
+        batch = engine._batches()[0]
         images = batch.images[0].permute(0, 3, 1, 2).float() / 255
         mean, logvar = encoder(images).chunk(2, 1)
         codes = mean + (logvar / 2).exp() * batch.noise("posterior", mean[None])[0]

@@ -22,6 +22,7 @@ import unweave as uw
 from tests.raising import about
 from unweave.cli import main
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.engine import Engine
 from unweave.metrics import METRICS
 from unweave.quality.distances import frechet_distance_of_features
 from unweave.study import load, plan, run
@@ -539,3 +540,33 @@ def test_a_study_of_mixed_fleets_gives_the_same_weights(small, tmp_path):
     assert all(torch.equal(mixed[run], apart[run]) for run in mixed)
     speeds = load(tmp_path / "mixed").store.ledger.speeds(device_name(torch.device("cpu")))
     assert len(speeds) == 2
+
+
+def test_a_study_that_asks_for_more_steps_continues_its_runs(small, tmp_path, monkeypatch):
+    def study(steps):
+        return small(steps=steps, metrics=[], keep_optimiser=True)
+
+    whole = weights_of(go(study(12), tmp_path / "whole"))
+    go(study(8), tmp_path / "parts")
+    planned = plan(study(12), tmp_path / "parts", device="cpu")
+    assert planned.seconds == pytest.approx(plan(study(12), device="cpu").seconds / 3, rel=0.5)
+    advance, taken = Engine.advance, []
+    monkeypatch.setattr(Engine, "advance", lambda self, n: (taken.append(n), advance(self, n)))
+    results = go(study(12), tmp_path / "parts")
+    assert sum(taken) == 4
+    assert weights_of(results) == whole
+    assert set(results.table["steps"]) == {12}
+    go(small(steps=14, metrics=[]), tmp_path / "parts")  # uses states, but saves none
+    assert sum(taken) == 6
+    assert len(list(tmp_path.glob("parts/runs/*/optimiser.safetensors"))) == 8
+    assert check(results.store).good
+
+
+def weights_of(results):
+    """The weights of every run of a study, by seed and strength."""
+    return {
+        (row["seed"], row["strength"]): uw.load(results.store.runs / row["run"])
+        .parameters["encoder"]
+        .tolist()
+        for _, row in results.table.iterrows()
+    }

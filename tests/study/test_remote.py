@@ -1,6 +1,7 @@
 """Studies at a URL: incomplete uploads are ignored, and finished runs are not repeated."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -190,3 +191,24 @@ def test_a_damaged_ledger_at_a_url_says_what_to_delete(study, tmp_path, monkeypa
     monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
     with pytest.raises(UnweaveError, check=about(f"{url}/ledger.sqlite")):
         load_study(url)
+
+
+def test_runs_at_a_url_continue_on_another_machine(study, tmp_path, monkeypatch):
+    def asked(steps):
+        return replace(study, steps=steps, metrics=[], keep_optimiser=True)
+
+    url = f"file://{tmp_path / 'away'}"
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "here"))
+    whole = run(asked(study.steps + 2), tmp_path / "whole", progress=False, scorers=0)
+    run(asked(study.steps), url, progress=False, scorers=0)
+    monkeypatch.setenv("UNWEAVE_CACHE", str(tmp_path / "there"))
+    advance, taken = Engine.advance, []
+    monkeypatch.setattr(Engine, "advance", lambda self, n: (taken.append(n), advance(self, n)))
+    run(asked(study.steps + 2), url, progress=False, scorers=0)
+    assert sum(taken) == 2
+    for name in whole.table["run"]:
+        longer, same = (
+            load(tmp_path / "away" / "runs" / name),
+            load(tmp_path / "whole/runs" / name),
+        )
+        assert torch.equal(longer.parameters["decoder"], same.parameters["decoder"])

@@ -48,7 +48,8 @@ PICTURES: Mapping[str, Callable[..., Any]] = {
 class Fit:
     """Train a fleet on your images, choose a model without labels, and show what its latents do.
 
-    Safe to interrupt: run the same command again to resume.
+    Safe to interrupt: run the same command again to resume. To train the models further, run it
+    again with more --minutes or --steps.
 
     Example: unweave fit ./images
     """
@@ -73,7 +74,7 @@ class Fit:
     steps: int | None = None
     """Number of training steps (default: as many as fit into --minutes)."""
     minutes: float | None = None
-    """Time budget for training, in minutes (default: 8)."""
+    """Time limit in minutes, of all calls together (default: 8, or none with --steps)."""
     latents: int | None = None
     """Number of latent dimensions (default: 10)."""
     batch: int | None = None

@@ -59,7 +59,12 @@ class Options:
     first_seed: int = 0
     """First random seed."""
     steps: int = 300_000
-    """Number of training steps."""
+    """Number of training steps; runs saved with their optimiser state continue."""
+    minutes: float | None = None
+    """Time limit in minutes; models that do not reach --steps are saved as they are by then, with
+    their optimiser state."""
+    keep_optimiser: bool = False
+    """Save optimiser states, so that models can be trained further (always with --minutes)."""
     out: Path = Path("runs")
     """Output folder; models that are already in it are not trained again."""
     batch: int = 64
@@ -106,7 +111,7 @@ class Options:
 def train_method(args: Sequence[str]) -> None:
     """Run `unweave train SOURCE METHOD --flags`."""
     from unweave.cli.image_source import is_named, record_source
-    from unweave.fleet.train import all_runs, train_runs
+    from unweave.fleet.train import all_runs, check_minutes, train_runs
     from unweave.io.arguments import check_seed
     from unweave.methods import find_method
     from unweave.models.networks import check_disk
@@ -143,7 +148,9 @@ def train_method(args: Sequence[str]) -> None:
         optimiser=_optimiser(chosen),
         precision=chosen.precision,
     )
-    check_disk(runs, data.shape, chosen.out)
+    if chosen.minutes is not None:
+        check_minutes(chosen.minutes)
+    check_disk(runs, data.shape, chosen.out, chosen.keep_optimiser or chosen.minutes is not None)
     fleet = train_runs(
         runs,
         data,
@@ -151,6 +158,8 @@ def train_method(args: Sequence[str]) -> None:
         out=chosen.out,
         device=chosen.device,
         fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
+        minutes=chosen.minutes,
+        keep_optimiser=chosen.keep_optimiser,
     )
     for model in fleet:
         if not is_named(source):

@@ -58,7 +58,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         seeds: Number of models per strength (default 4, on a GPU 10).
         steps: Number of training steps (default 2,000); None for as many as fit into `minutes`,
             which depends on the machine.
-        minutes: Approximate time budget for training if `steps` is None (default 8).
+        minutes: Time limit of `fit` in minutes if `steps` is None (default 8).
         latents: Number of latent dimensions (default 10).
         active: Whether codes contain only the active latents, as in the report and the explorer:
             those with a KL divergence above 0.01 nats, largest first, at least one. By default,
@@ -149,7 +149,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             method_with(self.method, self.strengths),
             seeds=seeds_from(self._num_seeds(), self.random_state),
             steps=self.steps,
-            minutes=self.minutes,
+            minutes=self.minutes if self.steps is None else None,
             device=self._device(),
             progress=self.progress,
             min_images=2,

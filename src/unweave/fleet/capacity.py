@@ -14,19 +14,29 @@ from unweave.fleet.diagnostics import diagnose
 from unweave.fleet.engine import Engine
 from unweave.io.arrays import free_memory
 from unweave.models.config import Config
+from unweave.models.networks import num_parameters
 
 __all__ = ["fleet_capacity", "fleet_sizes", "max_models", "memory_of_training"]
 
 SMALL_FLEET, LARGE_FLEET = 2, 6
 """Sizes of the measured fleets, divided by the number of members. Fleets up to the larger size
 are not measured."""
+ROOMY_BYTES = 4e6
+"""Memory per image of 64 × 64 values on a CPU, several times what training needs (62 MB for a
+batch of 64). Fleets that fit even so are not measured, which takes seconds."""
+BYTES_PER_PARAMETER = 64
 SHARE = 0.9
 """Fraction of the free memory that a fleet may use."""
 
 
 def fleet_capacity(configs: Sequence[Config], data: Dataset, device: torch.device) -> int:
     """Return how many of these runs, which can share a fleet, fit on the device together."""
-    free, before = _free_memory(device), _memory_in_use(device)
+    free = _free_memory(device)
+    kinds = {config.kind: config for config in configs}.values()
+    largest = max(_roomy_bytes(config, data) for config in kinds)
+    if device.type == "cpu" and len(configs) * largest < SHARE * free:
+        return len(configs)
+    before = _memory_in_use(device)
     # One baseline for all: on a CPU, the second fleet reuses memory that the first has released.
     return max_models(
         len(configs),
@@ -34,6 +44,13 @@ def fleet_capacity(configs: Sequence[Config], data: Dataset, device: torch.devic
         lambda count: memory_of_training(_spread(configs, count), data, device) - before,
         configs[0].method.num_members,
     )
+
+
+def _roomy_bytes(config: Config, data: Dataset) -> float:
+    """Return more memory than a model needs on a CPU; n members decode n² images per image."""
+    n = config.method.num_members
+    images = config.batch * math.prod(data.shape) / 64**2 * (n + n * n) / 2
+    return ROOMY_BYTES * images + BYTES_PER_PARAMETER * num_parameters(config, data.shape)
 
 
 def _spread(configs: Sequence[Config], count: int) -> list[Config]:

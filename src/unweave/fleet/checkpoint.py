@@ -8,7 +8,7 @@ of their tensors begin with the index of the part.
 import hashlib
 import itertools
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from unweave.io import generations
 from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
 from unweave.io.tensors import Layout, TensorFile
 from unweave.models.config import RUN_NAME, Config
+from unweave.models.lineage import lineage, states
 
 __all__ = [
     "CHECKPOINT",
@@ -32,6 +33,7 @@ __all__ = [
     "irregular_checkpoints",
     "newest_first",
     "path_of",
+    "progress_of",
     "restore",
     "runs_of",
     "save",
@@ -48,7 +50,10 @@ Item = TypeVar("Item")
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
     """Write the state of an engine and its curve so far, `[windows, columns, M]`."""
-    facts: dict[str, Any] = {"runs": [config.hash for config in engine.configs]}
+    facts: dict[str, Any] = {
+        "runs": [config.hash for config in engine.configs],
+        "lineages": [lineage(config) for config in engine.configs],
+    }
     if len(engine.parts) == 1:
         generations.save(path, {**_tensors(engine, engine.parts[0]), "curve": rows}, facts)
         return
@@ -68,6 +73,21 @@ def runs_of(path: Path) -> list[str]:
         return _runs(file)
 
 
+def progress_of(path: Path, configs: Iterable[Config]) -> dict[str, int]:
+    """Return the step at which a checkpoint resumes each of these runs that it can resume.
+
+    These are its own runs, and runs that differ from them only in the total number of steps, if
+    they have not ended by then.
+    """
+    with generations.opened(path) as file:
+        runs, lineages, step = _runs(file), _lineages(file), _step(file)
+    return {
+        config.hash: step
+        for config in configs
+        if config.hash in runs or (lineage(config) in lineages and step <= config.steps)
+    }
+
+
 def restore(engine: Engine, path: Path) -> Tensor:
     """Restore an engine from a checkpoint, which may also contain other runs.
 
@@ -78,7 +98,7 @@ def restore(engine: Engine, path: Path) -> Tensor:
     """
     with generations.opened(path) as file:
         of_parts = {part: _stored_part(file, part, path) for part in engine.parts}
-        for part, (prefix, runs) in of_parts.items():
+        for part, (prefix, _, models) in of_parts.items():
             layout = _without(prefix, file.layout)
             if layout["curve"][1][1:2] != (len(curve_columns(engine, part)),):
                 raise UnweaveError(
@@ -86,9 +106,9 @@ def restore(engine: Engine, path: Path) -> Tensor:
                     "again",
                     subject=path,
                 )
-            _check_layout(layout, engine, part, len(runs))
+            _check_layout(layout, engine, part, models)
         content = generations.verified(file)
-        stored = {part: _without(prefix, content) for part, (prefix, _) in of_parts.items()}
+        stored = {part: _without(prefix, content) for part, (prefix, *_) in of_parts.items()}
         for one in stored.values():
             _check_state(one, engine.config.steps)
             if not generations.has_checksum(file):
@@ -100,10 +120,9 @@ def restore(engine: Engine, path: Path) -> Tensor:
     columns = curve_columns(engine)
     curve = torch.full((*windows, len(columns), len(engine.configs)), torch.nan)
     for part, one in stored.items():
-        runs = of_parts[part][1]
-        places = torch.tensor([runs.index(config.hash) for config in part.configs])
+        _, places, models = of_parts[part]
         chosen = {
-            name: _of_models(value, MODEL_AXIS.get(name, 0), places, len(runs))
+            name: _of_models(value, MODEL_AXIS.get(name, 0), places, models)
             for name, value in one.items()
         }
         _fill(engine, part, chosen)
@@ -114,8 +133,29 @@ def restore(engine: Engine, path: Path) -> Tensor:
     return curve
 
 
-def _stored_part(file: TensorFile, part: Part, path: Path) -> tuple[str, list[str]]:
-    """Return the prefix and the runs of the stored part that contains a part of an engine."""
+def _stored_part(file: TensorFile, part: Part, path: Path) -> tuple[str, Tensor, int]:
+    """Return where a checkpoint has the runs of a part of an engine.
+
+    Returns:
+        Prefix of the names of its tensors, indices of the runs in these, and number of models.
+    """
+    for names, wanted in (
+        (_runs(file), [config.hash for config in part.configs]),
+        (_lineages(file), [lineage(config) for config in part.configs]),
+    ):
+        sizes = _sizes(file)
+        for index, end in enumerate(itertools.accumulate(sizes)):
+            own = names[end - sizes[index] : end]
+            if set(wanted) <= set(own):
+                places = torch.tensor([own.index(name) for name in wanted])
+                return (f"{index}/" if "parts" in file.facts else ""), places, len(own)
+    raise UnweaveError(
+        f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
+    )
+
+
+def _sizes(file: TensorFile) -> list[int]:
+    """Return the number of models of each part."""
     runs = _runs(file)
     sizes = file.facts.get("parts", [len(runs)])
     if (
@@ -124,14 +164,7 @@ def _stored_part(file: TensorFile, part: Part, path: Path) -> tuple[str, list[st
         or sum(sizes) != len(runs)
     ):
         raise ValueError("its metadata has no valid list of parts")
-    wanted = {config.hash for config in part.configs}
-    for index, end in enumerate(itertools.accumulate(sizes)):
-        own = runs[end - sizes[index] : end]
-        if wanted <= set(own):
-            return (f"{index}/" if "parts" in file.facts else ""), own
-    raise UnweaveError(
-        f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
-    )
+    return sizes
 
 
 def _without(prefix: str, values: Mapping[str, Item]) -> dict[str, Item]:
@@ -193,17 +226,56 @@ def damaged_checkpoints(folder: Path) -> list[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove checkpoints whose runs are all saved; if none remain, also damaged ones."""
+    """Remove checkpoints whose runs are all saved; if none remain, also damaged ones.
+
+    A run also counts as saved if a run that continues it has been saved with its optimiser state.
+    """
     for path, runs in _readable(folder).items():
-        if all((folder / run).exists() for run in runs):
+        if all((folder / run).exists() for run in runs) or _surpassed(path, folder):
             path.unlink(missing_ok=True)
     if not newest_first(folder):
         for path in folder.glob(f"{CHECKPOINT}*{DAMAGED}"):
             path.unlink(missing_ok=True)
 
 
+def _surpassed(path: Path, folder: Path) -> bool:
+    """Whether saved optimiser states make a checkpoint unnecessary."""
+    saved = states(folder)
+    if not saved:
+        return False
+    try:
+        with generations.opened(path) as file:
+            lineages, step = _lineages(file), _step(file)
+    except (FileNotFoundError, DamagedCheckpointError):
+        return False
+    ahead = [max(saved.get(name, {}), default=-1) >= step for name in lineages]
+    return bool(ahead) and all(ahead)
+
+
 def _runs(file: TensorFile) -> list[str]:
-    runs = file.facts["runs"]
+    return _names(file.facts["runs"])
+
+
+def _lineages(file: TensorFile) -> list[str]:
+    """Return the lineages of the runs; none for checkpoints of earlier versions."""
+    lineages = file.facts.get("lineages")
+    if lineages is None:
+        return []
+    if len(_names(lineages)) != len(_runs(file)):
+        raise ValueError("its metadata has another number of lineages than of runs")
+    return _names(lineages)
+
+
+def _step(file: TensorFile) -> int:
+    """Return the step of a checkpoint without reading its other tensors."""
+    name = "0/step" if "parts" in file.facts else "step"
+    if file.layout[name] != (torch.int64, ()):
+        raise ValueError("its step is not an integer")
+    return int(file.tensor(name))
+
+
+def _names(runs: Any) -> list[str]:
+    """Check a list of names of runs or lineages."""
     if (
         not isinstance(runs, list)
         or not 0 < len(runs) <= MAX_RUNS

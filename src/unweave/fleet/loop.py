@@ -5,8 +5,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,13 +15,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.errors import InterruptedTrainingError
-from unweave.fleet import checkpoint
+from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet import checkpoint, continuation
 from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import Part
 from unweave.io.generations import DamagedCheckpointError, put_aside
+from unweave.models.config import Config
 from unweave.models.model import Fleet, join
+from unweave.progress import say
 from unweave.text import counted
 
 __all__ = ["interruptible", "train_fleet"]
@@ -41,8 +44,10 @@ def train_fleet(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    deadline: float | None = None,
+    keep_optimiser: bool = False,
 ) -> Fleet:
-    """Train a fleet to the end, from its last checkpoint if there is one; see `train_runs`.
+    """Train a fleet to the end or until a deadline, from where it was left; see `train_runs`.
 
     Args:
         make: Function that creates the engine.
@@ -50,20 +55,28 @@ def train_fleet(
         progress: Whether to show progress.
         checkpoint_every: Seconds between checkpoints.
         on_progress: Progress callback; see `train_runs`.
+        deadline: Time of `time.monotonic()` at which training stops, or None.
+        keep_optimiser: Whether to save the optimiser states of the models in the folder.
+
+    Returns:
+        The trained models, whose configs have the number of steps that they were trained for.
     """
-    engine: Engine = make()
     started = time.monotonic()
-    rows = _run(engine, folder, progress, checkpoint_every, on_progress)
+    engine: Engine = make()
+    rows = _run(engine, folder, progress, checkpoint_every, on_progress, deadline)
     of_parts = _collect(engine, rows)
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
             # If the process is killed while saving, the remaining models are restored from here.
             # Shorter runs are cheaper to train again.
             checkpoint.save(engine, rows, checkpoint.path_of(engine.configs, folder))
-        for trained in of_parts:
-            trained.save(folder)
+        for part, trained in of_parts.items():
+            if keep_optimiser:
+                continuation.save(trained, engine, part, folder)
+            else:
+                trained.save(folder)
         checkpoint.tidy(folder)
-    return join(of_parts)
+    return join(list(of_parts.values()))
 
 
 def _run(
@@ -72,21 +85,22 @@ def _run(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    deadline: float | None,
 ) -> Tensor:
-    """Train to the end; return the curve `[windows, columns, M]`, with the step first."""
+    """Train to the end or the deadline; return the curve `[windows, columns, M]`, step first."""
     total, models = engine.config.steps, len(engine.configs)
     path = None if folder is None else checkpoint.path_of(engine.configs, folder)
-    rows = None if folder is None else _restored(engine, folder)
+    rows = None if folder is None else _restored(engine, folder, progress)
     if rows is None:
         rows = torch.empty(0, len(curve_columns(engine)), models)
     start = int(engine.step)
     saved = time.monotonic()
-    with interruptible() as stopped, StatusLine(engine, start, progress) as status:
-        for step in _strides(engine, start, total):
+    with interruptible() as stopped, StatusLine(engine, start, progress, deadline) as status:
+        for step in _strides(engine, start, total, deadline):
             if step % WINDOW == 0 or step == total:
                 means = engine.fetch()
-                row = [torch.full((1, models), step), means, _diagnostics(engine, step, total)]
-                rows = torch.cat([rows, torch.cat(row)[None]])
+                due = _diagnostics_due(step, total, deadline)
+                rows = torch.cat([rows, _row(engine, step, means, due)])
                 status.show(step, means)
             else:
                 status.show(step)
@@ -98,45 +112,107 @@ def _run(
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
+        step = int(engine.step)
+        if step < total:  # stopped by the deadline
+            rows = _with_last_row(engine, rows, step)
+            status.end(step)
     return rows
 
 
-def _restored(engine: Engine, folder: Path) -> Tensor | None:
-    """Restore the newest intact checkpoint with all runs; return the curve so far, or None."""
-    wanted = {config.hash for config in engine.configs}
+def _restored(engine: Engine, folder: Path, progress: bool) -> Tensor | None:
+    """Restore the runs from a checkpoint or from saved runs; return the curve so far, or None.
+
+    The newest intact checkpoint with all runs is used, unless saved runs are ahead of it.
+    """
+    saved = continuation.continued(engine.configs, folder)
+    from_saved = min(run.steps for run in saved.values()) if saved else 0
     for path in checkpoint.newest_first(folder):
         try:
-            if wanted <= set(checkpoint.runs_of(path)):
-                return checkpoint.restore(engine, path)
+            found = checkpoint.progress_of(path, engine.configs)
+            behind = any(0 <= step < from_saved for step in found.values())
+            if len(found) == len(engine.configs) and not behind:
+                rows = checkpoint.restore(engine, path)
+                _announce(engine, "a checkpoint", progress)
+                return rows
         except FileNotFoundError:  # another process has removed it
             continue
         except DamagedCheckpointError as error:
             put_aside(path, error)
-    return None
+    if len(saved) < len(engine.configs) or any(r.steps != from_saved for r in saved.values()):
+        return None
+    rows = continuation.restore(engine, [saved[config.hash].folder for config in engine.configs])
+    _announce(engine, "the saved optimiser state", progress)
+    return rows
 
 
-def _diagnostics(engine: Engine, step: int, total: int) -> Tensor:
-    """Return the diagnostics `[diagnostics, M]` at some steps, and NaN at all others."""
+def _announce(engine: Engine, source: str, progress: bool) -> None:
+    """Print from which step and which state training resumes."""
+    if progress and int(engine.step) < engine.config.steps:
+        models = counted(len(engine.configs), "model")
+        say(f"Resuming {models} at step {int(engine.step):,} from {source}")
+
+
+def _row(engine: Engine, step: int, means: Tensor, with_diagnostics: bool) -> Tensor:
+    """Return a row of the curve, `[1, columns, M]`; its diagnostics are NaN unless asked for."""
+    models = len(engine.configs)
+    unknown = torch.full((len(diagnostic_names(engine)), models), torch.nan)
+    diagnostics = diagnose(engine) if with_diagnostics else unknown
+    return torch.cat([torch.full((1, models), step), means, diagnostics])[None]
+
+
+def _with_last_row(engine: Engine, rows: Tensor, step: int) -> Tensor:
+    """Return the curve with a complete last row, for training that stops early."""
+    if len(rows) and int(rows[-1, 0, 0]) == step:
+        means = rows[-1, 1 : 1 + len(engine.terms)]
+        return torch.cat([rows[:-1], _row(engine, step, means, True)])
+    return torch.cat([rows, _row(engine, step, engine.fetch(), True)])
+
+
+def _diagnostics_due(step: int, total: int, deadline: float | None) -> bool:
+    """Whether diagnostics are computed at the end of this window."""
+    if deadline is not None:
+        # The number of steps is not known in advance: intervals double as training goes on.
+        total = MAX_DIAGNOSES * WINDOW
+        while total < step:
+            total *= 2
     every = math.ceil(total / MAX_DIAGNOSES / WINDOW) * WINDOW
-    if step % every == 0 or step == total:
-        return diagnose(engine)
-    return torch.full((len(diagnostic_names(engine)), len(engine.configs)), torch.nan)
+    return step % every == 0 or step == total
 
 
-def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
-    """Train to the end; yield the step after every window and a few times a second."""
-    stride = 1
+def _strides(engine: Engine, step: int, total: int, deadline: float | None) -> Iterator[int]:
+    """Train to the end or the deadline; yield the step every window and a few times a second.
+
+    No step is started that would probably end after the deadline, except step 0.
+    """
+    first, stride, seconds = step, 1, 0.0
     while step < total:
+        start = time.monotonic()
         window_end = (step // WINDOW + 1) * WINDOW
         count = min(stride, window_end - step, total - step)
-        start = time.monotonic()
+        if deadline is not None and step > 0:
+            left = deadline - start
+            if left <= seconds:
+                return
+            count = max(1, min(count, int(left / seconds))) if seconds else 1
         engine.advance(count)
         if engine.device.type == "cuda":
             torch.cuda.synchronize(engine.device)
-        if time.monotonic() - start < PAUSE_SECONDS:
+        end = time.monotonic()
+        if deadline is not None and step == 0 and end > deadline:
+            raise UnweaveError(
+                f"the time is too short for one step: {counted(len(engine.configs), 'model')} "
+                f"took {end - start:.2g} s, but only {max(0.0, deadline - start):.2g} s were "
+                "left; pass more minutes",
+                subject="minutes",
+                value=deadline - start,
+            )
+        if end - start < PAUSE_SECONDS:
             stride = min(2 * stride, WINDOW)
         elif stride > 1:
             stride //= 2
+        # On a GPU, the first steps compile kernels.
+        compiling = engine.device.type == "cuda" and step < first + Engine.STEPS_TO_FULL_MEMORY
+        seconds = 0.0 if compiling else (end - start) / count
         step += count
         yield step
 
@@ -156,30 +232,31 @@ def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int
     )
 
 
-def _collect(engine: Engine, rows: Tensor) -> list[Fleet]:
-    """Return the trained models of each part."""
-    diverged_at = engine.diverged_at.cpu()
-    fleets = []
+def _collect(engine: Engine, rows: Tensor) -> dict[Part, Fleet]:
+    """Return the trained models; their configs have the steps that they were trained for."""
+    step, diverged_at = int(engine.step), engine.diverged_at.cpu()
+    fleets = {}
     for part in engine.parts:
+        configs = [replace(config, steps=step) for config in part.configs]
         parameters = {
             name: buffer.to("cpu", copy=True) for name, _, buffer in engine.networks(part)
         }
         diverged = diverged_at[part.models].clone()
         for buffer in parameters.values():
             # No loss has been computed with the final weights, so check them here.
-            finite = buffer.unflatten(0, (len(part.configs), -1)).isfinite().flatten(1).all(1)
-            diverged[~finite & (diverged < 0)] = engine.config.steps
-        curve = _table(engine, part, rows)
-        fleets.append(Fleet(part.configs, engine.data.shape, parameters, curve, diverged.numpy()))
+            finite = buffer.unflatten(0, (len(configs), -1)).isfinite().flatten(1).all(1)
+            diverged[~finite & (diverged < 0)] = step
+        curve = _table(engine, part, configs, rows)
+        fleets[part] = Fleet(configs, engine.data.shape, parameters, curve, diverged.numpy())
     return fleets
 
 
-def _table(engine: Engine, part: Part, rows: Tensor) -> pd.DataFrame:
+def _table(engine: Engine, part: Part, configs: Sequence[Config], rows: Tensor) -> pd.DataFrame:
     """Return the curve of a part as a tidy table: run, step, terms and diagnostics."""
     names, tables = curve_columns(engine, part), []
     columns = [curve_columns(engine).index(name) for name in names]
     own = rows[:, columns, part.models]
-    for place, config in enumerate(part.configs):
+    for place, config in enumerate(configs):
         table = pd.DataFrame(own[:, 1:, place].numpy(), columns=names[1:])
         table.insert(0, "run", config.hash)
         table.insert(1, "step", own[:, 0, place].long().numpy())
@@ -216,30 +293,32 @@ class StatusLine:
         engine: Fleet in training.
         step: First step.
         shown: Whether to show progress.
+        deadline: Time of `time.monotonic()` at which training stops, or None.
     """
 
-    def __init__(self, engine: Engine, step: int, shown: bool) -> None:
+    def __init__(self, engine: Engine, step: int, shown: bool, deadline: float | None) -> None:
         self.engine, self.shown, self.first = engine, shown, step
+        self.deadline = deadline
         self.total, self.models = engine.config.steps, len(engine.configs)
         self.terms = ""
         self.start = self.last = time.monotonic()
 
     def __enter__(self) -> Self:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         console = Console(stderr=True)
         self.live = self.shown and console.is_terminal
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[terms]}"),
         )
         self.progress = Progress(*columns, console=console, disable=not self.live)
         self.progress.start()
         self.task = self.progress.add_task(
-            "training", total=self.total, completed=self.first, terms=""
+            "training", total=self.total, completed=self.first, left="", terms=""
         )
         return self
 
@@ -260,11 +339,27 @@ class StatusLine:
             self.terms += f"  ({diverged} of {self.models} diverged)" if diverged else ""
         now = time.monotonic()
         rate = (step - self.first) / max(now - self.start, 1e-9)
+        left, end = (self.total - step) / max(rate, 1e-9), f"{self.total:,}"
+        if self.deadline is not None and now + left > self.deadline:
+            left = max(0.0, self.deadline - now)
+            end = f"about {step + int(rate * left):,}"
         throughput = self.models * rate
         speed = f"{throughput:,.{0 if throughput >= 10 else 1}f} model-steps/s"
-        text = f"{counted(self.models, 'model')}  step {step:,} of {self.total:,}  {speed}"
-        self.progress.update(self.task, completed=step, description=text, terms=self.terms)
+        text = f"{counted(self.models, 'model')}  step {step:,} of {end}  {speed}"
+        until = f"{left:,.0f} s left"
+        self.progress.update(
+            self.task,
+            total=step + rate * left,
+            completed=step,
+            description=text,
+            left=until,
+            terms=self.terms,
+        )
         if self.shown and not self.live and (now - self.last > LINE_SECONDS or step == self.total):
-            left = (self.total - step) / max(rate, 1e-9)
-            print(f"{text}  {left:,.0f} s left  {self.terms}", file=sys.stderr)  # noqa: T201
+            print(f"{text}  {until}  {self.terms}", file=sys.stderr)  # noqa: T201
             self.last = now
+
+    def end(self, step: int) -> None:
+        """Print at which step the deadline stopped training."""
+        if self.shown:
+            say(f"Time is up: {counted(self.models, 'model')} trained for {step:,} steps")

@@ -1,7 +1,9 @@
 """Training of grids of runs in fleets that fit into memory; finished runs are skipped."""
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
@@ -17,25 +19,30 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
-from unweave.fleet.checkpoint import checkpoints, irregular_checkpoints
+from unweave.fleet.checkpoint import checkpoints, irregular_checkpoints, progress_of
+from unweave.fleet.continuation import continued
 from unweave.fleet.engine import Engine
 from unweave.fleet.loop import train_fleet
 from unweave.io.arguments import check_count
+from unweave.io.generations import DamagedCheckpointError
 from unweave.io.paths import check_folder, path_errors
+from unweave.io.plain_data import is_number
 from unweave.io.temporary import remove_leftovers
 from unweave.methods import Method, find_method
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.images import check_shape
+from unweave.models.lineage import lineage, saved_runs
 from unweave.models.model import Fleet, Model, check_alike, join
 from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
 from unweave.nets.device import chosen_device
-from unweave.text import canonical_name, shown
+from unweave.progress import say
+from unweave.text import canonical_name, counted, shown
 
 if TYPE_CHECKING:
     from unweave.models.finding import Models
 
-__all__ = ["all_runs", "chosen_method", "in_fleets", "train", "train_runs"]
+__all__ = ["all_runs", "check_minutes", "chosen_method", "in_fleets", "train", "train_runs"]
 
 OWN = ("method", "data", "seed", "steps", "first")
 SETTINGS = (
@@ -44,6 +51,7 @@ SETTINGS = (
 )
 """Settings that are the same for all runs of a call."""
 MAX_SEEDS = 10_000
+MAX_MINUTES = 1_000_000
 
 
 def train(
@@ -52,10 +60,12 @@ def train(
     *,
     seeds: int | Iterable[int] = 1,
     steps: int = 300_000,
+    minutes: float | None = None,
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     progress: bool = True,
     checkpoint_every: float = 60.0,
+    keep_optimiser: bool = False,
     fleet_size: int | None = None,
     first: "Models | None" = None,
     **settings: Any,
@@ -68,12 +78,18 @@ def train(
         data: A data set, or any source that `uw.data.load` accepts: a name, a folder of images,
             an array.
         seeds: Number of random seeds (0, 1, 2 …), or the seeds themselves (default 1).
-        steps: Number of training steps (default 300,000).
+        steps: Number of training steps (default 300,000). Runs that were saved with their
+            optimiser state continue if more steps are asked for.
+        minutes: Deadline for this call, in minutes (default: none). The time is shared by fleets
+            in proportion to their models. Models that do not reach `steps` in time are kept as
+            runs of fewer steps, with their optimiser state.
         out: Output folder, with one subfolder per model. Finished runs are skipped, and
             interrupted training resumes from the last checkpoint.
         device: Device to train on (default: a GPU if available).
         progress: Whether to show progress.
         checkpoint_every: Seconds between checkpoints in `out` (default 60).
+        keep_optimiser: Whether to save optimiser states, so that models can be trained further;
+            they are twice as large as the weights (default: only with `minutes`).
         fleet_size: Number of models trained at once (default: as many as fit into memory).
         first: For a second stage, the trained models that it builds on, or their folder; every
             combination is trained on top of each of them.
@@ -107,6 +123,8 @@ def train(
         progress=progress,
         checkpoint_every=checkpoint_every,
         fleet_size=fleet_size,
+        minutes=minutes,
+        keep_optimiser=keep_optimiser,
     )
 
 
@@ -191,8 +209,12 @@ def train_runs(
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
     on_progress: Callable[[str], bool | None] | None = None,
+    minutes: float | None = None,
+    keep_optimiser: bool = False,
 ) -> Fleet:
     """Train runs; runs that can share a fleet are trained together.
+
+    With a deadline, the returned models may have fewer steps than their configs ask for.
 
     Args:
         configs: Runs to train.
@@ -205,7 +227,22 @@ def train_runs(
         fleet_size: Number of models trained at once (default: as many as fit into memory).
         on_progress: Callback for a progress message, called a few times a second; training stops
             as on Ctrl-C if it returns True.
+        minutes: Deadline for this call, in minutes (default: none); see `train`.
+        keep_optimiser: Whether to save optimiser states; see `train`.
     """
+    deadline = None if minutes is None else time.monotonic() + 60 * check_minutes(minutes)
+    if deadline is not None and any(one.optimiser.schedule == "cosine" for one in configs):
+        raise UnweaveError(
+            "a cosine schedule depends on the number of steps, which a deadline does not fix; "
+            "pass steps without minutes, or use another schedule",
+            subject="minutes",
+            value=minutes,
+        )
+    if keep_optimiser and out is None:
+        raise UnweaveError(
+            "keep_optimiser requires an output folder; pass out=…", subject="keep_optimiser"
+        )
+    keep_optimiser = keep_optimiser or deadline is not None
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(
             f"fleet_size must be at least 1, got {fleet_size}",
@@ -231,14 +268,28 @@ def train_runs(
     done = {} if folder is None else _finished(configs, folder)
     given = {} if first is None else {model.config.hash: model for model in first}
     for alike in group_into_fleets(config for config in configs if config.hash not in done):
-        interrupted = [] if folder is None else checkpoints(folder).values()
-        for fleet in in_fleets(alike, data, interrupted, device, fleet_size):
+        found = {} if folder is None else continued(alike, folder)
+        saved = {run: one.steps for run, one in found.items()}
+        interrupted = [] if folder is None else _interrupted(alike, folder, saved)
+        if folder is not None and progress and not saved and not interrupted:
+            _announce_restart(alike, folder)
+        for chosen in in_fleets(alike, data, interrupted, device, fleet_size, saved):
+            (fleet,) = group_into_fleets(chosen)
             make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
             try:
-                trained = train_fleet(make, folder, progress, checkpoint_every, on_progress)
+                trained = train_fleet(
+                    make,
+                    folder,
+                    progress,
+                    checkpoint_every,
+                    on_progress,
+                    _share(deadline, len(fleet) / (len(configs) - len(done))),
+                    keep_optimiser,
+                )
             except torch.cuda.OutOfMemoryError as error:
                 raise UnweaveError(_out_of_memory(len(fleet), device)) from error
-            done |= {model.config.hash: model for model in trained}
+            # At a deadline, models have fewer steps than their configs.
+            done |= {config.hash: model for config, model in zip(fleet, trained, strict=True)}
     return join([done[config.hash] for config in configs])
 
 
@@ -248,8 +299,11 @@ def in_fleets(
     interrupted: Iterable[Sequence[str]],
     device: torch.device,
     fleet_size: int | None,
+    saved: Mapping[str, int] | None = None,
 ) -> Iterator[list[Config]]:
     """Split runs into fleets that fit into memory; interrupted fleets are kept together.
+
+    All models of a fleet start from the same step.
 
     Args:
         configs: Runs that can share a fleet.
@@ -257,18 +311,57 @@ def in_fleets(
         interrupted: Names of the runs in each checkpoint.
         device: Device to train on.
         fleet_size: Number of models trained at once (default: as many as fit into memory).
+        saved: Step from which runs continue, by hash (default: all start from step 0).
     """
     left = {config.hash: config for config in configs}
     for runs in interrupted:
         fleet = [left.pop(run) for run in runs if run in left]
         if fleet:
             yield fleet
-    rest = list(left.values())
-    if rest:
+    by_start: dict[int, list[Config]] = {}
+    for config in left.values():
+        by_start.setdefault((saved or {}).get(config.hash, 0), []).append(config)
+    for _, rest in sorted(by_start.items()):
         size = fleet_size or fleet_capacity(rest, data, device)
         count = len(fleet_sizes(len(rest), size))
         for index in range(count):  # every fleet gets runs of all methods
             yield rest[index::count]
+
+
+def check_minutes(minutes: float, error: type[UnweaveError] = UnweaveError) -> float:
+    """Return a time in minutes; raise an error unless it is positive and not too large."""
+    if not is_number(minutes) or not 0 < minutes <= MAX_MINUTES:
+        raise error.must("minutes", f"be greater than 0 and at most {MAX_MINUTES:,}", minutes)
+    return minutes
+
+
+def _share(deadline: float | None, share: float) -> float | None:
+    """Return the deadline of a fleet that may use a share of the remaining time."""
+    now = time.monotonic()
+    return None if deadline is None else now + share * (deadline - now)
+
+
+def _interrupted(
+    configs: Sequence[Config], folder: Path, saved: Mapping[str, int]
+) -> list[list[str]]:
+    """Return the runs that resume from each checkpoint, unless saved runs are ahead of it."""
+    found = []
+    for path in checkpoints(folder):
+        with suppress(FileNotFoundError, DamagedCheckpointError):
+            steps = progress_of(path, configs)
+            found.append([run for run, step in steps.items() if step >= saved.get(run, 0)])
+    return [runs for runs in found if runs]
+
+
+def _announce_restart(configs: Sequence[Config], folder: Path) -> None:
+    """Print that saved runs with other numbers of steps are not continued."""
+    shorter = saved_runs(folder)
+    restarted = [config for config in configs if lineage(config) in shorter]
+    if restarted:
+        say(
+            f"{counted(len(restarted), 'run')} in {folder} cannot continue, since no shorter run "
+            "was saved with its optimiser state (keep_optimiser); training starts from step 0"
+        )
 
 
 def _first_stages(

@@ -52,9 +52,14 @@ class TensorFile:
     layout: Layout
     _file: Any
 
+    def tensor(self, name: str) -> Tensor:
+        """Read one tensor."""
+        value: Tensor = self._file.get_tensor(name)
+        return value
+
     def tensors(self) -> dict[str, Tensor]:
         """Read all tensors, by name."""
-        return {name: self._file.get_tensor(name) for name in self.layout}
+        return {name: self.tensor(name) for name in self.layout}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:

@@ -1,9 +1,10 @@
 """Files of a saved model: a folder that is written atomically.
 
-    config.json          settings of the run
-    weights.safetensors  parameters by name
-    curve.parquet        losses during training
-    SHA256SUMS           checksums of these files, in the format of `sha256sum --check`
+    config.json            settings of the run
+    weights.safetensors    parameters by name
+    curve.parquet          losses during training
+    optimiser.safetensors  optional: moments of Adam, from which training can continue
+    SHA256SUMS             checksums of these files, in the format of `sha256sum --check`
 
 Every file is verified against its checksum before use. The parameters of an ensemble of n members
 have the shape `[n, …]`. Saving the same model always gives the same bytes. Compact files hold
@@ -14,7 +15,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,7 @@ from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
 from unweave.models.networks import networks_by_name, training_only
+from unweave.nets.adam import Moments
 from unweave.nets.network import StackedNetwork
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ __all__ = [
     "CONFIG",
     "CURVE",
     "FILES",
+    "OPTIMISER",
     "RUNS",
     "SUMS",
     "UNREADABLE",
@@ -55,12 +59,16 @@ __all__ = [
     "read",
     "read_config",
     "read_curve",
+    "read_moments",
     "read_settings",
     "write",
 ]
 
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 FILES = (CONFIG, WEIGHTS, CURVE)
+OPTIMISER = "optimiser.safetensors"
+MOMENTS = ("first", "second")
+"""Names of the moments in this file, as in `Moments`."""
 RUNS, BEST = "runs", "best"
 """Subfolders of a study or fit: all models, and a copy of the chosen model."""
 NON_LOSS_COLUMNS = re.compile(r"run|step|kl_\d+")
@@ -85,11 +93,30 @@ UNREADABLE = (
 """Exceptions that reading the files of a model may raise."""
 
 
-def write(model: "Model", folder: Path, compact: bool = False) -> None:
-    """Write a model into a new folder."""
+def write(
+    model: "Model",
+    folder: Path,
+    compact: bool = False,
+    moments: Mapping[str, Moments] | None = None,
+) -> None:
+    """Write a model into a new folder.
+
+    Args:
+        model: The model.
+        folder: New folder.
+        compact: Whether to round and omit weights; see `Model.save`.
+        moments: Moments of the optimiser by network, `[n, P]` each, to be saved as well.
+    """
     with whole_folder(folder) as temporary:
         fill(temporary, model, compact)
-        write_sums(temporary, FILES)
+        if moments is not None:
+            named: dict[str, Tensor] = {}
+            for moment in MOMENTS:
+                buffers = {network: getattr(one, moment) for network, one in moments.items()}
+                parts = replace(model, parameters=buffers).named_parameters()
+                named |= {f"{name}/{moment}": value for name, value in parts.items()}
+            write_tensors(temporary / OPTIMISER, named, {"steps": model.config.steps})
+        write_sums(temporary, FILES if moments is None else (*FILES, OPTIMISER))
 
 
 def fill(folder: Path, model: "Model", compact: bool = False) -> None:
@@ -126,15 +153,7 @@ def read(
             networks = _saved_networks(config, shape, file.layout)
             _check_layout(networks, file.layout, config.method.num_members)
             weights = file.tensors()
-        parameters = {
-            name: network.packed(
-                {
-                    key: _rows(weights[f"{name}/{key}"].float(), of)
-                    for key, of in network.shapes.items()
-                }
-            )
-            for name, network in networks.items()
-        }
+        parameters = _packed(networks, weights)
         _check_members(len(parameters[next(iter(networks))]), [config.method.num_members])
         if diverged < 0 and not all(bool(v.isfinite().all()) for v in parameters.values()):
             raise ValueError("weights are not finite, but the model is not marked as diverged")
@@ -142,6 +161,41 @@ def read(
     except UNREADABLE as error:
         raise UnweaveError(describe_error(folder, error), subject=folder) from error
     return config, shape, parameters, curve, diverged
+
+
+def read_moments(
+    folder: Path, config: Config, shape: tuple[int, int, int], trained: Collection[str]
+) -> dict[str, Moments]:
+    """Read the optimiser state of a saved run.
+
+    Args:
+        folder: Folder of the run.
+        config: Config of the run.
+        shape: Shape of its images.
+        trained: Names of the networks that are trained.
+
+    Returns:
+        Moments by network, `[n, P]` each for n members.
+    """
+    every = networks_by_name(config, shape)
+    networks = {name: every[name] for name in trained}
+    try:
+        verify(folder, [OPTIMISER])
+        with open_tensors(folder / OPTIMISER) as file:
+            _check_layout(networks, file.layout, config.method.num_members, OPTIMISER, MOMENTS)
+            values = file.tensors()
+        first, second = (_packed(networks, values, f"/{moment}") for moment in MOMENTS)
+        if not all(bool(value.isfinite().all()) for value in (*first.values(), *second.values())):
+            raise ValueError("its values are not finite")
+        if any(bool((value < 0).any()) for value in second.values()):
+            raise ValueError("mean squares are negative")
+    except UNREADABLE as error:
+        raise UnweaveError(
+            f"the optimiser state in {folder / OPTIMISER} is damaged ({_reason(error)}); restore "
+            "it from a copy, or remove the file to train from the start",
+            subject=folder / OPTIMISER,
+        ) from error
+    return {name: Moments(first[name], second[name]) for name in networks}
 
 
 def read_config(folder: Path, method: type[Method] | None = None) -> Config:
@@ -214,13 +268,16 @@ def describe_error(folder: Path, error: Exception) -> str:
         return f"{folder} is not a model: {what} is missing; use the folder of a saved model"
     if isinstance(error, ExtensionError):
         return str(error)
-    reason = " ".join(str(error).split()) or type(error).__name__
-    if len(reason) > MAX_REASON:
-        reason = f"{reason[:MAX_REASON]}…"
     return (
-        f"the model in {folder} is damaged ({reason}); restore it from a copy, or remove the "
-        "folder and train it again"
+        f"the model in {folder} is damaged ({_reason(error)}); restore it from a copy, or remove "
+        "the folder and train it again"
     )
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of an error in one line of limited length."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
 
 
 def _shape(facts: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -255,27 +312,57 @@ def _saved_networks(
 
 
 def _check_layout(
-    networks: Mapping[str, StackedNetwork], layout: Layout, num_members: int
+    networks: Mapping[str, StackedNetwork],
+    layout: Layout,
+    num_members: int,
+    file: str = WEIGHTS,
+    moments: Sequence[str] = (),
 ) -> None:
-    """Check that a file has the weights of these networks, before reading any of them."""
+    """Check that a file has the weights of these networks, before reading any of them.
+
+    Args:
+        networks: Networks by name.
+        layout: Types and shapes of the tensors in the file.
+        num_members: Number of members of the model.
+        file: Name of the file.
+        moments: Names of the moments that the file has instead of weights.
+    """
     wanted = {
-        f"{name}/{key}": shape
+        f"{name}/{key}{moment}": shape
         for name, network in networks.items()
         for key, shape in network.shapes.items()
+        for moment in ([f"/{moment}" for moment in moments] or [""])
     }
+    types = WEIGHT_TYPES[:1] if moments else WEIGHT_TYPES
     for key, shape in wanted.items():
         if key not in layout:
-            raise ValueError(f"{WEIGHTS} has no {key}")
+            raise ValueError(f"{file} has no {key}")
         kind, found = layout[key]
         got = found[len(found) - len(shape) :]  # without the member axis
         if got != shape or len(found) > len(shape) + 1:
             raise ValueError(f"{key} must have the shape {list(shape)}, got {list(got)}")
         # A network shared by all members has one row.
         _check_members(found[0] if len(found) > len(shape) else 1, [num_members, 1])
-        if kind not in WEIGHT_TYPES:
-            raise ValueError(f"{key} must be float32 or bfloat16, got {kind}")
+        if kind not in types:
+            names = " or ".join(str(one).removeprefix("torch.") for one in types)
+            raise ValueError(f"{key} must be {names}, got {kind}")
     if len(layout) > len(wanted):
-        raise ValueError(f"{WEIGHTS} must have {len(wanted)} parameters, got {len(layout)}")
+        raise ValueError(f"{file} must have {len(wanted)} parameters, got {len(layout)}")
+
+
+def _packed(
+    networks: Mapping[str, StackedNetwork], values: Mapping[str, Tensor], suffix: str = ""
+) -> dict[str, Tensor]:
+    """Return the values of each network in one buffer, float32 `[n, P]`."""
+    return {
+        name: network.packed(
+            {
+                key: _rows(values[f"{name}/{key}{suffix}"].float(), of)
+                for key, of in network.shapes.items()
+            }
+        )
+        for name, network in networks.items()
+    }
 
 
 def _rows(value: Tensor, shape: tuple[int, ...]) -> Tensor:

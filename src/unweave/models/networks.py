@@ -109,18 +109,36 @@ def applied(
     return network(parameters, x if unchanged else x.to(dtype), code, reference)
 
 
-def disk_bytes(config: Config, shape: tuple[int, int, int], in_training: bool = False) -> int:
-    """Estimate the disk space of a run, with its share of checkpoints if it is in training."""
+def disk_bytes(
+    config: Config,
+    shape: tuple[int, int, int],
+    in_training: bool = False,
+    keep_optimiser: bool = False,
+) -> int:
+    """Estimate the disk space of a run.
+
+    Args:
+        config: Config of the run.
+        shape: Shape of its images.
+        in_training: Whether to include its share of checkpoints.
+        keep_optimiser: Whether to include its optimiser state, two moments per parameter.
+    """
     weights = 4 * num_parameters(config, shape)
     windows = -(-config.steps // WINDOW)
     saved = weights + windows * TERMS * CURVE_BYTES + SMALL_FILES
-    return saved + (CHECKPOINT_COPIES * weights if in_training else 0)
+    moments = 2 * weights + SMALL_FILES if keep_optimiser else 0
+    return saved + moments + (CHECKPOINT_COPIES * weights if in_training else 0)
 
 
-def check_disk(configs: Sequence[Config], shape: tuple[int, int, int], folder: Path) -> None:
+def check_disk(
+    configs: Sequence[Config],
+    shape: tuple[int, int, int],
+    folder: Path,
+    keep_optimiser: bool = False,
+) -> None:
     """Check that the runs fit on the disk; runs already in the folder need no space."""
     missing = [config for config in configs if not (folder / config.hash).exists()]
-    need = sum(disk_bytes(config, shape, in_training=True) for config in missing)
+    need = sum(disk_bytes(config, shape, True, keep_optimiser) for config in missing)
     check_disk_space(folder, need, counted(len(missing), "model"))
 
 

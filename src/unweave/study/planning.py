@@ -11,6 +11,7 @@ import torch
 
 from unweave.errors import UnweaveError
 from unweave.fleet.capacity import fleet_sizes
+from unweave.fleet.continuation import continued
 from unweave.io.arguments import renamed_attribute
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.networks import disk_bytes, num_parameters
@@ -163,14 +164,24 @@ def plan(
                     config.kind: seconds_per_step(config, source.shape, device, ledger)
                     for config in {config.kind: config for config in configs}.values()
                 }
+                saved = {} if store is None else continued(configs, store.runs)
+                steps = {config: config.steps for config in configs}
+                steps |= {
+                    config: config.steps - saved[config.hash].steps
+                    for config in configs
+                    if config.hash in saved
+                }
                 parts.append(
                     Part(
                         source.name,
                         ", ".join(dict.fromkeys(config.method.name for config in configs)),
                         len(configs),
                         fleet_sizes(len(configs), size),
-                        sum(config.steps * each[config.kind] for config in configs),
-                        sum(disk_bytes(config, source.shape) for config in configs),
+                        sum(count * each[config.kind] for config, count in steps.items()),
+                        sum(
+                            disk_bytes(config, source.shape, keep_optimiser=study.keep_optimiser)
+                            for config in configs
+                        ),
                     )
                 )
         except UnweaveError as error:

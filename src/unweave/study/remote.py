@@ -4,6 +4,7 @@ Every process works in its own local folder, uploads its results and downloads w
 
     URL/study.json     also study.parquet and ledger.sqlite, uploaded by the process in charge
     URL/runs/<run>/    SHA256SUMS is uploaded last; without it the run is incomplete
+    URL/states/        an empty file LINEAGE-STEPS-RUN for each run with its optimiser state
     URL/fleets/        checkpoints; NAME.json, uploaded last, lists the runs and the file
 
 An incomplete upload is therefore never mistaken for a complete one. The files may come from
@@ -26,7 +27,18 @@ from unweave.evaluation.score_cache import SCORES
 from unweave.fleet.checkpoint import CHECKPOINT, checkpoints
 from unweave.io.plain_data import MAX_BYTES, parse_json
 from unweave.io.writing import cache_folder, whole_file, whole_folder
-from unweave.models.files import CONFIG, CURVE, RUNS, SUMS, WEIGHTS, intact
+from unweave.models.config import Config
+from unweave.models.files import (
+    CONFIG,
+    CURVE,
+    OPTIMISER,
+    RUNS,
+    SUMS,
+    WEIGHTS,
+    intact,
+    read_settings,
+)
+from unweave.models.lineage import lineage, lineage_of
 from unweave.study.ledger import Ledger
 from unweave.study.ledger_file import DamagedLedgerError
 from unweave.study.store import LEDGER, STUDY, Store
@@ -34,13 +46,14 @@ from unweave.study.workers import TOKEN
 
 __all__ = ["RemoteStore", "is_url", "open_store"]
 
-FLEETS = "fleets"
+FLEETS, STATES = "fleets", "states"
 SMALL = (CONFIG, SUMS, SCORES, STUDY)
 """Text files, which are never large."""
 RUN = re.compile(r"[0-9a-f]{16}")
+STATE = re.compile(r"([0-9a-f]{16})-(\d{1,10})-([0-9a-f]{16})", re.ASCII)
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 FILE = re.compile(r"[\w-]{1,96}\.safetensors", re.ASCII)
-"""Patterns for the names of runs, of checkpoints, and of checkpoint files."""
+"""Patterns for the names of runs, of files in `states`, of checkpoints, and of their files."""
 
 
 class _Fleet(NamedTuple):
@@ -100,10 +113,34 @@ class RemoteStore(Store):
         return [fleet.runs for fleet in self._fleets().values()]
 
     def download(self, runs: Sequence[str]) -> None:
+        self._download(runs, (CONFIG, WEIGHTS, CURVE, SUMS))
+
+    def download_states(self, configs: Sequence[Config]) -> None:
+        self.files.invalidate_cache()
+        if not self.files.exists(self._at(STATES)):
+            return
+        names = [path.rpartition("/")[2] for path in self.files.ls(self._at(STATES), detail=False)]
+        found = [match.groups() for match in map(STATE.fullmatch, names) if match is not None]
+        for config in configs:
+            shorter = [
+                (int(steps), run)
+                for name, steps, run in found
+                if name == lineage(config) and int(steps) < config.steps
+            ]
+            run = max(shorter, default=(0, ""))[1]
+            if not run or (self.runs / run / OPTIMISER).exists():
+                continue
+            if self.files.exists(self._at(RUNS, run, OPTIMISER)):
+                # It may be here without its state, for scoring or as a base model.
+                shutil.rmtree(self.runs / run, ignore_errors=True)
+                self._download([run], (CONFIG, WEIGHTS, CURVE, OPTIMISER, SUMS))
+
+    def _download(self, runs: Sequence[str], names: Sequence[str]) -> None:
+        """Download the given files of runs, unless they are here, and the scores."""
         for run in runs:
             if not (self.runs / run).exists() and self.has(run):
                 with whole_folder(self.runs / run) as temporary:
-                    for name in (CONFIG, WEIGHTS, CURVE, SUMS):
+                    for name in names:
                         self._get(self._at(RUNS, run, name), temporary / name)
                     if not intact(temporary):
                         raise UnweaveError(
@@ -127,9 +164,14 @@ class RemoteStore(Store):
         """Upload trained models and their scores, and delete their checkpoints."""
         for run in runs:
             there = self.has(run)
-            for name in (SCORES,) if there else (CONFIG, WEIGHTS, CURVE, SCORES, SUMS):
+            for name in (SCORES,) if there else (CONFIG, WEIGHTS, CURVE, SCORES, OPTIMISER, SUMS):
                 if (self.runs / run / name).exists():
                     self._put(self.runs / run / name, self._at(RUNS, run, name))
+            if not there and (self.runs / run / OPTIMISER).exists():
+                plain = read_settings(self.runs / run)
+                name = f"{lineage_of(plain)}-{plain['steps']}-{run}"
+                self.files.makedirs(self._at(STATES), exist_ok=True)
+                self.files.pipe_file(self._at(STATES, name), b"")
         for name, fleet in self._fleets().items():
             if set(runs) & set(fleet.runs) and all(map(self.has, fleet.runs)):
                 self._remove(self._at(FLEETS, f"{name}.json"), self._at(FLEETS, fleet.file))

@@ -98,6 +98,9 @@ class Store:
     def download_checkpoint(self, runs: Sequence[str]) -> None:
         """Download the checkpoint of the given runs."""
 
+    def download_states(self, configs: Sequence[Config]) -> None:
+        """Download the saved runs that the given runs continue, with their optimiser states."""
+
     def upload(self, runs: Sequence[str]) -> None:
         """Upload trained models and their scores."""
 

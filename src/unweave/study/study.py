@@ -68,6 +68,8 @@ class Study:
         sampled: Metrics for sampled codes (default: none).
         settings: Settings of `Config`: batch, latents, architecture, likelihood, init, optimiser,
             precision. A list of values, as in `{"latents": [10, 32]}`, adds runs for each value.
+        keep_optimiser: Whether to save optimiser states, so that runs continue when the study asks
+            for more steps (default: False).
 
     Example:
         >>> study = Study(methods={"beta_vae": {"beta": [1, 4]}}, data=["dsprites"], seeds=3)
@@ -83,6 +85,7 @@ class Study:
     metrics: Any = ("classic",)
     sampled: Any = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    keep_optimiser: bool = False
 
     def __post_init__(self) -> None:
         check_name("the name of a study", self.name)
@@ -187,6 +190,7 @@ FILE = Schema(
         "metrics": several(str) | None,
         "sampled": several(str) | None,
         "settings": dict[Any, Any] | None,
+        "keep_optimiser": bool,
     },
     StudyFileError,
 )

@@ -10,6 +10,7 @@ import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
+from unweave.fleet.continuation import continued
 from unweave.fleet.train import train_runs
 from unweave.models.config import Config
 from unweave.models.networks import disk_bytes
@@ -180,12 +181,14 @@ def train_fleet(
     """
     runs = [config.hash for config in configs]
     started = {run for old in store.interrupted() for run in old}
-    from_start = not any(run in started or store.has(run) for run in runs)
     start = time.monotonic()
     data = store.data_of(configs[0])
     _check_disk_space(store, configs, data.shape)
     store.download([*runs, *(config.first.hash for config in configs if config.first is not None)])
     store.download_checkpoint(runs)
+    store.download_states(configs)
+    resumed = any(run in started or store.has(run) for run in runs)
+    from_start = not resumed and not continued(configs, store.runs)
     try:
         train_runs(
             configs,
@@ -196,6 +199,7 @@ def train_fleet(
             checkpoint_every=options.checkpoint_every,
             fleet_size=len(configs),
             on_progress=on_progress,
+            keep_optimiser=store.study.keep_optimiser,
         )
     except InterruptedTrainingError:
         store.upload_checkpoints()
@@ -215,7 +219,8 @@ def _check_disk_space(
     store: Store, configs: Sequence[Config], shape: tuple[int, int, int]
 ) -> None:
     """Raise an error if the results of a fleet would not fit on the disk."""
-    need = sum(disk_bytes(config, shape, in_training=True) for config in configs)
+    keep = store.study.keep_optimiser
+    need = sum(disk_bytes(config, shape, True, keep) for config in configs)
     free = shutil.disk_usage(store.folder).free
     if need > free:
         raise DiskFullError(
