@@ -15,6 +15,7 @@ import torch
 from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import all_runs, train_runs
@@ -95,6 +96,7 @@ def fit(
     progress: bool = True,
     fleet_size: int | None = None,
     min_images: int = MIN_IMAGES,
+    callbacks: Iterable[Callback] | Callback | None = None,
     **settings: Any,
 ) -> Fit:
     """Train a fleet over regularisation strengths and seeds, and choose a model without labels.
@@ -115,6 +117,7 @@ def fit(
         progress: Whether to show progress.
         fleet_size: Number of models to train at once (default: as many as fit in memory).
         min_images: Smallest allowed number of images (default 64).
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
             precision (default bf16 on a GPU); `learning_rate` (default 1e-3), short for
             `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
@@ -180,14 +183,16 @@ def fit(
     if folder is not None:
         check_disk(runs, data.shape, folder / RUNS)
         _write_manifest(folder, runs)
-    fleet = train_runs(
-        runs,
-        data,
-        out=None if folder is None else folder / RUNS,
-        device=target,
-        progress=progress,
-        fleet_size=fleet_size,
-    )
+    with Callbacks(callbacks) as calls:
+        calls.result = fleet = train_runs(
+            runs,
+            data,
+            out=None if folder is None else folder / RUNS,
+            device=target,
+            progress=progress,
+            fleet_size=fleet_size,
+            callbacks=calls,
+        )
     return choose(fleet, data)
 
 

@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.errors import InterruptedTrainingError
 from unweave.fleet import checkpoint
+from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
 from unweave.io.generations import DamagedCheckpointError, put_aside
@@ -40,6 +40,7 @@ def train_fleet(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    callbacks: Callbacks,
 ) -> Fleet:
     """Train a fleet to the end, from its last checkpoint if there is one; see `train_runs`.
 
@@ -49,10 +50,11 @@ def train_fleet(
         progress: Whether to show progress.
         checkpoint_every: Seconds between checkpoints.
         on_progress: Progress callback; see `train_runs`.
+        callbacks: Callbacks of the call.
     """
     engine: Engine = make()
     started = time.monotonic()
-    rows = _run(engine, folder, progress, checkpoint_every, on_progress)
+    rows = _run(engine, folder, progress, checkpoint_every, on_progress, callbacks)
     trained = _collect(engine, rows)
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
@@ -70,6 +72,7 @@ def _run(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    callbacks: Callbacks,
 ) -> Tensor:
     """Train to the end; return the curve `[windows, columns, M]`, with the step first."""
     total, models = engine.config.steps, len(engine.configs)
@@ -86,13 +89,14 @@ def _run(
                 row = [torch.full((1, models), step), means, _diagnostics(engine, step, total)]
                 rows = torch.cat([rows, torch.cat(row)[None]])
                 status.show(step, means)
+                _report(callbacks, engine, step, total, *row[1:])
             else:
                 status.show(step)
             stop_requested = on_progress is not None and on_progress(
                 f"{counted(models, 'model')} at step {step:,} of {total:,}"
             )
-            if (stopped() or stop_requested) and step < total:
-                _stop(engine, rows, path, step, total)
+            if (stopped() or stop_requested or callbacks.stopping) and step < total:
+                _stop(engine, rows, path, step, total, callbacks)
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
@@ -115,10 +119,24 @@ def _restored(engine: Engine, folder: Path) -> Tensor | None:
 
 def _diagnostics(engine: Engine, step: int, total: int) -> Tensor:
     """Return the diagnostics `[diagnostics, M]` at some steps, and NaN at all others."""
-    every = math.ceil(total / MAX_DIAGNOSES / WINDOW) * WINDOW
-    if step % every == 0 or step == total:
+    if _diagnosed_at(step, total):
         return diagnose(engine)
     return torch.full((len(diagnostic_names(engine)), len(engine.configs)), torch.nan)
+
+
+def _diagnosed_at(step: int, total: int) -> bool:
+    every = math.ceil(total / MAX_DIAGNOSES / WINDOW) * WINDOW
+    return step % every == 0 or step == total
+
+
+def _report(
+    callbacks: Callbacks, engine: Engine, step: int, total: int, means: Tensor, found: Tensor
+) -> None:
+    """Pass mean terms and, where they were computed, diagnostics to the callbacks."""
+    callbacks.report("on_window", engine.configs, step, engine.terms, means)
+    if _diagnosed_at(step, total):
+        names = diagnostic_names(engine)
+        callbacks.report("on_diagnostics", engine.configs, step, names, found)
 
 
 def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
@@ -139,19 +157,14 @@ def _strides(engine: Engine, step: int, total: int) -> Iterator[int]:
         yield step
 
 
-def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int) -> None:
-    if path is None:
-        raise InterruptedTrainingError(
-            f"stopped at step {step:,} of {total:,}; nothing was saved because `out` was not set",
-            subject="step",
-            value=step,
-        )
-    checkpoint.save(engine, rows, path)
-    raise InterruptedTrainingError(
-        f"stopped at step {step:,} of {total:,}; run the same command again to resume",
-        subject="step",
-        value=step,
-    )
+def _stop(
+    engine: Engine, rows: Tensor, path: Path | None, step: int, total: int, callbacks: Callbacks
+) -> None:
+    advice = "nothing was saved because `out` was not set"
+    if path is not None:
+        checkpoint.save(engine, rows, path)
+        advice = "run the same command again to resume"
+    raise callbacks.interruption(f"stopped at step {step:,} of {total:,}; {advice}", step)
 
 
 def _collect(engine: Engine, rows: Tensor) -> Fleet:

@@ -15,6 +15,7 @@ from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.checkpoint import checkpoints, irregular_checkpoints
 from unweave.fleet.engine import Engine
@@ -57,6 +58,7 @@ def train(
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
     first: "Models | None" = None,
+    callbacks: Iterable[Callback] | Callback | None = None,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -76,6 +78,7 @@ def train(
         fleet_size: Number of models trained at once (default: as many as fit into memory).
         first: For a second stage, the trained models that it builds on, or their folder; every
             combination is trained on top of each of them.
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config` (batch, latents, architecture, likelihood, init, optimiser,
             precision); `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
             `uw.data.load` (size, channels, factors, path, picture), if it loads the data.
@@ -94,16 +97,20 @@ def train(
     """
     data, settings = load_with(data, settings)
     below = None if first is None else _as_fleet(first)
-    return train_runs(
-        all_runs(method, data, seeds, steps, below, **settings),
-        data,
-        first=below,
-        out=out,
-        device=device,
-        progress=progress,
-        checkpoint_every=checkpoint_every,
-        fleet_size=fleet_size,
-    )
+    runs = all_runs(method, data, seeds, steps, below, **settings)
+    with Callbacks(callbacks) as calls:
+        calls.result = fleet = train_runs(
+            runs,
+            data,
+            first=below,
+            out=out,
+            device=device,
+            progress=progress,
+            checkpoint_every=checkpoint_every,
+            fleet_size=fleet_size,
+            callbacks=calls,
+        )
+    return fleet
 
 
 def all_runs(
@@ -186,6 +193,7 @@ def train_runs(
     checkpoint_every: float = 60.0,
     fleet_size: int | None = None,
     on_progress: Callable[[str], bool | None] | None = None,
+    callbacks: Callbacks | None = None,
 ) -> Fleet:
     """Train runs; runs that can share a fleet are trained together.
 
@@ -200,6 +208,7 @@ def train_runs(
         fleet_size: Number of models trained at once (default: as many as fit into memory).
         on_progress: Callback for a progress message, called a few times a second; training stops
             as on Ctrl-C if it returns True.
+        callbacks: Callbacks of the call, whose `on_end` is left to the caller.
     """
     if fleet_size is not None and fleet_size < 1:
         raise UnweaveError(
@@ -224,13 +233,14 @@ def train_runs(
                 subject=strange[0],
             )
     done = {} if folder is None else _finished(configs, folder)
+    calls = callbacks or Callbacks()
     given = {} if first is None else {model.config.hash: model for model in first}
     for alike in group_into_fleets(config for config in configs if config.hash not in done):
         interrupted = [] if folder is None else checkpoints(folder).values()
         for fleet in in_fleets(alike, data, interrupted, device, fleet_size):
             make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
             try:
-                trained = train_fleet(make, folder, progress, checkpoint_every, on_progress)
+                trained = train_fleet(make, folder, progress, checkpoint_every, on_progress, calls)
             except torch.cuda.OutOfMemoryError as error:
                 raise UnweaveError(_out_of_memory(len(fleet), device)) from error
             done |= {model.config.hash: model for model in trained}
