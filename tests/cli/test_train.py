@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from mlflow import MlflowClient
 from PIL import Image
 
 import unweave as uw
@@ -46,6 +47,7 @@ def test_train_writes_models_and_figures_and_resumes(tmp_path):
         (["train", "pendulum", "ae", "--device", "cuda", "--architecture", "mlp"], "no GPU"),
         (["train", "dsprites", "beta-vae", "--beta", "-1"], "beta"),
         (["train", "dsprites", "beta-tc-vae", "--estimator", "mss"], "stratified"),
+        (["train", "dsprites", "vae", "--track", "tensorbord=logs"], "'tensorboard'"),
     ],
 )
 def test_errors_in_training_are_one_sentence(args, datum, tmp_path):
@@ -83,6 +85,20 @@ def test_too_little_disk_space_is_an_error_before_training(tmp_path, monkeypatch
     assert done.returncode == 2
     assert "GB" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_curves_are_written_to_all_trackers(tmp_path):
+    args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
+    args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path / "runs")]
+    uri = f"sqlite:///{tmp_path / 'runs.db'}"
+    main([*args, "--track", f"tensorboard={tmp_path / 'logs'}", "--track", f"mlflow={uri}"])
+    (run,) = (path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    (series,) = (tmp_path / "logs").iterdir()
+    assert series.name == f"vae-seed0-{run[:8]}"
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("unweave").experiment_id
+    (found,) = client.search_runs([experiment])
+    assert f"kl_9/{series.name}" in found.data.metrics
 
 
 @pytest.mark.parametrize("flag", ["--learning-rate", "--lr"])

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
@@ -92,12 +91,7 @@ class Callbacks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        _: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         failed = self._failure is not None
         self.call("on_end", self.result if kind is None else None)
         if self._failure is None:

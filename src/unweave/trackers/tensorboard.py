@@ -27,17 +27,10 @@ class TensorBoard(Tracker):
         >>> import unweave as uw
         >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     tracker = TensorBoard(folder)
-        ...     fleet = uw.train(
-        ...         uw.methods.VAE(),
-        ...         data,
-        ...         steps=2,
-        ...         batch=8,
-        ...         callbacks=tracker,
-        ...         progress=False,
-        ...     )
-        ...     [path.name for path in Path(folder).iterdir()]
-        ['vae-seed0-c6021d3f']
+        ...     few = {"seeds": 2, "steps": 2, "batch": 8, "progress": False}
+        ...     fleet = uw.train("vae", data, callbacks=TensorBoard(folder), **few)
+        ...     len(list(Path(folder).glob("vae-seed?-*/events.out.tfevents.*")))
+        2
     """
 
     def __init__(self, folder: str | Path = "logs") -> None:
