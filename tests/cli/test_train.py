@@ -101,6 +101,17 @@ def test_curves_are_written_to_all_trackers(tmp_path):
     assert f"kl_9/{series.name}" in found.data.metrics
 
 
+def test_a_tracker_that_fails_does_not_lose_the_models(tmp_path, capsys):
+    (tmp_path / "logs").write_text("not a folder")
+    args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
+    args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path / "runs")]
+    with pytest.raises(SystemExit) as left:
+        main([*args, "--track", f"tensorboard={tmp_path / 'logs'}"])
+    assert left.value.code == 2
+    assert "TensorBoard.on_window" in capsys.readouterr().err
+    assert len(list((tmp_path / "runs").glob("*/weights.safetensors"))) == 1
+
+
 @pytest.mark.parametrize("flag", ["--learning-rate", "--lr"])
 def test_the_learning_rate_has_one_name_and_a_short_one(flag, tmp_path):
     done = run("train", "dsprites", "vae", flag, "0.01", "--steps", "0", "--out", tmp_path)

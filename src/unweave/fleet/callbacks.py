@@ -97,7 +97,7 @@ class Callbacks:
         if self._failure is None:
             return
         if kind is None:
-            raise self.interruption("training itself has ended")
+            raise self.interruption("training is finished")
         if not failed:
             say(self._failure[0])
 

@@ -1,5 +1,6 @@
 """MLflow: one run per call, with one metric `NAME/MODEL` per value and model."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -98,4 +99,7 @@ class MLflow(Tracker):
 
     @staticmethod
     def _import() -> Any:
+        os.environ.setdefault(
+            "MLFLOW_DISABLE_TELEMETRY", "true"
+        )  # usage statistics; read on import
         return import_extra("mlflow", "MLflow", "mlflow")
