@@ -99,7 +99,6 @@ class MLflow(Tracker):
 
     @staticmethod
     def _import() -> Any:
-        os.environ.setdefault(
-            "MLFLOW_DISABLE_TELEMETRY", "true"
-        )  # usage statistics; read on import
+        # MLflow sends usage statistics by default; it reads this variable on import.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         return import_extra("mlflow", "MLflow", "mlflow")
