@@ -1,5 +1,7 @@
 """Callbacks see what curves have, can stop training, and cannot lose it."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from unweave.errors import CallbackError, InterruptedTrainingError, UnweaveError
 from unweave.fleet import loop
 from unweave.fleet.callbacks import Callbacks, models_of
 from unweave.fleet.checkpoint import checkpoints
+from unweave.fleet.engine import Engine
 from unweave.methods import AE, VAE, BetaVAE
 from unweave.models.config import Config
 
@@ -98,6 +101,20 @@ def test_models_of_several_methods_share_a_table():
     assert list(table) == ["run", "method", "seed", "beta"]
     assert table["beta"].tolist()[0] == 2.0
     assert np.isnan(table["beta"][1])
+
+
+def test_values_that_a_method_of_the_fleet_lacks_are_nan(sprites):
+    settings = {"steps": 2, "batch": 4, "architecture": "small_mlp"}
+    runs = [Config(method=method, **settings) for method in (BetaVAE(beta=2), AE())]
+    seen = Recorder()
+    calls = Callbacks(seen)
+    make = partial(Engine, runs, sprites, "cpu")
+    loop.train_fleet(make, None, False, 60.0, None, calls)
+    (window,), (diagnostics,) = seen.windows, seen.diagnostics
+    for table, names in ((window, ["beta", "kl"]), (diagnostics, ["beta", "kl_0"])):
+        assert table["method"].tolist() == ["beta_vae", "ae"]
+        assert table[names].notna().values.tolist() == [[True, True], [False, False]]
+    assert window["loss"].notna().all()
 
 
 def test_methods_without_diagnostics_have_no_table_of_them(sprites):
