@@ -7,7 +7,7 @@ import pytest
 
 import unweave as uw
 
-ROOMS = ("data", "methods", "metrics", "quality", "select", "show", "study")
+ROOMS = ("data", "methods", "metrics", "quality", "select", "show", "study", "trackers")
 
 
 def test_dir_lists_only_the_public_api():

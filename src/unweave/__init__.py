@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave import data, methods, metrics, quality, select, show, study
+    from unweave import data, methods, metrics, quality, select, show, study, trackers
     from unweave.estimator.unweaver import Unweaver
     from unweave.evaluation.evaluate import evaluate
     from unweave.fitting import fit
@@ -45,10 +45,11 @@ __all__ = [
     "select",
     "show",
     "study",
+    "trackers",
     "train",
 ]
 
-_SUBPACKAGES = ("data", "methods", "metrics", "quality", "select", "show", "study")
+_SUBPACKAGES = ("data", "methods", "metrics", "quality", "select", "show", "study", "trackers")
 _MODULES = {
     "Adam": "unweave.nets.adam",
     "Architecture": "unweave.nets.architectures",

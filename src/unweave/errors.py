@@ -13,6 +13,7 @@ from typing import Any, Self
 from unweave.text import canonical_name, printable, shown
 
 __all__ = [
+    "CallbackError",
     "DataError",
     "DownloadError",
     "InterruptedTrainingError",
@@ -66,6 +67,16 @@ class DownloadError(DataError):
 
 class InterruptedTrainingError(UnweaveError):
     """Training was interrupted by the user; progress is saved if an output folder was given."""
+
+
+class CallbackError(InterruptedTrainingError):
+    """A callback raised an exception, which is its `value` and cause.
+
+    Attributes:
+        result: The trained fleet, if the exception came after the last step; otherwise None.
+    """
+
+    result: Any = None
 
 
 class UnknownNameError(UnweaveError):

@@ -14,6 +14,7 @@ import torch
 from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.train import all_runs, check_minutes, train_runs
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import check_folder, refuse_inner_links
@@ -100,6 +101,7 @@ def fit(
     progress: bool = True,
     fleet_size: int | None = None,
     min_images: int = MIN_IMAGES,
+    callbacks: Iterable[Callback] | Callback | None = None,
     **settings: Any,
 ) -> Fit:
     """Train a fleet over regularisation strengths and seeds, and choose a model without labels.
@@ -123,6 +125,7 @@ def fit(
         progress: Whether to show progress.
         fleet_size: Number of models to train at once (default: as many as fit in memory).
         min_images: Smallest allowed number of images (default 64).
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
             precision (default bf16 on a GPU); `learning_rate` (default 1e-3), short for
             `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
@@ -183,7 +186,9 @@ def fit(
     if progress:
         _announce(plan, folder)
     options = {"device": target, "progress": progress, "fleet_size": fleet_size}
-    fleet = _Training(plan, folder, start, **options).run(runs, data)
+    with Callbacks(callbacks) as calls:
+        training = _Training(plan, folder, start, callbacks=calls, **options)
+        calls.result = fleet = training.run(runs, data)
     if progress and plan.minutes is not None and fleet.configs[0].steps < FEW_STEPS:
         say(
             f"Only {counted(fleet.configs[0].steps, 'step')} fit into {plan.minutes:g} min; "

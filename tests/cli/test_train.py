@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+from mlflow import MlflowClient
 from PIL import Image
 
 import unweave as uw
@@ -48,6 +49,7 @@ def test_train_writes_models_and_figures_and_resumes(tmp_path):
         (["train", "dsprites", "beta-vae", "--beta", "-1"], "beta"),
         (["train", "dsprites", "beta-tc-vae", "--estimator", "mss"], "stratified"),
         (["train", "dsprites", "beta-vae", "--minutes", "nan"], "minutes"),
+        (["train", "dsprites", "vae", "--track", "tensorbord=logs"], "'tensorboard'"),
     ],
 )
 def test_errors_in_training_are_one_sentence(args, datum, tmp_path):
@@ -85,6 +87,31 @@ def test_too_little_disk_space_is_an_error_before_training(tmp_path, monkeypatch
     assert done.returncode == 2
     assert "GB" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_curves_are_written_to_all_trackers(tmp_path):
+    args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
+    args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path / "runs")]
+    uri = f"sqlite:///{tmp_path / 'runs.db'}"
+    main([*args, "--track", f"tensorboard={tmp_path / 'logs'}", "--track", f"mlflow={uri}"])
+    (run,) = (path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    (series,) = (tmp_path / "logs").iterdir()
+    assert series.name == f"vae-seed0-{run[:8]}"
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("unweave").experiment_id
+    (found,) = client.search_runs([experiment])
+    assert f"kl_9/{series.name}" in found.data.metrics
+
+
+def test_a_tracker_that_fails_does_not_lose_the_models(tmp_path, capsys):
+    (tmp_path / "logs").write_text("not a folder")
+    args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
+    args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path / "runs")]
+    with pytest.raises(SystemExit) as left:
+        main([*args, "--track", f"tensorboard={tmp_path / 'logs'}"])
+    assert left.value.code == 2
+    assert "TensorBoard.on_window" in capsys.readouterr().err
+    assert len(list((tmp_path / "runs").glob("*/weights.safetensors"))) == 1
 
 
 @pytest.mark.parametrize("flag", ["--learning-rate", "--lr"])

@@ -20,7 +20,7 @@ DOCS, RESULTS = ROOT / "docs", ROOT / "benchmarks" / "results"
 OF_METHODS = [DOCS / "methods" / f"{name}.md" for name in EVERY]
 OF_METRICS = [DOCS / "metrics" / f"{name}.md" for name in METRICS]
 GENERATED = {path: (thing, parts) for path, thing, parts in pages.pages()}
-ROOMS = ["data", "methods", "metrics", "quality", "select", "show", "study"]
+ROOMS = ["data", "methods", "metrics", "quality", "select", "show", "study", "trackers"]
 
 
 def short(path):

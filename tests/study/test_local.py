@@ -21,7 +21,7 @@ import torch
 import unweave as uw
 from tests.raising import about
 from unweave.cli import main
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.errors import CallbackError, InterruptedTrainingError, UnweaveError
 from unweave.fleet.engine import Engine
 from unweave.metrics import METRICS
 from unweave.quality.distances import frechet_distance_of_features
@@ -310,6 +310,60 @@ def test_a_fleet_that_no_longer_fits_is_halved_also_after_a_checkpoint(
     monkeypatch.setattr(module, "train_runs", short_of_memory)
     assert go(study, tmp_path).counts["scored"] == 4
     assert sizes == [4, 2, 2]
+
+
+class Tables(uw.trackers.Callback):
+    """Keeps tables and results; stops after as many tables as given."""
+
+    def __init__(self, most=99):
+        self.tables, self.results, self.most = [], [], most
+
+    def on_window(self, table):
+        self.tables.append(table)
+        return len(self.tables) >= self.most
+
+    def on_end(self, result):
+        self.results.append(result)
+
+
+def test_callbacks_see_all_fleets_and_the_results(small, tmp_path):
+    seen = Tables()
+    results = go(small(), tmp_path, fleet_size=2, callbacks=seen)
+    table = pd.concat(seen.tables)
+    assert [len(one) for one in seen.tables] == [2, 2]
+    assert set(table["run"]) == set(results.table["run"])
+    assert set(table["step"]) == {12}
+    assert seen.results == [results]
+
+
+def test_a_callback_stops_a_study(small, tmp_path):
+    seen = Tables(most=1)
+    with pytest.raises(InterruptedTrainingError):
+        go(small(), tmp_path, fleet_size=2, callbacks=seen)
+    assert seen.results == [None]
+    assert sum(state == "planned" for state in states(tmp_path).values()) == 2
+    assert go(small(), tmp_path).counts["scored"] == 4
+
+
+def test_a_failing_callback_stops_a_study_instead_of_failing_its_runs(small, tmp_path):
+    seen = Tables(most=None)  # fails to compare
+    with pytest.raises(CallbackError, match=r"Tables\.on_window"):
+        go(small(), tmp_path, fleet_size=2, callbacks=[seen])
+    assert seen.results == [None]
+    assert load(tmp_path).counts["failed"] == 0
+    assert load(tmp_path).counts["planned"] == 2
+
+
+def test_curves_of_a_study_are_written_to_a_tracker(small, tmp_path):
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(small(seeds=1, metrics=[]).to_dict()))
+    args = ["study", "run", str(file), "--out", str(tmp_path / "out"), "--scorers", "0"]
+    with pytest.raises(SystemExit) as left:
+        main([*args, "--track", f"tensorboard={tmp_path / 'logs'}"])
+    assert left.value.code == 0
+    runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    written = {path.name for path in (tmp_path / "logs").iterdir()}
+    assert {name.rpartition("-")[2] for name in written} == {run[:8] for run in runs}
 
 
 def test_runs_no_longer_in_the_study_are_ignored(small, tmp_path):

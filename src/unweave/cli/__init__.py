@@ -60,7 +60,7 @@ def main(args: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UnweaveError as error:
         say(str(error))
-        sys.exit(130 if isinstance(error, InterruptedTrainingError) else 2)
+        sys.exit(130 if type(error) is InterruptedTrainingError else 2)
     except OSError as error:
         # A file error that the library does not handle itself, such as a name that is too long.
         say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"[:500])

@@ -12,7 +12,15 @@ from tyro.conf import arg
 
 import unweave as uw
 from unweave.cli.app import app
-from unweave.cli.options import Device, EveryImage, FleetSize, Source, given
+from unweave.cli.options import (
+    Device,
+    EveryImage,
+    FleetSize,
+    Source,
+    Track,
+    given,
+    trackers_of,
+)
 from unweave.errors import UnknownNameError
 from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, check_free, path_errors
@@ -85,12 +93,14 @@ class Fit:
     """Learning rate of Adam (default: 0.001)."""
     device: Device = None
     fleet_size: FleetSize = None
+    track: Track = ()
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
     def run(self) -> None:
         from unweave.cli.image_source import SOURCE, is_named, record_source
 
         start = time.monotonic()
+        trackers = trackers_of(self.track)
         method = _method(self.method, self.strengths)
         if self.out is not None:
             _check_folder(self.out, self.source)
@@ -100,7 +110,7 @@ class Fit:
         _check_folder(out, self.source)
         check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
         settings = {name: value for name, value in given(self).items() if name in SETTINGS}
-        found = uw.fit(data, method, out=out, **settings)
+        found = uw.fit(data, method, out=out, callbacks=trackers, **settings)
         if not is_named(self.source):
             record_source(out, self.source, given(self.images))
         self._write_results(found, data, out)
@@ -140,7 +150,7 @@ class Fit:
         options = {**given(self.images), **given(self)}
         options["method"] = options.pop("method")  # last
         for name, value in options.items():
-            if name not in ("source", "out", "images", "steps", "minutes"):
+            if name not in ("source", "out", "images", "steps", "minutes", "track"):
                 values = value if isinstance(value, tuple) else (value,)
                 args += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
         return printable(shlex.join([*args, "--out", str(out)]))

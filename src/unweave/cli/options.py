@@ -1,17 +1,19 @@
 """Options and groups of options shared by several commands."""
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from unweave.cli.app import hide_none_defaults
-from unweave.errors import DataError
+from unweave.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
+    from unweave.trackers import Tracker
 
 Source = Annotated[
     Positional[str],
@@ -73,6 +75,31 @@ Device: TypeAlias = Annotated[
     Literal["cpu", "cuda"] | None,
     arg(metavar="{cpu,cuda}", help="Device (default: a GPU if available)."),
 ]
+
+
+Track: TypeAlias = Annotated[
+    UseAppendAction[tuple[str, ...]],
+    arg(
+        metavar="TRACKER",
+        help="Write curves to tensorboard=FOLDER, wandb=PROJECT or mlflow=URI.",
+    ),
+]
+
+TRACKERS = {"tensorboard": "TensorBoard", "wandb": "WandB", "mlflow": "MLflow"}
+
+
+def trackers_of(options: Iterable[str]) -> list["Tracker"]:
+    """Return the trackers given as `NAME` or `NAME=TARGET`."""
+    from unweave import trackers
+
+    found = []
+    for option in options:
+        name, _, target = option.partition("=")
+        if name not in TRACKERS:
+            raise UnknownNameError("tracker", name, TRACKERS)
+        kind = getattr(trackers, TRACKERS[name])
+        found.append(kind(target) if target else kind())
+    return found
 
 
 def given(options: Any) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from unweave.cli.options import (
     StudyFile,
     StudyFolder,
     StudyOut,
+    Track,
+    trackers_of,
 )
 from unweave.errors import UnweaveError
 from unweave.progress import lines, print_output
@@ -68,12 +70,14 @@ class StudyRun:
     fleet_size: FleetSize = None
     scorers: int | None = None
     """Number of scoring processes (default: depends on the number of cores)."""
+    track: Track = ()
 
     def run(self) -> None:
         from unweave.study import plan, read, run
 
         study = read(self.file)
         folder = self.out or study.name
+        trackers = trackers_of(self.track)
         print_output(plan(study, folder, self.device, self.fleet_size))
         results = run(
             study,
@@ -82,6 +86,7 @@ class StudyRun:
             device=self.device,
             fleet_size=self.fleet_size,
             scorers=self.scorers,
+            callbacks=trackers,
         )
         print_output(_status(results.store.ledger))
         print_output(f"Table: {results.store.table_file}")

@@ -11,7 +11,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from unweave.cli.app import app, hide_none_defaults
-from unweave.cli.options import EveryImage, Source, given
+from unweave.cli.options import EveryImage, Source, Track, given, trackers_of
 from unweave.cli.plugins import references_in_args
 from unweave.cli.renamed_flags import with_new_flags
 from unweave.errors import UnweaveError
@@ -105,12 +105,14 @@ class Options:
     """Save a figure of the latent traversals of each model."""
     first: Path | None = None
     """For a second stage: folder of its base model or models."""
+    track: Track = ()
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
 
 def train_method(args: Sequence[str]) -> None:
     """Run `unweave train SOURCE METHOD --flags`."""
     from unweave.cli.image_source import is_named, record_source
+    from unweave.fleet.callbacks import Callbacks
     from unweave.fleet.train import all_runs, check_minutes, train_runs
     from unweave.io.arguments import check_seed
     from unweave.methods import find_method
@@ -131,6 +133,7 @@ def train_method(args: Sequence[str]) -> None:
         field.name: list(getattr(chosen, field.name)) for field in dataclasses.fields(kind)
     }
     check_folder(chosen.out)
+    trackers = trackers_of(chosen.track)
     data = chosen.images.load(source)
     print(data)
     first = _base_models(chosen.first, kind)
@@ -151,16 +154,18 @@ def train_method(args: Sequence[str]) -> None:
     if chosen.minutes is not None:
         check_minutes(chosen.minutes)
     check_disk(runs, data.shape, chosen.out, chosen.keep_optimiser or chosen.minutes is not None)
-    fleet = train_runs(
-        runs,
-        data,
-        first=first,
-        out=chosen.out,
-        device=chosen.device,
-        fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
-        minutes=chosen.minutes,
-        keep_optimiser=chosen.keep_optimiser,
-    )
+    with Callbacks(trackers) as calls:
+        calls.result = fleet = train_runs(
+            runs,
+            data,
+            first=first,
+            out=chosen.out,
+            device=chosen.device,
+            fleet_size=None if chosen.fleet_size == "auto" else chosen.fleet_size,
+            minutes=chosen.minutes,
+            keep_optimiser=chosen.keep_optimiser,
+            callbacks=calls,
+        )
     for model in fleet:
         if not is_named(source):
             record_source(chosen.out / model.config.hash, source, given(chosen.images))

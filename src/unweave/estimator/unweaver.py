@@ -1,6 +1,6 @@
 """A scikit-learn estimator that turns images or rows of features into codes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +20,7 @@ from unweave.estimator.choices import architecture_for, method_with, seeds_from
 from unweave.estimator.saving import read_metadata, read_ranking, reading_errors, write
 from unweave.fitting import MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
+from unweave.fleet.callbacks import Callback
 from unweave.methods import Method, saved_name
 from unweave.metrics.elbo import kl_divergence, log_likelihood
 from unweave.models.encoding import MEAN, Member, check_member, posteriors
@@ -73,6 +74,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: Learning rate of Adam (default 1e-3).
         device: Device (default: a GPU if available).
         progress: Whether to show the progress of training.
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`; not saved by `save`.
         random_state: Seed or generator for sampling the seeds (default: the seeds 0, 1, 2, …).
 
     Attributes:
@@ -111,6 +113,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float = RATE,
         device: str | None = None,
         progress: bool = False,
+        callbacks: Iterable[Callback] | Callback | None = None,
         random_state: Any = None,
     ) -> None:
         self.method = method
@@ -128,6 +131,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.device = device
         self.progress = progress
+        self.callbacks = callbacks
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - every estimator takes y
@@ -153,6 +157,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             device=self._device(),
             progress=self.progress,
             min_images=2,
+            callbacks=self.callbacks,
             batch=self.batch,
             latents=self.latents,
             architecture=self.architecture or architecture_for(self.rows_.shape),
@@ -264,7 +269,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _metadata(self) -> dict[str, Any]:
         """Return the state of the estimator that is not part of the model, as plain data."""
-        parameters = self.get_params(deep=False)
+        parameters = {**self.get_params(deep=False), "callbacks": None}
         if isinstance(self.method, Method):
             parameters["method"] = {"name": saved_name(type(self.method)), **asdict(self.method)}
         if not isinstance(self.random_state, int | np.integer):

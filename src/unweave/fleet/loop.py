@@ -15,8 +15,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.errors import UnweaveError
 from unweave.fleet import checkpoint, continuation
+from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import Part
@@ -44,6 +45,7 @@ def train_fleet(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    callbacks: Callbacks,
     deadline: float | None = None,
     keep_optimiser: bool = False,
 ) -> Fleet:
@@ -55,6 +57,7 @@ def train_fleet(
         progress: Whether to show progress.
         checkpoint_every: Seconds between checkpoints.
         on_progress: Progress callback; see `train_runs`.
+        callbacks: Callbacks of the call.
         deadline: Time of `time.monotonic()` at which training stops, or None.
         keep_optimiser: Whether to save the optimiser states of the models in the folder.
 
@@ -63,7 +66,7 @@ def train_fleet(
     """
     started = time.monotonic()
     engine: Engine = make()
-    rows = _run(engine, folder, progress, checkpoint_every, on_progress, deadline)
+    rows = _run(engine, folder, progress, checkpoint_every, on_progress, callbacks, deadline)
     of_parts = _collect(engine, rows)
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
@@ -85,6 +88,7 @@ def _run(
     progress: bool,
     checkpoint_every: float,
     on_progress: Callable[[str], bool | None] | None,
+    callbacks: Callbacks,
     deadline: float | None,
 ) -> Tensor:
     """Train to the end or the deadline; return the curve `[windows, columns, M]`, step first."""
@@ -102,19 +106,21 @@ def _run(
                 due = _diagnostics_due(step, total, deadline)
                 rows = torch.cat([rows, _row(engine, step, means, due)])
                 status.show(step, means)
+                _report(callbacks, engine, rows[-1], due)
             else:
                 status.show(step)
             stop_requested = on_progress is not None and on_progress(
                 f"{counted(models, 'model')} at step {step:,} of {total:,}"
             )
-            if (stopped() or stop_requested) and step < total:
-                _stop(engine, rows, path, step, total)
+            if (stopped() or stop_requested or callbacks.stopping) and step < total:
+                _stop(engine, rows, path, step, total, callbacks)
             if path is not None and time.monotonic() - saved > checkpoint_every and step < total:
                 checkpoint.save(engine, rows, path)
                 saved = time.monotonic()
         step = int(engine.step)
         if step < total:  # stopped by the deadline
             rows = _with_last_row(engine, rows, step)
+            _report(callbacks, engine, rows[-1], with_diagnostics=True)
             status.end(step)
     return rows
 
@@ -168,6 +174,15 @@ def _with_last_row(engine: Engine, rows: Tensor, step: int) -> Tensor:
     return torch.cat([rows, _row(engine, step, engine.fetch(), True)])
 
 
+def _report(callbacks: Callbacks, engine: Engine, row: Tensor, with_diagnostics: bool) -> None:
+    """Pass the mean terms of a row of the curve, and its diagnostics, to the callbacks."""
+    step, values, terms = int(row[0, 0]), row[1:], len(engine.terms)
+    callbacks.report("on_window", engine.configs, step, engine.terms, values[:terms])
+    if with_diagnostics:
+        names = diagnostic_names(engine)
+        callbacks.report("on_diagnostics", engine.configs, step, names, values[terms:])
+
+
 def _diagnostics_due(step: int, total: int, deadline: float | None) -> bool:
     """Whether diagnostics are computed at the end of this window."""
     if deadline is not None:
@@ -217,19 +232,14 @@ def _strides(engine: Engine, step: int, total: int, deadline: float | None) -> I
         yield step
 
 
-def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int) -> None:
-    if path is None:
-        raise InterruptedTrainingError(
-            f"stopped at step {step:,} of {total:,}; nothing was saved because `out` was not set",
-            subject="step",
-            value=step,
-        )
-    checkpoint.save(engine, rows, path)
-    raise InterruptedTrainingError(
-        f"stopped at step {step:,} of {total:,}; run the same command again to resume",
-        subject="step",
-        value=step,
-    )
+def _stop(
+    engine: Engine, rows: Tensor, path: Path | None, step: int, total: int, callbacks: Callbacks
+) -> None:
+    advice = "nothing was saved because `out` was not set"
+    if path is not None:
+        checkpoint.save(engine, rows, path)
+        advice = "run the same command again to resume"
+    raise callbacks.interruption(f"stopped at step {step:,} of {total:,}; {advice}", step)
 
 
 def _collect(engine: Engine, rows: Tensor) -> dict[Part, Fleet]:

@@ -18,6 +18,7 @@ from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.data.origin import origin_of
 from unweave.errors import UnknownNameError, UnweaveError
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.checkpoint import checkpoints, irregular_checkpoints, progress_of
 from unweave.fleet.continuation import continued
@@ -68,6 +69,7 @@ def train(
     keep_optimiser: bool = False,
     fleet_size: int | None = None,
     first: "Models | None" = None,
+    callbacks: Iterable[Callback] | Callback | None = None,
     **settings: Any,
 ) -> Fleet:
     """Train a fleet: every combination of the method's values, each with every seed.
@@ -93,6 +95,7 @@ def train(
         fleet_size: Number of models trained at once (default: as many as fit into memory).
         first: For a second stage, the trained models that it builds on, or their folder; every
             combination is trained on top of each of them.
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config` (batch, latents, architecture, likelihood, init, optimiser,
             precision); `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
             `uw.data.load` (size, channels, factors, path, picture), if it loads the data.
@@ -114,18 +117,22 @@ def train(
     """
     data, settings = load_with(data, settings)
     below = None if first is None else _as_fleet(first)
-    return train_runs(
-        all_runs(method, data, seeds, steps, below, **settings),
-        data,
-        first=below,
-        out=out,
-        device=device,
-        progress=progress,
-        checkpoint_every=checkpoint_every,
-        fleet_size=fleet_size,
-        minutes=minutes,
-        keep_optimiser=keep_optimiser,
-    )
+    runs = all_runs(method, data, seeds, steps, below, **settings)
+    with Callbacks(callbacks) as calls:
+        calls.result = fleet = train_runs(
+            runs,
+            data,
+            first=below,
+            out=out,
+            device=device,
+            progress=progress,
+            checkpoint_every=checkpoint_every,
+            fleet_size=fleet_size,
+            minutes=minutes,
+            keep_optimiser=keep_optimiser,
+            callbacks=calls,
+        )
+    return fleet
 
 
 def all_runs(
@@ -211,6 +218,7 @@ def train_runs(
     on_progress: Callable[[str], bool | None] | None = None,
     minutes: float | None = None,
     keep_optimiser: bool = False,
+    callbacks: Callbacks | None = None,
 ) -> Fleet:
     """Train runs; runs that can share a fleet are trained together.
 
@@ -229,6 +237,7 @@ def train_runs(
             as on Ctrl-C if it returns True.
         minutes: Deadline for this call, in minutes (default: none); see `train`.
         keep_optimiser: Whether to save optimiser states; see `train`.
+        callbacks: Callbacks of the call, whose `on_end` is left to the caller.
     """
     deadline = None if minutes is None else time.monotonic() + 60 * check_minutes(minutes)
     if deadline is not None and any(one.optimiser.schedule == "cosine" for one in configs):
@@ -266,6 +275,7 @@ def train_runs(
                 subject=strange[0],
             )
     done = {} if folder is None else _finished(configs, folder)
+    calls = callbacks or Callbacks()
     given = {} if first is None else {model.config.hash: model for model in first}
     for alike in group_into_fleets(config for config in configs if config.hash not in done):
         found = {} if folder is None else continued(alike, folder)
@@ -283,6 +293,7 @@ def train_runs(
                     progress,
                     checkpoint_every,
                     on_progress,
+                    calls,
                     _share(deadline, len(fleet) / (len(configs) - len(done))),
                     keep_optimiser,
                 )

@@ -14,6 +14,7 @@ from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.extensions import is_reference
 from unweave.io.schema import Required, Schema, fields_of
 from unweave.methods import PARTS, Method, find_method, saved_name
+from unweave.methods.base import MODEL
 from unweave.methods.mixins import SecondStage
 from unweave.methods.settings import settings_of
 from unweave.nets.adam import SHARED_FIELDS, Adam
@@ -242,7 +243,9 @@ class Config:
         themselves, and second stages, share a fleet only with runs of the same kind.
         """
         shared = type(self.method).networks is Method.networks and self.first is None
-        if not shared or (self.optimiser.clip_norm and self.method.extra_networks(self.latents)):
+        if not shared or (
+            self.optimiser.clip_norm and MODEL in self.method.extra_networks(self.latents)
+        ):
             return self.kind  # the norm of a gradient includes all networks of a group
         plain = self._without_values()
         plain["method"] = {"members": self.method.num_members}

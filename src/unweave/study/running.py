@@ -1,10 +1,12 @@
 """Running a study in this process or on Ray."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
 from unweave.errors import UnweaveError
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.checkpoint import damaged_checkpoints
 from unweave.progress import say
 from unweave.study.local import LocalRunner
@@ -29,6 +31,7 @@ def run(
     fleet_size: int | None = None,
     scorers: int | None = None,
     checkpoint_every: float = 60.0,
+    callbacks: Iterable[Callback] | Callback | None = None,
 ) -> Results:
     """Train and score all runs of a study that are not done yet.
 
@@ -48,6 +51,8 @@ def run(
         scorers: Number of scoring processes (default: depends on the number of cores); with 0,
             the training process computes the scores.
         checkpoint_every: Seconds between checkpoints (default 60).
+        callbacks: Callbacks and trackers, called in this process, also for tasks on Ray; see
+            `uw.trackers.Callback`.
 
     Returns:
         The results of the study.
@@ -75,18 +80,21 @@ def run(
         raise UnweaveError.must("scorers", "be at least 0", scorers)
     errors = prepare(store, study)
     store.upload_ledger()
-    options = RunOptions(
-        device=device,
-        progress=progress,
-        fleet_size=fleet_size,
-        scorers=scorers,
-        checkpoint_every=checkpoint_every,
-    )
-    if on == "here":
-        LocalRunner(store, options).run()
-    else:
-        run_on_ray(store, on, options)
-    return Results(store, errors)
+    with Callbacks(callbacks) as calls:
+        options = RunOptions(
+            device=device,
+            progress=progress,
+            fleet_size=fleet_size,
+            scorers=scorers,
+            checkpoint_every=checkpoint_every,
+            callbacks=calls,
+        )
+        if on == "here":
+            LocalRunner(store, options).run()
+        else:
+            run_on_ray(store, on, options)
+        calls.result = results = Results(store, errors)
+    return results
 
 
 def prepare(store: Store, study: Study) -> dict[str, str]:

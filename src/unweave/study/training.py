@@ -4,11 +4,12 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.capacity import fleet_capacity, fleet_sizes
 from unweave.fleet.continuation import continued
 from unweave.fleet.train import train_runs
@@ -34,6 +35,7 @@ class RunOptions:
     fleet_size: int | None = None
     scorers: int | None = None
     checkpoint_every: float = 60.0
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
 
 class Claims:
@@ -200,6 +202,7 @@ def train_fleet(
             fleet_size=len(configs),
             on_progress=on_progress,
             keep_optimiser=store.study.keep_optimiser,
+            callbacks=options.callbacks,
         )
     except InterruptedTrainingError:
         store.upload_checkpoints()

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 import unweave
 import unweave as uw
 from tests.raising import about
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.errors import CallbackError, InterruptedTrainingError, UnweaveError
 from unweave.fleet.checkpoint import checkpoints
 from unweave.io.tensors import digest_of, open_tensors, write_tensors
 from unweave.io.writing import whole_file
@@ -408,6 +408,39 @@ def test_a_killed_driver_takes_its_tasks_with_it_and_the_next_one_resumes(
     assert marked(out) == runs
     assert load(out).counts["scored"] == 2
     assert not list(out.glob(".ray-*"))
+
+
+def test_callbacks_of_the_driver_see_all_tables_and_can_fail(cluster, add_node, study, tmp_path):
+    class Tables(uw.trackers.Callback):
+        def __init__(self):
+            self.windows, self.diagnostics, self.results = [], [], []
+
+        def on_window(self, table):
+            self.windows.append(table)
+
+        def on_diagnostics(self, table):
+            self.diagnostics.append(table)
+            raise OSError("disk")
+
+        def on_end(self, result):
+            self.results.append(result)
+
+    add_node()
+    part = replace(study, methods={"beta_vae": {"beta": [1, 4]}}, steps=2, metrics=())
+    out, logs, seen = tmp_path / "out", tmp_path / "logs", Tables()
+    callbacks = [seen, uw.trackers.TensorBoard(logs)]
+    with pytest.raises(CallbackError, match=r"Tables\.on_diagnostics.*disk"):
+        run(part, out, on=cluster.address, progress=False, callbacks=callbacks)
+    assert seen.results == [None]
+    for tables, name in ((seen.windows, "kl"), (seen.diagnostics, "kl_9")):
+        (table,) = tables
+        for trained, step, value in table[["run", "step", name]].itertuples(index=False):
+            curve = pd.read_parquet(out / "runs" / trained / "curve.parquet")
+            assert (step, value) == (2, curve[name].iloc[-1])
+    assert set(table["run"]) == set(weights(out))
+    assert {path.name.rpartition("-")[2] for path in logs.iterdir()} == {
+        trained[:8] for trained in table["run"]
+    }
 
 
 def test_scores_of_tasks_match_evaluate(cluster, add_node, study, tmp_path):

@@ -1,5 +1,7 @@
 """Attempts at tasks: only the last one is current, and none after its task has ended."""
 
+import pandas as pd
+
 from unweave.study.on_ray.progress import (
     ANSWER_SECONDS,
     REPORT_SECONDS,
@@ -48,6 +50,19 @@ def test_tasks_that_have_not_started_have_no_status():
     progress = Progress()
     progress.begin("other", *FIRST)
     assert list(progress.of(["task", "other"])) == ["other"]
+
+
+def test_only_tables_of_the_current_attempt_are_taken_once():
+    progress = Progress()
+    progress.begin("task", *FIRST)
+    tables = [pd.DataFrame({"step": [step]}) for step in (100, 200, 300)]
+    progress.forward("task", 1, "on_window", tables[0])
+    progress.forward("task", 1, "on_diagnostics", tables[1])
+    progress.begin("task", *SECOND)
+    progress.forward("task", 1, "on_window", tables[2])
+    progress.forward("other", 1, "on_window", tables[2])
+    assert progress.take() == [("on_window", tables[0]), ("on_diagnostics", tables[1])]
+    assert progress.take() == []
 
 
 def test_an_attempt_without_an_answer_exits_before_the_next_one_starts():

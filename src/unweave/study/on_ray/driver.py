@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.errors import UnweaveError
+from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.loop import interruptible
 from unweave.io.extensions import module_file, module_of, references_in
 from unweave.models.config import Config
@@ -156,7 +157,10 @@ class Driver:
         here = ray.get_runtime_context().get_node_id()
         actor = ray.remote(Progress).options(**on_node(here, strict=True), num_cpus=0)
         self.progress: Any = actor.remote()
-        self.job = Job(store.address, token, self.progress, replace(options, progress=False))
+        self.callbacks = options.callbacks
+        quiet = replace(options, progress=False, callbacks=Callbacks())
+        forwards = bool(self.callbacks.callbacks)
+        self.job = Job(store.address, token, self.progress, quiet, forwards)
         # Keyed by number of GPUs: a process that has used a GPU cannot switch to another.
         self.functions = {
             ("train", 0): ray.remote(train_runs),
@@ -177,7 +181,7 @@ class Driver:
         self._collect()
         self._update_status()
         now = time.monotonic()
-        if stopping:
+        if stopping or self.callbacks.stopping:
             return self._stop(now)
         if now >= self.poll_due:
             self._update_slots(now)
@@ -251,11 +255,14 @@ class Driver:
         try:
             names = [task.worker.name for task in self.tasks.values()]
             found = self.ray.get(self.progress.of.remote(names))
+            tables = self.ray.get(self.progress.take.remote()) if self.job.forwards else []
         except self.ray.exceptions.RayError as error:
             raise UnweaveError(
                 "lost the connection to the Ray cluster; run the same command again to resume "
                 "from the last checkpoints"
             ) from error
+        for hook, table in tables:
+            self.callbacks.call(hook, table)
         due = time.monotonic() >= self.heartbeat_due
         for task in self.tasks.values():
             before, task.status = task.status, found.get(task.worker.name)
@@ -377,7 +384,7 @@ class Driver:
                 self.ray.cancel(ref)
         if self.tasks and now - self.stopping_since < STOP_SECONDS:
             return True
-        raise InterruptedTrainingError("stopped; run the same command again to resume")
+        raise self.callbacks.interruption("stopped; run the same command again to resume")
 
 
 def _new_worker() -> Worker:

@@ -1,5 +1,7 @@
 """Progress of a study on Ray: reports of tasks, the current attempt at each task, and the display.
 
+Attempts also forward the tables for callbacks, which the driver takes from the actor.
+
 An unreachable node may still run a task that was restarted elsewhere. Every attempt therefore
 registers with an actor and asks it every few seconds whether it is still the current one. If not,
 or if there is no answer, it exits immediately and writes nothing more. The next attempt starts
@@ -13,16 +15,18 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
+import pandas as pd
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from unweave.fleet.callbacks import Callback
 from unweave.progress import say
 from unweave.study.ledger import Ledger
 from unweave.study.workers import process_exists
 from unweave.text import counted, printable
 
-__all__ = ["Attempt", "AttemptStatus", "Progress", "StudyWatch"]
+__all__ = ["Attempt", "AttemptStatus", "Forwarding", "Progress", "StudyWatch"]
 
 REPORT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
@@ -55,6 +59,7 @@ class Progress:
         self.attempts: dict[str, AttemptStatus] = {}
         self.times: dict[str, tuple[float, float]] = {}
         self.closed: set[str] = set()
+        self.tables: list[tuple[str, pd.DataFrame]] = []
 
     def begin(self, task: str, place: str, node: str, host: str, process: int) -> int:
         """Register an attempt at a task and return its number, or 0 if the task is closed."""
@@ -73,6 +78,17 @@ class Progress:
         self.attempts[task] = last._replace(doing=doing)
         self.times[task] = (self.times[task][0], time.monotonic())
         return True
+
+    def forward(self, task: str, number: int, hook: str, table: pd.DataFrame) -> None:
+        """Store a table of the current attempt for a method of the driver's callbacks."""
+        last = self.attempts.get(task)
+        if last is not None and last.number == number:
+            self.tables.append((hook, table))
+
+    def take(self) -> list[tuple[str, pd.DataFrame]]:
+        """Return all tables since the last call, in order."""
+        tables, self.tables = self.tables, []
+        return tables
 
     def end(self, task: str, number: int) -> None:
         """Record that an attempt has ended."""
@@ -154,6 +170,23 @@ class Attempt:
             # Another attempt may have taken over the runs, so nothing more may be written.
             os._exit(1)
         self.answered = time.monotonic()
+
+
+class Forwarding(Callback):
+    """Forwards the tables of an attempt to the driver, where the callbacks are."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+
+    def on_window(self, table: pd.DataFrame) -> None:
+        self._forward("on_window", table)
+
+    def on_diagnostics(self, table: pd.DataFrame) -> None:
+        self._forward("on_diagnostics", table)
+
+    def _forward(self, hook: str, table: pd.DataFrame) -> None:
+        attempt = self.attempt
+        attempt.progress.forward.remote(attempt.task, attempt.number, hook, table)
 
 
 class StudyWatch:

@@ -8,17 +8,19 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
+from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.train import in_fleets
 from unweave.io.writing import temporary_folder
 from unweave.models.config import Config
 from unweave.study.ledger import RunOutcome, one_line
-from unweave.study.on_ray.progress import Attempt
+from unweave.study.on_ray.progress import Attempt, Forwarding
 from unweave.study.planning import device_name
 from unweave.study.remote import RemoteStore, is_url
 from unweave.study.scoring import Scorer
@@ -36,7 +38,8 @@ class Job(NamedTuple):
     folder: str  # folder or URL of the study
     token: str  # name of a file there, by which a task recognises the driver's folder
     progress: Any  # handle of the actor `Progress`
-    options: RunOptions  # options of the run
+    options: RunOptions  # options of the run, without callbacks
+    forwards: bool = False  # whether the driver has callbacks
 
 
 class Report(NamedTuple):
@@ -71,6 +74,8 @@ def _trained(
     job: Job, attempt: Attempt, store: Store, configs: Sequence[Config], device: torch.device
 ) -> Report:
     report = Report()
+    calls = Callbacks(Forwarding(attempt) if job.forwards else None)
+    options = replace(job.options, callbacks=calls)
 
     def on_progress(doing: str) -> None:
         attempt.report(doing)
@@ -83,7 +88,7 @@ def _trained(
         left = [config for config in configs if not store.has(config.hash)]
         data = store.data_of(configs[0])
         for fleet in in_fleets(left, data, store.interrupted(), device, job.options.fleet_size):
-            seconds = train_fleet(store, fleet, device, job.options, on_progress)
+            seconds = train_fleet(store, fleet, device, options, on_progress)
             if seconds is not None:
                 report = report._replace(speed=(device_name(device), seconds))
     except (InterruptedTrainingError, DiskFullError):
