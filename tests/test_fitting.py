@@ -130,17 +130,16 @@ def folders(folder):
 
 
 def test_a_fit_ends_at_its_deadline_and_continues_with_more_minutes(data, tmp_path, capsys):
-    start = time.monotonic()
-    found = uw.fit(data, Slow(), minutes=1.2 / 60, out=tmp_path, **{**LIMITED, "progress": True})
-    assert time.monotonic() - start < 2.5
+    found = uw.fit(data, Slow(), minutes=2 / 60, out=tmp_path, **{**LIMITED, "progress": True})
+    assert manifest(tmp_path)["seconds"] < 2  # it aims at 1.5
     (steps,) = {config.steps for config in found.fleet.configs}
-    assert 2 < steps < 30
+    assert 1 < steps < 50
     assert f"Only {steps} steps" in capsys.readouterr().err
     assert folders(tmp_path) == sorted(config.hash for config in found.fleet.configs)
-    for minutes in (None, 1.2 / 60, 1 / 60):  # the time has been used
+    for minutes in (None, 2 / 60, 1 / 60):  # the time has been used
         again = uw.fit(data, Slow(), minutes=minutes, out=tmp_path, **LIMITED)
         assert again.fleet.configs == found.fleet.configs
-    more = uw.fit(data, Slow(), minutes=2.4 / 60, out=tmp_path, **LIMITED)
+    more = uw.fit(data, Slow(), minutes=4 / 60, out=tmp_path, **LIMITED)
     longer = more.fleet.configs[0].steps
     assert longer > steps
     assert folders(tmp_path) == sorted(config.hash for config in more.fleet.configs)
@@ -162,23 +161,22 @@ def test_a_killed_fit_uses_the_time_that_is_left(data, tmp_path, monkeypatch):
 
     def advance_until_killed(engine, steps):
         taken.append(engine.configs)
-        if taken.count(engine.configs) == 3 and engine.configs != taken[0]:  # the second fleet
+        if engine.configs != taken[0]:  # the second fleet
             raise Killed
         advance(engine, steps)
 
-    settings = {"minutes": 2 / 60, "out": tmp_path, "fleet_size": 1, **LIMITED}
+    settings = {"minutes": 4 / 60, "out": tmp_path, "fleet_size": 1, **LIMITED}
     with monkeypatch.context() as patched:
         patched.setattr(Engine, "advance", advance_until_killed)
         with pytest.raises(Killed):
             uw.fit(data, Slow(), **settings)
     spent = manifest(tmp_path)["seconds"]
-    assert 0.1 < spent < 1.5
-    start = time.monotonic()
+    assert 0.1 < spent < 3
     found = uw.fit(data, Slow(), **settings)
-    assert time.monotonic() - start < 2.5 - spent + 1
     assert manifest(tmp_path)["finished"]
+    assert spent < manifest(tmp_path)["seconds"] < 4
     steps = [config.steps for config in found.fleet.configs]
-    assert max(steps) < 2 * min(steps)
+    assert max(steps) <= 4 * min(steps)
 
 
 def test_fleets_left_behind_catch_up_first(data, tmp_path):

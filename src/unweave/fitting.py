@@ -183,7 +183,8 @@ def fit(
     if folder is not None and not plan.finished:
         longest = [replace(run, steps=plan.steps or MAX_STEPS) for run in runs]
         check_disk(longest, data.shape, folder / RUNS, keep_optimiser=True)
-    if progress:
+    unfinished = min(_trained_steps(runs, folder)) < (plan.steps or MAX_STEPS)
+    if progress and (plan.finished or unfinished):
         _announce(plan, folder)
     options = {"device": target, "progress": progress, "fleet_size": fleet_size}
     with Callbacks(callbacks) as calls:

