@@ -56,7 +56,9 @@ def save(engine, path):
 
 
 def state(engine):
-    return {name: value.clone() for name, value in checkpoint._tensors(engine).items()}
+    return {
+        name: value.clone() for name, value in checkpoint._tensors(engine, engine.parts[0]).items()
+    }
 
 
 def equal(one, other):
