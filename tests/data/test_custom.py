@@ -360,7 +360,7 @@ class TestBroken:
             from_path(tmp_path / "nowhere")
         with pytest.raises(DataError, check=about(tmp_path / "a.png", ".png")):
             from_path(tmp_path / "a.png")
-        for size in (15, 257):
+        for size in (15, 257, 64.0):
             with pytest.raises(DataError, check=about("size", size)):
                 from_path(tmp_path, size=size)
         with pytest.raises(DataError, check=about("channels", 4)):

@@ -18,6 +18,7 @@ from unweave.nets.architectures import Architecture, discriminator
 
 NAME = "tests.nets.module_architectures:TINY"
 SMALLER = {"vae_ensemble": {"members": 2}}
+SETTINGS = {"architecture": TINY, "steps": 2, "batch": 5, "latents": 3, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_training_is_that_of_a_plain_loop_with_torchs_adam(squares):
     optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
     before, found = [*encoder.parameters()][1].detach().clone(), []
     for _ in range(config.steps):
-        batch = engine._batches()[0]
+        (batch,) = engine._batches()
         images = batch.images[0].permute(0, 3, 1, 2).float() / 255
         mean, logvar = encoder(images).chunk(2, 1)
         codes = mean + (logvar / 2).exp() * batch.noise("posterior", mean[None])[0]
@@ -174,3 +175,12 @@ def test_images_of_other_sizes_train(architecture, shape):
     fleet, alone = trained(configs, data), trained(configs[1:], data)
     assert torch.equal(weights(fleet, 1), weights(alone, 0))
     assert fleet.alive.all()
+
+
+def test_methods_share_a_fleet_of_modules(squares):
+    runs = [run_of(METHODS[name], 2) for name in ("dip_vae_i", "vae")]
+    together = uw.train([run.method for run in runs], squares, **SETTINGS)
+    for place, run in enumerate(runs):
+        alone = uw.train(run.method, squares, **SETTINGS)
+        for name in ("encoder", "decoder"):
+            assert torch.equal(together.parameters[name][place], alone.parameters[name][0])

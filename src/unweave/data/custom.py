@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -292,7 +293,7 @@ def _dataset(
 
 
 def _check_options(size: int | None, channels: int | None) -> None:
-    if size is not None and size not in SIDES:
+    if size is not None and not (isinstance(size, Integral) and size in SIDES):
         raise DataError(
             f"size must be between {MIN_SIDE} and {MAX_SIDE} pixels, got {size}",
             subject="size",
