@@ -17,6 +17,7 @@ from unweave.cli.options import (
     StudyFile,
     StudyFolder,
     StudyOut,
+    Where,
 )
 from unweave.errors import UnweaveError
 from unweave.progress import lines, print_output
@@ -61,9 +62,7 @@ class StudyRun:
 
     file: StudyFile
     out: StudyOut = None
-    on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
-    Ray), host:port or ray://host:port."""
+    on: Where = "here"
     device: Device = None
     fleet_size: FleetSize = None
     scorers: int | None = None
