@@ -156,7 +156,8 @@ class Driver:
         here = ray.get_runtime_context().get_node_id()
         actor = ray.remote(Progress).options(**on_node(here, strict=True), num_cpus=0)
         self.progress: Any = actor.remote()
-        self.job = Job(store.address, token, self.progress, replace(options, progress=False))
+        quiet = replace(options, progress=False)
+        self.job = Job(store.address, token, self.progress, quiet, list(_plugins(store)))
         # Keyed by number of GPUs: a process that has used a GPU cannot switch to another.
         self.functions = {
             ("train", 0): ray.remote(train_runs),
