@@ -13,9 +13,9 @@ from benchmarks.attacks.inputs import attacks, prepare
 from tests.cli.calling import NOTHING, run, start
 
 COMMANDS = [
-    *(f"data {word}" for word in ("list", "prepare", "show", "export")),
+    *(f"data {word}" for word in ("list", "prepare", "check", "show", "export")),
     *("fit", "train", "evaluate", "score", "show", "encode", "export", "report", "explore"),
-    *("manipulate", "reproduce", "completion"),
+    *("manipulate", "reproduce", "zoo", "completion"),
     *(f"study {word}" for word in ("plan", "run", "status", "table", "check")),
     *("theory vi-bias", "theory d-separation", "theory impossibility", "theory pca-alignment"),
 ]
@@ -79,6 +79,20 @@ def test_usage_errors_refer_to_the_help_of_the_subcommand(command, args):
     done = run(*command.split(), *args)
     assert done.returncode == 2
     assert f"unweave {command} --help" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["explor"], "explore"), (["data", "lst"], "list"), (["studdy"], "study")]
+)
+def test_an_unknown_command_is_an_error_with_the_nearest_one(words, meant):
+    done = run(*words)
+    assert done.returncode == 2
+    assert repr(words[-1]) in done.stderr
+    assert repr(meant) in done.stderr
+
+
+def test_no_command_prints_the_help():
+    assert run() == run("--help")
 
 
 def test_help_lists_the_version_flag():

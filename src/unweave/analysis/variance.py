@@ -272,7 +272,7 @@ def variance_orderings(explained: pd.DataFrame, slack: float = 0.0) -> pd.DataFr
 
 
 def _strength_matters(explained: pd.DataFrame) -> Ordering:
-    """Compare adjusted R² by objective × strength with that by objective in every cell."""
+    """Compare the adjusted R² of objective × strength with that of objective alone, per cell."""
     wide = explained.pivot_table(
         index=[DATA, "metric"], columns="grouping", values="adjusted_r2", observed=True
     ).dropna()

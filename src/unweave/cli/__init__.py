@@ -80,7 +80,7 @@ def _run(args: list[str]) -> None:
     if args == ["--version"]:
         print(f"unweave {unweave.__version__}")
     elif args[:1] != ["train"] or len(args) < 3 or {"-h", "--help"} & set(args[1:3]):
-        app.run(args, prog="unweave", description=DESCRIPTION)
+        app.run(args or ["--help"], prog="unweave", description=DESCRIPTION)
     elif args[1].startswith("-") or args[2].startswith("-"):
         raise DataError(
             "SOURCE and METHOD must come before the flags: unweave train SOURCE METHOD …"

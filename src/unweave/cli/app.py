@@ -9,6 +9,8 @@ import tyro
 from tyro.conf import arg
 from tyro.extras import SubcommandApp
 
+from unweave.errors import UnknownNameError
+
 __all__ = [
     "App",
     "Command",
@@ -63,6 +65,8 @@ class App(SubcommandApp):
             group, description = self.groups[name]
             group.run(rest, f"{prog} {name}", description)
             return
+        if name and name not in self.commands and not name.startswith("-"):
+            raise UnknownNameError("command", name, [*self.commands, *self.groups])
         command: Command = (
             tyro.cli(self.commands[name], prog=f"{prog} {name}", args=rest)
             if name in self.commands

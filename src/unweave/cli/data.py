@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from unweave.cli.app import data_app
-from unweave.cli.options import DataFiles, EveryImage, OutOption, Source
+from unweave.cli.options import DataFiles, EveryImage, Source
 from unweave.io.paths import check_out
 from unweave.progress import print_output
 from unweave.text import counted, size_text
@@ -114,9 +114,12 @@ class DataShow:
     """
 
     source: Source
-    out: OutOption = None
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FILE", help="Output file (default: NAME.png)."),
+    ] = None
     columns: int = 10
-    """Images per row."""
+    """Number of images per row."""
     seed: int = 0
     """Random seed for data sets with random images."""
     overwrite: bool = False
@@ -145,7 +148,10 @@ class DataExport:
     """
 
     source: Source
-    out: OutOption = None
+    out: Annotated[
+        Path | None,
+        arg(aliases=["-o"], metavar="FILE", help="Output file (default: NAME.npz)."),
+    ] = None
     seed: int = 0
     """Random seed for data sets with random images."""
     overwrite: bool = False

@@ -23,9 +23,13 @@ Source = Annotated[
     ),
 ]
 
-OutOption = Annotated[
-    Path | None,
-    arg(aliases=["-o"], metavar="FILE", help="Output file (default: NAME.png or NAME.npz)."),
+Where: TypeAlias = Annotated[
+    str,
+    arg(
+        metavar="WHERE",
+        help="Where to run: here (this process), ray (new local cluster), auto (running cluster "
+        "found by Ray), HOST:PORT or ray://HOST:PORT.",
+    ),
 ]
 
 MetricsOption = Annotated[
@@ -140,9 +144,9 @@ class CustomImages(PublishedFile):
     """Options for loading custom images."""
 
     size: int | None = None
-    """For custom images: side length in pixels to resize to (16 to 256)."""
+    """For custom images: side length in pixels, from 16 to 256 (default: 64)."""
     channels: int | None = None
-    """For custom images: 1 converts to grey, 3 to colour."""
+    """For custom images: 1 for grey, 3 for colour (default: as in the files)."""
     factors: Path | None = None
     """For custom images: CSV of known factors, used to label the latents."""
 

@@ -72,27 +72,27 @@ class PictureOptions:
     """Options of figures; each kind supports some of them."""
 
     index: int | None = None
-    """Index of the image at which traversals, animations and pairs start."""
+    """Index of the image to start from (default: middle of the grid, or the first image)."""
     prior: Literal["mean", "draw"] | None = None
-    """Start at the mean of the prior, or at a sample from it, instead of an image."""
+    """Start from the mean of the prior or a sample from it (default: start from an image)."""
     seed: int | None = None
-    """Random seed."""
+    """Random seed (default: 0)."""
     columns: int | None = None
-    """Images per row."""
+    """Number of images per row (default: 9 for traversals and pairs, otherwise 10)."""
     count: int | None = None
-    """Number of images, reconstructions or samples to show."""
+    """Number of images to show (default: 10 reconstructions, 40 samples, 8 stages, 5 swaps)."""
     reach: float | None = None
-    """Range of a traversal, in standard deviations of the prior."""
+    """Range of a traversal, in standard deviations of the prior (default: 2.5)."""
     quantiles: tuple[float, float] | None = None
-    """Range of a traversal, as quantiles of the codes, for example 0.01 0.99."""
+    """Range of a traversal as quantiles of the codes, such as 0.01 0.99 (default: --reach)."""
     inactive: Literal["grey", "hide"] | None = None
-    """Show inactive latents in grey, or hide them."""
+    """Display of inactive latents (default: hide in animations and maps, otherwise grey)."""
     latents: tuple[int, int] | None = None
     """Two latents for --kind pairwise (default: the two most informative)."""
     axes: tuple[str, str] | None = None
     """Two factors for --kind position (default: the positions)."""
     by: int | str | None = None
-    """Group activity by this factor, or by this number of clusters of similar images."""
+    """Factor or number of image clusters to group --kind activity by (default: no groups)."""
 
 
 @app.add("show")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from tyro.conf import Positional, arg
 
 from unweave.cli.app import app
+from unweave.cli.options import Where
 from unweave.cli.printing import print_table
 from unweave.errors import InterruptedTrainingError, UnknownNameError, UnweaveError
 from unweave.io.paths import check_folder
@@ -32,7 +33,7 @@ class Reproduce:
 
     name: Annotated[
         Positional[str | None],
-        arg(metavar="NAME", help="Name of a recipe or a paper (default: list all recipes)."),
+        arg(metavar="[NAME]", help="Name of a recipe or paper (default: list all recipes)."),
     ] = None
     scale: Scale = "smoke"
     """Scale: smoke (minutes on a CPU), hour (one GPU-hour) or paper (as published)."""
@@ -44,9 +45,7 @@ class Reproduce:
             help="Output folder (default: reproduce/PAPER-SCALE).",
         ),
     ] = None
-    on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
-    Ray), host:port or ray://host:port."""
+    on: Where = "here"
     plan: bool = False
     """Only print the plan and its estimated cost."""
     every: Annotated[bool, arg(name="all", help="Run all recipes of the paper NAME.")] = False

@@ -141,8 +141,9 @@ class Score:
     factors: Annotated[
         Positional[Path | None],
         arg(
-            metavar="FACTORS",
-            help="File of ground-truth factors in the same order; text is categorical.",
+            metavar="[FACTORS]",
+            help="File of ground-truth factors in the same order; text is categorical "
+            "(default: none, for metrics that need only codes).",
         ),
     ] = None
     metrics: MetricsOption = ("classic",)

@@ -18,6 +18,7 @@ from unweave.cli.options import (
     StudyFolder,
     StudyOut,
     Track,
+    Where,
     trackers_of,
 )
 from unweave.errors import UnweaveError
@@ -63,9 +64,7 @@ class StudyRun:
 
     file: StudyFile
     out: StudyOut = None
-    on: str = "here"
-    """Where to run: here (this process), ray (new local cluster), auto (running cluster found by
-    Ray), host:port or ray://host:port."""
+    on: Where = "here"
     device: Device = None
     fleet_size: FleetSize = None
     scorers: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from tyro.conf import Positional, arg
 
@@ -18,6 +18,12 @@ from unweave.progress import print_output
 if TYPE_CHECKING:
     import numpy as np
 
+Folder: TypeAlias = Annotated[
+    Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder for figures and tables.")
+]
+FileFormat: TypeAlias = Annotated[
+    Literal["png", "svg"], arg(name="format", help="File format of the figures.")
+]
 ALIGNMENT_TABLES = ("rotations", "autoencoders", "modified-data", "contrastive")
 
 
@@ -37,9 +43,7 @@ class TheoryVIBias:
             help_behavior_hint="",
         ),
     ] = ()
-    out: Annotated[
-        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder for figures and tables.")
-    ] = Path("vi-bias")
+    out: Folder = Path("vi-bias")
     betas: Annotated[
         tuple[float, ...] | None,
         arg(metavar="X…", help="Values of β (default: 1, 2, 5 and 10 for beta, 1 and 5 for ica)."),
@@ -48,9 +52,7 @@ class TheoryVIBias:
     """Number of training steps for ica (default: 1,000)."""
     seed: int = 0
     """Random seed for the data of ica."""
-    file_format: Annotated[
-        Literal["png", "svg"], arg(name="format", help="File format of the figures.")
-    ] = "png"
+    file_format: FileFormat = "png"
     animate: bool = False
     """Also write ica.gif, an animation of the learned components."""
     overwrite: bool = False
@@ -94,13 +96,8 @@ class TheoryDSeparation:
     Example: unweave theory d-separation -o example
     """
 
-    out: Annotated[
-        Path,
-        arg(aliases=["-o"], metavar="FOLDER", help="Output folder for the figure and tables."),
-    ] = Path("d-separation")
-    file_format: Annotated[
-        Literal["png", "svg"], arg(name="format", help="File format of the figure.")
-    ] = "png"
+    out: Folder = Path("d-separation")
+    file_format: FileFormat = "png"
     overwrite: bool = False
     """Replace existing files."""
 
@@ -135,9 +132,7 @@ class TheoryImpossibility:
             help="Folder of a saved run, which is scored together with its entangled twin.",
         ),
     ] = None
-    out: Annotated[
-        Path, arg(aliases=["-o"], metavar="FOLDER", help="Output folder for figures and tables.")
-    ] = Path("impossibility")
+    out: Folder = Path("impossibility")
     dimensions: Annotated[int | None, arg(aliases=["-d"], metavar="N")] = None
     """Number of factors (default: 2)."""
     prior: Annotated[str | None, arg(metavar="NAME")] = None
@@ -145,16 +140,14 @@ class TheoryImpossibility:
     alpha: float | None = None
     """Parameter α of the proof, between 0 and 1/2 (default: 1/N, or 0.15 for two factors)."""
     cosine: bool = False
-    """Mix with a cosine matrix, which mixes many factors more than that of the proof."""
+    """Mix with a cosine matrix, which mixes many factors more strongly than the proof's matrix."""
     data: Annotated[
         str | None, arg(metavar="SOURCE", help="Images (default: the training data of the run).")
     ] = None
     metrics: MetricsOption = ("classic",)
     seed: int = 0
     """Random seed."""
-    file_format: Annotated[
-        Literal["png", "svg"], arg(name="format", help="File format of the figures.")
-    ] = "png"
+    file_format: FileFormat = "png"
     overwrite: bool = False
     """Replace existing files."""
 
@@ -185,17 +178,12 @@ class TheoryPCAAlignment:
     Example: unweave theory pca-alignment -o linear
     """
 
-    out: Annotated[
-        Path,
-        arg(aliases=["-o"], metavar="FOLDER", help="Output folder for the figure and tables."),
-    ] = Path("pca-alignment")
+    out: Folder = Path("pca-alignment")
     seeds: int = 3
     """Number of runs of each experiment."""
     moments: int = 40_000
     """Number of time steps in the series."""
-    file_format: Annotated[
-        Literal["png", "svg"], arg(name="format", help="File format of the figure.")
-    ] = "png"
+    file_format: FileFormat = "png"
     overwrite: bool = False
     """Replace existing files."""
 

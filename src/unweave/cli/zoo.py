@@ -21,7 +21,11 @@ class Zoo:
 
     name: Annotated[
         Positional[str | None],
-        arg(metavar="NAME", help="Model whose card is printed.", help_behavior_hint="(optional)"),
+        arg(
+            metavar="[NAME]",
+            help="Model whose card to print (default: list all).",
+            help_behavior_hint="",
+        ),
     ] = None
 
     def run(self) -> None:

@@ -25,7 +25,6 @@ and integer coordinates, so that every device gives the same bytes.
 import colorsys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +34,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.dsprites import SIDE
 from unweave.data.grid import Array, Factor, Grid
 from unweave.data.stores import Bits
+from unweave.io.arrays import cast
 
 __all__ = ["GRID", "MATERIALS", "Textured", "load"]
 
@@ -164,7 +164,7 @@ def offset(pixel: Array, position: Array) -> Array:
 
     It is 62 (p + ½ - (16 + 32 k / 31)) for the k-th of 32 positions.
     """
-    return _int32(UNIT * pixel + UNIT // 2 - 16 * UNIT - 64 * position)
+    return cast(UNIT * pixel + UNIT // 2 - 16 * UNIT - 64 * position, "int32")
 
 
 def cell(position: Array) -> Array:
@@ -222,7 +222,3 @@ def _colours(hue: float) -> np.ndarray:
 def _bytes(values: np.ndarray) -> np.ndarray:
     # Round halves up, as the last bit of a cosine differs between machines.
     return np.floor(values + 0.5 + 1e-6).astype(np.uint8)
-
-
-def _int32(values: Any) -> Array:
-    return values.int() if isinstance(values, torch.Tensor) else values.astype(np.int32)

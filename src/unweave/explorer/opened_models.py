@@ -197,7 +197,7 @@ def _check_downloaded(name: str) -> None:
     """Raise an error if loading would start a download, which a web page must not do."""
     known = DATASETS.get(name)
     if known is not None and not known.ready and "download" in known.source:
-        raise DataError(f"{name} is not downloaded yet; run `unweave data prepare {name}`")
+        raise DataError(f"{name} has not been downloaded yet; run `unweave data prepare {name}`")
 
 
 def as_bytes(images: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unweave.errors import UnweaveError
 from unweave.progress import say
@@ -86,8 +86,9 @@ def running(
     with _listening(port) as listening:
         number = listening.getsockname()[1]
         token = secrets.token_urlsafe()
+        title = Path(models).resolve().name if isinstance(models, str | Path) else "models"
         config = uvicorn.Config(
-            make_app(opened, number, token, _title(models)),
+            make_app(opened, number, token, title),
             http=connections_with(timeout),
             backlog=BACKLOG,
             log_level="error",
@@ -131,10 +132,6 @@ def _open_browser(address: str, stack: ExitStack) -> None:
         say(f"could not open a browser ({error.strerror}); open the address above manually")
         return
     threading.Thread(target=webbrowser.open, args=[file.as_uri()], daemon=True).start()
-
-
-def _title(models: Any) -> str:
-    return Path(models).resolve().name if isinstance(models, str | Path) else "models"
 
 
 def _listening(port: int | None) -> socket.socket:

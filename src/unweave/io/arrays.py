@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["free_memory", "on_host", "writable"]
+__all__ = ["cast", "free_memory", "on_host", "writable"]
 
 MEMORY = Path("/proc/meminfo")
 
@@ -24,6 +24,15 @@ def on_host(values: Any) -> np.ndarray:
         # NumPy has no bfloat16. The type is compared by name to avoid importing torch.
         values = values.float() if str(values.dtype) == "torch.bfloat16" else values
     return np.asarray(values)
+
+
+def cast(array: Any, dtype: str) -> Any:
+    """Convert a tensor or an array to a type that both have, such as `"int16"`."""
+    if isinstance(array, np.ndarray | np.generic):
+        return array.astype(dtype)
+    import torch
+
+    return array.to(getattr(torch, dtype))
 
 
 def writable(array: Any) -> Any:

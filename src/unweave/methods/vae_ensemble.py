@@ -56,10 +56,10 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
             mixture states one; their other settings have default values.
         cross_reconstruction: Whether decoders also decode the codes of other members (i ≠ j in
             the first sum).
-        alignment: Whether the loss has the last sum; without it, maps learn from cross
-            reconstruction.
-        stop_grad_target: Whether to stop the gradient of z_jj in the last sum, so that it trains
-            only M_ij and z_ii.
+        alignment: Whether to include the alignment term (the last sum of the loss); without it,
+            maps learn only from cross-reconstruction.
+        stop_grad_target: Whether to stop the gradient of z_jj in the alignment term, so that it
+            trains only M_ij and z_ii.
         neighbours: Number of other members to which each code is mapped, the next ones in cyclic
             order; -1 for all, as published.
         gamma_steps: Number of steps over which γ grows from 0 to its value; 0 for a constant γ,
@@ -68,7 +68,7 @@ class VAEEnsemble(Ensemble, Diagnostics, Method):
     Notes:
         A code is decoded n times but incurs one KL divergence, so the effective β is 1 / n:
         compare with single models of that β. An unused latent converges to
-        σ² = 1 / (1 + 2 γ (n - 1)), since both sides of the last sum are trained; it can be
+        σ² = 1 / (1 + 2 γ (n - 1)), since both sides of the alignment term are trained; it can be
         recognised by the variance of its mean. The paper states neither the initialisation of the
         maps nor whether they have a bias: here they are Glorot-uniform, without bias.
 

@@ -51,7 +51,8 @@ def dci_es(
         and number of trees of the published code, and its assumption in Z of a best possible loss
         of 0. Probes of all depths are one forest, truncated at each depth; the published code
         grows a forest for each depth. All factors are treated as classes; the published code uses
-        regression for ordered factors. No probe counts as worse than the most frequent value.
+        regression for ordered factors. A
+        probe that is worse than guessing the most frequent value is replaced by this guess.
 
     References:
         Eastwood et al., DCI-ES: An Extended Disentanglement Framework with Connections to

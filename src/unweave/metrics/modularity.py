@@ -104,8 +104,8 @@ def explicitness(train_rows: Table, test_rows: Table) -> tuple[float, float]:
             scores.append((train, test))
     if not scores:
         raise MetricError(
-            f"explicitness needs a factor that varies in the training and in the test rows, but "
-            f"none varies in both {len(train_rows)} training and {len(test_rows)} test rows",
+            "explicitness needs a factor that varies in both the training and the test rows, but "
+            f"none does, with {len(train_rows)} training and {len(test_rows)} test rows",
             subject="factors",
             value=(len(train_rows), len(test_rows)),
         )

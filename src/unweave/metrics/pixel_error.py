@@ -35,8 +35,8 @@ def pixel_error(
         device: Device (default: a GPU if available).
 
     Returns:
-        `pixel_error` and `l2`, both L2; `l1`; `ssim`, for images of at least 11 × 11 pixels; and
-        `images`, the number of images.
+        `pixel_error` (the same as `l2`), `l1`, `l2`, `ssim` (for images of at least 11 × 11
+        pixels) and `images`, the number of images.
 
     References:
         Wang et al., Image quality assessment, IEEE Transactions on Image Processing 2004.

@@ -52,7 +52,7 @@ def reduced_downstream(
 
     Notes:
         disentanglement_lib reports only A, and its only setting is that of its tests (100 training
-        and 100 test rows). The numbers of rows here are those of the other downstream scores. If
+        and 100 test rows). Here the other downstream scores determine the numbers of rows. If
         no code is left, the most frequent value is predicted.
 
     References:

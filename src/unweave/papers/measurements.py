@@ -109,7 +109,7 @@ def computed_once(
         parts = [read_table(file, extended_types=True)] if file.exists() else []
     except (OSError, ValueError) as error:
         raise RecipeError(
-            f"cannot read {file}: remove it to measure the models again", subject=file
+            f"cannot read {file}; remove it to measure the models again", subject=file
         ) from error
     known = {run for part in parts for run in part["run"]}
     missing = [run for run in runs if run not in known]

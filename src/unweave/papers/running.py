@@ -44,7 +44,7 @@ def kept_table(recipe: Recipe, scale: str, folder: Path) -> pd.DataFrame | None:
             read_attributes(file).get("settings"),
         )
     except (OSError, ValueError) as error:
-        raise RecipeError(f"cannot read {file}: remove it to train again", subject=file) from error
+        raise RecipeError(f"cannot read {file}; remove it to train again", subject=file) from error
     return table if settings == recipe.settings_at(scale) else None
 
 

@@ -70,7 +70,8 @@ def prior_contours(
         panel.contourf(line, line, relative, [*FRACTIONS, 1.001], cmap=ONE_HUE, vmin=-0.3)
         panel.contour(line, line, relative, FRACTIONS, colors=INK, linewidths=0.5)
         panel.set_aspect("equal")
-        panel.set_title(_title(own), fontsize=SMALL)
+        title = ", ".join(f"$p_{{{i}}}$ = {p:g}" for i, p in enumerate(own))
+        panel.set_title(title, fontsize=SMALL)
     for panel in axes[-1]:
         panel.set_xlabel(f"$z_{{{latents[0]}}}$", fontsize=TEXT)
     for panel in axes[:, 0]:
@@ -97,7 +98,3 @@ def _relative_density(
     flat = np.concatenate([codes.reshape(len(line) ** 2, -1), np.zeros((1, codes.shape[-1]))])
     logs = log_density(torch.from_numpy(flat), torch.from_numpy(exponents), layout, scale)
     return (logs[:-1] - logs[-1]).exp().reshape(len(line), -1).numpy()
-
-
-def _title(exponents: np.ndarray) -> str:
-    return ", ".join(f"$p_{{{i}}}$ = {p:g}" for i, p in enumerate(exponents))

@@ -187,16 +187,11 @@ def _varied(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _name(settings: Mapping[str, Any], varied: Sequence[str]) -> str:
     values = [
-        setting(name, settings[name], settings[_owner(name)])
+        setting(name, settings[name], settings["first." * name.count("first.") + "method.name"])
         for name in varied
         if name in settings
     ]
     return " ".join([method_name(settings["method.name"]), *values]) + f", seed {settings['seed']}"
-
-
-def _owner(name: str) -> str:
-    """Return the key of the owning method: `first.method.name` for `first.method.beta`."""
-    return f"{'first.' * name.count('first.')}method.name"
 
 
 def data_names(origins: Sequence[Sequence[Any]]) -> dict[str, str]:
@@ -226,10 +221,7 @@ def _data_name(origin: Sequence[Any]) -> str:
         text = [f"{n} {_values(v)}" for n, v in choice.items()] or [" ".join(map(str, arguments))]
         steps.append(("" if step == "slice" else f"{step.replace('_', ' ')} ") + ", ".join(text))
     name = str(origin[0][1] if len(origin[0]) > 1 else "") or "custom images"
-    return _short(f"{name} ({'; '.join(steps)})" if steps else name)
-
-
-def _short(name: str) -> str:
+    name = f"{name} ({'; '.join(steps)})" if steps else name
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 

@@ -123,8 +123,8 @@ def mcc_pairs(latents: Latents) -> np.ndarray:
         latents: Codes of the models; only informative latents are matched.
 
     Notes:
-        This is `uw.metrics.mcc` with the latents of one model as factors of the other, if both
-        have the same number; latents without a partner count as 0.
+        If both models have the same number of latents, this is `uw.metrics.mcc` with the latents
+        of one model as the factors. Latents without a partner count as 0.
 
     References:
         Hyvärinen and Morioka, Unsupervised Feature Extraction by Time-Contrastive Learning,

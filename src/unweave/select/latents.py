@@ -62,7 +62,7 @@ def encoded(models: "Models", data: "Dataset", images_of: np.ndarray, seed: int 
     configs = [model.config for model in trained]
     sizes = sorted({config.code_size for config in configs})
     if len(sizes) > 1:
-        raise SelectionError.must("latents", "be equally many in all models", sizes)
+        raise SelectionError.must("latents", "have the same number in every model", sizes)
     found = posteriors(trained, data, images_of, seed=seed)
     means, logvars = (each.astype(np.float64) for each in found)
     diverged = [k for k, model in enumerate(trained) if model.diverged_at[0] >= 0]

@@ -175,7 +175,7 @@ class LedgerFile:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if not _has_checksums(connection):
+                if not _value(connection, "PRAGMA user_version"):
                     _add_checksums(connection)
                 _keep_checksums(connection)
                 yield connection
@@ -253,10 +253,6 @@ def _damage(connection: sqlite3.Connection) -> Iterator[str]:
 def row_checksum(*row: Any) -> str:
     """Checksum of a database row."""
     return hashlib.sha256("\0".join(map(str, row)).encode()).hexdigest()[:16]
-
-
-def _has_checksums(connection: sqlite3.Connection) -> bool:
-    return bool(_value(connection, "PRAGMA user_version"))
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:

@@ -182,7 +182,8 @@ def table_of(
     if frame.empty:
         return pd.DataFrame(columns=["run", DATA, METHOD, STRENGTH, SEED, "steps", "state"])
     frame[STRENGTH] = pd.to_numeric(frame[STRENGTH], errors="coerce")
-    return frame[_ordered(frame.columns)]
+    # Scores of sampled codes come last.
+    return frame[sorted(frame.columns, key=lambda name: name.startswith("sampled."))]
 
 
 def _method_name(name: str) -> str:
@@ -227,8 +228,3 @@ def _varied(methods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         varying = [name for name in known if len(fields.get(name, ())) > 1]
         chosen[method_name] = next(iter([*varying, *known]), "")
     return chosen
-
-
-def _ordered(columns: Sequence[str]) -> list[str]:
-    """Sort columns so that scores of sampled codes come last."""
-    return sorted(columns, key=lambda name: name.startswith("sampled."))

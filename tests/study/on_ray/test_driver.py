@@ -1,5 +1,6 @@
 """Studies on real Ray nodes: kills do not change the weights, and no run is trained twice."""
 
+import importlib
 import json
 import os
 import shutil
@@ -496,6 +497,48 @@ def test_the_code_is_sent_to_the_nodes(cluster, add_node):
         file = ray.get(home.remote())
     assert "runtime_resources" in file
     assert not file.startswith(str(Path(unweave.__file__).parent))
+
+
+REMOTE_METHOD = """
+from dataclasses import dataclass
+import unweave as uw
+
+@dataclass(frozen=True, kw_only=True)
+class Remote(uw.methods.BetaVAE):
+    name = "remote_vae"
+"""
+REMOTE_METRIC = """
+import dataclasses
+from unweave.metrics import METRICS
+
+def spread(codes, factors, seed=0):
+    return {"spread": float(codes.std())}
+
+SPREAD = dataclasses.replace(METRICS["mig"], name="spread", function=spread)
+"""
+
+
+def test_plugins_are_sent_to_the_nodes(cluster, add_node, study, tmp_path, monkeypatch):
+    """A method in a file and a metric in a package; the nodes can import neither themselves."""
+    (tmp_path / "remote_method.py").write_text(REMOTE_METHOD)
+    (tmp_path / "remote_metrics").mkdir()
+    (tmp_path / "remote_metrics" / "__init__.py").touch()
+    (tmp_path / "remote_metrics" / "spreads.py").write_text(REMOTE_METRIC)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("remote_method", "remote_metrics.spreads"):
+        importlib.import_module(module)
+    own = replace(
+        study,
+        methods={"remote_method:Remote": {"beta": 1}},
+        metrics=["remote_metrics.spreads:SPREAD"],
+        steps=2,
+    )
+    add_node()
+    results = run(own, tmp_path / "out", on=cluster.address, progress=False, scorers=0)
+    assert results.failures.to_dict("records") == []
+    table = results.table
+    assert table["method"].tolist() == ["remote_vae"]
+    assert table["spread"].gt(0).all()
 
 
 def node(name, alive=True, **resources):

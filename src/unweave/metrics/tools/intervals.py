@@ -55,11 +55,11 @@ def interval(
         bounds.
 
     Notes:
-        For a full grid, or more rows than any protocol uses, the metric samples its own rows, and
-        only the seed changes. Otherwise the first two thirds of the rows, which metrics use for
-        training, and the last third, used for testing, are resampled separately, so that no
-        training row is tested. The interval describes the score for this number of rows, and
-        includes any bias that the metric has at this size.
+        If the metric samples its own rows (from a full grid, or from more rows than any protocol
+        uses), resamples differ only in their seed. Otherwise the first two thirds of the rows,
+        which metrics use for training, and the last third, used for testing, are resampled
+        separately, so that no training row is tested. The interval describes the score for this
+        number of rows, and includes any bias that the metric has at this size.
 
     Example:
         >>> import unweave as uw

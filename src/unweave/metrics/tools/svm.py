@@ -4,11 +4,11 @@ The machines are those of scikit-learn's `LinearSVC`, one class against the rest
 
     min over w, b of  1/2 (w² + b²) + Σ_i C_i max(0, 1 - y_i (w x_i + b))²
 
-with C_i = C for the rest and C n / (classes × rows of the class) for the class; with only two
-classes, both are weighted like that. In one variable, the rows inside the margin are those on one
-side of a threshold. Cumulative sums over sorted rows therefore give value, gradient and Hessian of
-all classes at once, and Newton's method reaches the optimum of this piecewise quadratic function
-in a few steps.
+with C_i = C n / (classes × rows of the class) for rows of the class and C_i = C for the rest. With
+only two classes, rows of both are weighted by the size of their class. In one variable, the rows
+inside the margin are those on one side of a threshold. Cumulative sums over sorted rows therefore
+give value, gradient and Hessian of all classes at once, and Newton's method reaches the optimum of
+this piecewise quadratic function in a few steps.
 """
 
 from dataclasses import dataclass

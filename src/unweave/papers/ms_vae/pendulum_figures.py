@@ -82,7 +82,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
 
 
 def draw_chain(curves: pd.DataFrame, codes: pd.DataFrame) -> "Plot":
-    """Draw curves of the chain over those of the simulator, and z against the mass."""
+    """Draw generated and simulated curves, and z against the mass."""
     from unweave.plots.plot import PAGE, SMALL, TEXT, legend_above, panels, plain
 
     figure, axes = panels(2, 2, (PAGE, 4.2))

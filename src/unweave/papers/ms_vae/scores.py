@@ -161,10 +161,6 @@ def _ranked(
         yield comparison(texts[about], of, by, rank, BEST_HALF, holds, data=data)
 
 
-def _mean_at_the_smallest_beta(rows: pd.DataFrame, column: str) -> float:
-    return float(rows[rows["beta"] == rows["beta"].min()][column].mean())
-
-
 def _share_of_first_stage(rows: pd.DataFrame, column: str) -> float:
     """A value of the second stage as a share of that of the first."""
     means = rows.groupby("kind")[column].mean()
@@ -189,7 +185,9 @@ def _gain(rows: pd.DataFrame) -> float:
 
 
 STATISTICS = {
-    "mean_at_the_smallest_beta": _mean_at_the_smallest_beta,
+    "mean_at_the_smallest_beta": lambda rows, column: float(
+        rows[rows["beta"] == rows["beta"].min()][column].mean()
+    ),
     "share_of_first_stage": _share_of_first_stage,
     "least_share_of_m1": lambda rows, column: float(_shares_of_m1(rows, column).min()),
     "largest_share_of_m1": lambda rows, column: float(_shares_of_m1(rows, column).max()),

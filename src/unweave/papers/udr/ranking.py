@@ -15,7 +15,7 @@ NOTABLE = 0.3
 
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Add the UDR of each model among those of its data set, by Lasso and by rank correlation."""
+    """Add the UDR of each model within its data set, by Lasso and by rank correlation."""
     from unweave.models.images import NUM_SAMPLED
     from unweave.select import udr
 

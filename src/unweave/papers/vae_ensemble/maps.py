@@ -262,11 +262,9 @@ def _range_over_gamma(rows: pd.DataFrame, column: str) -> float:
     return float(means.max() - means.min()) if len(means) > 1 else float("nan")
 
 
-def _two_deviations_over_seeds(rows: pd.DataFrame, column: str) -> float:
-    return float(2 * np.sqrt(rows.groupby("gamma")[column].var(ddof=1).mean()))
-
-
 STATISTICS = {
     "range_over_gamma": _range_over_gamma,
-    "two_deviations_over_seeds": _two_deviations_over_seeds,
+    "two_deviations_over_seeds": lambda rows, column: float(
+        2 * np.sqrt(rows.groupby("gamma")[column].var(ddof=1).mean())
+    ),
 }

@@ -55,7 +55,7 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
             reason = " ".join(str(error).split())
             raise UnweaveError(
                 f"could not connect to Ray with --on {on} ({reason}); check that the cluster is "
-                "running",
+                "running, and set RAY_AUTH_MODE=token if it uses token authentication",
                 subject="on",
                 value=on,
             ) from error

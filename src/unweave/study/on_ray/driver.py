@@ -159,8 +159,8 @@ class Driver:
         self.progress: Any = actor.remote()
         self.callbacks = options.callbacks
         quiet = replace(options, progress=False, callbacks=Callbacks())
-        forwards = bool(self.callbacks.callbacks)
-        self.job = Job(store.address, token, self.progress, quiet, forwards)
+        forwards, plugins = bool(self.callbacks.callbacks), list(_plugins(store))
+        self.job = Job(store.address, token, self.progress, quiet, plugins, forwards)
         # Keyed by number of GPUs: a process that has used a GPU cannot switch to another.
         self.functions = {
             ("train", 0): ray.remote(train_runs),

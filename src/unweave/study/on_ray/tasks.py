@@ -17,6 +17,7 @@ import torch
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet.callbacks import Callbacks
 from unweave.fleet.train import in_fleets
+from unweave.io.extensions import allow
 from unweave.io.writing import temporary_folder
 from unweave.models.config import Config
 from unweave.study.ledger import RunOutcome, one_line
@@ -39,6 +40,7 @@ class Job(NamedTuple):
     token: str  # name of a file there, by which a task recognises the driver's folder
     progress: Any  # handle of the actor `Progress`
     options: RunOptions  # options of the run, without callbacks
+    plugins: Sequence[str]  # modules of the study's custom methods, metrics and data sets
     forwards: bool = False  # whether the driver has callbacks
 
 
@@ -129,6 +131,8 @@ def _device(gpus: int) -> torch.device:
 @contextmanager
 def _study(job: Job) -> Iterator[Store]:
     """Open the study; if it is at a URL, use a temporary folder for the time of the task."""
+    for module in job.plugins:
+        allow(module)
     if not is_url(job.folder):
         yield _checked(Store(job.folder), job.token)
         return

@@ -100,7 +100,8 @@ class EntangledTwin:
         means, logvars = (part.astype(np.float64) for part in self.model.encode(images))
         mean, covariance = means @ self.matrix, self._covariances(logvars)
         narrow = 1 / (np.exp(-logvars) @ self.matrix**2)
-        kl = _kl(mean, _diagonal(narrow) if factorised else covariance)
+        diagonal = narrow[:, :, None] * np.eye(narrow.shape[1])
+        kl = _kl(mean, diagonal if factorised else covariance)
         fits = np.zeros(len(images))
         for step in range(draws):
             noise = Stream(seed, NOISE, step).normal(*means.shape).double().numpy()
@@ -238,7 +239,3 @@ def _kl(means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     traces = np.trace(covariances, axis1=1, axis2=2)
     volumes = np.linalg.slogdet(covariances)[1]
     return 0.5 * ((means**2).sum(1) + traces - volumes - means.shape[1])
-
-
-def _diagonal(variances: np.ndarray) -> np.ndarray:
-    return variances[:, :, None] * np.eye(variances.shape[1])

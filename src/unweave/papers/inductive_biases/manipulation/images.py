@@ -26,6 +26,7 @@ from unweave.data.grid import Array, Grid
 from unweave.data.origin import origin_of
 from unweave.data.stores import Curves, Floats, Store
 from unweave.errors import DataError
+from unweave.io.arrays import cast
 from unweave.random import Stream
 
 __all__ = [
@@ -130,9 +131,9 @@ class Altered:
     def gather(self, indices: Array) -> Array:
         flat = indices.reshape(-1)
         flat = flat if self.chosen is None else self.chosen[flat]
-        added = _wide(self.images.gather(flat)) + self.rule(flat, self.shape)
+        added = cast(self.images.gather(flat), "int16") + self.rule(flat, self.shape)
         altered = 255 - abs(255 - abs(added))
-        return _narrow(altered).reshape(*indices.shape, *self.shape)
+        return cast(altered, "uint8").reshape(*indices.shape, *self.shape)
 
     def take(self, indices: np.ndarray) -> "Altered":
         return replace(self, chosen=indices if self.chosen is None else self.chosen[indices])
@@ -209,11 +210,3 @@ def own_origin(data: Dataset, step: list[Any]) -> tuple[Any, ...]:
     """Origin of a data set derived from another in Python, which cannot be loaded by name."""
     text = json.dumps([*origin_of(data), step])
     return (["own", f"{data.name}_{step[0]}", hashlib.sha256(text.encode()).hexdigest()[:16]],)
-
-
-def _wide(images: Array) -> Array:
-    return images.short() if isinstance(images, torch.Tensor) else images.astype(np.int16)
-
-
-def _narrow(images: Array) -> Array:
-    return images.byte() if isinstance(images, torch.Tensor) else images.astype(np.uint8)

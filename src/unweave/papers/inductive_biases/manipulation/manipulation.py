@@ -303,7 +303,7 @@ def _check_facts(facts: Mapping[str, Any], columns: Any) -> None:
     if not isinstance(facts["settings"], Mapping):
         raise TypeError(f"settings must be a mapping, got {shown(facts['settings'])}")
     if not columns or not all(isinstance(name, str) for name in columns):
-        raise ValueError(f"columns of the curve must be names, got {shown(columns)}")
+        raise ValueError(f"the curve must have named columns, got {shown(columns)}")
     shape, sizes = facts["shape"], facts["sizes"]
     whole = all(type(number) is int and 0 < number < MOST for number in (*shape, *sizes))
     if not whole or len(shape) != 3:

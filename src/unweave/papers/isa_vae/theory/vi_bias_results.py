@@ -81,11 +81,11 @@ def runs_table(learned: Mapping[float, Sequence[Ascent]], budget: int) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def _best_a(rows: pd.DataFrame, _: str) -> float:
-    return float(rows.loc[rows["free_energy"].idxmax(), "a"])
-
-
-STATISTICS = {"a_of_the_largest_free_energy": _best_a}
+STATISTICS = {
+    "a_of_the_largest_free_energy": lambda rows, _: float(
+        rows.loc[rows["free_energy"].idxmax(), "a"]
+    ),
+}
 
 
 def plot_rotation(_: pd.DataFrame, path: Path) -> None:
