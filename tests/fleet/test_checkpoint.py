@@ -19,6 +19,7 @@ from unweave.fleet.engine import Engine
 from unweave.io.generations import DamagedCheckpointError
 from unweave.methods import BetaVAE
 from unweave.models.config import Config
+from unweave.nets.adam import Adam
 
 STEPS = 8
 NAME = ".fleet-earlier.safetensors"
@@ -385,3 +386,42 @@ def test_junk_is_put_aside(configs, sprites, tmp_path, capsys, content):
     resume(configs, sprites, tmp_path)
     (line,) = capsys.readouterr().err.splitlines()
     assert NAME in line
+
+
+def test_averaged_weights_are_resumed_and_saved_bit_for_bit(sprites, tmp_path, monkeypatch):
+    configs = [
+        Config(
+            method=BetaVAE(beta=4.0), seed=seed, steps=STEPS, batch=8, architecture="small_mlp",
+            optimiser=Adam(lr=1e-2, ema=ema),
+        )
+        for seed, ema in enumerate((0.0, 0.5, 0.9))
+    ]  # fmt: skip
+    whole = training.train_runs(configs, sprites, progress=False)
+    engine = Engine(configs, sprites, "cpu")
+    engine.advance(STEPS)
+    for name, buffer in engine.groups["model"].buffers(engine.groups["model"].trained):
+        assert torch.equal(whole.parameters[name], buffer)
+    assert not torch.equal(engine.groups["model"].trained, engine.groups["model"].parameters)
+    train_until_killed(configs, sprites, tmp_path, monkeypatch, 5)
+    stored = load_file(path_of(configs, tmp_path))
+    assert stored["model/average"].shape == stored["model/parameters"].shape
+    fleet, first = resume(configs, sprites, tmp_path)
+    assert first > 1
+    assert alike(fleet, whole)
+
+
+def test_runs_without_averages_are_restored_from_a_fleet_that_has_some(sprites, tmp_path):
+    configs = [
+        Config(
+            method=BetaVAE(beta=4.0), steps=STEPS, batch=8, architecture="small_mlp",
+            optimiser=Adam(ema=ema),
+        )
+        for ema in (0.0, 0.9)
+    ]  # fmt: skip
+    fleet = Engine(configs, sprites, "cpu")
+    fleet.advance(3)
+    save(fleet, tmp_path / NAME)
+    for place in (0, 1):
+        alone = Engine(configs[place : place + 1], sprites, "cpu")
+        checkpoint.restore(alone, tmp_path / NAME)
+        assert torch.equal(alone.groups["model"].trained[0], fleet.groups["model"].trained[place])

@@ -170,8 +170,10 @@ def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
     # The number of rows is at most the number of steps.
     windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
     wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine)), models))
-    if dict(layout) != wanted:
-        odd = sorted(name for name in {*layout, *wanted} if layout.get(name) != wanted.get(name))
+    # Only other runs of the fleet may have averaged their weights.
+    found = {name: v for name, v in layout.items() if name in wanted or "/average" not in name}
+    if found != wanted:
+        odd = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         raise ValueError(f"{odd[0]} does not match the runs")
 
 
@@ -190,7 +192,7 @@ def _check_state(stored: Mapping[str, Tensor], steps: int) -> None:
 def _check_numbers(stored: Mapping[str, Tensor]) -> None:
     """Check all other numbers, for checkpoints without a checksum."""
     for name, value in stored.items():
-        if name.endswith(("/parameters", "/first", "/second")):
+        if name.endswith(("/parameters", "/first", "/second", "/average")):
             possible = value.isfinite() & ((value >= 0) | (not name.endswith("/second")))
             if not bool(possible.all()):
                 raise ValueError(f"{name} has invalid values")
@@ -220,6 +222,8 @@ def _tensors(engine: Engine) -> Mapping[str, Tensor]:
         tensors[f"{name}/parameters"] = group.parameters
         tensors[f"{name}/first"] = group.moments.first
         tensors[f"{name}/second"] = group.moments.second
+        if group.averages is not None:
+            tensors[f"{name}/average"] = group.averages
     return tensors
 
 

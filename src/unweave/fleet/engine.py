@@ -209,7 +209,8 @@ class Engine:
         precise = all(network.precise for network in networks.values())
         working = parameters if precise else parameters.to(self.dtype)
         moments = Moments.zeros_like(parameters if adam else parameters[:, :0])
-        return NetworkGroup(networks, parameters, working, moments, adam, members)
+        averages = parameters.clone() if adam and adam.averaged else None
+        return NetworkGroup(networks, parameters, working, moments, adam, members, averages)
 
     def _optimiser(self, group: str, members: int) -> StackedAdam | None:
         """Return the stacked optimiser of a group; None for a frozen group."""

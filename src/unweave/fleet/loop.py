@@ -158,7 +158,7 @@ def _collect(engine: Engine, rows: Tensor) -> Fleet:
     parameters = {
         name: buffer.to("cpu", copy=True)
         for group in engine.groups.values()
-        for name, buffer in group.buffers(group.parameters)
+        for name, buffer in group.buffers(group.trained)
     }
     diverged_at = engine.diverged_at.cpu()
     for buffer in parameters.values():
