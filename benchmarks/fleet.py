@@ -1,7 +1,8 @@
 """Training throughput of a fleet and of a plain loop, with the same network, batch and data.
 
     python benchmarks/fleet.py [--models 1 8 64 128] [--methods beta_vae] [--data dsprites]
-                               [--precision bf16] [--profile] [--encode] [--out FILE]
+                               [--precision bf16] [--profile] [--encode] [--alternatives]
+                               [--quick] [--out FILE]
 
 The plain loop is written as a careful user of a peer library would write it: one model, `torch.nn`
 modules, `torch.optim.Adam`, data already on the device. A model-step is one update of one model on
@@ -11,6 +12,12 @@ replaces the painting of `scream_dsprites`.
 
 `--profile` adds the time of each kernel for the largest fleet, `--encode` the time to encode the
 whole data set. `benchmarks/plots.py` draws the results.
+
+`--alternatives` adds other ways to train a fleet of β-VAEs on the same images
+(`benchmarks/many_models.py`): `torch.func.vmap`, grouped convolutions, and HFTA if it is
+installed, each also as a CUDA graph where this is possible. On a CPU, all ways take turns, so that
+other load affects all alike. The time of a way is its fastest turn, relative to that of the plain
+loop. `--quick` measures a β-VAE and the alternatives in fleets of 1, 8, 12, 64 and 256.
 """
 
 import argparse
@@ -18,26 +25,44 @@ import gc
 import json
 import platform
 import resource
+import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from many_models import (
+    BATCH,
+    LATENTS,
+    LEARNING_RATE,
+    Hfta,
+    Loop,
+    PlainVAE,
+    Trainer,
+    installed,
+    loss_of,
+)
 from PIL import Image
-from torch import nn
-from torch.nn import functional as F
+from torch import Tensor
 
 import unweave as uw
 from unweave.fleet.engine import Engine
 from unweave.models.config import Config
 from unweave.models.model import Fleet
 from unweave.nets.device import keep_memory
+from unweave.nets.graphs import WARM_UP, GraphRunner
+from unweave.text import counted
 
-BATCH, LATENTS, BETA = 64, 10, 4.0
 STEPS_AT_ONCE = 10
+ROUNDS, TURN = 8, 0.2
+"""Turns of each way, and the approximate duration of a turn in seconds."""
+LONG_STEP = 0.05
+"""Steps that take longer, in seconds, are not captured in graphs of several steps."""
+QUICK = (1, 8, 12, 64, 256)
 PICTURE = (300, 400, 3)
 CATEGORIES = {
     "convolutions, both ways": (
@@ -53,34 +78,11 @@ CATEGORIES = {
 }
 
 
-class PlainVAE(nn.Module):
-    """The protocol's network in ordinary PyTorch."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.encoder = nn.Sequential(
-            nn.Conv2d(channels, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 4, 2, 1), nn.ReLU(),
-            nn.Conv2d(32, 64, 2, 2), nn.ReLU(), nn.Conv2d(64, 64, 2, 2), nn.ReLU(),
-            nn.Flatten(), nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS),
-        )  # fmt: skip
-        self.decoder = nn.Sequential(
-            nn.Linear(LATENTS, 256), nn.ReLU(), nn.Linear(256, 1024), nn.ReLU(),
-            nn.Unflatten(1, (64, 4, 4)), nn.ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU(),
-            nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 32, 4, 2, 1),
-            nn.ReLU(), nn.ConvTranspose2d(32, channels, 4, 2, 1),
-        )  # fmt: skip
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        mu, logvar = self.encoder(x).chunk(2, -1)
-        z = mu + torch.randn_like(mu) * (logvar / 2).exp()
-        return self.decoder(z), mu, logvar
-
-
 def machine() -> str:
     """Description of the device."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{platform.machine()}, {torch.get_num_threads()} cores"
+    return f"{platform.machine()}, {counted(torch.get_num_threads(), 'thread')}"
 
 
 def load_data(name: str) -> uw.data.Dataset:
@@ -97,20 +99,29 @@ def load_data(name: str) -> uw.data.Dataset:
 def plain_step(device: torch.device) -> Callable[[], None]:
     data = uw.data.load("dsprites").to(device)
     model = PlainVAE(data.shape[2]).to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
 
     def step() -> None:
         indices = torch.randint(len(data), (BATCH,), device=device)
         x = data.images(indices).permute(0, 3, 1, 2).float() / 255
         logits, mu, logvar = model(x)
-        reconstruction = F.binary_cross_entropy_with_logits(logits, x, reduction="none")
-        kl = 0.5 * (mu**2 + logvar.exp() - logvar - 1).sum(1)
-        loss = reconstruction.sum((1, 2, 3)).mean() + BETA * kl.mean()
+        loss = loss_of(logits, x, mu, logvar)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
 
     return step
+
+
+def plain_times(device: torch.device) -> dict[str, float]:
+    """Microseconds per step of the plain loop, by settings of the process."""
+    times = {"peers' way": seconds(plain_step(device), 3.0, device) * 1e6}
+    if device.type != "cuda":
+        keep_memory()
+        times["peers' way, allocator tuned"] = seconds(plain_step(device), 3.0, device) * 1e6
+    for kind, each in times.items():
+        print(f"plain loop, {kind:<30}{each:>12,.0f} µs per model-step")
+    return times
 
 
 def seconds(step: Callable[[], Any], at_least: float, device: torch.device) -> float:
@@ -169,6 +180,144 @@ def fleet_row(
         "us_per_model_step": each * 1e6,
         "megabytes": (used - (data.store.nbytes if cuda else 0)) / 1e6,
     }
+
+
+class Way:
+    """A way to train M β-VAEs, ready to be timed.
+
+    Args:
+        advance: Function that trains for some steps.
+        models: Number of models that it trains.
+        device: Device on which it runs.
+    """
+
+    def __init__(self, advance: Callable[[int], None], models: int, device: torch.device) -> None:
+        self.advance, self.models, self.device = advance, models, device
+        self.times: list[float] = []
+        advance(WARM_UP)
+        usual = self._time(1)
+        self.steps = STEPS_AT_ONCE if usual < LONG_STEP and device.type == "cuda" else 1
+        advance(self.steps)
+        self.steps *= max(1, round(TURN / max(usual * self.steps, self._time(self.steps))))
+
+    def take_turn(self) -> None:
+        """Train for some steps and record the time per model-step."""
+        self.times.append(self._time(self.steps) / self.steps / self.models)
+
+    def _time(self, steps: int) -> float:
+        _wait(self.device)
+        start = time.perf_counter()
+        self.advance(steps)
+        _wait(self.device)
+        return time.perf_counter() - start
+
+
+def makers_of_ways(
+    models: int, precision: str, data: uw.data.Dataset, device: torch.device
+) -> dict[str, Callable[[], Way]]:
+    """Functions that create each way to train a fleet."""
+
+    def ours() -> Way:
+        engine = make_engine(models, "beta_vae", precision, data, device)
+        return Way(engine.advance, models, device)
+
+    def of(kind: type[Trainer], graph: bool) -> Way:
+        # The time of a loop per model does not depend on the number of models.
+        count = 1 if kind is Loop else models
+        torch.manual_seed(0)
+        trainer = kind([PlainVAE(data.shape[2]).to(device) for _ in range(count)], graph)
+        draw = batches(data.to(device), count, device)
+
+        def step() -> None:
+            trainer.step(*draw(), precision)
+
+        def repeat(steps: int) -> None:
+            for _ in range(steps):
+                step()
+
+        runner = GraphRunner(device)
+        return Way(partial(runner.run, step) if graph else repeat, count, device)
+
+    ways = {name: partial(of, kind, graph=False) for name, kind in installed().items()}
+    if device.type == "cuda":
+        ways |= {
+            f"{name}, CUDA graph": partial(of, kind, graph=True)
+            for name, kind in installed().items()
+            if kind is not Hfta
+        }
+    return {"unweave": ours, **ways}
+
+
+def batches(
+    data: uw.data.Dataset, models: int, device: torch.device
+) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Return a function that draws images `[M, B, C, H, W]` and noise `[M, B, d]`."""
+
+    def draw() -> tuple[Tensor, Tensor]:
+        indices = torch.randint(len(data), (models, BATCH), device=device)
+        images = torch.as_tensor(data.images(indices)).movedim(-1, -3)
+        return images.float() / 255, torch.randn(models, BATCH, LATENTS, device=device)
+
+    return draw
+
+
+def in_turns(makers: Iterable[Callable[[], Way]]) -> list[list[float]]:
+    """Seconds per model-step of each way in every turn."""
+    ways = [make() for make in makers]
+    for _ in range(ROUNDS):
+        for way in ways:
+            way.take_turn()
+    return [way.times for way in ways]
+
+
+def alternatives(
+    models: int, precision: str, data: uw.data.Dataset, device: torch.device
+) -> list[dict[str, Any]]:
+    """Time all ways to train a fleet: in turns on a CPU, one after the other on a GPU."""
+    makers = makers_of_ways(models, precision, data, device)
+    # A GPU has no other load, but no space for all ways at once.
+    groups = [[name] for name in makers] if device.type == "cuda" else [list(makers)]
+    rows: list[dict[str, Any]] = []
+    for group in groups:
+        free_memory(device)
+        try:
+            times = in_turns(makers[name] for name in group)
+        except torch.cuda.OutOfMemoryError:
+            print(f"{', '.join(group)}: out of memory at M = {models}", flush=True)
+            continue
+        for name, seconds_each in zip(group, times, strict=True):
+            rows.append({
+                "models": models,
+                "way": name,
+                "precision": precision,
+                "us_per_model_step": 1e6 * min(seconds_each),
+                "median_us": 1e6 * statistics.median(seconds_each),
+            })  # fmt: skip
+    plain = next(row["us_per_model_step"] for row in rows if row["way"] == "plain loop")
+    for row in rows:
+        row["times_plain"] = plain / row["us_per_model_step"]
+        print(
+            f"{row['way']:<50}{precision:<8} M = {models:<4}{row['us_per_model_step']:>12,.1f} µs "
+            f"per model-step{row['times_plain']:>8.2f} × as fast as the plain loop",
+            flush=True,
+        )
+    return rows
+
+
+def disagreement(device: torch.device) -> dict[str, float]:
+    """Largest relative difference of float32 losses from the plain loop's, over three steps."""
+    torch.manual_seed(0)
+    models = [PlainVAE(1).to(device) for _ in range(2)]
+    trainers = {name: kind(models) for name, kind in installed().items()}
+    found = dict.fromkeys(trainers, 0.0)
+    for _ in range(3):
+        x = torch.rand(2, 8, 1, 64, 64, device=device)
+        noise = torch.randn(2, 8, LATENTS, device=device)
+        losses = {name: trainer.step(x, noise) for name, trainer in trainers.items()}
+        for name, loss in losses.items():
+            away = ((loss - losses["plain loop"]) / losses["plain loop"]).abs().max()
+            found[name] = max(found[name], float(away))
+    return found
 
 
 def free_memory(device: torch.device) -> int:
@@ -263,18 +412,17 @@ def main() -> None:
     parser.add_argument("--precision", nargs="+", help="Precisions (default: bf16 on a GPU).")
     parser.add_argument("--profile", action="store_true", help="Measure each kernel.")
     parser.add_argument("--encode", action="store_true", help="Measure encoding.")
+    parser.add_argument("--alternatives", action="store_true", help="Measure other ways.")
+    parser.add_argument("--quick", action="store_true", help="Measure one method and other ways.")
     parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
+    if args.quick:
+        args.models, args.alternatives = args.models or list(QUICK), True
     cuda = torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
     name = machine()
-    plain = {"peers' way": seconds(plain_step(device), 3.0, device) * 1e6}
-    if not cuda:
-        keep_memory()
-        plain["peers' way, allocator tuned"] = seconds(plain_step(device), 3.0, device) * 1e6
     print(name)
-    for kind, each in plain.items():
-        print(f"plain loop, {kind:<30}{each:>12,.0f} µs per model-step")
+    plain = plain_times(device)
     result: dict[str, Any] = {"device": name, "torch": torch.__version__, "plain_us": plain}
     if cuda:
         result["ceilings"] = ceilings()
@@ -299,6 +447,16 @@ def main() -> None:
                         flush=True,
                     )
     first = next(iter(sources.values()))
+    save(result, args.out)
+    if args.alternatives:
+        # Without it, cuDNN chooses slow algorithms for some grouped convolutions.
+        torch.backends.cudnn.benchmark = True
+        result["disagreement"] = disagreement(device)
+        print(result["disagreement"], flush=True)
+        result["alternatives"] = []
+        for models in counts:
+            result["alternatives"] += alternatives(models, precisions[0], first, device)
+            save(result, args.out)
     if args.profile:
         result["steps"] = steps_row(min(counts), first, device)
         result["profile"] = profile(max(counts), precisions[0], first)
@@ -306,9 +464,14 @@ def main() -> None:
     if args.encode:
         result["encode"] = encode_row(min(64, max(counts)), precisions[0], first)
         print(result["encode"], flush=True)
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
+    save(result, args.out)
+
+
+def save(result: dict[str, Any], out: Path | None) -> None:
+    """Write the result so far."""
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
