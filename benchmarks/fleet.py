@@ -2,7 +2,7 @@
 
     python benchmarks/fleet.py [--models 1 8 64 128] [--methods beta_vae] [--data dsprites]
                                [--precision bf16] [--profile] [--encode] [--alternatives]
-                               [--quick] [--out FILE]
+                               [--quick] [--turns 5] [--out FILE]
 
 The plain loop is written as a careful user of a peer library would write it: one model, `torch.nn`
 modules, `torch.optim.Adam`, data already on the device. A model-step is one update of one model on
@@ -22,13 +22,14 @@ loop. `--quick` measures a β-VAE and the alternatives in fleets of 1, 8, 12, 64
 
 import argparse
 import gc
+import itertools
 import json
 import platform
 import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,8 @@ from unweave.nets.graphs import WARM_UP, GraphRunner
 from unweave.text import counted
 
 STEPS_AT_ONCE = 10
-ROUNDS, TURN = 8, 0.2
-"""Turns of each way, and the approximate duration of a turn in seconds."""
+TURN = 0.2
+"""Approximate duration of a turn of one way, in seconds."""
 LONG_STEP = 0.05
 """Steps that take longer, in seconds, are not captured in graphs of several steps."""
 QUICK = (1, 8, 12, 64, 256)
@@ -261,44 +262,44 @@ def batches(
     return draw
 
 
-def in_turns(makers: Iterable[Callable[[], Way]]) -> list[list[float]]:
+def in_turns(makers: Iterable[Callable[[], Way]], turns: int) -> list[list[float]]:
     """Seconds per model-step of each way in every turn."""
     ways = [make() for make in makers]
-    for _ in range(ROUNDS):
+    for _ in range(turns):
         for way in ways:
             way.take_turn()
     return [way.times for way in ways]
 
 
 def alternatives(
-    models: int, precision: str, data: uw.data.Dataset, device: torch.device
+    models: int, precision: str, data: uw.data.Dataset, device: torch.device, turns: int
 ) -> list[dict[str, Any]]:
     """Time all ways to train a fleet: in turns on a CPU, one after the other on a GPU."""
     makers = makers_of_ways(models, precision, data, device)
     # A GPU has no other load, but no space for all ways at once.
     groups = [[name] for name in makers] if device.type == "cuda" else [list(makers)]
-    rows: list[dict[str, Any]] = []
+    times: dict[str, list[float]] = {}
     for group in groups:
         free_memory(device)
         try:
-            times = in_turns(makers[name] for name in group)
+            times |= zip(group, in_turns((makers[name] for name in group), turns), strict=True)
         except torch.cuda.OutOfMemoryError:
             print(f"{', '.join(group)}: out of memory at M = {models}", flush=True)
-            continue
-        for name, seconds_each in zip(group, times, strict=True):
-            rows.append({
-                "models": models,
-                "way": name,
-                "precision": precision,
-                "us_per_model_step": 1e6 * min(seconds_each),
-                "median_us": 1e6 * statistics.median(seconds_each),
-            })  # fmt: skip
-    plain = next(row["us_per_model_step"] for row in rows if row["way"] == "plain loop")
-    for row in rows:
-        row["times_plain"] = plain / row["us_per_model_step"]
+    plain, rows = times["plain loop"], []
+    for name, own in times.items():
+        ratios = [other / each for other, each in zip(plain, own, strict=True)]
+        rows.append({
+            "models": models,
+            "way": name,
+            "precision": precision,
+            "us_per_model_step": 1e6 * min(own),
+            "times_plain": min(plain) / min(own),
+            "times_plain_by_turn": statistics.median(ratios),
+        })  # fmt: skip
         print(
-            f"{row['way']:<50}{precision:<8} M = {models:<4}{row['us_per_model_step']:>12,.1f} µs "
-            f"per model-step{row['times_plain']:>8.2f} × as fast as the plain loop",
+            f"{name:<50}{precision:<8} M = {models:<4}{1e6 * min(own):>12,.1f} µs per model-step"
+            f"{min(plain) / min(own):>8.2f} × as fast as the plain loop"
+            f" ({statistics.median(ratios):.2f} turn by turn)",
             flush=True,
         )
     return rows
@@ -404,58 +405,75 @@ def ceilings() -> dict[str, float]:
     return {"TB/s": 8 * len(source) / passing / 1e12, "TFLOP/s": 2 * 8192**3 / product / 1e12}
 
 
+def fleets(
+    counts: Sequence[int],
+    methods: Sequence[str],
+    precisions: Sequence[str],
+    sources: Mapping[str, uw.data.Dataset],
+    device: torch.device,
+) -> dict[str, Any]:
+    """Time a plain loop and fleets of all methods and sizes."""
+    plain = plain_times(device)
+    result: dict[str, Any] = {"plain_us": plain}
+    if device.type == "cuda":
+        result["ceilings"] = ceilings()
+        print(result["ceilings"])
+    fastest, before = min(plain.values()), host_memory()
+    result["fleet"] = []
+    for (source, data), method, precision, models in itertools.product(
+        sources.items(), methods, precisions, counts
+    ):
+        row = fleet_row(models, method, precision, data, device, before)
+        row["times_plain"] = fastest / row["us_per_model_step"]
+        result["fleet"].append(row)
+        print(
+            f"fleet {source:<16}{method:<14}{precision:<8} M = {models:<4}"
+            f"{row['us_per_model_step']:>10,.1f} µs per model-step"
+            f"{row['times_plain']:>8.1f} × as fast as the plain loop"
+            f"{row['megabytes']:10,.0f} MB",
+            flush=True,
+        )
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, nargs="+", help="Fleet sizes.")
-    parser.add_argument("--methods", nargs="+", default=["beta_vae"], help="Methods.")
+    parser.add_argument("--methods", nargs="+", help="Methods (default: beta_vae).")
     parser.add_argument("--data", nargs="+", default=["dsprites"], help="Data sets.")
     parser.add_argument("--precision", nargs="+", help="Precisions (default: bf16 on a GPU).")
     parser.add_argument("--profile", action="store_true", help="Measure each kernel.")
     parser.add_argument("--encode", action="store_true", help="Measure encoding.")
-    parser.add_argument("--alternatives", action="store_true", help="Measure other ways.")
-    parser.add_argument("--quick", action="store_true", help="Measure one method and other ways.")
+    parser.add_argument("--alternatives", action="store_true", help="Measure other ways only.")
+    parser.add_argument("--quick", action="store_true", help="Measure a β-VAE and other ways.")
+    parser.add_argument("--turns", type=int, default=5, help="Turns of each way (default: 5).")
     parser.add_argument("--out", type=Path, help="Output file (JSON).")
     args = parser.parse_args()
     if args.quick:
         args.models, args.alternatives = args.models or list(QUICK), True
     cuda = torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
-    name = machine()
-    print(name)
-    plain = plain_times(device)
-    result: dict[str, Any] = {"device": name, "torch": torch.__version__, "plain_us": plain}
-    if cuda:
-        result["ceilings"] = ceilings()
-        print(result["ceilings"])
-    fastest, before = min(plain.values()), host_memory()
-    result["fleet"] = []
     counts = args.models or ([1, 8, 64, 128] if cuda else [1, 8, 64])
     precisions = args.precision or (["bf16"] if cuda else ["float32"])
+    methods = args.methods or (["beta_vae"] if args.quick or not args.alternatives else [])
     sources = {source: load_data(source) for source in args.data}
-    for source, data in sources.items():
-        for method in args.methods:
-            for precision in precisions:
-                for models in counts:
-                    row = fleet_row(models, method, precision, data, device, before)
-                    row["times_plain"] = fastest / row["us_per_model_step"]
-                    result["fleet"].append(row)
-                    print(
-                        f"fleet {source:<16}{method:<14}{precision:<8} M = {models:<4}"
-                        f"{row['us_per_model_step']:>10,.1f} µs per model-step"
-                        f"{row['times_plain']:>8.1f} × as fast as the plain loop"
-                        f"{row['megabytes']:10,.0f} MB",
-                        flush=True,
-                    )
+    result: dict[str, Any] = {"device": machine(), "torch": torch.__version__}
+    print(result["device"])
+    if methods:
+        result |= fleets(counts, methods, precisions, sources, device)
     first = next(iter(sources.values()))
     save(result, args.out)
     if args.alternatives:
+        keep_memory()
         # Without it, cuDNN chooses slow algorithms for some grouped convolutions.
         torch.backends.cudnn.benchmark = True
         result["disagreement"] = disagreement(device)
         print(result["disagreement"], flush=True)
         result["alternatives"] = []
         for models in counts:
-            result["alternatives"] += alternatives(models, precisions[0], first, device)
+            result["alternatives"] += alternatives(
+                models, precisions[0], first, device, args.turns
+            )
             save(result, args.out)
     if args.profile:
         result["steps"] = steps_row(min(counts), first, device)
