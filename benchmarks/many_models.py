@@ -73,6 +73,13 @@ def adam(parameters: Iterable[Tensor], capturable: bool) -> torch.optim.Optimize
     return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True, capturable=capturable)
 
 
+def mixed_precision(device: torch.device, precision: str) -> torch.autocast:
+    """Automatic mixed precision if the precision is bf16."""
+    # Each weight is used once per step, and a graph must not use copies cached before it.
+    enabled = precision == "bf16"
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
+
+
 class Trainer(ABC):
     """M models in training.
 
@@ -105,7 +112,7 @@ class Loop(Trainer):
     def step(self, x: Tensor, noise: Tensor, precision: str = "float32") -> Tensor:
         losses = []
         for place, (model, optimiser) in enumerate(zip(self.models, self.optimisers, strict=True)):
-            with torch.autocast(x.device.type, torch.bfloat16, enabled=precision == "bf16"):
+            with mixed_precision(x.device, precision):
                 logits, mu, logvar = model(x[place], noise[place])
                 loss = loss_of(logits, x[place], mu, logvar)
             optimiser.zero_grad()
@@ -125,7 +132,7 @@ class Together(Trainer):
         """Losses of all models, `[M]`."""
 
     def step(self, x: Tensor, noise: Tensor, precision: str = "float32") -> Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=precision == "bf16"):
+        with mixed_precision(x.device, precision):
             losses = self.losses(x, noise)
         self.optimiser.zero_grad()
         losses.sum().backward()

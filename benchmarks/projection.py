@@ -260,7 +260,7 @@ def measure(
         methods: Names of the methods; the first is also trained with the whole training loop.
         models: Models per fleet.
         metrics: Metrics of the study.
-        scored: Number of models to encode and score.
+        scored: Number of models to encode and score; 0 for the committed times.
         slice_steps: Steps of the two runs with the whole training loop.
     """
     from unweave.fleet.diagnostics import diagnose
@@ -303,11 +303,15 @@ def measure(
     slope = (took[1] - took[0]) / (slice_steps[1] - slice_steps[0]) - diagnoses[0] / WINDOW
     slope += diagnoses[0] * MAX_DIAGNOSES / STUDY["steps"]
     steps_alone = models * rates[methods[0]][name] * 1e-6
-    chosen = join(list(fleet)[:scored])
-    start, before = time.perf_counter(), core_seconds()
-    chosen.encode(data)
-    encoding = time.perf_counter() - start
-    uw.evaluate(chosen, data, metrics, progress=False)
+    known = committed(models)
+    encode_seconds, score_seconds = known.encode_seconds, known.score_seconds
+    if scored:
+        chosen = join(list(fleet)[:scored])
+        start, before = time.perf_counter(), core_seconds()
+        chosen.encode(data)
+        encode_seconds = (time.perf_counter() - start) / scored
+        uw.evaluate(chosen, data, metrics, progress=False)
+        score_seconds = (core_seconds() - before) / scored
     return Slices(
         device=device_name(device),
         source=f"slices of {slice_steps[1]} steps",
@@ -316,9 +320,9 @@ def measure(
         loop_ms=max(0.0, 1000 * (slope - steps_alone)),
         factor=max(1.0, slope / steps_alone),
         start_seconds=max(0.0, took[0] - slope * slice_steps[0]),
-        encode_seconds=encoding / scored,
-        score_seconds=(core_seconds() - before) / scored,
-        between_machines=committed(models).between_machines,
+        encode_seconds=encode_seconds,
+        score_seconds=score_seconds,
+        between_machines=known.between_machines,
     )
 
 
@@ -453,7 +457,7 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="Measure slices on this GPU.")
     parser.add_argument("--data", nargs="+", default=NO_DOWNLOAD, help="Data sets to measure.")
     parser.add_argument("--models", type=int, help="Models per fleet (default: one fleet of all).")
-    parser.add_argument("--scored", type=int, default=2, help="Models to score (default: 2).")
+    parser.add_argument("--scored", type=int, default=2, help="Models to score; 0: none.")
     parser.add_argument("--slices", type=Path, help="Slices that were measured before.")
     parser.add_argument("--out", type=Path, help="Output file of the slices (JSON).")
     parser.add_argument("--write", action="store_true", help="Update docs/performance.md.")
