@@ -161,6 +161,29 @@ def fleet_equals_alone(precision: str, names: Sequence[str]) -> dict[str, float]
     return results
 
 
+def mixed_equals_alone(precision: str) -> dict[str, float]:
+    """Relative difference of the loss over the last ten steps, in a fleet of several methods."""
+    data, names = (
+        small_data(),
+        ("beta_vae", "factor_vae", "ae", "beta_tc_vae", "slow_vae", "isa_vae"),
+    )
+    configs = [config_of(name, seed=3, batch=32, precision=precision) for name in names]
+    mixed = Engine(configs, data, "cuda")
+    mixed.advance(STEPS - 10)
+    mixed.fetch()
+    mixed.advance(10)
+    found, results = mixed.fetch()[0], {}
+    for part in mixed.parts:
+        alone = Engine(part.configs, data, "cuda")
+        alone.advance(STEPS - 10)
+        alone.fetch()
+        alone.advance(10)
+        difference = (found[part.models] / alone.fetch()[0] - 1).abs().max()
+        name = part.config.method.name
+        results[f"{name} {precision}, several methods against one, loss"] = float(difference)
+    return results
+
+
 def of_model(group: NetworkGroup, place: int) -> torch.Tensor:
     """Parameters of one model, which has as many rows as members."""
     return group.parameters[place * group.rows_per_model : (place + 1) * group.rows_per_model]
@@ -251,6 +274,8 @@ def main() -> None:
         same_pixels_in_a_graph,
         lambda: fleet_equals_alone("float32", args.methods),
         lambda: fleet_equals_alone("bf16", args.methods),
+        lambda: mixed_equals_alone("float32"),
+        lambda: mixed_equals_alone("bf16"),
         lambda: gpu_equals_cpu(args.methods),
         manipulations_are_replayed,
         weighted_draws,
@@ -271,6 +296,7 @@ def main() -> None:
         **{f"{name} {p}, fleet against alone, loss": 0.05 for name in TWO for p in PRECISIONS},
         "float32, fleet against alone, loss": 1e-3,
         "bf16, fleet against alone, loss": 1e-2,
+        "bf16, several methods against one, loss": 1e-2,
         "float32, gradients": 1e-4,
         "bf16, gradients": 0.1,
     }

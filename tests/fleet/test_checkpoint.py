@@ -17,7 +17,7 @@ from unweave.fleet.checkpoint import checkpoints, damaged_checkpoints, path_of, 
 from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.io.generations import DamagedCheckpointError
-from unweave.methods import BetaVAE
+from unweave.methods import AnnealedVAE, BetaVAE
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
@@ -57,7 +57,9 @@ def save(engine, path):
 
 
 def state(engine):
-    return {name: value.clone() for name, value in checkpoint._tensors(engine).items()}
+    return {
+        name: value.clone() for name, value in checkpoint._tensors(engine, engine.parts[0]).items()
+    }
 
 
 def equal(one, other):
@@ -411,17 +413,20 @@ def test_averaged_weights_are_resumed_and_saved_bit_for_bit(sprites, tmp_path, m
 
 
 def test_runs_without_averages_are_restored_from_a_fleet_that_has_some(sprites, tmp_path):
+    kinds = [(BetaVAE(beta=4.0), 0.0), (BetaVAE(beta=4.0), 0.9), (AnnealedVAE(), 0.0)]
     configs = [
         Config(
-            method=BetaVAE(beta=4.0), steps=STEPS, batch=8, architecture="small_mlp",
-            optimiser=Adam(ema=ema),
+            method=method, steps=STEPS, batch=8, architecture="small_mlp",
+            optimiser=Adam(lr=1e-2, ema=ema),
         )
-        for ema in (0.0, 0.9)
+        for method, ema in kinds
     ]  # fmt: skip
     fleet = Engine(configs, sprites, "cpu")
     fleet.advance(3)
     save(fleet, tmp_path / NAME)
-    for place in (0, 1):
-        alone = Engine(configs[place : place + 1], sprites, "cpu")
-        checkpoint.restore(alone, tmp_path / NAME)
-        assert torch.equal(alone.groups["model"].trained[0], fleet.groups["model"].trained[place])
+    expected = dict(zip(fleet.configs, fleet.groups["model"].trained, strict=True))
+    for chosen in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
+        some = Engine([configs[place] for place in chosen], sprites, "cpu")
+        checkpoint.restore(some, tmp_path / NAME)
+        for config, restored in zip(some.configs, some.groups["model"].trained, strict=True):
+            assert torch.equal(restored, expected[config])

@@ -420,6 +420,7 @@ def test_a_checkpoint_with_other_losses_is_refused(tmp_path, sprites):
     configs = [Config(method=uw.methods.VAE(), seed=0, batch=4, steps=6)]
     engine = Engine(configs, sprites, "cpu")
     engine.terms, engine.sums = engine.terms[:-1], engine.sums[:-1]
+    engine.terms_of = dict.fromkeys(engine.parts, engine.terms)
     rows = torch.empty(0, len(curve_columns(engine)), 1)
     checkpoint.save(engine, rows, tmp_path / ".fleet-earlier.safetensors")
     with pytest.raises(UnweaveError, check=about(tmp_path / ".fleet-earlier.safetensors")):

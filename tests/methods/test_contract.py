@@ -295,7 +295,7 @@ def test_a_run_is_the_same_after_being_written_down(kind):
     again = Config.from_dict(json.loads(json.dumps(run.to_dict())))
     assert again == run
     assert again.hash == run.hash
-    assert again.fleet == run_of(kind, own_images(1), seed=4, strength=3).fleet
+    assert again.kind == run_of(kind, own_images(1), seed=4, strength=3).kind
 
 
 STUDY = {  # Locatello et al., arXiv:1811.12359: what is swept
@@ -328,7 +328,7 @@ def test_the_published_study_has_12_600_different_runs():
     assert set(STUDY_DATA) <= set(DATASETS)
     assert len(configs) == 7 * 6 * 6 * 50 == 12_600
     assert len({config.hash for config in configs}) == 12_600
-    assert len({config.fleet for config in configs}) == 7 * 6
+    assert len({config.kind for config in configs}) == 7 * 6
     config = configs[0]
     assert (config.batch, config.steps, config.latents) == (64, 300_000, 10)
     assert (config.optimiser.lr, config.optimiser.beta1, config.optimiser.beta2) == (

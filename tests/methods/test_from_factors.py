@@ -36,7 +36,7 @@ def config(seed=0):
 
 def test_a_batch_has_the_factors_of_its_images():
     data = blobs()
-    batch = Engine([config(0), config(1)], data, "cpu")._batch()
+    batch = Engine([config(0), config(1)], data, "cpu")._batches()[0]
     expected = scaled_factors(data, PLACES.split(","))[batch.indices]
     assert torch.equal(batch.factors, expected)
     assert batch.factors.shape == (2, 4, 2)
@@ -44,7 +44,7 @@ def test_a_batch_has_the_factors_of_its_images():
 
 def test_other_methods_are_given_no_factors():
     other = Config(method=uw.methods.VAE(), architecture="small_mlp", batch=4)
-    assert Engine([other], blobs(), "cpu")._batch().factors is None
+    assert Engine([other], blobs(), "cpu")._batches()[0].factors is None
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_second_stages_receive_the_factors(first, kind):
         method=Watched(), latents=3, batch=4, architecture="small_dcgan", first=first[0].config
     )
     engine = Engine([two], blobs(), "cpu", first.parameters)
-    expected = scaled_factors(blobs(), PLACES.split(","))[engine._batch().indices]
+    expected = scaled_factors(blobs(), PLACES.split(","))[engine._batches()[0].indices]
     assert torch.equal(seen[0], expected)
 
 

@@ -65,8 +65,8 @@ def test_hashes_and_fleets_do_not_depend_on_how_fields_are_declared():
     assert values.pop("name") != others.pop("name")
     assert values == others
     assert one.hash == Config(method=Postponed(free=2.0, shared=3.0)).hash
-    assert one.fleet == Config(method=Postponed(free=7, word="x", shared=3)).fleet
-    assert one.fleet != Config(method=Postponed(free=2, shared=4)).fleet
+    assert one.kind == Config(method=Postponed(free=7, word="x", shared=3)).kind
+    assert one.kind != Config(method=Postponed(free=2, shared=4)).kind
     assert Config.from_dict(one.to_dict(), Postponed) == one
 
 

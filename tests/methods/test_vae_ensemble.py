@@ -508,11 +508,11 @@ def test_an_ensemble_of_one_trains_as_the_vae_to_the_bit(architecture):
 class SameBatches(Engine):
     """Models that are shown the images of one seed, whatever theirs."""
 
-    def _batch(self):
-        own = super()._batch()
+    def _batches(self):
+        (own,) = super()._batches()
         seeds, self.seeds = self.seeds, torch.full_like(self.seeds, self.shown)
-        shown, self.seeds = super()._batch(), seeds
-        return replace(own, images=shown.images)
+        (shown,), self.seeds = super()._batches(), seeds
+        return [replace(own, images=shown.images)]
 
 
 def test_uncoupled_members_train_as_vaes_of_their_seeds(tiny):
@@ -537,7 +537,7 @@ def test_uncoupled_members_train_as_vaes_of_their_seeds(tiny):
 
 def test_members_begin_apart_and_see_the_same_images(tiny):
     engine = Engine([Config(method=VAEEnsemble(members=4), seed=3, **SMALL)], tiny, "cpu")
-    own = engine._batch().of_members()
+    own = engine._batches()[0].of_members()
     assert own.images.shape[:2] == (4, 8)
     for member in range(1, 4):
         assert torch.equal(own.images[member], own.images[0])

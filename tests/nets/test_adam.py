@@ -340,7 +340,6 @@ def test_settings_that_are_not_used_cost_nothing_and_are_not_saved():
     assert Adam().to_dict() == first
     assert Adam(clip=1, warm_up=5).to_dict() == {**first, "clip": 1.0, "warm_up": 5}
     assert Adam(ema=0).to_dict() == first
-    assert not StackedAdam.of([Adam()]).averaged
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,14 @@ def fleet_capacity(configs: Sequence[Config], data: Dataset, device: torch.devic
     return max_models(
         len(configs),
         free,
-        lambda count: memory_of_training(configs[:count], data, device) - before,
+        lambda count: memory_of_training(_spread(configs, count), data, device) - before,
         configs[0].method.num_members,
     )
+
+
+def _spread(configs: Sequence[Config], count: int) -> list[Config]:
+    """Choose some runs at equal distances, so that all methods are represented."""
+    return [configs[place * len(configs) // count] for place in range(count)]
 
 
 def max_models(count: int, free: int, measure: Callable[[int], int], num_members: int = 1) -> int:

@@ -1,13 +1,17 @@
 """Checkpoints: the whole state of a fleet in training, in one file that is written atomically.
 
-A folder may contain checkpoints of several fleets, and for each fleet also the previous one.
+A folder may contain checkpoints of several fleets, and for each fleet also the previous one. Each
+part of a fleet is stored as if it were a fleet of its own; if there are several parts, the names
+of their tensors begin with the index of the part.
 """
 
 import hashlib
+import itertools
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +19,7 @@ from torch import Tensor
 from unweave.errors import UnweaveError
 from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
+from unweave.fleet.parts import Part
 from unweave.io import generations
 from unweave.io.generations import DAMAGED, DamagedCheckpointError, previous_of
 from unweave.io.tensors import Layout, TensorFile
@@ -38,12 +43,23 @@ CHECKPOINT = ".fleet-"
 MODEL_AXIS = {"sums": 1, "curve": 2}
 """Model axis of tensors in which it is not the first."""
 MAX_RUNS = 1_000_000
+Item = TypeVar("Item")
 
 
 def save(engine: Engine, rows: Tensor, path: Path) -> None:
     """Write the state of an engine and its curve so far, `[windows, columns, M]`."""
-    runs = [config.hash for config in engine.configs]
-    generations.save(path, {**_tensors(engine), "curve": rows}, {"runs": runs})
+    facts: dict[str, Any] = {"runs": [config.hash for config in engine.configs]}
+    if len(engine.parts) == 1:
+        generations.save(path, {**_tensors(engine, engine.parts[0]), "curve": rows}, facts)
+        return
+    facts["parts"] = [len(part.configs) for part in engine.parts]
+    tensors: dict[str, Tensor] = {}
+    for index, part in enumerate(engine.parts):
+        columns = [curve_columns(engine).index(name) for name in curve_columns(engine, part)]
+        state = {**_tensors(engine, part), "curve": rows[:, columns, part.models]}
+        # Files cannot hold tensors that share memory.
+        tensors |= {f"{index}/{n}": v if v.ndim else v.clone() for n, v in state.items()}
+    generations.save(path, tensors, facts)
 
 
 def runs_of(path: Path) -> list[str]:
@@ -61,30 +77,70 @@ def restore(engine: Engine, path: Path) -> Tensor:
         The curve so far.
     """
     with generations.opened(path) as file:
-        runs = _runs(file)
-        wanted = [config.hash for config in engine.configs]
-        if not set(wanted) <= set(runs):
-            raise UnweaveError(
-                f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
-            )
-        if file.layout["curve"][1][1:2] != (len(curve_columns(engine)),):
-            raise UnweaveError(
-                f"checkpoint {path} is from another version of unweave; remove it to start again",
-                subject=path,
-            )
-        _check_layout(file.layout, engine, len(runs))
-        stored = generations.verified(file)
-        _check_state(stored, engine.config.steps)
-        if not generations.has_checksum(file):
-            _check_numbers(stored)
-    places = torch.tensor([runs.index(run) for run in wanted])
-    for name, tensor in _tensors(engine).items():
-        value = stored[name]
-        axis = MODEL_AXIS.get(name, 0)
-        tensor.copy_(_of_models(value, axis, places, len(runs)) if value.ndim else value)
+        of_parts = {part: _stored_part(file, part, path) for part in engine.parts}
+        for part, (prefix, runs) in of_parts.items():
+            layout = _without(prefix, file.layout)
+            if layout["curve"][1][1:2] != (len(curve_columns(engine, part)),):
+                raise UnweaveError(
+                    f"checkpoint {path} is from another version of unweave; remove it to start "
+                    "again",
+                    subject=path,
+                )
+            _check_layout(layout, engine, part, len(runs))
+        content = generations.verified(file)
+        stored = {part: _without(prefix, content) for part, (prefix, _) in of_parts.items()}
+        for one in stored.values():
+            _check_state(one, engine.config.steps)
+            if not generations.has_checksum(file):
+                _check_numbers(one)
+        steps = {int(one["step"]) for one in stored.values()}
+        windows = {len(one["curve"]) for one in stored.values()}
+        if len(steps) != 1 or len(windows) != 1:
+            raise ValueError("its parts are at different steps")
+    columns = curve_columns(engine)
+    curve = torch.full((*windows, len(columns), len(engine.configs)), torch.nan)
+    for part, one in stored.items():
+        runs = of_parts[part][1]
+        places = torch.tensor([runs.index(config.hash) for config in part.configs])
+        chosen = {
+            name: _of_models(value, MODEL_AXIS.get(name, 0), places, len(runs))
+            for name, value in one.items()
+        }
+        _fill(engine, part, chosen)
+        own = [columns.index(name) for name in curve_columns(engine, part)]
+        curve[:, own, part.models] = chosen["curve"]
     for group in engine.groups.values():
         group.refresh()
-    return stored["curve"].index_select(MODEL_AXIS["curve"], places)
+    return curve
+
+
+def _stored_part(file: TensorFile, part: Part, path: Path) -> tuple[str, list[str]]:
+    """Return the prefix and the runs of the stored part that contains a part of an engine."""
+    runs = _runs(file)
+    sizes = file.facts.get("parts", [len(runs)])
+    if (
+        not isinstance(sizes, list)
+        or not all(type(size) is int and size > 0 for size in sizes)
+        or sum(sizes) != len(runs)
+    ):
+        raise ValueError("its metadata has no valid list of parts")
+    wanted = {config.hash for config in part.configs}
+    for index, end in enumerate(itertools.accumulate(sizes)):
+        own = runs[end - sizes[index] : end]
+        if wanted <= set(own):
+            return (f"{index}/" if "parts" in file.facts else ""), own
+    raise UnweaveError(
+        f"checkpoint {path} belongs to other runs; remove it to start again", subject=path
+    )
+
+
+def _without(prefix: str, values: Mapping[str, Item]) -> dict[str, Item]:
+    """Return the values whose names have a prefix, by names without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
+    }
 
 
 def path_of(configs: Sequence[Config], folder: Path) -> Path:
@@ -158,18 +214,18 @@ def _runs(file: TensorFile) -> list[str]:
     return runs
 
 
-def _check_layout(layout: Layout, engine: Engine, models: int) -> None:
-    """Check names, types and shapes of the tensors, before reading any of them."""
+def _check_layout(layout: Layout, engine: Engine, part: Part, models: int) -> None:
+    """Check names, types and shapes of a part's tensors, before reading any of them."""
     wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-    for name, tensor in _tensors(engine).items():
+    for name, tensor in _tensors(engine, part).items():
         shape = list(tensor.shape)
         if shape:
             axis = MODEL_AXIS.get(name, 0)
-            shape[axis] = shape[axis] // len(engine.configs) * models
+            shape[axis] = shape[axis] // len(part.configs) * models
         wanted[name] = (tensor.dtype, tuple(shape))
     # The number of rows is at most the number of steps.
     windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
-    wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine)), models))
+    wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine, part)), models))
     # Only other runs of the fleet may have averaged their weights.
     found = {name: v for name, v in layout.items() if name in wanted or "/average" not in name}
     if found != wanted:
@@ -205,26 +261,57 @@ def _check_numbers(stored: Mapping[str, Tensor]) -> None:
 
 def _of_models(stored: Tensor, axis: int, places: Tensor, models: int) -> Tensor:
     """Select the rows of some models, which have one or more rows each."""
+    if not stored.ndim:
+        return stored
     rows = stored.shape[axis] // models
     return stored.index_select(axis, (places[:, None] * rows + torch.arange(rows)).flatten())
 
 
-def _tensors(engine: Engine) -> Mapping[str, Tensor]:
-    """Return all tensors that a step changes, by name."""
+def _tensors(engine: Engine, part: Part) -> dict[str, Tensor]:
+    """Return all tensors that a step changes for a part of a fleet, by name."""
+    terms = [engine.terms.index(name) for name in engine.terms_of[part]]
     tensors = {
         "step": engine.step,
-        "alive": engine.alive,
-        "diverged_at": engine.diverged_at,
-        "sums": engine.sums,
+        "alive": engine.alive[part.models],
+        "diverged_at": engine.diverged_at[part.models],
+        "sums": engine.sums[terms, part.models],
         "count": engine.count,
     }
-    for name, group in engine.groups.items():
-        tensors[f"{name}/parameters"] = group.parameters
-        tensors[f"{name}/first"] = group.moments.first
-        tensors[f"{name}/second"] = group.moments.second
-        if group.averages is not None:
-            tensors[f"{name}/average"] = group.averages
+    for name, views in _buffers(engine, part).items():
+        tensors[name] = views[0] if len(views) == 1 else torch.cat(views, 1)
     return tensors
+
+
+def _fill(engine: Engine, part: Part, tensors: Mapping[str, Tensor]) -> None:
+    """Set the tensors of a part to those of a checkpoint; see `_tensors`."""
+    engine.step.copy_(tensors["step"])
+    engine.count.copy_(tensors["count"])
+    engine.alive[part.models] = tensors["alive"].to(engine.device)
+    engine.diverged_at[part.models] = tensors["diverged_at"].to(engine.device)
+    terms = [engine.terms.index(name) for name in engine.terms_of[part]]
+    engine.sums[terms, part.models] = tensors["sums"].to(engine.device)
+    for name, views in _buffers(engine, part).items():
+        widths = [view.shape[1] for view in views]
+        for view, value in zip(views, tensors[name].split(widths, 1), strict=True):
+            view.copy_(value)
+
+
+def _buffers(engine: Engine, part: Part) -> dict[str, list[Tensor]]:
+    """Return the buffers of a part by name; several form one with adjacent columns."""
+    found: dict[str, list[Tensor]] = {}
+    for loss, names in part.groups.items():
+        for name in names:
+            group = engine.groups[name].rows(engine.rows(name, part.models))
+            buffers = {
+                "parameters": group.parameters,
+                "first": group.moments.first,
+                "second": group.moments.second,
+            }
+            if group.averages is not None:
+                buffers["average"] = group.averages
+            for kind, buffer in buffers.items():
+                found.setdefault(f"{loss}/{kind}", []).append(buffer)
+    return found
 
 
 def _readable(folder: Path) -> dict[Path, list[str]]:

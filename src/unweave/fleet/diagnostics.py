@@ -3,7 +3,7 @@
 They are too costly for every step, so they are computed at intervals, on a fixed set of images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unweave.fleet.engine import Engine
+from unweave.fleet.parts import SHARED, Part
 from unweave.methods.mixins import Diagnostics
 from unweave.models.networks import applied, nets_of
 from unweave.nets.device import matmul_precision, on_device
@@ -23,36 +24,52 @@ IMAGES_PER_BATCH = 4_096
 """Batch size over all models, so that a large fleet needs little memory."""
 
 
-def curve_columns(engine: Engine) -> tuple[str, ...]:
-    """Return the columns of a curve: the step, the terms of the method, the diagnostics."""
-    return ("step", *engine.terms, *diagnostic_names(engine))
+def curve_columns(engine: Engine, part: Part | None = None) -> tuple[str, ...]:
+    """Return the columns of the curve of a part, or of all: step, terms, diagnostics."""
+    terms = engine.terms if part is None else engine.terms_of[part]
+    return ("step", *terms, *diagnostic_names(engine, part))
 
 
-def diagnostic_names(engine: Engine) -> tuple[str, ...]:
-    """Return the names of diagnostics: KL of each latent, if reported, and the method's own."""
-    latents = engine.config.code_size if "kl" in engine.terms else 0
-    return (*(f"kl_{latent}" for latent in range(latents)), *_own_names(engine))
+def diagnostic_names(engine: Engine, part: Part | None = None) -> tuple[str, ...]:
+    """Return the names of the diagnostics of a part, or of all parts.
+
+    They are the KL divergence of each latent, if the method reports one, and the method's own.
+    """
+    if part is None:
+        names = [name for each in engine.parts for name in diagnostic_names(engine, each)]
+        return tuple(dict.fromkeys(names))
+    latents = part.config.code_size if "kl" in engine.terms_of[part] else 0
+    return (*(f"kl_{latent}" for latent in range(latents)), *_own_names(part))
 
 
 def diagnose(engine: Engine) -> Tensor:
-    """Compute all diagnostics, `[diagnostics, M]`; NaN for diverged models.
+    """Compute all diagnostics, `[diagnostics, M]`; NaN where a model has none or has diverged.
 
     The KL divergence of a latent is relative to N(0, 1), whatever the prior of the method. For an
     ensemble it is that of the first member, since latents of members are not aligned.
     """
-    names, own_names = diagnostic_names(engine), _own_names(engine)
-    found = torch.full((len(engine.configs), len(names)), torch.nan)
-    if not names:
-        return found.mT
-    mu, logvar = _codes(engine).unflatten(1, (-1, engine.num_members)).cpu()
-    alive = engine.alive.cpu()
-    latents = len(names) - len(own_names)
+    names = diagnostic_names(engine)
+    found = torch.full((len(names), len(engine.configs)), torch.nan)
+    for part in engine.parts:
+        own = diagnostic_names(engine, part)
+        if own:
+            places = [names.index(name) for name in own]
+            found[places, part.models] = _diagnose(engine, part, own)
+    return found
+
+
+def _diagnose(engine: Engine, part: Part, names: Sequence[str]) -> Tensor:
+    """Compute the diagnostics of a part, `[diagnostics, m]`."""
+    found = torch.full((len(part.configs), len(names)), torch.nan)
+    mu, logvar = _codes(engine, part).unflatten(1, (-1, engine.num_members)).cpu()
+    alive = engine.alive[part.models].cpu()
+    latents = len(names) - len(_own_names(part))
     kl = 0.5 * (mu**2 + logvar.exp() - logvar - 1)[:, 0].mean(1)
     found[alive, :latents] = kl[alive, :latents]
-    if own_names:
-        extra = _extra_parameters(engine)
+    if latents < len(names):
+        extra = _extra_parameters(engine, part)
         for place in alive.nonzero()[:, 0].tolist():
-            method = engine.configs[place].method
+            method = part.configs[place].method
             assert isinstance(method, Diagnostics)
             parameters = {name: values[place] for name, values in extra.items()}
             values = method.diagnostics(mu[place].numpy(), logvar[place].numpy(), parameters)
@@ -60,39 +77,37 @@ def diagnose(engine: Engine) -> Tensor:
     return found.mT
 
 
-def _own_names(engine: Engine) -> tuple[str, ...]:
-    method = engine.config.method
+def _own_names(part: Part) -> tuple[str, ...]:
+    method = part.config.method
     if not isinstance(method, Diagnostics):
         return ()
-    return method.diagnostic_names(engine.config.latents)
+    return method.diagnostic_names(part.config.latents)
 
 
-def _extra_parameters(engine: Engine) -> Mapping[str, Tensor]:
-    """Return the parameters of extra networks, `[M, n, *shape]`, on the CPU."""
+def _extra_parameters(engine: Engine, part: Part) -> Mapping[str, Tensor]:
+    """Return the parameters of extra networks, `[m, n, *shape]`, on the CPU."""
     return {
-        f"{network}/{name}": value.cpu().unflatten(0, (-1, group.rows_per_model))
-        for group in engine.groups.values()
-        for network, named in group.named(group.parameters).items()
-        for name, value in named.items()
-        if network not in ("encoder", "decoder")
+        f"{name}/{key}": value.cpu().unflatten(0, (len(part.configs), -1))
+        for name, network, buffer in engine.networks(part)
+        if name not in SHARED
+        for key, value in network.named(buffer)
     }
 
 
 @torch.no_grad()
-def _codes(engine: Engine) -> Tensor:
-    """Return mean and log-variance of the codes of fixed images, `[2, M · n, images, d]`."""
+def _codes(engine: Engine, part: Part) -> Tensor:
+    """Return mean and log-variance of the codes of fixed images, `[2, m · n, images, d]`."""
     apply = {
-        name: partial(applied, group.networks[name], buffer, engine.dtype)
-        for group in engine.groups.values()
-        for name, buffer in group.buffers(group.working)
+        name: partial(applied, network, buffer, engine.dtype)
+        for name, network, buffer in engine.networks(part, "working")
     }
-    nets, models = nets_of(engine.config, apply), len(engine.configs) * engine.num_members
+    nets, models = nets_of(part.config, apply), len(part.configs) * engine.num_members
     order = np.random.default_rng(0).permutation(engine.data.support)[:IMAGES]
     chosen = torch.from_numpy(order).to(engine.device)
     parts = []
     with matmul_precision(engine.config.precision), on_device(engine.device):
-        for part in chosen.split(max(1, IMAGES_PER_BATCH // models)):
-            images = engine.data.inputs(part, 0)
-            codes = engine.config.method.encode(nets, images.expand(models, *images.shape))
+        for rows in chosen.split(max(1, IMAGES_PER_BATCH // models)):
+            images = engine.data.inputs(rows, 0)
+            codes = part.config.method.encode(nets, images.expand(models, *images.shape))
             parts.append(torch.stack([codes.mu, codes.logvar]))
     return torch.cat(parts, 2)

@@ -18,8 +18,9 @@ from unweave.errors import InterruptedTrainingError
 from unweave.fleet import checkpoint
 from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
+from unweave.fleet.parts import Part
 from unweave.io.generations import DamagedCheckpointError, put_aside
-from unweave.models.model import Fleet
+from unweave.models.model import Fleet, join
 from unweave.text import counted
 
 __all__ = ["interruptible", "train_fleet"]
@@ -53,15 +54,16 @@ def train_fleet(
     engine: Engine = make()
     started = time.monotonic()
     rows = _run(engine, folder, progress, checkpoint_every, on_progress)
-    trained = _collect(engine, rows)
+    of_parts = _collect(engine, rows)
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
             # If the process is killed while saving, the remaining models are restored from here.
             # Shorter runs are cheaper to train again.
             checkpoint.save(engine, rows, checkpoint.path_of(engine.configs, folder))
-        trained.save(folder)
+        for trained in of_parts:
+            trained.save(folder)
         checkpoint.tidy(folder)
-    return trained
+    return join(of_parts)
 
 
 def _run(
@@ -154,31 +156,36 @@ def _stop(engine: Engine, rows: Tensor, path: Path | None, step: int, total: int
     )
 
 
-def _collect(engine: Engine, rows: Tensor) -> Fleet:
-    parameters = {
-        name: buffer.to("cpu", copy=True)
-        for group in engine.groups.values()
-        for name, buffer in group.buffers(group.trained)
-    }
+def _collect(engine: Engine, rows: Tensor) -> list[Fleet]:
+    """Return the trained models of each part."""
     diverged_at = engine.diverged_at.cpu()
-    for buffer in parameters.values():
-        # No loss has been computed with the final weights, so check them here.
-        finite = buffer.unflatten(0, (len(engine.configs), -1)).isfinite().flatten(1).all(1)
-        diverged_at[~finite & (diverged_at < 0)] = engine.config.steps
-    return Fleet(
-        engine.configs, engine.data.shape, parameters, _table(engine, rows), diverged_at.numpy()
-    )
+    fleets = []
+    for part in engine.parts:
+        parameters = {
+            name: buffer.to("cpu", copy=True)
+            for name, _, buffer in engine.networks(part, "trained")
+        }
+        diverged = diverged_at[part.models].clone()
+        for buffer in parameters.values():
+            # No loss has been computed with the final weights, so check them here.
+            finite = buffer.unflatten(0, (len(part.configs), -1)).isfinite().flatten(1).all(1)
+            diverged[~finite & (diverged < 0)] = engine.config.steps
+        curve = _table(engine, part, rows)
+        fleets.append(Fleet(part.configs, engine.data.shape, parameters, curve, diverged.numpy()))
+    return fleets
 
 
-def _table(engine: Engine, rows: Tensor) -> pd.DataFrame:
-    """Return the curve as a tidy table: run, step, terms and diagnostics."""
-    parts = []
-    for place, config in enumerate(engine.configs):
-        part = pd.DataFrame(rows[:, 1:, place].numpy(), columns=curve_columns(engine)[1:])
-        part.insert(0, "run", config.hash)
-        part.insert(1, "step", rows[:, 0, place].long().numpy())
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
+def _table(engine: Engine, part: Part, rows: Tensor) -> pd.DataFrame:
+    """Return the curve of a part as a tidy table: run, step, terms and diagnostics."""
+    names, tables = curve_columns(engine, part), []
+    columns = [curve_columns(engine).index(name) for name in names]
+    own = rows[:, columns, part.models]
+    for place, config in enumerate(part.configs):
+        table = pd.DataFrame(own[:, 1:, place].numpy(), columns=names[1:])
+        table.insert(0, "run", config.hash)
+        table.insert(1, "step", own[:, 0, place].long().numpy())
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 
 @contextmanager
@@ -244,9 +251,11 @@ class StatusLine:
         """Update the progress, with the mean terms `[terms, M]` if they were just fetched."""
         if means is not None:
             average = means.nanmean(1).tolist()
+            several = len(self.engine.parts) > 1  # their losses cannot be compared
             self.terms = "  ".join(
                 f"{name} {value:.4g}"
                 for name, value in zip(self.engine.terms, average, strict=True)
+                if not several or all(name in own for own in self.engine.terms_of.values())
             )
             diverged = int(means[0].isnan().sum())
             self.terms += f"  ({diverged} of {self.models} diverged)" if diverged else ""

@@ -15,7 +15,7 @@ from unweave.methods.batch import for_members
 from unweave.nets.adam import Adam, Moments, StackedAdam, update
 from unweave.nets.network import Network
 
-__all__ = ["Leaves", "NetworkGroup"]
+__all__ = ["Leaves", "NetworkGroup", "gradients_of"]
 
 Leaves = Mapping[str, Mapping[str, Tensor]]
 """Parameters by network and name, `[M · n, *shape]`."""
@@ -55,7 +55,7 @@ class NetworkGroup:
         """Create a group of a single network whose rows `[M, P]` share optimiser settings."""
         adam = StackedAdam.of([optimiser] * len(parameters), parameters.device)
         moments = Moments.zeros_like(parameters)
-        averages = parameters.clone() if adam.averaged else None
+        averages = parameters.clone() if optimiser.ema else None
         return cls({name: network}, parameters, parameters, moments, adam, averages=averages)
 
     def rows(self, chosen: slice) -> "NetworkGroup":
@@ -98,15 +98,6 @@ class NetworkGroup:
             for network, named in self.named(self.working).items()
         }
 
-    @staticmethod
-    def gradients(loss: Tensor, leaves: Leaves, retain_graph: bool) -> tuple[Tensor, ...]:
-        """Return the gradient of a loss `[M]` for each leaf; 0 if it does not depend on it."""
-        flat = [leaf for network in leaves.values() for leaf in network.values()]
-        # Differentiate the sum: for a vector, torch would import sympy, which takes a second.
-        return torch.autograd.grad(
-            loss.sum(), flat, retain_graph=retain_graph, allow_unused=True, materialize_grads=True
-        )
-
     def refresh(self) -> None:
         """Copy the parameters to the working copy."""
         if self.working is not self.parameters:
@@ -145,3 +136,30 @@ class NetworkGroup:
             self.optimiser.average(self.averages, self.parameters, step, active)
         if not one:
             finite &= rows_finite.unflatten(0, (-1, self.rows_per_model)).all(1)
+
+
+def gradients_of(
+    loss: Tensor, leaves: Mapping[str, Leaves], retain_graph: bool
+) -> dict[str, Sequence[Tensor]]:
+    """Return the gradients of a loss `[M]` by group, for each leaf; 0 if it does not depend on it.
+
+    Args:
+        loss: Loss of each model.
+        leaves: Leaves of each group that the loss trains.
+        retain_graph: Whether another loss shares the graph.
+    """
+    flat = {
+        name: [leaf for network in group.values() for leaf in network.values()]
+        for name, group in leaves.items()
+    }
+    # Differentiate the sum: for a vector, torch would import sympy, which takes a second.
+    found = iter(
+        torch.autograd.grad(
+            loss.sum(),
+            [leaf for group in flat.values() for leaf in group],
+            retain_graph=retain_graph,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+    )
+    return {name: [next(found) for _ in group] for name, group in flat.items()}

@@ -1,5 +1,6 @@
 """Training of grids of runs in fleets that fit into memory; finished runs are skipped."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -46,7 +47,7 @@ MAX_SEEDS = 10_000
 
 
 def train(
-    method: Method | str,
+    method: Method | str | Sequence[Method | str],
     data: Any,
     *,
     seeds: int | Iterable[int] = 1,
@@ -63,7 +64,7 @@ def train(
 
     Args:
         method: A method or its name; lists of values, as in `BetaVAE(beta=[1, 4, 16])`, define a
-            grid.
+            grid. With a list of methods, all of them train in one fleet.
         data: A data set, or any source that `uw.data.load` accepts: a name, a folder of images,
             an array.
         seeds: Number of random seeds (0, 1, 2 …), or the seeds themselves (default 1).
@@ -81,8 +82,8 @@ def train(
             `uw.data.load` (size, channels, factors, path, picture), if it loads the data.
 
     Returns:
-        The trained models, on the CPU, in the order of the grid, with seeds varying fastest; for
-        second stages, grouped by first-stage model.
+        The trained models, on the CPU, by method, in the order of its grid, with seeds varying
+        fastest; for second stages, grouped by first-stage model.
 
     Example:
         >>> import unweave as uw
@@ -91,6 +92,9 @@ def train(
         >>> fleet = uw.train(method, data, seeds=2, steps=2, batch=8, progress=False)
         >>> len(fleet), [config.method.beta for config in fleet.configs]
         (4, [1, 1, 4, 4])
+        >>> methods = [method, uw.methods.FactorVAE(gamma=40), "ae"]
+        >>> uw.train(methods, data, steps=2, batch=8, progress=False)
+        4 beta_vae, factor_vae, ae models of 64×64×1 images
     """
     data, settings = load_with(data, settings)
     below = None if first is None else _as_fleet(first)
@@ -107,7 +111,7 @@ def train(
 
 
 def all_runs(
-    method: Method | str,
+    method: Method | str | Sequence[Method | str],
     data: Dataset,
     seeds: int | Iterable[int],
     steps: int,
@@ -136,15 +140,16 @@ def all_runs(
         )
     origin = origin_of(data)
     before = [None] if first is None else first.configs
+    methods = list(method) if isinstance(method, list | tuple) else [method]
     configs = [
         Config(method=one, data=tuple(origin), seed=seed, steps=steps, first=below, **settings)
         for below in before
-        for one in chosen_method(method).grid()
+        for one in itertools.chain(*(chosen_method(each).grid() for each in methods))
         for seed in chosen
     ]
     if not configs:
         raise UnweaveError(
-            "nothing to train: seeds or a grid of values is empty; pass at least one value",
+            "nothing to train: methods, seeds or a grid of values is empty; pass at least one",
             subject="seeds",
         )
     if len({config.hash for config in configs}) != len(configs):
@@ -260,9 +265,10 @@ def in_fleets(
             yield fleet
     rest = list(left.values())
     if rest:
-        for count in fleet_sizes(len(rest), fleet_size or fleet_capacity(rest, data, device)):
-            fleet, rest = rest[:count], rest[count:]
-            yield fleet
+        size = fleet_size or fleet_capacity(rest, data, device)
+        count = len(fleet_sizes(len(rest), size))
+        for index in range(count):  # every fleet gets runs of all methods
+            yield rest[index::count]
 
 
 def _first_stages(

@@ -227,8 +227,29 @@ class Config:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def kind(self) -> str:
+        """Settings that runs of one kind share: all but seeds, strengths and learning rates."""
+        plain = self._without_values()
+        if self.first is not None:
+            plain["first"] = self.first.kind
+        return json.dumps(plain, sort_keys=True)
+
+    @property
     def fleet(self) -> str:
-        """Settings that all runs of a fleet share; runs with equal values can train together."""
+        """Settings that all runs of a fleet share, whatever their method.
+
+        Runs with equal values can train together. Methods that build the encoder and decoder
+        themselves, and second stages, share a fleet only with runs of the same kind.
+        """
+        shared = type(self.method).networks is Method.networks and self.first is None
+        if not shared or (self.optimiser.clip_norm and self.method.extra_networks(self.latents)):
+            return self.kind  # the norm of a gradient includes all networks of a group
+        plain = self._without_values()
+        plain["method"] = {"members": self.method.num_members}
+        return json.dumps(plain, sort_keys=True)
+
+    def _without_values(self) -> dict[str, Any]:
+        """Return the config as plain data, without values that may differ within a kind."""
         plain = self.to_dict()
         plain["seed"] = None
         for name, setting in settings_of(type(self.method)).items():
@@ -236,27 +257,31 @@ class Config:
                 plain["method"][self.method.saved_as.get(name, name)] = None
         for name in settings_of(Adam).keys() - set(SHARED_FIELDS):
             plain["optimiser"][name] = None
-        if self.first is not None:
-            plain["first"] = self.first.fleet
-        return json.dumps(plain, sort_keys=True)
+        return plain
 
 
 def group_into_fleets(
-    items: Iterable[Item], config_of: Callable[[Item], Config] | None = None
+    items: Iterable[Item],
+    config_of: Callable[[Item], Config] | None = None,
+    *,
+    mixed: bool = True,
 ) -> list[list[Item]]:
     """Group runs, or items that each have a config, by `Config.fleet`, in order of appearance.
 
+    Within a fleet, runs of one kind are adjacent. If `mixed` is False, each kind is a fleet.
+
     Example:
-        >>> from unweave.methods import AE, VAE
-        >>> runs = [Config(method=VAE()), Config(method=AE()), Config(method=VAE(), seed=1)]
+        >>> from unweave.methods import VAE, BetaVAE
+        >>> runs = [Config(method=VAE()), Config(method=BetaVAE()), Config(method=VAE(), seed=1)]
         >>> [[run.method.name for run in fleet] for fleet in group_into_fleets(runs)]
-        [['vae', 'vae'], ['ae']]
+        [['vae', 'vae', 'beta_vae']]
     """
-    fleets: dict[str, list[Item]] = {}
+    fleets: dict[str, dict[str, list[Item]]] = {}
     for item in items:
         config: Any = item if config_of is None else config_of(item)
-        fleets.setdefault(config.fleet, []).append(item)
-    return list(fleets.values())
+        fleet = config.fleet if mixed else config.kind
+        fleets.setdefault(fleet, {}).setdefault(config.kind, []).append(item)
+    return [[item for kind in kinds.values() for item in kind] for kinds in fleets.values()]
 
 
 def _plain(settings: Any) -> dict[str, Any]:

@@ -34,10 +34,13 @@ from unweave.text import counted, size_text
 
 __all__ = ["Fleet", "Model", "check_alike", "join", "load"]
 
+COLUMNS = "columns"
+"""Attribute of a curve with the columns of each run, if they differ."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """M trained models with the same networks.
+    """M trained models, possibly of several methods, with the same encoder and decoder networks.
 
     Args:
         configs: Configs of the models.
@@ -46,6 +49,8 @@ class Fleet:
             `[M, P]`; for ensembles of n members, `[M · n, P]`.
         curve: Losses during training, one row per model and window of steps.
         diverged_at: Step at which each model diverged, or -1, `[M]`.
+        extra: Parameters of networks that not all of the models have, for each model (default:
+            none).
     """
 
     configs: Sequence[Config]
@@ -53,6 +58,7 @@ class Fleet:
     parameters: Mapping[str, Tensor]
     curve: pd.DataFrame
     diverged_at: np.ndarray
+    extra: Sequence[Mapping[str, Tensor]] = ()
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -60,25 +66,26 @@ class Fleet:
     def __getitem__(self, place: int) -> "Model":
         place = range(len(self))[place]
         config = self.configs[place]
-        return Model(
-            [config],
-            self.shape,
-            {
-                name: buffer.unflatten(0, (len(self), -1))[place]
-                for name, buffer in self.parameters.items()
-            },
-            self.curve[self.curve["run"] == config.hash],
-            self.diverged_at[place : place + 1],
-        )
+        parameters = {
+            name: buffer.unflatten(0, (len(self), -1))[place]
+            for name, buffer in self.parameters.items()
+        }
+        curve = self.curve[self.curve["run"] == config.hash]
+        if COLUMNS in self.curve.attrs:
+            curve = curve[self.curve.attrs[COLUMNS][config.hash]]
+            curve.attrs.clear()
+        extra = self.extra[place] if self.extra else {}
+        diverged_at = self.diverged_at[place : place + 1]
+        return Model([config], self.shape, {**parameters, **extra}, curve, diverged_at)
 
     def __iter__(self) -> Iterator["Model"]:
         return (self[place] for place in range(len(self)))
 
     def __repr__(self) -> str:
-        method = self.configs[0].method
+        methods = ", ".join(dict.fromkeys(config.method.name for config in self.configs))
         diverged = int((self.diverged_at >= 0).sum())
         suffix = f", {diverged} diverged" if diverged else ""
-        models = counted(len(self), f"{method.name} model")
+        models = counted(len(self), f"{methods} model")
         return f"{models} of {size_text(self.shape)} images{suffix}"
 
     @property
@@ -89,7 +96,8 @@ class Fleet:
     def to(self, device: str | torch.device) -> Self:
         """Return the models on another device."""
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
-        return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at)
+        extra = [{name: buffer.to(device) for name, buffer in own.items()} for own in self.extra]
+        return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at, extra)
 
     @property
     def members(self) -> "Fleet":
@@ -158,6 +166,12 @@ class Fleet:
                 factors.
             member: For ensembles, the index of the member that encodes (default 0).
         """
+        if len(self._coded_alike) > 1:
+            found = [
+                self._some(places).encode(images, seed, member) for places in self._coded_alike
+            ]
+            mean, logvar = (self._in_order(part) for part in zip(*found, strict=True))
+            return mean, logvar
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
@@ -173,7 +187,8 @@ class Fleet:
             codes: Codes `[n, d]` for all models, or `[M, n, d]`.
             member: For ensembles, the index of the member that decodes (default 0).
         """
-        self.configs[0].method.require_decoder()
+        for config in self.configs:
+            config.method.require_decoder()
         codes = torch.as_tensor(writable(codes), dtype=torch.float32, device=self.device)
         if codes.shape[-1:] != (self.configs[0].code_size,):
             raise UnweaveError(
@@ -182,6 +197,10 @@ class Fleet:
                 subject="codes",
             )
         codes = codes.expand(len(self), *codes.shape[-2:])
+        if len(self._coded_alike) > 1:
+            return self._in_order(
+                [self._some(places).decode(codes[places], member) for places in self._coded_alike]
+            )
         parts = codes.split(self._batch_size, 1)
         nets, decoded = self.nets(member), []
         for part in parts:
@@ -196,6 +215,34 @@ class Fleet:
             if not place.exists():  # another process may have trained the same run
                 model.save(place)
         return places
+
+    @cached_property
+    def _alike(self) -> list[list[int]]:
+        """Indices of the models of each kind."""
+        kinds: dict[str, list[int]] = {}
+        for place, config in enumerate(self.configs):
+            kinds.setdefault(config.kind, []).append(place)
+        return list(kinds.values())
+
+    @cached_property
+    def _coded_alike(self) -> list[list[int]]:
+        """Indices of models that encode and decode together: with plain networks, or of a kind."""
+        together: dict[str, list[int]] = {}
+        for places in self._alike:
+            config = self.configs[places[0]]
+            kind = type(config.method)
+            plain = (kind.encode, kind.decode) == (Method.encode, Method.decode)
+            together.setdefault("" if plain else config.kind, []).extend(places)
+        return list(together.values())
+
+    def _some(self, places: Sequence[int]) -> "Fleet":
+        """Return a fleet of some of the models."""
+        return join([self[place] for place in places])
+
+    def _in_order(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Join arrays `[m, …]` of the models in `_coded_alike`, in the order of the fleet."""
+        order = np.argsort([place for places in self._coded_alike for place in places])
+        return np.concatenate(parts)[order]
 
     @cached_property
     def _networks(self) -> dict[str, Network]:
@@ -336,38 +383,58 @@ def load(
 
 
 def join(models: Sequence[Fleet]) -> Fleet:
-    """Combine models with the same networks into one fleet."""
+    """Combine models, possibly of several methods, into one fleet; encoders must be the same."""
     first = models[0]
     check_alike([config for model in models for config in model.configs], first.shape)
-    parameters = {
-        name: torch.cat([model.parameters[name] for model in models])
-        for name in first.parameters
-        if all(name in model.parameters for model in models)  # compact files omit some
-    }
+    widths = [{name: value.shape[1] for name, value in m.parameters.items()} for m in models]
+    shared = [
+        name for name, width in widths[0].items() if all(w.get(name) == width for w in widths)
+    ]
+    extra: Sequence[Mapping[str, Tensor]] = ()
+    if any(model.extra or model.parameters.keys() - shared for model in models):
+        extra = [
+            {name: buffer for name, buffer in model.parameters.items() if name not in shared}
+            for fleet in models
+            for model in fleet
+        ]
     return Fleet(
         [config for model in models for config in model.configs],
         first.shape,
-        parameters,
-        pd.concat([model.curve for model in models], ignore_index=True),
+        {name: torch.cat([model.parameters[name] for model in models]) for name in shared},
+        _joined_curves(models),
         np.concatenate([model.diverged_at for model in models]),
+        extra,
     )
 
 
+def _joined_curves(models: Sequence[Fleet]) -> pd.DataFrame:
+    """Combine curves; if their columns differ, remember which of them each run has."""
+    curve = pd.concat([model.curve for model in models], ignore_index=True)
+    columns = {
+        config.hash: model.curve.attrs.get(COLUMNS, {}).get(config.hash, list(model.curve))
+        for model in models
+        for config in model.configs
+    }
+    curve.attrs = {COLUMNS: columns} if len(set(map(tuple, columns.values()))) > 1 else {}
+    return curve
+
+
 def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
-    """Check that all runs have the networks and the number of members of the first."""
-    first, *others = {config.fleet: config for config in configs}.values()
-    needed = _sizes(first, shape)
-    if any(not needed.items() <= _sizes(other, shape).items() for other in others):
+    """Check that all runs have the same encoder, decoder, likelihood and number of members."""
+    kinds = {config.kind: config for config in configs}.values()
+    if len({_shared_settings(config, shape) for config in kinds}) > 1:
         raise UnweaveError(
-            "models of one fleet must have the same networks and number of members; train models "
-            "that differ in these separately"
+            "models of one fleet must have the same networks, likelihood and number of members; "
+            "train models that differ in these separately"
         )
 
 
-def _sizes(config: Config, shape: tuple[int, int, int]) -> dict[str, int]:
-    """Return the size of each network and the number of members."""
-    sizes = {name: len(network) for name, network in networks_by_name(config, shape).items()}
-    return {**sizes, "members": config.method.num_members}
+def _shared_settings(config: Config, shape: tuple[int, int, int]) -> tuple[Any, ...]:
+    """Return what all models of a fleet have in common."""
+    networks = networks_by_name(config, shape)
+    below = [name for name in networks if name.startswith(FIRST_PREFIX)]
+    main = {name: networks.get(name) for name in ("encoder", "decoder", *below)}
+    return (*main.items(), config.likelihood, config.method.num_members, config.code_size)
 
 
 def _members_of(config: Config) -> list[Config]:

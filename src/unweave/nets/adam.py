@@ -177,7 +177,6 @@ class StackedAdam:
         scheduled: Whether any learning rate changes.
         limited: Whether any model has weight decay or clipping.
         clips_norm: Whether any model clips by norm.
-        averaged: Whether any model averages its weights.
     """
 
     values: Mapping[str, Tensor]
@@ -187,7 +186,6 @@ class StackedAdam:
     scheduled: bool
     limited: bool
     clips_norm: bool
-    averaged: bool
 
     @classmethod
     def of(
@@ -215,7 +213,6 @@ class StackedAdam:
             scheduled=schedule != "constant" or any(numbers["warm_up"]),
             limited=any(any(numbers[name]) for name in ("weight_decay", "clip", "clip_norm")),
             clips_norm=any(numbers["clip_norm"]),
-            averaged=any(numbers["ema"]),
         )
 
     def rows(self, chosen: slice) -> "StackedAdam":

@@ -232,7 +232,7 @@ def _disagreements(config: Config, record: Record, found: RunOutcome | None) -> 
     elif not _same_numbers(record, found):
         yield "numbers"
     plain = json.loads(json.dumps(config.to_dict()))
-    if record.config != plain or record.kind != config.fleet:
+    if record.config != plain or record.kind != config.kind:
         yield "numbers"
 
 

@@ -83,7 +83,7 @@ class Ledger(LedgerFile):
 
         Args:
             configs: Settings of each run, by run name.
-            kinds: Fleet key of each run, by run name; runs with the same key can share a fleet.
+            kinds: Kind of each run (`Config.kind`), by run name.
         """
         now = time.time()
         rows = [
@@ -208,7 +208,7 @@ class Ledger(LedgerFile):
             )
 
     def record_speed(self, kind: str, device: str, seconds: float) -> None:
-        """Record the measured seconds per step of one model in a fleet of this kind."""
+        """Record the measured seconds per step of one model of a kind, or of its fleet's mean."""
         with self._change() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO speeds VALUES (?, ?, ?)", (kind, device, seconds)

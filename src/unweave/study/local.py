@@ -83,7 +83,7 @@ class LocalRunner:
 
     def _train(self, configs: list[Config]) -> None:
         """Train a fleet and record its outcome; a failure does not affect other fleets."""
-        runs, kind = [config.hash for config in configs], configs[0].fleet
+        runs = [config.hash for config in configs]
         self.ledger.mark(runs, "training")
         try:
             self._announce(configs)
@@ -96,19 +96,21 @@ class LocalRunner:
             fail(self.store, runs, error, self.device)
             if is_out_of_memory(error) and len(runs) > 1:
                 # Another program has since taken memory: retry with half as many models.
-                self.claims.sizes[kind] = len(runs) // 2
+                self.claims.sizes[self.claims.key(configs[0])] = len(runs) // 2
                 self.ledger.reopen(runs, "planned")
             return
         if seconds is not None:
-            self.ledger.record_speed(kind, device_name(self.device), seconds)
+            for kind in {config.kind for config in configs}:
+                self.ledger.record_speed(kind, device_name(self.device), seconds)
         self.ledger.record({config.hash: self.store.outcome(config) for config in configs})
 
     def _announce(self, configs: Sequence[Config]) -> None:
         if self.options.progress:
             counts = self.ledger.counts()
             done = sum(counts[state] for state in ("trained", "scored", "diverged", "failed"))
+            methods = ", ".join(dict.fromkeys(config.method.name for config in configs))
             say(
-                f"training {counted(len(configs), f'{configs[0].method.name} model')} on "
+                f"training {counted(len(configs), f'{methods} model')} on "
                 f"{self.store.source(configs[0]).name} ({done:,} of {sum(counts.values()):,} runs "
                 "of the study done)"
             )

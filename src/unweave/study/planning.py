@@ -21,7 +21,15 @@ from unweave.study.store import LEDGER
 from unweave.study.study import Study, read
 from unweave.text import counted
 
-__all__ = ["Part", "Plan", "device_name", "model_bytes", "plan", "seconds_per_step"]
+__all__ = [
+    "Part",
+    "Plan",
+    "device_name",
+    "model_bytes",
+    "plan",
+    "seconds_per_step",
+    "trains_mixed_fleets",
+]
 
 Shape: TypeAlias = tuple[int, int, int]
 
@@ -48,10 +56,10 @@ of their parameters (`benchmarks/results/isa_2048_h200.json`)."""
 
 @dataclass(frozen=True)
 class Part:
-    """Unfinished runs of one method on one data set that can share fleets."""
+    """Unfinished runs on one data set that can share fleets."""
 
     data: str  # name of the data set
-    method: str  # name of the method
+    method: str  # names of the methods
     models: int  # number of models
     fleets: Sequence[int]  # number of models in each fleet
     seconds: float  # training time in seconds if fleets are trained one after another
@@ -148,16 +156,20 @@ def plan(
             runs = study.runs_on(source)
             left = [config for config in runs if config.hash not in done]
             finished += len(runs) - len(left)
-            for configs in group_into_fleets(left):
-                size = fleet_size or _fits(configs[0], source.shape, device)
-                each = seconds_per_step(configs[0], source.shape, device, ledger)
+            for configs in group_into_fleets(left, mixed=trains_mixed_fleets(device)):
+                largest = max(configs, key=lambda config: model_bytes(config, source.shape))
+                size = fleet_size or _fits(largest, source.shape, device)
+                each = {
+                    config.kind: seconds_per_step(config, source.shape, device, ledger)
+                    for config in {config.kind: config for config in configs}.values()
+                }
                 parts.append(
                     Part(
                         source.name,
-                        configs[0].method.name,
+                        ", ".join(dict.fromkeys(config.method.name for config in configs)),
                         len(configs),
                         fleet_sizes(len(configs), size),
-                        len(configs) * configs[0].steps * each,
+                        sum(config.steps * each[config.kind] for config in configs),
                         sum(disk_bytes(config, source.shape) for config in configs),
                     )
                 )
@@ -167,6 +179,15 @@ def plan(
     name = device_name(device)
     measured = ledger is not None and bool(ledger.speeds(name))
     return Plan(study.name, name, parts, finished, errors, measured)
+
+
+def trains_mixed_fleets(device: torch.device) -> bool:
+    """Whether runs of several methods share fleets on a device.
+
+    On a CPU, each model is trained separately, so fleets of one method lose nothing, and the first
+    models are scored earlier.
+    """
+    return device.type == "cuda"
 
 
 def _fits(config: Config, shape: Shape, device: torch.device) -> int:
@@ -207,8 +228,8 @@ def seconds_per_step(
 ) -> float:
     """Seconds per step of one model in a large fleet, from this study's ledger or benchmarks."""
     measured = {} if ledger is None else ledger.speeds(device_name(device))
-    if config.fleet in measured:
-        return measured[config.fleet]
+    if config.kind in measured:
+        return measured[config.kind]
     size = _work(config, shape)
     if device.type == "cpu":
         second = CPU_SECONDS_OF_DISCRIMINATOR if config.method.name == "factor_vae" else 0.0

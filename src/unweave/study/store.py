@@ -304,7 +304,7 @@ class Store:
         names = {config.hash: config for config in runs}
         ledger.plan(
             {name: config.to_dict() for name, config in names.items()},
-            {name: config.fleet for name, config in names.items()},
+            {name: config.kind for name, config in names.items()},
         )
 
     def _read(self) -> _StudyFile:

@@ -14,7 +14,7 @@ from unweave.fleet.train import train_runs
 from unweave.models.config import Config
 from unweave.models.networks import disk_bytes
 from unweave.study.ledger import one_line
-from unweave.study.planning import seconds_per_step
+from unweave.study.planning import seconds_per_step, trains_mixed_fleets
 from unweave.study.store import Store
 from unweave.study.workers import Worker
 
@@ -43,32 +43,50 @@ class Claims:
     ) -> None:
         self.store, self.worker = store, worker
         self.device, self.fleet_size = device, fleet_size
+        self.mixed = trains_mixed_fleets(device)
         self.sizes: dict[str, int] = {}
+        self.fleets: dict[str, str] = {}
         self.first_of: dict[str, str] = {}
         self.trained: set[str] = set()
 
     def next_fleet(self) -> list[Config]:
-        """Claim the next fleet: an interrupted one, or one of the kind with the most work."""
-        kinds = self._ready(self.store.ledger.open_runs())
-        if not kinds:
+        """Claim the next fleet: an interrupted one, or one of those with the most work."""
+        fleets = self._in_fleets(self._ready(self.store.ledger.open_runs()))
+        if not fleets:
             return []
-        free = {run for runs in kinds.values() for run in runs}
+        free = {run for runs in fleets.values() for run in runs}
         for interrupted in self.store.interrupted():
             left = [run for run in interrupted if run in free]
             if left:
                 # Fewer models if the whole fleet turned out not to fit.
-                kind = next(kind for kind, runs in kinds.items() if left[0] in runs)
-                left = left[: self.sizes.get(kind, len(left))]
+                fleet = next(fleet for fleet, runs in fleets.items() if left[0] in runs)
+                left = left[: self.sizes.get(fleet, len(left))]
                 return self.store.configs(self._take(left))
-        costs = {kind: len(runs) * self._seconds(runs[0]) for kind, runs in kinds.items()}
-        for kind in sorted(kinds, key=lambda kind: -costs[kind]):
-            runs = kinds[kind]
-            size = self._size(kind, runs)
+        for fleet, runs in fleets.items():
+            size = self._size(fleet, runs)
             if size:
-                claimed = self._take(runs[: self._share(runs, size, kinds)])
+                # Every fleet gets runs of all methods, so that fleets take about as long.
+                count = self._num_fleets(runs, size, fleets)
+                claimed = self._take(runs[::count])
                 if claimed:
                     return self.store.configs(claimed)
         return []
+
+    def key(self, config: Config) -> str:
+        """Return the key of `sizes` for the fleets to which a run can belong."""
+        return config.fleet if self.mixed else config.kind
+
+    def _in_fleets(self, kinds: Mapping[str, list[str]]) -> dict[str, list[str]]:
+        """Group runs that can train together, those with the most work first."""
+        fleets: dict[str, list[str]] = {}
+        costs: dict[str, float] = {}
+        for kind, runs in kinds.items():
+            if kind not in self.fleets:
+                self.fleets[kind] = self.key(self.store.configs(runs[:1])[0])
+            fleet = self.fleets[kind]
+            fleets.setdefault(fleet, []).extend(runs)
+            costs[fleet] = costs.get(fleet, 0.0) + len(runs) * self._seconds(runs[0])
+        return {fleet: fleets[fleet] for fleet in sorted(fleets, key=lambda one: -costs[one])}
 
     def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
         """Return runs that can be trained now; fail second stages whose base model has failed."""
@@ -109,12 +127,12 @@ class Claims:
             self.first_of |= {run: first.hash for run, first in known if first is not None}
         return {run: self.first_of[run] for run in runs if run in self.first_of}
 
-    def _share(self, runs: Sequence[str], size: int, kinds: Sized) -> int:
-        """Size of the next fleet: fleets of similar size, with enough runs for other workers."""
+    def _num_fleets(self, runs: Sequence[str], size: int, fleets: Sized) -> int:
+        """Number of fleets into which to divide some runs, so that every worker gets some."""
         workers = self._num_workers()
-        if len(kinds) < workers:
-            size = min(size, math.ceil(len(runs) * len(kinds) / workers))
-        return fleet_sizes(len(runs), size)[0]
+        if len(fleets) < workers:
+            size = min(size, math.ceil(len(runs) * len(fleets) / workers))
+        return len(fleet_sizes(len(runs), size))
 
     def _num_workers(self) -> int:
         """Number of workers that share the study."""
@@ -128,17 +146,17 @@ class Claims:
             return 0.0  # the error is recorded when the run is trained
         return config.steps * seconds_per_step(config, shape, self.device, self.store.ledger)
 
-    def _size(self, kind: str, runs: Sequence[str]) -> int:
-        """Number of models of a kind that fit; 0 if they cannot be trained, which is recorded."""
-        if kind not in self.sizes:
+    def _size(self, fleet: str, runs: Sequence[str]) -> int:
+        """Number of these models that fit; 0 if they cannot be trained, which is recorded."""
+        if fleet not in self.sizes:
             configs = self.store.configs(runs)
             try:
                 data = self.store.data_of(configs[0])
-                self.sizes[kind] = self.fleet_size or fleet_capacity(configs, data, self.device)
+                self.sizes[fleet] = self.fleet_size or fleet_capacity(configs, data, self.device)
             except Exception as error:  # recorded for its runs; the study continues
                 fail(self.store, self._take(runs), error, self.device)
                 return 0
-        return self.sizes[kind]
+        return self.sizes[fleet]
 
     def _take(self, runs: Sequence[str]) -> list[str]:
         return self.store.ledger.claim(self.worker, runs)

@@ -80,8 +80,8 @@ class TaskClaims(Claims):
     def _num_workers(self) -> int:
         return self.num_slots
 
-    def _size(self, kind: str, runs: Sequence[str]) -> int:  # noqa: ARG002 - nothing is measured
-        return self.sizes.get(kind) or self.fleet_size or MAX_TRAINED
+    def _size(self, fleet: str, runs: Sequence[str]) -> int:  # noqa: ARG002 - nothing is measured
+        return self.sizes.get(fleet) or self.fleet_size or MAX_TRAINED
 
 
 def run_on_ray(store: Store, on: str, options: RunOptions) -> None:
@@ -166,6 +166,7 @@ class Driver:
         }
         cpu = torch.device("cpu")  # for cost estimates, which are only compared with each other
         self.claims = TaskClaims(store, _new_worker(), cpu, options.fleet_size)
+        self.claims.mixed = all(slot.gpus for slot in self.slots)
         self.tasks: dict[Any, Task] = {}
         self.unusable: dict[str, str] = {}
         self.heartbeat_due = self.poll_due = self.submit_due = self.stopping_since = 0.0
@@ -238,11 +239,12 @@ class Driver:
             self._give_up_node(task, report.unusable)
         elif report.too_many and len(rest) > 1:
             # Another program has since taken memory: retry with half as many models.
-            self.claims.sizes[task.configs[0].fleet] = len(rest) // 2
+            self.claims.sizes[self.claims.key(task.configs[0])] = len(rest) // 2
         elif report.error is not None:
             self.ledger.mark(rest, "failed", report.error)
         if report.speed is not None:
-            self.ledger.record_speed(task.configs[0].fleet, *report.speed)
+            for kind in {config.kind for config in task.configs}:
+                self.ledger.record_speed(kind, *report.speed)
 
     def _update_status(self) -> None:
         """Read the progress of tasks and record their heartbeats in the ledger."""
