@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fleet import BATCH, LATENTS, STEPS_AT_ONCE, PlainVAE, free_memory, machine, seconds
+from fleet import STEPS_AT_ONCE, free_memory, machine, seconds
+from many_models import BATCH, LATENTS, PlainVAE
 from torch import nn
 from torch.nn import functional as F
 

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fleet import PlainVAE, machine, seconds
+from fleet import machine, seconds
+from many_models import PlainVAE
 from torch import nn
 from torch.nn import functional as F
 

@@ -127,7 +127,19 @@ def test_flags_of_the_optimiser_are_those_of_adam(tmp_path):
     args = ["train", "dsprites", "vae", "--steps", "1", "--batch", "4", "--no-pictures"]
     args += ["--architecture", "small_mlp", "--device", "cpu", "--out", str(tmp_path)]
     args += ["--weight-decay", "0.01", "--clip", "5", "--clip-norm", "9", "--warm-up", "2"]
-    main([*args, "--schedule", "step", "--decay-every", "1", "--decay-factor", "0.5"])
+    main(
+        [
+            *args,
+            "--schedule",
+            "step",
+            "--decay-every",
+            "1",
+            "--decay-factor",
+            "0.5",
+            "--ema",
+            "0.5",
+        ]
+    )
     (config,) = [uw.load(path).config for path in tmp_path.iterdir() if path.is_dir()]
     assert config.optimiser == uw.Adam(
         weight_decay=0.01,
@@ -137,6 +149,7 @@ def test_flags_of_the_optimiser_are_those_of_adam(tmp_path):
         schedule="step",
         decay_every=1,
         decay_factor=0.5,
+        ema=0.5,
     )
 
 

@@ -17,8 +17,9 @@ from unweave.fleet.checkpoint import checkpoints, damaged_checkpoints, path_of, 
 from unweave.fleet.diagnostics import curve_columns
 from unweave.fleet.engine import Engine
 from unweave.io.generations import DamagedCheckpointError
-from unweave.methods import BetaVAE
+from unweave.methods import AnnealedVAE, BetaVAE
 from unweave.models.config import Config
+from unweave.nets.adam import Adam
 
 STEPS = 8
 NAME = ".fleet-earlier.safetensors"
@@ -387,3 +388,45 @@ def test_junk_is_put_aside(configs, sprites, tmp_path, capsys, content):
     resume(configs, sprites, tmp_path)
     (line,) = capsys.readouterr().err.splitlines()
     assert NAME in line
+
+
+def test_averaged_weights_are_resumed_and_saved_bit_for_bit(sprites, tmp_path, monkeypatch):
+    configs = [
+        Config(
+            method=BetaVAE(beta=4.0), seed=seed, steps=STEPS, batch=8, architecture="small_mlp",
+            optimiser=Adam(lr=1e-2, ema=ema),
+        )
+        for seed, ema in enumerate((0.0, 0.5, 0.9))
+    ]  # fmt: skip
+    whole = training.train_runs(configs, sprites, progress=False)
+    engine = Engine(configs, sprites, "cpu")
+    engine.advance(STEPS)
+    for name, buffer in engine.groups["model"].buffers(engine.groups["model"].trained):
+        assert torch.equal(whole.parameters[name], buffer)
+    assert not torch.equal(engine.groups["model"].trained, engine.groups["model"].parameters)
+    train_until_killed(configs, sprites, tmp_path, monkeypatch, 5)
+    stored = load_file(path_of(configs, tmp_path))
+    assert stored["model/average"].shape == stored["model/parameters"].shape
+    fleet, first = resume(configs, sprites, tmp_path)
+    assert first > 1
+    assert alike(fleet, whole)
+
+
+def test_runs_without_averages_are_restored_from_a_fleet_that_has_some(sprites, tmp_path):
+    kinds = [(BetaVAE(beta=4.0), 0.0), (BetaVAE(beta=4.0), 0.9), (AnnealedVAE(), 0.0)]
+    configs = [
+        Config(
+            method=method, steps=STEPS, batch=8, architecture="small_mlp",
+            optimiser=Adam(lr=1e-2, ema=ema),
+        )
+        for method, ema in kinds
+    ]  # fmt: skip
+    fleet = Engine(configs, sprites, "cpu")
+    fleet.advance(3)
+    save(fleet, tmp_path / NAME)
+    expected = dict(zip(fleet.configs, fleet.groups["model"].trained, strict=True))
+    for chosen in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
+        some = Engine([configs[place] for place in chosen], sprites, "cpu")
+        checkpoint.restore(some, tmp_path / NAME)
+        for config, restored in zip(some.configs, some.groups["model"].trained, strict=True):
+            assert torch.equal(restored, expected[config])

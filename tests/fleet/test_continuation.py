@@ -17,7 +17,7 @@ from unweave.fleet.engine import Engine
 from unweave.fleet.train import train_runs
 from unweave.io.checksums import SUMS, write_sums
 from unweave.io.tensors import open_tensors, write_tensors
-from unweave.methods import MSVAE, VAE, BetaVAE, FactorVAE, VAEEnsemble
+from unweave.methods import MSVAE, VAE, BetaTCVAE, BetaVAE, FactorVAE, VAEEnsemble
 from unweave.models.files import FILES, OPTIMISER
 from unweave.models.lineage import lineage, saved_runs
 from unweave.models.networks import disk_bytes
@@ -44,6 +44,7 @@ def alike(one, other):
         (uw.methods.AnnealedVAE(threshold=5), 1),
         (uw.methods.AdaGVAE(), 1),
         ([BetaVAE(), FactorVAE(), uw.methods.AE()], 2),
+        (BetaTCVAE(), 1),  # with a moving average of weights
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -51,7 +52,9 @@ def test_steps_in_two_parts_give_the_weights_of_all_steps_at_once(
     sprites, tmp_path, monkeypatch, method, seeds
 ):
     monkeypatch.setattr(loop, "WINDOW", 2)
-    settings = {"seeds": seeds, "optimiser": uw.Adam(lr=1e-3, warm_up=5, clip_norm=10.0)}
+    ema = 0.9 if isinstance(method, BetaTCVAE) else 0.0
+    adam = uw.Adam(lr=1e-3, warm_up=5, clip_norm=10.0, ema=ema)
+    settings = {"seeds": seeds, "optimiser": adam}
     whole = uw.train(method, sprites, steps=7, **settings, **SMALL)
     uw.train(method, sprites, steps=4, out=tmp_path, **settings, **KEPT)
     advance, taken = Engine.advance, []

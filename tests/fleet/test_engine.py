@@ -229,3 +229,48 @@ def test_models_of_a_fleet_may_decay_clip_and_warm_up_differently(sprites):
         alone.advance(5)
         assert torch.equal(weights(alone, 0), expected)
     assert not any(torch.equal(one, ends[-1]) for one in ends[:-1])
+
+
+def averaging(decays, **settings):
+    return [
+        Config(
+            method=VAE(), seed=seed, batch=BATCH, architecture="small_mlp", **settings,
+            optimiser=Adam(lr=1e-2, ema=decay),
+        )
+        for seed, decay in enumerate(decays)
+    ]  # fmt: skip
+
+
+def test_averages_of_a_fleet_are_those_of_its_models_alone(sprites):
+    configs = averaging((0.5, 0.0, 0.9))
+    together = Engine(configs, sprites, "cpu")
+    (group,) = together.groups.values()
+    expected, seen = group.parameters.clone(), []
+    for step in range(6):
+        together.advance(1)
+        seen.append(group.parameters.clone())
+        weight = torch.tensor([[0.5], [1.0], [0.1]]) if step else 1.0
+        expected = expected + weight * (seen[-1] - expected)
+    torch.testing.assert_close(group.trained, expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(group.trained[1], group.parameters[1])
+    plain = Engine(averaging((0.0, 0.0, 0.0)), sprites, "cpu")
+    plain.advance(6)
+    assert torch.equal(plain.groups["model"].parameters, group.parameters)
+    assert plain.groups["model"].trained is plain.groups["model"].parameters
+    for place, config in enumerate(configs):
+        alone = Engine([config], sprites, "cpu")
+        alone.advance(4)
+        alone.advance(2)
+        assert torch.equal(alone.groups["model"].trained[0], group.trained[place])
+
+
+def test_a_diverged_model_keeps_its_average(sprites):
+    engine = Engine(averaging((0.5, 0.5)), sprites, "cpu")
+    (group,) = engine.groups.values()
+    engine.advance(2)
+    before = group.trained.clone()
+    group.parameters[0] = torch.nan
+    engine.advance(2)
+    assert engine.alive.tolist() == [False, True]
+    assert torch.equal(group.trained[0], before[0])
+    assert not torch.equal(group.trained[1], before[1])

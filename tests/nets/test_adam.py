@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from tests.raising import about
 from unweave.errors import UnweaveError
@@ -279,6 +280,38 @@ def test_decay_clipping_and_schedules_are_those_of_torch(settings):
     torch.testing.assert_close(parameters[1], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_averages_are_those_of_torch():
+    """For each model of a stack with three decay rates, one of them 0."""
+    gradient, decays = quadratic(torch.float64), (0.9, 0.0, 0.99)
+    stack = StackedAdam.of([Adam(lr=0.03, ema=decay) for decay in decays])
+    parameters = draw(MODELS, SIZE, seed=2)
+    averages, alive = parameters.clone(), torch.ones(MODELS, dtype=torch.bool)
+    moments, modules = Moments.zeros_like(parameters), [torch.nn.Linear(SIZE, 1)] * MODELS
+    theirs = [
+        AveragedModel(module.double(), multi_avg_fn=get_ema_multi_avg_fn(decay))
+        for module, decay in zip(modules, decays, strict=True)
+    ]
+    for step in map(torch.tensor, range(STEPS)):
+        step_of(stack, parameters, moments, gradient(parameters), step, alive)
+        stack.average(averages, parameters, step, alive)
+        for module, own, average in zip(modules, parameters, theirs, strict=True):
+            module.weight.data.copy_(own[None])
+            average.update_parameters(module)
+    expected = torch.cat([average.module.weight.detach() for average in theirs])
+    torch.testing.assert_close(averages, expected, rtol=1e-12, atol=1e-12)
+    assert torch.equal(averages[1], parameters[1])
+    assert (averages[0] != parameters[0]).all()
+
+
+def test_a_model_that_took_no_step_keeps_its_average():
+    stack, averages = StackedAdam.of([Adam(ema=0.5)] * 3), torch.zeros(3, 2)
+    parameters = torch.tensor([[1.0, 2.0], [math.nan, math.inf], [3.0, 4.0]])
+    active = torch.tensor([True, False, True])
+    stack.average(averages, parameters, torch.tensor(0), active)
+    stack.average(averages, 2 * parameters, torch.tensor(1), active)
+    assert averages.tolist() == [[1.5, 3.0], [0.0, 0.0], [4.5, 6.0]]
+
+
 def test_the_norm_is_that_of_all_parts_of_a_model():
     stack = StackedAdam.of([Adam(clip_norm=2.0), Adam(clip_norm=100.0), Adam()])
     parts = [torch.full((3, 9), 4.0), torch.full((3, 16), -3.0)]
@@ -306,6 +339,7 @@ def test_settings_that_are_not_used_cost_nothing_and_are_not_saved():
     first = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "variant": "torch"}
     assert Adam().to_dict() == first
     assert Adam(clip=1, warm_up=5).to_dict() == {**first, "clip": 1.0, "warm_up": 5}
+    assert Adam(ema=0).to_dict() == first
 
 
 @pytest.mark.parametrize(
@@ -319,6 +353,8 @@ def test_settings_that_are_not_used_cost_nothing_and_are_not_saved():
         ({"warm_up": 1.5}, "warm_up"),
         ({"decay_factor": 2}, "decay_factor"),
         ({"lr_floor": 1.1}, "lr_floor"),
+        ({"ema": 1.0}, "ema"),
+        ({"ema": -0.1}, "ema"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, subject):

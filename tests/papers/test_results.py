@@ -13,7 +13,6 @@ from tests.raising import about
 from tools.results import __main__ as command
 from tools.results import key_results, published, study_page
 from tools.results.agreement import agreement
-from tools.results.projection import benchmark, project
 from tools.results.study_results import RESULTS, ResultsError, StudyResults, add_run, all_studies
 from unweave.papers import RECIPES, find
 from unweave.papers.vae_ensemble.scores import SINGLE
@@ -96,9 +95,6 @@ def test_the_study_page_describes_the_run(study):
     assert "explain 49% of the variance" in text
     assert "(in the paper: 2%)" in text
     assert "bf16" in text
-    # 300,000 steps of 3,600 models at 80 µs and of 9,000 at 100; 12,600 models of 50 s.
-    assert cells_of(text, "| fleets of 12, as measured |")[1:] == ["80.0", "100.0", "99"]
-    assert "50 core-seconds per model, which is 175 core-hours for all" in text
     assert "5 of 7 data sets are missing: `noisy_dsprites`, `scream_dsprites`, `smallnorb`" in text
     assert "interrupted**" not in text
 
@@ -107,68 +103,6 @@ def test_an_interrupted_run_is_reported(study, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN | {"complete": False}))
     (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
     assert "interrupted**" in study_page.page(StudyResults(tmp_path))
-
-
-def test_the_projection_is_arithmetic():
-    """2 × 1,800 models at 80 µs and 5 × 1,800 at 100, 300,000 steps; 50 s of a core for scores."""
-    found = project(RUN, 50_000)
-    assert found.models == 12_600
-    assert found.hours == pytest.approx((3_600 * 80e-6 + 9_000 * 100e-6) * 300_000 / 3600)
-    assert found.score_seconds == 7200 / 144
-    assert found.score_hours == pytest.approx(12_600 * 50 / 3600)
-    assert found.estimated == 0
-
-
-def test_a_study_as_fast_as_the_benchmark_projects_the_published_hours():
-    """Those of docs/performance.md at 256 models: 54.4 and 67.9 µs, 67.3 hours."""
-    fleets = [
-        row | {"us_per_model_step": benchmark(row["method"], row["channels"], 12)}
-        for row in FLEETS
-    ]
-    found = project(RUN | {"fleets": fleets}, 50_000)
-    assert found.slower == pytest.approx(1)
-    assert found.large_microseconds[1] == pytest.approx(54.4, abs=0.05)
-    assert found.large_microseconds[3] == pytest.approx(67.9, abs=0.05)
-    assert found.large_hours == pytest.approx(67.3, abs=0.1)
-    # One fleet less changes nothing but that its speed is an estimate.
-    fewer = project(RUN | {"fleets": fleets[1:]}, 50_000)
-    assert fewer.estimated == 1
-    assert fewer.hours == pytest.approx(found.hours)
-
-
-def test_overhead_is_proportional_to_steps_or_constant():
-    """20 µs more at each of 50,000 steps are a second per model: 3.5 hours for 12,600."""
-    fleets = [
-        row | {"us_per_model_step": benchmark(row["method"], row["channels"], 12) + 20}
-        for row in FLEETS
-    ]
-    found = project(RUN | {"fleets": fleets}, 50_000)
-    assert found.start_seconds == pytest.approx(1)
-    assert found.start_hours == pytest.approx(67.3 + 3.5, abs=0.1)
-    assert found.large_hours == pytest.approx(67.3 * found.slower, abs=0.1)
-    assert found.large_hours > found.start_hours + 5
-
-
-def test_fleets_that_shared_the_device_are_not_used_for_speed(study, tmp_path):
-    disturbed = [FLEETS[0] | {"alone": False, "us_per_model_step": 500.0}, *FLEETS[1:]]
-    found, without = (project(RUN | {"fleets": f}, 50_000) for f in (disturbed, FLEETS[1:]))
-    assert found == without
-    assert found.estimated == 1
-    noted = RUN | {"fleets": disturbed, "note": "One fleet was not alone."}
-    (tmp_path / "run.json").write_text(json.dumps(noted))
-    (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    text = study_page.page(StudyResults(tmp_path))
-    assert "One fleet was not alone." in text
-    assert "For 1 of 12 kinds of fleets" in text
-
-
-def test_larger_fleets_are_not_projected_without_a_usable_measurement(study, tmp_path):
-    beside = [row | {"alone": False} for row in FLEETS]
-    (tmp_path / "run.json").write_text(json.dumps(RUN | {"fleets": beside}))
-    (tmp_path / "study.csv").write_bytes((study.folder / "study.csv").read_bytes())
-    text = study_page.page(StudyResults(tmp_path))
-    assert "fleets of 256" not in text
-    assert "For 12 of 12 kinds of fleets" in text
 
 
 def test_manual_edits_are_preserved_when_the_same_run_is_added_again(study, tmp_path):

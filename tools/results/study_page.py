@@ -1,16 +1,17 @@
-"""The page of the large study: setup, differences, scores and projected cost."""
+"""The page of the large study: setup, differences and scores."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
 from tools.markdown import mean
 from tools.markdown import table as markdown
-from tools.results.projection import LARGE, PAPER, Projection, project
 from tools.results.study_results import StudyResults
 from unweave.analysis.study_table import METHOD
 from unweave.metrics import CLASSIC
+from unweave.papers import find
+
+PAPER = find("common-assumptions/transfer").studies["paper"]
 
 CHANCE = 35 / 1_799
 """Variance that 36 cells explain by chance among the paper's 1,800 models per data set."""
@@ -20,8 +21,6 @@ ALWAYS = (
     "Boosted trees use the fast engine of [the metrics](../metrics.md).",
     "Only total correlation is also measured on sampled codes.",
 )
-MEASURED = "H200"
-"""Device of the benchmarks."""
 SHOWN = {"elbo.reconstruction_error": "reconstruction", "elbo.kl": "KL"}
 
 
@@ -44,8 +43,6 @@ def page(study: StudyResults) -> str:
             "and β-TCVAE with β = 1 have the same objective and, with equal seeds, are the same "
             "models.",
             *by_strength(study.table),
-            "## Projected cost of the full study",
-            projection(project(study.run, int(study.table["steps"].max())), study.run),
         ]
     )
 
@@ -117,50 +114,6 @@ def scores(models: pd.DataFrame) -> str:
         numbers = [mean(cell[name], 1 if name in SHOWN else 3) for name in shown]
         rows.append([f"`{method}`", f"{strength:g}", f"{len(cell)}", *numbers])
     return markdown(["Method", "Strength", "Models", *shown.values()], rows)
-
-
-def projection(found: Projection, run: dict[str, Any]) -> str:
-    """Return a table of projected hours for all models, and a few sentences about it."""
-    size = max((row["models"] for row in run["fleets"]), default=0)
-    rows = [[f"fleets of {size}, as measured", *_hours(found.microseconds, found.hours)]]
-    notes = ["Measured times include startup, saving and encoding for scores"]
-    if MEASURED in run["device"] and found.measured:
-        rows += [
-            [
-                f"fleets of {LARGE}, overhead proportional to steps",
-                *_hours(found.large_microseconds, found.large_hours),
-            ],
-            [f"fleets of {LARGE}, constant overhead", "", "", f"{found.start_hours:,.0f}"],
-        ]
-        notes += [
-            f"This overhead is a factor of {found.slower:.2f} compared with the benchmark of "
-            f"fleets of the same size, or {found.start_seconds:.1f} s per model",
-            "The other rows add it to the benchmark of larger fleets "
-            "([fleet_h200.json](../../benchmarks/results/fleet_h200.json), "
-            "[fleet_h200_colour.json](../../benchmarks/results/fleet_h200_colour.json)), as the "
-            "factor or as seconds per model",
-        ]
-    if found.estimated:
-        notes.append(
-            f"For {found.estimated} of {2 * len(PAPER['methods'])} kinds of fleets, the time is "
-            "the benchmark multiplied by this factor, because they were interrupted, not trained, "
-            "or shared the device with other work"
-        )
-    hours = min(found.hours, found.large_hours, found.start_hours)
-    notes.append(
-        f"Scoring took {found.score_seconds:.0f} core-seconds per model, which is "
-        f"{found.score_hours:,.0f} core-hours for all models: {found.score_hours / hours:.1f} "
-        "cores keep up with the device"
-    )
-    heads = ["", "µs per model-step, grey", "Colour", f"Hours on one {run['device']}"]
-    text = " ".join(f"{note}." for note in notes)
-    return (
-        f"{found.models:,} models of {found.steps:,} steps:\n\n{markdown(heads, rows)}\n\n{text}"
-    )
-
-
-def _hours(microseconds: Any, hours: float) -> list[str]:
-    return [*(f"{microseconds[channels]:.1f}" for channels in (1, 3)), f"{hours:,.0f}"]
 
 
 def _strengths(table: pd.DataFrame) -> str:

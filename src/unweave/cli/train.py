@@ -95,6 +95,8 @@ class Options:
     """Number of steps between decays of a step schedule."""
     decay_factor: float = 0.1
     """Factor of each decay of a step schedule."""
+    ema: float = 0.0
+    """Decay rate of the moving average of weights that becomes the model; 0 turns it off."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Precision of matrix multiplications on a GPU."""
     fleet_size: Literal["auto"] | int = "auto"

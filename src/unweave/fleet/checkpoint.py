@@ -298,8 +298,10 @@ def _check_layout(layout: Layout, engine: Engine, part: Part, models: int) -> No
     # The number of rows is at most the number of steps.
     windows = min(max(layout["curve"][1][0], 0), engine.config.steps)
     wanted["curve"] = (torch.float32, (windows, len(curve_columns(engine, part)), models))
-    if dict(layout) != wanted:
-        odd = sorted(name for name in {*layout, *wanted} if layout.get(name) != wanted.get(name))
+    # Only other runs of the fleet may have averaged their weights.
+    found = {name: v for name, v in layout.items() if name in wanted or "/average" not in name}
+    if found != wanted:
+        odd = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         raise ValueError(f"{odd[0]} does not match the runs")
 
 
@@ -318,7 +320,7 @@ def _check_state(stored: Mapping[str, Tensor], steps: int) -> None:
 def _check_numbers(stored: Mapping[str, Tensor]) -> None:
     """Check all other numbers, for checkpoints without a checksum."""
     for name, value in stored.items():
-        if name.endswith(("/parameters", "/first", "/second")):
+        if name.endswith(("/parameters", "/first", "/second", "/average")):
             possible = value.isfinite() & ((value >= 0) | (not name.endswith("/second")))
             if not bool(possible.all()):
                 raise ValueError(f"{name} has invalid values")
@@ -367,7 +369,7 @@ def _fill(engine: Engine, part: Part, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _buffers(engine: Engine, part: Part) -> dict[str, list[Tensor]]:
-    """Return parameters and moments of a part; several buffers form one with adjacent columns."""
+    """Return the buffers of a part by name; several form one with adjacent columns."""
     found: dict[str, list[Tensor]] = {}
     for loss, names in part.groups.items():
         for name in names:
@@ -377,6 +379,8 @@ def _buffers(engine: Engine, part: Part) -> dict[str, list[Tensor]]:
                 "first": group.moments.first,
                 "second": group.moments.second,
             }
+            if group.averages is not None:
+                buffers["average"] = group.averages
             for kind, buffer in buffers.items():
                 found.setdefault(f"{loss}/{kind}", []).append(buffer)
     return found

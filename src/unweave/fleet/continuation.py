@@ -4,7 +4,7 @@ The weights and moments of a run that continues are bit-identical to those of a 
 finished in between, since random streams depend on the step only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +19,18 @@ from unweave.fleet.engine import Engine
 from unweave.fleet.parameters import NetworkGroup
 from unweave.fleet.parts import Part
 from unweave.models.config import Config
-from unweave.models.files import read_moments, write
+from unweave.models.files import (
+    FIRST_MOMENT,
+    RAW_WEIGHTS,
+    SECOND_MOMENT,
+    State,
+    read_state,
+    state_kinds,
+    write,
+)
 from unweave.models.images import check_shape
 from unweave.models.lineage import lineage, states
 from unweave.models.model import Fleet, Model, load
-from unweave.nets.adam import Moments
 
 __all__ = ["SavedRun", "continued", "restore", "save"]
 
@@ -54,7 +61,7 @@ def save(trained: Fleet, engine: Engine, part: Part, folder: Path) -> None:
     """Save the models of a part with their optimiser states; existing folders are unchanged."""
     for place, model in enumerate(trained, part.models.start):
         if not (folder / model.config.hash).exists():
-            write(model, folder / model.config.hash, moments=_moments(engine, place))
+            write(model, folder / model.config.hash, state=_state(engine, place))
 
 
 def restore(engine: Engine, folders: Sequence[Path]) -> Tensor:
@@ -73,11 +80,11 @@ def restore(engine: Engine, folders: Sequence[Path]) -> Tensor:
         for config, folder in zip(wanted, folders, strict=True)
     ]
     check_shape(models[0].shape, engine.data.shape, engine.data.name)
-    moments = [
-        read_moments(folder, model.config, model.shape, _trained_networks(engine, place))
+    states = [
+        read_state(folder, model.config, model.shape, _trained_networks(engine, place))
         for place, (model, folder) in enumerate(zip(models, folders, strict=True))
     ]
-    _fill(engine, models, moments)
+    _fill(engine, models, states)
     engine.step.fill_(models[0].config.steps)
     diverged_at = np.concatenate([model.diverged_at for model in models])
     engine.diverged_at.copy_(torch.from_numpy(diverged_at))
@@ -98,25 +105,20 @@ def _trained_networks(engine: Engine, place: int) -> list[str]:
     return [name for group, _ in _groups(engine, place) for name in group.networks]
 
 
-def _moments(engine: Engine, place: int) -> dict[str, Moments]:
-    """Return the moments of one model by network, `[n, P]` each."""
-    found: dict[str, Moments] = {}
+def _state(engine: Engine, place: int) -> State:
+    """Return the optimiser state of one model."""
+    state: dict[str, dict[str, Tensor]] = {kind: {} for kind in state_kinds(engine.configs[place])}
     for group, rows in _groups(engine, place):
-        first, second = (
-            dict(group.buffers(value[rows].cpu()))
-            for value in (group.moments.first, group.moments.second)
-        )
-        found |= {name: Moments(first[name], second[name]) for name in group.networks}
-    return found
+        for kind, found in state.items():
+            found.update(group.buffers(_buffer(group, kind)[rows].cpu()))
+    return state
 
 
-def _fill(
-    engine: Engine, models: Sequence[Model], moments: Sequence[Mapping[str, Moments]]
-) -> None:
-    """Copy parameters and moments of models into the buffers of an engine."""
+def _fill(engine: Engine, models: Sequence[Model], states: Sequence[State]) -> None:
+    """Copy parameters and optimiser states of models into the buffers of an engine."""
     for key, group in engine.groups.items():
-        own, states = models[engine.models_of[key]], moments[engine.models_of[key]]
-        for name, buffer in group.buffers(group.parameters):
+        own, of_models = models[engine.models_of[key]], states[engine.models_of[key]]
+        for name, buffer in group.buffers(group.trained):
             missing = [model for model in own if name not in model.parameters]
             if missing:
                 raise UnweaveError(
@@ -126,11 +128,22 @@ def _fill(
                 )
             buffer.copy_(torch.cat([model.parameters[name] for model in own]))
         if group.optimiser is not None:
-            for name, buffer in group.buffers(group.moments.first):
-                buffer.copy_(torch.cat([each[name].first for each in states]))
-            for name, buffer in group.buffers(group.moments.second):
-                buffer.copy_(torch.cat([each[name].second for each in states]))
+            group.parameters.copy_(group.trained)
+            for place, (model, state) in enumerate(zip(own, of_models, strict=True)):
+                rows = slice(place * group.rows_per_model, (place + 1) * group.rows_per_model)
+                for kind in state_kinds(model.config):
+                    for name, buffer in group.buffers(_buffer(group, kind)[rows]):
+                        buffer.copy_(state[kind][name])
         group.refresh()
+
+
+def _buffer(group: NetworkGroup, kind: str) -> Tensor:
+    """Return the buffer of a network group that belongs to a kind of values in a state."""
+    return {
+        FIRST_MOMENT: group.moments.first,
+        SECOND_MOMENT: group.moments.second,
+        RAW_WEIGHTS: group.parameters,
+    }[kind]
 
 
 def _rows(engine: Engine, models: Sequence[Model]) -> Tensor:

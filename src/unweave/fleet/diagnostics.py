@@ -99,7 +99,7 @@ def _codes(engine: Engine, part: Part) -> Tensor:
     """Return mean and log-variance of the codes of fixed images, `[2, m · n, images, d]`."""
     apply = {
         name: partial(applied, network, buffer, engine.dtype)
-        for name, network, buffer in engine.networks(part, working=True)
+        for name, network, buffer in engine.networks(part, "working")
     }
     nets, models = nets_of(part.config, apply), len(part.configs) * engine.num_members
     order = np.random.default_rng(0).permutation(engine.data.support)[:IMAGES]

@@ -125,18 +125,18 @@ class Engine:
         return torch.bfloat16 if self.config.precision == "bf16" else torch.float32
 
     def networks(
-        self, part: Part, working: bool = False
+        self, part: Part, buffer: str = "parameters"
     ) -> Iterator[tuple[str, StackedNetwork, Tensor]]:
         """Yield the networks of a part with their names and parameters, `[m · n, P]`.
 
         Args:
             part: A part of this fleet.
-            working: Whether to yield parameters in the precision of matrix multiplications.
+            buffer: `"parameters"`, `"working"` for those in the precision of matrix
+                multiplications, or `"trained"` for those of the trained models.
         """
         for name in itertools.chain.from_iterable(part.groups.values()):
             group, rows = self.groups[name], self.rows(name, part.models)
-            buffer = group.working if working else group.parameters
-            for network, parameters in group.buffers(buffer[rows]):
+            for network, parameters in group.buffers(getattr(group, buffer)[rows]):
                 yield network, group.networks[network], parameters
 
     def rows(self, group: str, models: slice) -> slice:
@@ -356,7 +356,9 @@ class Engine:
         precise = group != MODEL and all(network.precise for network in networks.values())
         working = parameters if precise else parameters.to(self.dtype)
         moments = Moments.zeros_like(parameters if adam else parameters[:, :0])
-        return NetworkGroup(networks, parameters, working, moments, adam, members)
+        averaged = group in (MODEL, FIRST) and any(run.optimiser.ema for run in self.configs)
+        averages = parameters.clone() if adam and averaged else None
+        return NetworkGroup(networks, parameters, working, moments, adam, members, averages)
 
     def _optimiser(self, group: str, models: slice, members: int) -> StackedAdam | None:
         """Return the stacked optimiser of a group; None for a frozen group."""

@@ -249,7 +249,8 @@ def _collect(engine: Engine, rows: Tensor) -> dict[Part, Fleet]:
     for part in engine.parts:
         configs = [replace(config, steps=step) for config in part.configs]
         parameters = {
-            name: buffer.to("cpu", copy=True) for name, _, buffer in engine.networks(part)
+            name: buffer.to("cpu", copy=True)
+            for name, _, buffer in engine.networks(part, "trained")
         }
         diverged = diverged_at[part.models].clone()
         for buffer in parameters.values():

@@ -32,6 +32,7 @@ class NetworkGroup:
         moments: Running means of the optimiser.
         optimiser: Stacked optimiser of all rows; None for frozen networks.
         rows_per_model: Number of rows per model, n.
+        averages: Moving averages of the parameters, if the optimiser has them.
     """
 
     networks: Mapping[str, StackedNetwork]
@@ -40,6 +41,12 @@ class NetworkGroup:
     moments: Moments
     optimiser: StackedAdam | None
     rows_per_model: int = 1
+    averages: Tensor | None = None
+
+    @property
+    def trained(self) -> Tensor:
+        """Parameters of the trained models: the moving averages, if there are any."""
+        return self.parameters if self.averages is None else self.averages
 
     @classmethod
     def of_one(
@@ -47,7 +54,9 @@ class NetworkGroup:
     ) -> "NetworkGroup":
         """Create a group of a single network whose rows `[M, P]` share optimiser settings."""
         adam = StackedAdam.of([optimiser] * len(parameters), parameters.device)
-        return cls({name: network}, parameters, parameters, Moments.zeros_like(parameters), adam)
+        moments = Moments.zeros_like(parameters)
+        averages = parameters.clone() if optimiser.ema else None
+        return cls({name: network}, parameters, parameters, moments, adam, averages=averages)
 
     def rows(self, chosen: slice) -> "NetworkGroup":
         """Return the group for some rows, as views of the parameters."""
@@ -59,6 +68,7 @@ class NetworkGroup:
             working=parameters if self.working is self.parameters else working,
             moments=Moments(self.moments.first[chosen], self.moments.second[chosen]),
             optimiser=None if self.optimiser is None else self.optimiser.rows(chosen),
+            averages=None if self.averages is None else self.averages[chosen],
         )
 
     def buffers(self, parameters: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -121,6 +131,9 @@ class NetworkGroup:
             None if self.working is self.parameters else self.working,
             self.optimiser.limits(step, parts),
         )
+        if self.averages is not None:
+            active = rows_alive & rows_finite
+            self.optimiser.average(self.averages, self.parameters, step, active)
         if not one:
             finite &= rows_finite.unflatten(0, (-1, self.rows_per_model)).all(1)
 

@@ -35,7 +35,6 @@ from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
 from unweave.models.networks import networks_by_name, training_only
-from unweave.nets.adam import Moments
 from unweave.nets.network import StackedNetwork
 
 if TYPE_CHECKING:
@@ -46,11 +45,15 @@ __all__ = [
     "CONFIG",
     "CURVE",
     "FILES",
+    "FIRST_MOMENT",
     "OPTIMISER",
+    "RAW_WEIGHTS",
     "RUNS",
+    "SECOND_MOMENT",
     "SUMS",
     "UNREADABLE",
     "WEIGHTS",
+    "State",
     "describe_error",
     "diverged_at",
     "fill",
@@ -59,16 +62,20 @@ __all__ = [
     "read",
     "read_config",
     "read_curve",
-    "read_moments",
     "read_settings",
+    "read_state",
+    "state_kinds",
     "write",
 ]
 
 CONFIG, WEIGHTS, CURVE = "config.json", "weights.safetensors", "curve.parquet"
 FILES = (CONFIG, WEIGHTS, CURVE)
 OPTIMISER = "optimiser.safetensors"
-MOMENTS = ("first", "second")
-"""Names of the moments in this file, as in `Moments`."""
+FIRST_MOMENT, SECOND_MOMENT, RAW_WEIGHTS = "first", "second", "weights"
+"""Kinds of values in this file. If the weights of a model are moving averages, the file also has
+the weights themselves."""
+State = Mapping[str, Mapping[str, Tensor]]
+"""State of an optimiser: values by kind and network, `[n, P]` each for n members."""
 RUNS, BEST = "runs", "best"
 """Subfolders of a study or fit: all models, and a copy of the chosen model."""
 NON_LOSS_COLUMNS = re.compile(r"run|step|kl_\d+")
@@ -97,7 +104,7 @@ def write(
     model: "Model",
     folder: Path,
     compact: bool = False,
-    moments: Mapping[str, Moments] | None = None,
+    state: State | None = None,
 ) -> None:
     """Write a model into a new folder.
 
@@ -105,18 +112,17 @@ def write(
         model: The model.
         folder: New folder.
         compact: Whether to round and omit weights; see `Model.save`.
-        moments: Moments of the optimiser by network, `[n, P]` each, to be saved as well.
+        state: State of the optimiser, to be saved as well.
     """
     with whole_folder(folder) as temporary:
         fill(temporary, model, compact)
-        if moments is not None:
+        if state is not None:
             named: dict[str, Tensor] = {}
-            for moment in MOMENTS:
-                buffers = {network: getattr(one, moment) for network, one in moments.items()}
+            for kind, buffers in state.items():
                 parts = replace(model, parameters=buffers).named_parameters()
-                named |= {f"{name}/{moment}": value for name, value in parts.items()}
+                named |= {f"{name}/{kind}": value for name, value in parts.items()}
             write_tensors(temporary / OPTIMISER, named, {"steps": model.config.steps})
-        write_sums(temporary, FILES if moments is None else (*FILES, OPTIMISER))
+        write_sums(temporary, FILES if state is None else (*FILES, OPTIMISER))
 
 
 def fill(folder: Path, model: "Model", compact: bool = False) -> None:
@@ -163,9 +169,14 @@ def read(
     return config, shape, parameters, curve, diverged
 
 
-def read_moments(
+def state_kinds(config: Config) -> tuple[str, ...]:
+    """Return the kinds of values in the optimiser state of a run."""
+    return (FIRST_MOMENT, SECOND_MOMENT, *[RAW_WEIGHTS] * (config.optimiser.ema > 0))
+
+
+def read_state(
     folder: Path, config: Config, shape: tuple[int, int, int], trained: Collection[str]
-) -> dict[str, Moments]:
+) -> State:
     """Read the optimiser state of a saved run.
 
     Args:
@@ -173,21 +184,18 @@ def read_moments(
         config: Config of the run.
         shape: Shape of its images.
         trained: Names of the networks that are trained.
-
-    Returns:
-        Moments by network, `[n, P]` each for n members.
     """
-    every = networks_by_name(config, shape)
+    every, kinds = networks_by_name(config, shape), state_kinds(config)
     networks = {name: every[name] for name in trained}
     try:
         verify(folder, [OPTIMISER])
         with open_tensors(folder / OPTIMISER) as file:
-            _check_layout(networks, file.layout, config.method.num_members, OPTIMISER, MOMENTS)
+            _check_layout(networks, file.layout, config.method.num_members, OPTIMISER, kinds)
             values = file.tensors()
-        first, second = (_packed(networks, values, f"/{moment}") for moment in MOMENTS)
-        if not all(bool(value.isfinite().all()) for value in (*first.values(), *second.values())):
+        state = {kind: _packed(networks, values, f"/{kind}") for kind in kinds}
+        if not all(bool(v.isfinite().all()) for part in state.values() for v in part.values()):
             raise ValueError("its values are not finite")
-        if any(bool((value < 0).any()) for value in second.values()):
+        if any(bool((value < 0).any()) for value in state[SECOND_MOMENT].values()):
             raise ValueError("mean squares are negative")
     except UNREADABLE as error:
         raise UnweaveError(
@@ -195,7 +203,7 @@ def read_moments(
             "it from a copy, or remove the file to train from the start",
             subject=folder / OPTIMISER,
         ) from error
-    return {name: Moments(first[name], second[name]) for name in networks}
+    return state
 
 
 def read_config(folder: Path, method: type[Method] | None = None) -> Config:
@@ -316,7 +324,7 @@ def _check_layout(
     layout: Layout,
     num_members: int,
     file: str = WEIGHTS,
-    moments: Sequence[str] = (),
+    kinds: Sequence[str] = (),
 ) -> None:
     """Check that a file has the weights of these networks, before reading any of them.
 
@@ -325,15 +333,15 @@ def _check_layout(
         layout: Types and shapes of the tensors in the file.
         num_members: Number of members of the model.
         file: Name of the file.
-        moments: Names of the moments that the file has instead of weights.
+        kinds: Kinds of values that the file has instead of weights.
     """
     wanted = {
-        f"{name}/{key}{moment}": shape
+        f"{name}/{key}{kind}": shape
         for name, network in networks.items()
         for key, shape in network.shapes.items()
-        for moment in ([f"/{moment}" for moment in moments] or [""])
+        for kind in ([f"/{kind}" for kind in kinds] or [""])
     }
-    types = WEIGHT_TYPES[:1] if moments else WEIGHT_TYPES
+    types = WEIGHT_TYPES[:1] if kinds else WEIGHT_TYPES
     for key, shape in wanted.items():
         if key not in layout:
             raise ValueError(f"{file} has no {key}")

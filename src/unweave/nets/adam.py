@@ -38,7 +38,7 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """The Adam optimiser, with decoupled weight decay (AdamW), clipping and a schedule.
+    """The Adam optimiser, with decoupled weight decay (AdamW), clipping, a schedule and averaging.
 
         m ← β₁ m + (1 - β₁) g,    v ← β₂ v + (1 - β₂) g²,    g the clipped gradient, t from 1
         torch       θ ← θ - lrₜ λ θ - lrₜ m̂ / (√v̂ + ε),   m̂ = m / (1 - β₁ᵗ),  v̂ = v / (1 - β₂ᵗ)
@@ -52,7 +52,11 @@ class Adam:
         step        s(t) = decay_factor^⌊(t - 1) / decay_every⌋
 
     The variants differ in where ε is added, which matters while v is small. Gradients are clipped
-    by their norm first, then element by element.
+    by their norm first, then element by element. With `ema`, the trained model has the average
+
+        θ̄ ← ema θ̄ + (1 - ema) θ,    θ̄ = θ after the first step
+
+    of the weights; training itself is unchanged.
 
     References:
         Kingma & Ba, Adam: A Method for Stochastic Optimization, arXiv:1412.6980.
@@ -90,6 +94,8 @@ class Adam:
     """Number of steps between decays of a step schedule."""
     decay_factor: float = 0.1
     """Factor of each decay of a step schedule."""
+    ema: float = 0.0
+    """Decay rate of the moving average of weights; 0 turns averaging off."""
 
     def __post_init__(self) -> None:
         for name, below in LIMITS.items():
@@ -149,7 +155,7 @@ class Adam:
 
 LIMITS: Mapping[str, float] = {
     **dict.fromkeys(("lr", "eps", "weight_decay", "clip", "clip_norm", "warm_up"), math.inf),
-    **dict.fromkeys(("beta1", "beta2"), 1),
+    **dict.fromkeys(("beta1", "beta2", "ema"), 1),
     **dict.fromkeys(("lr_floor", "decay_every", "decay_factor"), math.inf),
 }
 """Numbers of Adam, each of which must be at least 0 and below its limit."""
@@ -268,6 +274,19 @@ class StackedAdam:
             factor = torch.where(clipped, (most / (norm + TINY)).clamp(max=1), factor)
         largest = torch.where(clip > 0, clip, math.inf)
         return torch.cat((decay, factor, largest), 1).float()
+
+    def average(self, averages: Tensor, parameters: Tensor, step: Tensor, active: Tensor) -> None:
+        """Update the moving averages of the parameters after one step, in place.
+
+        Args:
+            averages: Moving averages, float32 `[M, P]`.
+            parameters: Parameters after the step, `[M, P]`.
+            step: Index of the step, counted from 0.
+            active: Models that took the step, bool `[M]`.
+        """
+        weight = torch.where(step == 0, 1, 1 - self.values["ema"]).to(averages.dtype)
+        updated = torch.lerp(averages, parameters, weight)
+        averages.copy_(torch.where(active[:, None], updated, averages))
 
 
 def update(

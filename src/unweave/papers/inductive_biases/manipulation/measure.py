@@ -231,7 +231,7 @@ def factor_accuracies(
             with torch.no_grad():
                 group.update(gradients, step, alive, alive.clone())
             advance(JOB, 1)
-        shares = _accuracies(network, group.parameters, train, torch.as_tensor(tested), grid)
+        shares = _accuracies(network, group.trained, train, torch.as_tensor(tested), grid)
     table = pd.DataFrame(shares.T, index=list(grid.names), columns=list(data))
     table["chance"] = [1 / size for size in grid.sizes]
     table.loc["mean"] = table.mean()
