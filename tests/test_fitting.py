@@ -57,7 +57,8 @@ def test_the_model_that_udr_ranks_first_is_chosen(kept, data):
 
 def test_members_are_those_that_train_gives(kept, data):
     method, adam = uw.methods.BetaVAE(beta=[1, 4]), uw.Adam(lr=1e-3)
-    fleet = uw.train(method, data, seeds=2, optimiser=adam, **QUICK)
+    precision = kept[0].best.config.precision
+    fleet = uw.train(method, data, seeds=2, optimiser=adam, precision=precision, **QUICK)
     assert torch.equal(fleet.parameters["decoder"], kept[0].fleet.parameters["decoder"])
 
 

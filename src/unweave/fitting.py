@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -28,7 +29,7 @@ from unweave.models.files import BEST, RUNS
 from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import check_disk
-from unweave.nets.device import chosen_device
+from unweave.nets.device import chosen_device, faster_precision
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
@@ -46,7 +47,8 @@ MIN_IMAGES = 64
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 SEEDS = {"cpu": 4, "cuda": 10}
 """Default strengths and seeds: 8 models on a CPU, 50 on a GPU."""
-PRECISION = {"cpu": "float32", "cuda": "bf16"}
+FIRST_PRECISION = {"cpu": "float32", "cuda": "bf16"}
+"""Default precision of version 0.1, whose manifests do not contain it."""
 RATE = 1e-3
 """Default learning rate: ten times that of the studies, which train 100 times as long."""
 WARM_UP, TRIAL, TRIALS = {"cpu": 2, "cuda": 100}, {"cpu": 1, "cuda": 50}, 5
@@ -116,7 +118,7 @@ def fit(
         fleet_size: Number of models to train at once (default: as many as fit in memory).
         min_images: Smallest allowed number of images (default 64).
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
-            precision (default bf16 on a GPU); `learning_rate` (default 1e-3), short for
+            precision (default: bf16 or float32, whichever is faster); `learning_rate` (default 1e-3), short for
             `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
             path, picture) if `data` is to be loaded.
 
@@ -162,12 +164,12 @@ def fit(
         )
     target = chosen_device(device)
     rate = {} if "optimiser" in settings else {"learning_rate": RATE}
-    settings = {**rate, "precision": PRECISION[target.type], **settings}
+    folder = None if out is None else Path(out)
+    settings = {**rate, "precision": _precision(target, folder), **settings}
     if method is None or (isinstance(method, str) and canonical_name(method) == BetaVAE.name):
         method = BetaVAE(beta=list(STRENGTHS[target.type]))
     seeds = SEEDS[target.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
-    folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
         refuse_inner_links(folder, (RUNS, BEST))
@@ -205,6 +207,14 @@ def choose(fleet: Fleet, data: Dataset) -> Fit:
         usable = latents.usable[ranking["model"]]
         ranking = pd.concat([ranking[usable], ranking[~usable]], ignore_index=True)
     return Fit(fleet, ranking, consensus(latents))
+
+
+def _precision(device: torch.device, folder: Path | None) -> str:
+    """Return the precision recorded in the folder; for a new fit, the faster one."""
+    if folder is not None and os.path.lexists(folder / MANIFEST):
+        with suppress(OSError, ValueError, AttributeError):  # reported by `_recorded_steps`
+            return str(read_json(folder / MANIFEST).get("precision", FIRST_PRECISION[device.type]))
+    return faster_precision(device)
 
 
 def _recorded_steps(folder: Path, runs: Sequence[Config], steps: int | None) -> int | None:
@@ -245,7 +255,11 @@ def _write_manifest(folder: Path, runs: Sequence[Config]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(folder / MANIFEST) as temporary:
-            manifest = {"steps": runs[0].steps, "runs": [run.hash for run in runs]}
+            manifest = {
+                "steps": runs[0].steps,
+                "precision": runs[0].precision,
+                "runs": [run.hash for run in runs],
+            }
             temporary.write_text(json.dumps(manifest, indent=1) + "\n")
     except OSError as error:
         raise FitError(

@@ -282,6 +282,7 @@ def test_resuming_after_a_kill_gives_the_same_models(fitted, tmp_path, catches, 
         batch=4,
         latents=3,
         optimiser=best.config.optimiser,
+        precision=best.config.precision,
         progress=False,
     )
     np.testing.assert_allclose(

@@ -91,7 +91,7 @@ class Options:
     decay_factor: float = 0.1
     """Factor of each decay of a step schedule."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Precision of matrix multiplications on a GPU."""
+    """Precision of matrix multiplications; on a CPU, bf16 needs a recent processor to be fast."""
     fleet_size: Literal["auto"] | int = "auto"
     """Number of models to train at once; auto uses as many as fit in memory."""
     device: Literal["cpu", "cuda"] | None = None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unweave.fleet.engine import Engine
+from unweave.kernels.threads import single_threaded
 from unweave.methods.mixins import Diagnostics
 from unweave.models.networks import applied, nets_of
 from unweave.nets.device import matmul_precision, on_device
@@ -34,6 +35,7 @@ def diagnostic_names(engine: Engine) -> tuple[str, ...]:
     return (*(f"kl_{latent}" for latent in range(latents)), *_own_names(engine))
 
 
+@single_threaded()
 def diagnose(engine: Engine) -> Tensor:
     """Compute all diagnostics, `[diagnostics, M]`; NaN for diverged models.
 

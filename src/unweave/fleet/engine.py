@@ -22,7 +22,7 @@ from unweave.data.dataset import Dataset, scaled_factors
 from unweave.errors import UnweaveError
 from unweave.fleet.parameters import Leaves, NetworkGroup
 from unweave.fleet.step_statistics import accumulate, stop_diverged
-from unweave.kernels.threads import run_all
+from unweave.kernels.threads import run_all, single_threaded
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Losses
 from unweave.methods.batch import Batch, member_seeds
@@ -51,6 +51,7 @@ class Engine:
 
     STEPS_TO_FULL_MEMORY = WARM_UP + STEPS_PER_GRAPH
 
+    @single_threaded()
     def __init__(
         self,
         configs: Sequence[Config],
@@ -94,6 +95,7 @@ class Engine:
             else:
                 self._runner.run(self._step, steps)
 
+    @single_threaded()
     def fetch(self) -> Tensor:
         """Return mean terms `[terms, M]` since the last call; NaN for diverged models."""
         means = torch.where(self.alive, self.sums / self.count, torch.nan).cpu()
