@@ -16,6 +16,7 @@ from unweave import fitting
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.fitting import MIN_STEPS, FitError
 from unweave.io.paths import FILE
+from unweave.nets.device import faster_precision
 
 QUICK = {"steps": 3, "batch": 4, "latents": 3, "progress": False}
 
@@ -75,6 +76,23 @@ def test_without_steps_a_fit_resumes_with_its_recorded_steps(kept, data, tmp_pat
     _, folder = kept
     quick = {name: value for name, value in QUICK.items() if name != "steps"}
     assert uw.fit(data, seeds=2, out=folder, **quick).best.config.steps == 3
+
+
+def test_a_fit_resumes_with_its_recorded_precision(data, tmp_path):
+    usual = faster_precision(torch.device("cpu"))
+    other = {"bf16": "float32", "float32": "bf16"}[usual]
+    assert uw.fit(data, seeds=1, **QUICK).best.config.precision == usual
+    uw.fit(data, seeds=1, out=tmp_path, precision=other, **QUICK)
+    assert uw.fit(data, seeds=1, out=tmp_path, **QUICK).best.config.precision == other
+
+
+def test_manifests_without_a_precision_are_those_of_float32(data, tmp_path):
+    uw.fit(data, seeds=1, out=tmp_path, precision="float32", **QUICK)
+    manifest = tmp_path / "fit.json"
+    content = json.loads(manifest.read_text())
+    del content["precision"]
+    manifest.write_text(json.dumps(content))
+    assert uw.fit(data, seeds=1, out=tmp_path, **QUICK).best.config.precision == "float32"
 
 
 def test_a_deleted_run_is_trained_again(data, tmp_path):

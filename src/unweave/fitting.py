@@ -118,9 +118,9 @@ def fit(
         fleet_size: Number of models to train at once (default: as many as fit in memory).
         min_images: Smallest allowed number of images (default 64).
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
-            precision (default: bf16 or float32, whichever is faster); `learning_rate` (default 1e-3), short for
-            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
-            path, picture) if `data` is to be loaded.
+            precision (default: bf16 or float32, whichever is faster here); `learning_rate`
+            (default 1e-3), short for `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load`
+            (size, channels, factors, path, picture) if `data` is to be loaded.
 
     Returns:
         All models, their ranking, the factors they share, and the chosen model `best`.
