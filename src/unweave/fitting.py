@@ -47,8 +47,8 @@ MIN_IMAGES = 64
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 SEEDS = {"cpu": 4, "cuda": 10}
 """Default strengths and seeds: 8 models on a CPU, 50 on a GPU."""
-FIRST_PRECISION = {"cpu": "float32", "cuda": "bf16"}
-"""Default precision of version 0.1, whose manifests do not contain it."""
+FIXED_PRECISION = {"cpu": "float32", "cuda": "bf16"}
+"""Precision that needs no measurement: that of `Unweaver`, and of fits with version 0.1."""
 RATE = 1e-3
 """Default learning rate: ten times that of the studies, which train 100 times as long."""
 WARM_UP, TRIAL, TRIALS = {"cpu": 2, "cuda": 100}, {"cpu": 1, "cuda": 50}, 5
@@ -213,7 +213,7 @@ def _precision(device: torch.device, folder: Path | None) -> str:
     """Return the precision recorded in the folder; for a new fit, the faster one."""
     if folder is not None and os.path.lexists(folder / MANIFEST):
         with suppress(OSError, ValueError, AttributeError):  # reported by `_recorded_steps`
-            return str(read_json(folder / MANIFEST).get("precision", FIRST_PRECISION[device.type]))
+            return str(read_json(folder / MANIFEST).get("precision", FIXED_PRECISION[device.type]))
     return faster_precision(device)
 
 

@@ -88,7 +88,8 @@ def test_the_report_is_about_this_fit(fitted):
     assert f"β={best.method.beta:g}, seed {best.seed}" in page
     assert "80 images" in page
     command = (
-        f"unweave fit {fitted / 'images'} --steps 3 --size 32 --seeds 2 --latents 3 --batch 4"
+        f"unweave fit {fitted / 'images'} --steps 3 --precision {best.precision} --size 32 "
+        "--seeds 2 --latents 3 --batch 4"
     )
     assert command in page
     assert len(page) < 5e6

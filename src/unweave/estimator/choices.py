@@ -4,16 +4,14 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.utils import check_random_state
 
 from unweave.errors import UnknownNameError
 from unweave.methods import EVERY, METHODS, Method, find_method
 from unweave.models.rows import InputError
-from unweave.nets.device import faster_precision
 from unweave.text import canonical_name, size_text
 
-__all__ = ["architecture_for", "method_with", "precision_for", "seeds_from"]
+__all__ = ["architecture_for", "method_with", "seeds_from"]
 
 CONVOLUTIONAL = (32, 64, 128)
 """Side lengths of images for which convolutional networks are used."""
@@ -78,8 +76,3 @@ def architecture_for(shape: tuple[int, int, int]) -> str:
             value=shape,
         )
     return "small_mlp" if math.prod(shape) <= MAX_SMALL_MLP_FEATURES else "mlp"
-
-
-def precision_for(images: bool, device: torch.device) -> str:
-    """Return the faster precision for images; float32 for tables on a CPU, which bf16 rounds."""
-    return "float32" if device.type == "cpu" and not images else faster_precision(device)
