@@ -37,6 +37,8 @@ ENCODED = 4_096
 """Images per call of the program `encode`."""
 PROGRAMS = ("plain loop", "fleet", "encode")
 WARM_UP, SECONDS = 2, 15.0
+SINGLE_STEPS = 10
+"""Steps of a round that are timed on one thread."""
 
 Step = Callable[[], object]
 
@@ -106,8 +108,8 @@ def speeds(rounds: int) -> dict[str, dict[str, float]]:
     fastest = {name: {"cpu_ms": float("inf"), "wall_ms": float("inf")} for name in variants}
     for turn in range(WARM_UP + rounds):
         for name, (single, full, models) in variants.items():
-            alone = min(on_one_thread(single) for _ in range(3))
-            whole = min(on_all_cores(full) / models for _ in range(3))
+            alone = min(on_one_thread(single) for _ in range(SINGLE_STEPS))
+            whole = on_all_cores(full) / models
             if turn >= WARM_UP:
                 best = fastest[name]
                 best["cpu_ms"] = min(best["cpu_ms"], 1e3 * alone)

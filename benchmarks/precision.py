@@ -4,8 +4,8 @@
                                    [--learning-rate 1e-4] [--rows 100000] [--out FILE]
 
 Both use the same batches and noise. Compares the negative ELBO over the last thousand steps (at
-most half of all) and the MIG of every seed, with p-values for equal distributions of MIG (Kolmogorov-Smirnov) and for
-symmetric paired differences (Wilcoxon).
+most half of all) and the MIG of every seed, with p-values for equal distributions of MIG
+(Kolmogorov-Smirnov) and for symmetric paired differences (Wilcoxon).
 """
 
 import argparse

@@ -69,10 +69,10 @@ def test_the_number_of_threads_is_restored_after_an_error(threads):
         with single_threaded():
             run_all([lambda: None] * 3)
         assert torch.get_num_threads() == 1
-        raise ValueError
+        raise ValueError("failed")
 
     for _ in range(2):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="failed"):
             failing()
         assert torch.get_num_threads() == threads
 
