@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.lineage import lineage, saved_runs
 from unweave.models.model import Fleet, Model
 from unweave.models.networks import check_disk
-from unweave.nets.device import chosen_device
+from unweave.nets.device import chosen_device, faster_precision
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
@@ -54,7 +55,8 @@ MIN_IMAGES = 64
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 SEEDS = {"cpu": 4, "cuda": 10}
 """Default strengths and seeds: 8 models on a CPU, 50 on a GPU."""
-PRECISION = {"cpu": "float32", "cuda": "bf16"}
+FIXED_PRECISION = {"cpu": "float32", "cuda": "bf16"}
+"""Precision that needs no measurement: that of `Unweaver`, and of fits with version 0.1."""
 RATE = 1e-3
 """Default learning rate: ten times that of the studies, which train 100 times as long."""
 MANIFEST = "fit.json"
@@ -127,9 +129,9 @@ def fit(
         min_images: Smallest allowed number of images (default 64).
         callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
-            precision (default bf16 on a GPU); `learning_rate` (default 1e-3), short for
-            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
-            path, picture) if `data` is to be loaded.
+            precision (default: bf16 or float32, whichever is faster here); `learning_rate`
+            (default 1e-3), short for `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load`
+            (size, channels, factors, path, picture) if `data` is to be loaded.
 
     Returns:
         All models, their ranking, the factors they share, and the chosen model `best`.
@@ -170,12 +172,12 @@ def fit(
         check_minutes(minutes, FitError)
     target = chosen_device(device)
     rate = {} if "optimiser" in settings else {"learning_rate": RATE}
-    settings = {**rate, "precision": PRECISION[target.type], **settings}
+    folder = None if out is None else Path(out)
+    settings = {**rate, "precision": _precision(target, folder), **settings}
     if method is None or (isinstance(method, str) and canonical_name(method) == BetaVAE.name):
         method = BetaVAE(beta=list(STRENGTHS[target.type]))
     seeds = SEEDS[target.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
-    folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
         refuse_inner_links(folder, (RUNS, BEST))
@@ -228,14 +230,22 @@ def choose(fleet: Fleet, data: Dataset) -> Fit:
     return Fit(fleet, ranking, consensus(latents))
 
 
+def _precision(device: torch.device, folder: Path | None) -> str:
+    """Return the precision recorded in the folder; for a new fit, the faster one."""
+    if folder is not None and os.path.lexists(folder / MANIFEST):
+        with suppress(OSError, ValueError, AttributeError):  # reported by `Plan.read`
+            return str(read_json(folder / MANIFEST).get("precision", FIXED_PRECISION[device.type]))
+    return faster_precision(device)
+
+
 def _planned(
     folder: Path | None, runs: Sequence[Config], steps: int | None, minutes: float | None
 ) -> "Plan":
     """Return the plan of a fit, which may have been started in the folder before."""
-    names = [lineage(run) for run in runs]
+    names, precision = [lineage(run) for run in runs], runs[0].precision
     limited = steps is not None or minutes is not None
     if folder is None or not os.path.lexists(folder / MANIFEST):
-        return Plan(names, steps, minutes if limited else MINUTES)
+        return Plan(names, precision, steps, minutes if limited else MINUTES)
     recorded = Plan.read(folder / MANIFEST, runs)
     if recorded.models != names:
         raise FitError(
@@ -259,7 +269,7 @@ def _planned(
     # A fit that is finished stays finished unless it gets more time or steps than before.
     enough = minutes is not None and recorded.minutes is not None and minutes <= recorded.minutes
     finished = recorded.finished and steps is None and enough
-    return Plan(names, steps, minutes, recorded.seconds, finished)
+    return Plan(names, precision, steps, minutes, recorded.seconds, finished)
 
 
 @dataclass
@@ -268,6 +278,7 @@ class Plan:
 
     Args:
         models: Lineage of each model, see `unweave.models.lineage`.
+        precision: Precision of matrix multiplications.
         steps: Number of training steps, if it is fixed.
         minutes: Time limit of the fit, if there is one.
         seconds: Time spent on training in all calls.
@@ -275,6 +286,7 @@ class Plan:
     """
 
     models: list[str]
+    precision: str
     steps: int | None
     minutes: float | None
     seconds: float = 0.0
@@ -294,7 +306,7 @@ class Plan:
         try:
             content = read_json(file)
             if "models" in content:
-                return cls._checked(content)
+                return cls._checked(content, runs[0].precision)
             steps = _checked_steps(content["steps"])
             names, models = content["runs"], [lineage(run) for run in runs]
             if not isinstance(names, list):
@@ -304,10 +316,10 @@ class Plan:
             raise FitError(
                 f"{file} is damaged ({error}); choose another folder", subject=file
             ) from error
-        return cls(models if same else names, steps, None)
+        return cls(models if same else names, runs[0].precision, steps, None)
 
     @classmethod
-    def _checked(cls, content: dict[str, Any]) -> "Plan":
+    def _checked(cls, content: dict[str, Any], precision: str) -> "Plan":
         """Return the plan in a manifest; raise an error if a value is impossible."""
         models, seconds, minutes = content["models"], content["seconds"], content["minutes"]
         steps = None if content["steps"] is None else _checked_steps(content["steps"])
@@ -318,7 +330,7 @@ class Plan:
                 raise ValueError(f"{name} cannot be {shown(value)}")
         if type(content["finished"]) is not bool:
             raise TypeError(f"finished cannot be {shown(content['finished'])}")
-        return cls(models, steps, minutes, seconds, content["finished"])
+        return cls(models, precision, steps, minutes, seconds, content["finished"])
 
     def write(self, folder: Path) -> None:
         """Record the plan, so that the same call can resume it."""

@@ -88,7 +88,8 @@ def test_the_report_is_about_this_fit(fitted):
     assert f"β={best.method.beta:g}, seed {best.seed}" in page
     assert "80 images" in page
     command = (
-        f"unweave fit {fitted / 'images'} --steps 3 --size 32 --seeds 2 --latents 3 --batch 4"
+        f"unweave fit {fitted / 'images'} --steps 3 --precision {best.precision} --size 32 "
+        "--seeds 2 --latents 3 --batch 4"
     )
     assert command in page
     assert len(page) < 5e6
@@ -286,6 +287,7 @@ def test_resuming_after_a_kill_gives_the_same_models(fitted, tmp_path, catches, 
         batch=4,
         latents=3,
         optimiser=best.config.optimiser,
+        precision=best.config.precision,
         progress=False,
     )
     np.testing.assert_allclose(

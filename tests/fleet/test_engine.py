@@ -1,11 +1,15 @@
 """The engine: models do not depend on their fleet, and diverged ones do not affect others."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tests.raising import about
 from unweave.errors import UnweaveError
+from unweave.fleet.diagnostics import diagnose
 from unweave.fleet.engine import Engine
+from unweave.fleet.train import train
 from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE, SecondStage
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
@@ -190,9 +194,14 @@ def run_of(kind, seed):
     )
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(name, sprites, set_threads):
-    runs = [run_of(EVERY[name], seed) for seed in (4, 1, 3, 0, 2)]
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*((name, "float32") for name in EVERY), ("beta_vae", "bf16"), ("infogan", "bf16")],
+)
+def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(
+    name, precision, sprites, set_threads
+):
+    runs = [replace(run_of(EVERY[name], seed), precision=precision) for seed in (4, 1, 3, 0, 2)]
     found = {}
     for threads, seeds in ((1, [1]), (2, [1]), (1, [4, 1, 3]), (2, [4, 3, 0, 2, 1])):
         set_threads(threads)
@@ -274,3 +283,48 @@ def test_a_diverged_model_keeps_its_average(sprites):
     assert engine.alive.tolist() == [False, True]
     assert torch.equal(group.trained[0], before[0])
     assert not torch.equal(group.trained[1], before[1])
+
+
+def test_threads_of_torch_are_not_used(sprites, set_threads):
+    found = []
+
+    class Watched(BetaVAE):
+        def losses(self, nets, batch):
+            found.append(torch.get_num_threads())
+            return super().losses(nets, batch)
+
+        def encode(self, nets, images):
+            found.append(torch.get_num_threads())
+            return super().encode(nets, images)
+
+        def decode(self, nets, codes):
+            found.append(torch.get_num_threads())
+            return super().decode(nets, codes)
+
+    set_threads(2)
+    engine = Engine([Config(method=Watched(), batch=BATCH)], sprites, "cpu")
+    engine.advance(1)
+    diagnose(engine)
+    fleet = train(Watched(), sprites, steps=1, batch=BATCH, progress=False)
+    fleet.decode(fleet.encode(sprites[:3])[0][0])
+    assert len(found) >= 8
+    assert set(found) == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_bf16_trains_as_well_as_float32_on_a_cpu(sprites):
+    settings = {"batch": 8, "optimiser": Adam(lr=1e-3)}
+    losses = {}
+    for precision in ("float32", "bf16"):
+        configs = [Config(method=VAE(), seed=s, precision=precision, **settings) for s in (0, 1)]
+        engine = Engine(configs, sprites, "cpu")
+        engine.advance(25)
+        start = engine.fetch()[0]
+        engine.advance(10)
+        losses[precision] = engine.fetch()[0]
+        assert (losses[precision] < 0.8 * start).all()
+        assert engine.groups["model"].parameters.dtype == torch.float32
+    assert not torch.equal(losses["bf16"], losses["float32"])
+    between_seeds = (losses["float32"][0] - losses["float32"][1]).abs()
+    difference = (losses["bf16"] - losses["float32"]).mean().abs()
+    assert difference < max(between_seeds, 0.02 * losses["float32"].mean())

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from unweave.kernels.threads import run_all
+from unweave.kernels.threads import run_all, single_threaded
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -58,6 +58,23 @@ def test_an_error_comes_out_after_all_tasks_have_ended(threads):
     assert not running
     assert torch.get_num_threads() == threads
     assert run_all([lambda: 1, lambda: 2]) == [1, 2]
+
+
+def test_the_number_of_threads_is_restored_after_an_error(threads):
+    @single_threaded()
+    def failing():
+        assert torch.get_num_threads() == 1
+        together = threading.Barrier(threads)
+        run_all([lambda: together.wait(20)] * threads)
+        with single_threaded():
+            run_all([lambda: None] * 3)
+        assert torch.get_num_threads() == 1
+        raise ValueError("failed")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="failed"):
+            failing()
+        assert torch.get_num_threads() == threads
 
 
 def test_a_new_thread_finds_the_number_of_threads_as_it_was(threads):

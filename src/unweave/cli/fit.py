@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
     from unweave.fitting import Fit as Fitted
     from unweave.methods import Method
+    from unweave.models.config import Config
     from unweave.models.model import Model
 
 REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
 SETTINGS = (
     *("seeds", "steps", "minutes", "latents", "batch", "likelihood", "device", "fleet_size"),
-    "learning_rate",
+    *("learning_rate", "precision"),
 )
 """Options passed unchanged to `uw.fit`."""
 MAX_CODES = 100_000
@@ -91,6 +92,8 @@ class Fit:
     """Reconstruction likelihood (default: bernoulli)."""
     learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
     """Learning rate of Adam (default: 0.001)."""
+    precision: Literal["float32", "tf32", "bf16"] | None = None
+    """Precision of matrix multiplications (default: bf16 or float32, whichever is faster)."""
     device: Device = None
     fleet_size: FleetSize = None
     track: Track = ()
@@ -141,16 +144,17 @@ class Fit:
             title=data.name,
             overwrite=True,
             device=self.device,
-            command=self._command(out, found.best.config.steps),
+            command=self._command(out, found.best.config),
         )
 
-    def _command(self, out: Path, steps: int) -> str:
-        """Return the command that repeats this fit: all options given, and the number of steps."""
-        args = ["unweave", "fit", self.source, "--steps", str(steps)]
+    def _command(self, out: Path, config: "Config") -> str:
+        """Return the command that repeats this fit: all options given, steps and precision."""
+        args = ["unweave", "fit", self.source, "--steps", str(config.steps)]
+        args += ["--precision", config.precision]
         options = {**given(self.images), **given(self)}
         options["method"] = options.pop("method")  # last
         for name, value in options.items():
-            if name not in ("source", "out", "images", "steps", "minutes", "track"):
+            if name not in ("source", "out", "images", "steps", "precision", "minutes", "track"):
                 values = value if isinstance(value, tuple) else (value,)
                 args += [f"--{name.replace('_', '-')}", *(f"{one}" for one in values)]
         return printable(shlex.join([*args, "--out", str(out)]))

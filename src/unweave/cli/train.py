@@ -98,7 +98,7 @@ class Options:
     ema: float = 0.0
     """Decay rate of the moving average of weights that becomes the model; 0 turns it off."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Precision of matrix multiplications on a GPU."""
+    """Precision of matrix multiplications; on a CPU, bf16 needs a recent processor to be fast."""
     fleet_size: Literal["auto"] | int = "auto"
     """Number of models to train at once; auto uses as many as fit in memory."""
     device: Literal["cpu", "cuda"] | None = None

@@ -18,7 +18,7 @@ from unweave.data.dataset import Dataset
 from unweave.data.stores import Floats
 from unweave.estimator.choices import architecture_for, method_with, seeds_from
 from unweave.estimator.saving import read_metadata, read_ranking, reading_errors, write
-from unweave.fitting import MINUTES, RATE, SEEDS
+from unweave.fitting import FIXED_PRECISION, MINUTES, RATE, SEEDS
 from unweave.fitting import fit as fit_fleet
 from unweave.fleet.callbacks import Callback
 from unweave.methods import Method, saved_name
@@ -163,6 +163,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             architecture=self.architecture or architecture_for(self.rows_.shape),
             likelihood=self.likelihood or ("bernoulli" if images else "narrow_gaussian"),
             learning_rate=self.learning_rate,
+            precision=FIXED_PRECISION[self._device().type],
         )
         self.model_: Model = self.fit_.best
         self.ranking_: pd.DataFrame = self.fit_.ranking

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import SHARED, Part
+from unweave.kernels.threads import single_threaded
 from unweave.methods.mixins import Diagnostics
 from unweave.models.networks import applied, nets_of
 from unweave.nets.device import matmul_precision, on_device
@@ -42,6 +43,7 @@ def diagnostic_names(engine: Engine, part: Part | None = None) -> tuple[str, ...
     return (*(f"kl_{latent}" for latent in range(latents)), *_own_names(part))
 
 
+@single_threaded()
 def diagnose(engine: Engine) -> Tensor:
     """Compute all diagnostics, `[diagnostics, M]`; NaN where a model has none or has diverged.
 

@@ -29,7 +29,7 @@ from unweave.fleet.joint import JointCalls
 from unweave.fleet.parameters import Leaves, NetworkGroup, gradients_of
 from unweave.fleet.parts import Part, parts_of, split_networks
 from unweave.fleet.step_statistics import accumulate, stop_diverged
-from unweave.kernels.threads import run_all
+from unweave.kernels.threads import run_all, single_threaded
 from unweave.methods.base import FIRST, MODEL, Losses
 from unweave.methods.batch import Batch, member_seeds
 from unweave.methods.mixins import Pairs
@@ -60,6 +60,7 @@ class Engine:
 
     STEPS_TO_FULL_MEMORY = WARM_UP + STEPS_PER_GRAPH
 
+    @single_threaded()
     def __init__(
         self,
         configs: Sequence[Config],
@@ -104,6 +105,7 @@ class Engine:
             else:
                 self._runner.run(self._step, steps)
 
+    @single_threaded()
     def fetch(self) -> Tensor:
         """Return mean terms `[terms, M]` since the last call.
 

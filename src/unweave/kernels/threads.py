@@ -7,14 +7,15 @@ threads.
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
 import torch
 
-__all__ = ["run_all"]
+__all__ = ["run_all", "single_threaded"]
 
 Result = TypeVar("Result")
 
@@ -34,16 +35,26 @@ def run_all(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
         >>> run_all([lambda: 1, lambda: 2])
         [1, 2]
     """
-    helpers: _Helpers | None = getattr(_this_thread, "helpers", None)
-    if helpers is not None:
-        return helpers.run(tasks)
+    with single_threaded():
+        helpers: _Helpers | None = getattr(_this_thread, "helpers", None)
+        return [task() for task in tasks] if helpers is None else helpers.run(tasks)
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Run PyTorch's operations on the calling thread within a context, or a decorated function.
+
+    `run_all` still uses all threads. PyTorch's own threads wait for work in a busy loop after each
+    operation. If another process needs the cores, both processes slow down severely.
+    """
     threads = torch.get_num_threads()
-    if threads == 1:
-        return [task() for task in tasks]
-    _this_thread.helpers = helpers = _helpers(threads - 1, os.getpid())
+    if threads == 1:  # also within a task
+        yield
+        return
+    _this_thread.helpers = _helpers(threads - 1, os.getpid())
     torch.set_num_threads(1)
     try:
-        return helpers.run(tasks)
+        yield
     finally:
         torch.set_num_threads(threads)
         _this_thread.helpers = None

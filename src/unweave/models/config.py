@@ -52,8 +52,8 @@ class Config:
         likelihood: One of the method's `likelihoods` (default `"bernoulli"`).
         init: Weight initialisation, one of `INITS` (default `"glorot"`).
         optimiser: Adam settings for the encoder and decoder.
-        precision: `"float32"` (default), or `"tf32"` or `"bf16"` for faster matrix
-            multiplications on a GPU.
+        precision: `"float32"` (default); `"bf16"` for faster matrix multiplications and
+            convolutions on a GPU and on CPUs with bf16 instructions; or `"tf32"` on a GPU.
         first: Config of the first stage, for methods that build on one.
     """
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
+from unweave.kernels.threads import single_threaded
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
@@ -155,6 +156,7 @@ class Fleet:
         no_curve = pd.DataFrame({"run": [], "step": []})
         return type(self)(configs, self.shape, below, no_curve, np.full(len(self), -1))
 
+    @single_threaded()
     def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[M, n, d]` each.
 
@@ -181,6 +183,7 @@ class Fleet:
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
 
+    @single_threaded()
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """Return the mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
 
