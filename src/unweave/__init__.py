@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unweave.models.encoding import encode
     from unweave.models.model import Fleet, Model, load
     from unweave.models.onnx import export_onnx
+    from unweave.models.rotating import rotate
     from unweave.nets.adam import Adam
     from unweave.nets.architectures import Architecture
 
@@ -42,6 +43,7 @@ __all__ = [
     "methods",
     "metrics",
     "quality",
+    "rotate",
     "select",
     "show",
     "study",
@@ -61,6 +63,7 @@ _MODULES = {
     "export_onnx": "unweave.models.onnx",
     "fit": "unweave.fitting",
     "load": "unweave.models.model",
+    "rotate": "unweave.models.rotating",
     "train": "unweave.fleet.train",
 }
 

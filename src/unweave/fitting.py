@@ -26,8 +26,10 @@ from unweave.models.config import LIMITS, Config
 from unweave.models.files import BEST, RUNS
 from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.lineage import lineage, saved_runs
-from unweave.models.model import Fleet, Model
+from unweave.models.model import Fleet, Model, join
 from unweave.models.networks import check_disk
+from unweave.models.rotating import can_rotate, rotate
+from unweave.models.rotation import RotationError
 from unweave.nets.device import chosen_device, faster_precision
 from unweave.progress import say
 from unweave.select import consensus, udr
@@ -216,6 +218,7 @@ def _announce(plan: "Plan", folder: Path | None) -> None:
 
 def choose(fleet: Fleet, data: Dataset) -> Fit:
     """Rank trained models by their similarity to the others; see `fit`."""
+    fleet = _rotated(fleet, data)
     latents = encoded(fleet, data, sample_rows(data, NUM_SAMPLED, seed=0))
     if not latents.usable.any():
         raise FitError(
@@ -228,6 +231,22 @@ def choose(fleet: Fleet, data: Dataset) -> Fit:
         usable = latents.usable[ranking["model"]]
         ranking = pd.concat([ranking[usable], ranking[~usable]], ignore_index=True)
     return Fit(fleet, ranking, consensus(latents))
+
+
+def _rotated(fleet: Fleet, data: Dataset) -> Fleet:
+    """Rotate models whose axes are arbitrary to independent components, so that they can agree."""
+    if not any(can_rotate(config.method) for config in fleet.configs):
+        return fleet
+    return join([_rotated_model(model, data) for model in fleet])
+
+
+def _rotated_model(model: Model, data: Dataset) -> Model:
+    if not can_rotate(model.config.method) or model.diverged_at[0] >= 0:
+        return model
+    try:
+        return rotate(model, data)
+    except RotationError:  # such as normally distributed codes, which stay as they are
+        return model
 
 
 def _precision(device: torch.device, folder: Path | None) -> str:

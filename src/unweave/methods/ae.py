@@ -18,6 +18,7 @@ class AE(Method):
     name = "ae"
     label = "AE"
     deterministic = True
+    arbitrary_axes = True
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         posterior = nets.encode(batch.images)

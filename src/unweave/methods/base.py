@@ -158,6 +158,9 @@ class Method(ABC):
     """Whether the method has a decoder."""
     deterministic: ClassVar[bool] = False
     """Whether codes have neither noise nor a prior, so that log-variances are meaningless."""
+    arbitrary_axes: ClassVar[bool] = False
+    """Whether rotating the codes changes the loss as little as it changes the weights' norm, so
+    that axes can be chosen after training (`uw.rotate`)."""
     standard_noise: ClassVar[bool] = True
     """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
     training_only: ClassVar[Collection[str]] = ()

@@ -35,6 +35,7 @@ from unweave.io.writing import whole_folder
 from unweave.methods import Method
 from unweave.models.config import RUN_NAME, Config
 from unweave.models.networks import networks_by_name, training_only
+from unweave.models.rotation import AppliedRotation
 from unweave.nets.network import StackedNetwork
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ def fill(folder: Path, model: "Model", compact: bool = False) -> None:
     """Write the files of a model into a folder, without their checksums."""
     text = json.dumps(model.config.to_dict(), indent=1)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-    facts = {"shape": list(model.shape), "diverged_at": int(model.diverged_at[0])}
+    facts: dict[str, Any] = {"shape": list(model.shape), "diverged_at": int(model.diverged_at[0])}
+    (rotation,) = model.rotations or (None,)
+    if rotation is not None:
+        facts["rotation"] = rotation._asdict()
     parameters = model.named_parameters()
     if compact:
         omitted = training_only(model.config)
@@ -144,18 +148,21 @@ def fill(folder: Path, model: "Model", compact: bool = False) -> None:
 
 def read(
     folder: Path, device: str | torch.device, method: type[Method] | None
-) -> tuple[Config, tuple[int, int, int], dict[str, Tensor], pd.DataFrame, int]:
+) -> tuple[
+    Config, tuple[int, int, int], dict[str, Tensor], pd.DataFrame, int, AppliedRotation | None
+]:
     """Read the files of a model and check them against the networks of its run.
 
     Returns:
-        Config, shape of images, parameters by network (`[n, P]` for n members), curve, and the
-        step at which the model diverged, or -1.
+        Config, shape of images, parameters by network (`[n, P]` for n members), curve, the step at
+        which the model diverged, or -1, and the rotation of its codes, if any.
     """
     try:
         verify(folder, FILES)
         config = read_config(folder, method)
         with open_tensors(folder / WEIGHTS, device) as file:
             shape, diverged = _shape(file.facts), _diverged_at(file.facts)
+            rotation = AppliedRotation.read(file.facts.get("rotation"))
             networks = _saved_networks(config, shape, file.layout)
             _check_layout(networks, file.layout, config.method.num_members)
             weights = file.tensors()
@@ -166,7 +173,7 @@ def read(
         curve = read_curve(folder)
     except UNREADABLE as error:
         raise UnweaveError(describe_error(folder, error), subject=folder) from error
-    return config, shape, parameters, curve, diverged
+    return config, shape, parameters, curve, diverged, rotation
 
 
 def state_kinds(config: Config) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
 from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_by_name
+from unweave.models.rotation import AppliedRotation
 from unweave.models.zoo import zoo_folder
 from unweave.nets.device import matmul_precision
 from unweave.nets.likelihoods import mean_image
@@ -53,6 +54,8 @@ class Fleet:
         diverged_at: Step at which each model diverged, or -1, `[M]`.
         extra: Parameters of networks that not all of the models have, for each model (default:
             none).
+        rotations: Rotations of the codes that are part of the parameters, for each model (default:
+            none); see `uw.rotate`.
     """
 
     configs: Sequence[Config]
@@ -61,6 +64,7 @@ class Fleet:
     curve: pd.DataFrame
     diverged_at: np.ndarray
     extra: Sequence[Mapping[str, Tensor]] = ()
+    rotations: Sequence[AppliedRotation | None] = ()
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -78,7 +82,11 @@ class Fleet:
             curve.attrs.clear()
         extra = self.extra[place] if self.extra else {}
         diverged_at = self.diverged_at[place : place + 1]
-        return Model([config], self.shape, {**parameters, **extra}, curve, diverged_at)
+        rotation = self.rotations[place] if self.rotations else None
+        rotations = () if rotation is None else (rotation,)
+        return Model(
+            [config], self.shape, {**parameters, **extra}, curve, diverged_at, (), rotations
+        )
 
     def __iter__(self) -> Iterator["Model"]:
         return (self[place] for place in range(len(self)))
@@ -99,7 +107,9 @@ class Fleet:
         """Return the models on another device."""
         moved = {name: buffer.to(device) for name, buffer in self.parameters.items()}
         extra = [{name: buffer.to(device) for name, buffer in own.items()} for own in self.extra]
-        return type(self)(self.configs, self.shape, moved, self.curve, self.diverged_at, extra)
+        return type(self)(
+            self.configs, self.shape, moved, self.curve, self.diverged_at, extra, self.rotations
+        )
 
     @property
     def members(self) -> "Fleet":
@@ -349,7 +359,8 @@ class Model(Fleet):
         diverged = self.diverged_at[0]
         suffix = f", diverged at step {diverged:,}" if diverged >= 0 else ""
         steps, seed = f"{self.config.steps:,}", self.config.seed
-        return f"{self.config.method} trained for {steps} steps, seed {seed}{suffix}"
+        rotated = f", {self.rotations[0]}" if self.rotations else ""
+        return f"{self.config.method} trained for {steps} steps, seed {seed}{rotated}{suffix}"
 
     def named_parameters(self) -> dict[str, Tensor]:
         """Return all parameters by name (`"encoder/0.weight"`), without the model axis.
@@ -393,8 +404,9 @@ def load(
         method: Class of a custom method that is not in `METHODS`.
     """
     found = zoo_folder(folder) or Path(folder)
-    config, shape, parameters, curve, diverged = read(found, device, method)
-    return Model([config], shape, parameters, curve, np.array([diverged]))
+    config, shape, parameters, curve, diverged, rotation = read(found, device, method)
+    rotations = () if rotation is None else (rotation,)
+    return Model([config], shape, parameters, curve, np.array([diverged]), (), rotations)
 
 
 def join(models: Sequence[Fleet]) -> Fleet:
@@ -412,6 +424,9 @@ def join(models: Sequence[Fleet]) -> Fleet:
             for fleet in models
             for model in fleet
         ]
+    rotations = [
+        rotation for model in models for rotation in model.rotations or [None] * len(model)
+    ]
     return Fleet(
         [config for model in models for config in model.configs],
         first.shape,
@@ -419,6 +434,7 @@ def join(models: Sequence[Fleet]) -> Fleet:
         _joined_curves(models),
         np.concatenate([model.diverged_at for model in models]),
         extra,
+        rotations if any(rotations) else (),
     )
 
 

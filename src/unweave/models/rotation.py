@@ -10,18 +10,19 @@ Shapes: n images, d latents, P pixels.
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.arguments import numpy_rng
 
-__all__ = ["ROTATIONS", "Rotation", "RotationError", "fit_rotation"]
+__all__ = ["ROTATIONS", "AppliedRotation", "Rotation", "RotationError", "fit_rotation"]
 
 ROTATIONS = ("ica", "pca", "varimax", "random")
 MIN_VARIANCE = 0.01
 """Components with a smaller share of the largest component's variance are dropped."""
+MAX_LATENTS = 10_000
 RESTARTS = 5
 MAX_ITERATIONS = 1_000
 TOLERANCE = 1e-4
@@ -33,6 +34,41 @@ MIN_KURTOSIS = 0.2
 
 class RotationError(UnweaveError):
     """Codes or models for which a rotation would be meaningless."""
+
+
+class AppliedRotation(NamedTuple):
+    """Description of a rotation that is part of a model's weights.
+
+    Args:
+        kind: One of `ROTATIONS`.
+        kept: Number of components that were kept; the other latents are constantly 0.
+        converged: Whether the algorithm converged.
+    """
+
+    kind: str
+    kept: int
+    converged: bool
+
+    def __str__(self) -> str:
+        name = self.kind if self.kind in ("varimax", "random") else self.kind.upper()
+        failed = "" if self.converged else ", which did not converge"
+        return f"codes rotated by {name} ({self.kept} components{failed})"
+
+    @classmethod
+    def read(cls, value: Any) -> "AppliedRotation | None":
+        """Return the description in the metadata of a file, which may contain anything."""
+        if value is None:
+            return None
+        if (
+            not isinstance(value, dict)
+            or value.keys() != set(cls._fields)
+            or value["kind"] not in ROTATIONS
+            or type(value["kept"]) is not int
+            or not 0 < value["kept"] <= MAX_LATENTS
+            or type(value["converged"]) is not bool
+        ):
+            raise ValueError("its metadata has an invalid rotation")
+        return cls(**value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +100,6 @@ class Rotation:
     def decode(self, rotated: Any) -> Any:
         """Return the original codes of rotated ones, `[..., d]`."""
         return rotated @ self.backward.astype(rotated.dtype) + self.mean.astype(rotated.dtype)
-
-    def logvars(self, logvars: Any) -> Any:
-        """Return log-variances of rotated codes with independent noise, `[..., d]`."""
-        squares = np.square(self.forward).astype(logvars.dtype)
-        with np.errstate(divide="ignore"):
-            rotated = np.log(np.exp(logvars) @ squares)
-        return np.where(np.isfinite(rotated), rotated, 0.0).astype(logvars.dtype)
 
     @classmethod
     def of_components(
