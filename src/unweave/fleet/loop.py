@@ -1,11 +1,12 @@
 """The training loop of a fleet, with its curve, checkpoints, progress display and result."""
 
+import logging
 import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import Part
 from unweave.io.generations import DamagedCheckpointError, put_aside
+from unweave.methods.mixins import Quantised
 from unweave.models.model import Fleet, join
 from unweave.text import counted
 
@@ -55,6 +57,7 @@ def train_fleet(
     started = time.monotonic()
     rows = _run(engine, folder, progress, checkpoint_every, on_progress)
     of_parts = _collect(engine, rows)
+    _warn_of_collapse(of_parts)
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
             # If the process is killed while saving, the remaining models are restored from here.
@@ -185,6 +188,20 @@ def _table(engine: Engine, part: Part, rows: Tensor) -> pd.DataFrame:
         table.insert(1, "step", own[:, 0, place].long().numpy())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def _warn_of_collapse(fleets: Sequence[Fleet]) -> None:
+    """Log how many models encode all images alike because their quantised latents collapsed."""
+    for fleet in fleets:
+        used = [Quantised.latents_in_use(model.curve) for model in fleet]
+        collapsed = sum(count is not None and count[0] == 0 for count in used)
+        if collapsed:
+            logging.getLogger("unweave").warning(
+                "%d of %s collapsed: every latent takes a single value for all images; train "
+                "longer, or use a larger learning rate or less weight decay",
+                collapsed,
+                counted(len(fleet), f"{fleet.configs[0].method.name} model"),
+            )
 
 
 @contextmanager

@@ -31,8 +31,12 @@ INITIAL_VALUES = {
     "constant": 0.0,
 }
 """Initial values of parameters that are not initialised randomly."""
+LIMITED = ("weight", "scale", "map")
+"""Parameters to which weight decay and clipping apply: weights, gains and learned maps."""
 ALIGNMENT = 16
 """Parameters start at multiples of this many numbers, for vectorised loads."""
+HIDDEN = 4
+"""Largest number of hidden layers whose outputs are available."""
 ROWS = 64
 """Number of inputs of one model that a CPU thread processes at a time."""
 
@@ -73,6 +77,11 @@ class Network:
         return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
 
     @property
+    def limited(self) -> list[bool]:
+        """Whether weight decay and element-wise clipping apply to each parameter."""
+        return [name.rpartition(".")[2] in LIMITED for name in self.shapes]
+
+    @property
     def precise(self) -> bool:
         """Whether the network is always computed in float32, even in bf16 runs."""
         return all(isinstance(layer, Offsets | Contrast) for layer in self.layers)
@@ -88,6 +97,7 @@ class Network:
         x: Tensor,
         code: Tensor | None = None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
         """Apply all layers.
 
@@ -100,11 +110,14 @@ class Network:
             code: Code for adaptive normalisation, `[M, B, d]`.
             reference: Number of inputs, from the first, that determine batch statistics; None for
                 all.
+            hidden: List to which the outputs of the hidden layers are appended (`hidden_places`);
+                the network is then only evaluated up to the last of them.
         """
         if isinstance(parameters, Tensor):
             parameters = dict(self.named(parameters))
-        if x.device.type != "cpu" or torch.is_grad_enabled() or self._mixes_rows:
-            return self._apply(parameters, x, code, reference)
+        whole = hidden is not None or self._mixes_rows
+        if x.device.type != "cpu" or torch.is_grad_enabled() or whole:
+            return self._apply(parameters, x, code, reference, hidden)
 
         def task(model: int, start: int) -> Tensor:
             one, rows = slice(model, model + 1), slice(start, start + ROWS)
@@ -118,6 +131,15 @@ class Network:
         models = (parts[at : at + len(starts)] for at in range(0, len(parts), len(starts)))
         return torch.cat([torch.cat(of_model, 1) for of_model in models])
 
+    @cached_property
+    def hidden_places(self) -> tuple[int, ...]:
+        """Indices of layers whose outputs are the inputs of the second to fifth layer of weights.
+
+        These are the first four hidden layers, after their activation; fewer in small networks.
+        """
+        weighted = [place for place, layer in enumerate(self.layers) if layer.shapes]
+        return tuple(place - 1 for place in weighted[1 : 1 + HIDDEN])
+
     @property
     def _mixes_rows(self) -> bool:
         """Whether the output for an input depends on other inputs."""
@@ -129,11 +151,17 @@ class Network:
         x: Tensor,
         code: Tensor | None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
-        for place, layer in enumerate(self.layers):
+        chosen = () if hidden is None else self.hidden_places
+        layers = self.layers if hidden is None else self.layers[: chosen[-1] + 1]
+        for place, layer in enumerate(layers):
             own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
             if isinstance(layer, Conv):
-                x = layer(own, x, self._linked(place - 1), self._linked(place))
+                before, after = (
+                    self._linked(at) and at not in chosen for at in (place - 1, place)
+                )
+                x = layer(own, x, before, after)
             elif isinstance(layer, AdaptiveNorm):
                 assert code is not None, "adaptive normalisation needs a code"
                 x = layer(own, x, code)
@@ -141,6 +169,8 @@ class Network:
                 x = layer(own, x, reference)
             else:
                 x = layer(own, x)
+            if hidden is not None and place in chosen:
+                hidden.append(x)
         return x
 
     def _linked(self, place: int) -> bool:
