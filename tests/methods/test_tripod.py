@@ -118,7 +118,7 @@ def test_without_penalties_it_is_a_quantised_autoencoder(fleet):
     assert list(found.terms) == ["reconstruction", "usage"]
 
 
-def test_a_single_code_of_each_latent_is_an_autoencoder_with_tanh(fleet):
+def test_without_quantisation_and_penalties_only_the_tanh_remains(fleet):
     """Without quantisation and penalties, only the tanh distinguishes it from an autoencoder."""
     method = Tripod(klm=False, nhp=False, quantise=False)
     quiet = replace(

@@ -1,4 +1,4 @@
-"""Tripod: finite scalar quantisation, kernel multi-information and a normalised Hessian penalty."""
+"""Tripod: scalar quantisation, kernel multi-information and a normalised Hessian penalty."""
 
 import math
 from dataclasses import dataclass

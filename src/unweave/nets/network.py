@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from unweave.errors import UnknownNameError
 from unweave.kernels.threads import run_all
-from unweave.nets.layers import Contrast, Conv, Layer, Offsets
+from unweave.nets.layers import Branch, Contrast, Conv, Layer, LearnedMap, Merge, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.random import Stream
 
@@ -29,9 +29,11 @@ INITIAL_VALUES = {
     "before": -1.0,
     "root": 1.0,
     "constant": 0.0,
+    "map": 0.1,
+    "ones": 1.0,
 }
 """Initial values of parameters that are not initialised randomly."""
-LIMITED = ("weight", "scale", "map")
+LIMITED = ("weight", "scale", "map", "ones")
 """Parameters to which weight decay and clipping apply: weights, gains and learned maps."""
 ALIGNMENT = 16
 """Parameters start at multiples of this many numbers, for vectorised loads."""
@@ -51,6 +53,8 @@ class Network:
     """
 
     layers: tuple[Layer | AdaptiveNorm, ...]
+    hidden: tuple[int, ...] = ()
+    """Indices of the hidden layers whose outputs are available (default: see `hidden_places`)."""
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -89,7 +93,8 @@ class Network:
     @property
     def adaptive(self) -> bool:
         """Whether the network takes a code in addition to its input."""
-        return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
+        kinds = [type(layer) for layer in self.layers]
+        return AdaptiveNorm in kinds and LearnedMap not in kinds
 
     def __call__(
         self,
@@ -133,10 +138,13 @@ class Network:
 
     @cached_property
     def hidden_places(self) -> tuple[int, ...]:
-        """Indices of layers whose outputs are the inputs of the second to fifth layer of weights.
+        """Indices of layers whose outputs are available, in order.
 
-        These are the first four hidden layers, after their activation; fewer in small networks.
+        By default they are the first four hidden layers, after their activation; fewer in small
+        networks.
         """
+        if self.hidden:
+            return self.hidden
         weighted = [place for place, layer in enumerate(self.layers) if layer.shapes]
         return tuple(place - 1 for place in weighted[1 : 1 + HIDDEN])
 
@@ -153,6 +161,7 @@ class Network:
         reference: int | None = None,
         hidden: list[Tensor] | None = None,
     ) -> Tensor:
+        start: Tensor | None = None
         chosen = () if hidden is None else self.hidden_places
         layers = self.layers if hidden is None else self.layers[: chosen[-1] + 1]
         for place, layer in enumerate(layers):
@@ -162,6 +171,12 @@ class Network:
                     self._linked(at) and at not in chosen for at in (place - 1, place)
                 )
                 x = layer(own, x, before, after)
+            elif isinstance(layer, LearnedMap):
+                code, x = x, layer(own, x)
+            elif isinstance(layer, Branch):
+                start = x
+            elif isinstance(layer, Merge):
+                x = layer(own, x, start)
             elif isinstance(layer, AdaptiveNorm):
                 assert code is not None, "adaptive normalisation needs a code"
                 x = layer(own, x, code)
