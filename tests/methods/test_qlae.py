@@ -225,8 +225,8 @@ def test_codes_are_encoded_to_values_indices_and_continuous_codes(fleet_of_two, 
     (value, logvar), (index, _), (continuous, _) = (
         model.encode(data, representation=kind) for kind in ("value", "index", "continuous")
     )
-    offsets = model.named_parameters()["codebook/0.offset"].reshape(3, 4)
-    codebook = (torch.linspace(-0.5, 0.5, 4) + offsets).numpy()
+    codebook = model.codebook
+    assert (abs(codebook - np.linspace(-0.5, 0.5, 4)) <= 5 * 1.01e-3).all()
     assert index.dtype == np.int64
     assert value.dtype == continuous.dtype == np.float32
     assert np.array_equal(value, codebook[np.arange(3), index])
@@ -244,6 +244,9 @@ def test_representations_are_checked(fleet_of_two, data):
         fleet_of_two.encode(data, representation="index")
     with pytest.raises(UnknownNameError, check=about("representation", "values")):
         fleet_of_two[0].encode(data, representation="values")
+    (plain,) = (one for one in fleet_of_two if one.config.method.name == "beta_vae")
+    with pytest.raises(UnweaveError, check=about("codebook")):
+        plain.codebook  # noqa: B018 (only the error matters)
 
 
 def test_collapse_is_reported(data, caplog):

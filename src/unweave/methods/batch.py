@@ -14,7 +14,7 @@ from unweave.errors import UnweaveError
 from unweave.kernels import fused
 from unweave.random import Stream
 
-__all__ = ["Batch", "Posterior", "for_members", "member_seeds"]
+__all__ = ["NOISELESS", "Batch", "Posterior", "for_members", "member_seeds"]
 
 NOISELESS = -20.0
 """Log-variance of codes without noise."""

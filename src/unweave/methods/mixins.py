@@ -7,7 +7,7 @@ Shapes: n members per model, B images, d latents.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -183,6 +183,18 @@ class Quantised(Diagnostics):
 
     The number of values in use by each latent is a diagnostic, so that a collapse is noticed.
     """
+
+    squash: ClassVar[str] = "none"
+    """Activation function that the output of the encoder passes before quantisation."""
+
+    @abstractmethod
+    def codebook(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor | None:
+        """Return the values of each latent of one trained model, `[d, V]`; None if continuous.
+
+        Args:
+            latents: Number of latents, d.
+            parameters: Parameters of the model, by network and name.
+        """
 
     @abstractmethod
     def quantised(self, nets: Nets, images: Tensor) -> QuantisedCodes:

@@ -75,7 +75,7 @@ class QLAE(Quantised, Method):
 
     def losses(self, nets: Nets, batch: Batch) -> Losses:
         c = nets.encode(batch.images).mu
-        v = self.codebook(nets, c)
+        v = self._codebooks(nets, c)
         index = nearest(c, v)
         q = chosen(v, index)
         reconstruction = nets.reconstruction(straight_through(c, q), batch.images)
@@ -93,11 +93,15 @@ class QLAE(Quantised, Method):
 
     def quantised(self, nets: Nets, images: Tensor) -> QuantisedCodes:
         c = nets.encode(images).mu
-        v = self.codebook(nets, c)
+        v = self._codebooks(nets, c)
         index = nearest(c, v)
         return QuantisedCodes(chosen(v, index), index, c)
 
-    def codebook(self, nets: Nets, codes: Tensor) -> Tensor:
+    def codebook(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor:
+        offsets = parameters[f"{CODEBOOK}/0.offset"].reshape(latents, self.values)
+        return torch.linspace(-REACH, REACH, self.values, device=offsets.device) + offsets
+
+    def _codebooks(self, nets: Nets, codes: Tensor) -> Tensor:
         """Return the codebooks `[M, d, V]` for codes `[M, B, d]`."""
         models, _, latents = codes.shape
         start = torch.linspace(-REACH, REACH, self.values, dtype=codes.dtype, device=codes.device)

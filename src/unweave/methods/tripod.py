@@ -1,6 +1,7 @@
 """Tripod: scalar quantisation, kernel multi-information and a normalised Hessian penalty."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -78,6 +79,7 @@ class Tripod(Quantised, Method):
     name = "tripod"
     label = "Tripod"
     deterministic = True
+    squash = "tanh"
 
     values: int = 12
     lambda_k: Strength = 1e-4
@@ -119,6 +121,11 @@ class Tripod(Quantised, Method):
         y = nets.encode(images).mu.tanh()
         index, z = self._rounded(y)
         return QuantisedCodes(z if self.quantise else y, index, y)
+
+    def codebook(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor | None:  # noqa: ARG002
+        if not self.quantise:
+            return None
+        return (2 * torch.arange(self.values) / (self.values - 1) - 1).expand(latents, -1)
 
     def _rounded(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the index of the nearest value of codes y in [-1, 1], and the value."""

@@ -328,6 +328,19 @@ class Model(Fleet):
             )
         return exponents.numpy()
 
+    @property
+    def codebook(self) -> np.ndarray:
+        """Values of each quantised latent, by index, float32 `[d, V]`."""
+        method, values = self.config.method, None
+        if isinstance(method, Quantised):
+            values = method.codebook(self.config.latents, self.named_parameters())
+        if values is None:
+            raise UnweaveError(
+                f"codes of {method.name} are not quantised; use a method such as qlae",
+                subject="codebook",
+            )
+        return values.cpu().numpy()
+
     def encode(
         self, images: Any, seed: int = 0, member: int = 0, representation: str = "value"
     ) -> tuple[np.ndarray, np.ndarray]:
