@@ -19,7 +19,7 @@ from unweave.methods.base import Method
 
 METRICS = ("mig", "dci", "factor_vae", "sap")
 EVEN, LATENTS = range(0, 32, 2), 6
-METHODS = (
+METHODS: tuple[tuple[Method, str, uw.Adam], ...] = (
     (BetaVAE(beta=4), "glorot", uw.Adam(lr=1e-3)),
     (QLAE(), "torch", uw.Adam(lr=1e-3, weight_decay=0.1, clip=1)),
     (Tripod(), "torch", uw.Adam(lr=1e-3, clip=1)),

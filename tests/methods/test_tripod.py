@@ -135,7 +135,8 @@ def nets_of(codes):
 
 def test_values_are_equally_spaced_and_include_both_ends():
     codes = torch.linspace(-9, 9, 9001)[None, :, None].double()
-    value, index, continuous = Tripod().quantised(nets_of(codes), torch.zeros(1))
+    found = Tripod().quantised(nets_of(codes), torch.zeros(1))
+    value, index, continuous = found.value, found.index, found.continuous
     expected = torch.linspace(-1, 1, VALUES)
     torch.testing.assert_close(value.unique().float(), expected, rtol=0, atol=1e-6)
     assert index.unique().tolist() == list(range(VALUES))

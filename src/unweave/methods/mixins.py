@@ -7,7 +7,8 @@ Shapes: n members per model, B images, d latents.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -164,7 +165,8 @@ class Diagnostics(ABC):
         """
 
 
-class QuantisedCodes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class QuantisedCodes:
     """Codes of images, `[M, B, d]` each, in all representations.
 
     Args:
