@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/quantised.py [--seeds 2] [--steps 1500] [--out FILE]
 
 Hearts of six sizes at 16 × 16 positions, six latents for three factors, as published, and small
-dense networks, so that training takes minutes.
+dense networks with layer norm, so that training takes minutes.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def scored(
         seeds=seeds,
         steps=steps,
         latents=LATENTS,
-        architecture="small_mlp",
+        architecture="gelu_mlp",
         init=init,
         optimiser=adam,
     )
@@ -71,7 +71,7 @@ def main() -> None:
     models = [row for one in METHODS for row in scored(*one, data, args.seeds, args.steps)]
     about = (
         f"{len(data):,} hearts of six sizes at 16 × 16 places, {args.steps:,} steps of 64 images, "
-        "`small_mlp`, 6 latents, learning rate 0.001"
+        "`gelu_mlp`, 6 latents, learning rate 0.001"
     )
     found = {"about": about, "mean_image": mean_image_nats(data), "models": models}
     args.out.write_text(json.dumps(found, indent=1) + "\n")

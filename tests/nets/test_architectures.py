@@ -299,6 +299,26 @@ def style_conv_decoder(p, z):
     return by_torch(p, 30, x, padding=1)
 
 
+def gelu_mlp(p, x, width=128):
+    """The encoder begins with a reshape, so its layers are one later."""
+    start = int("1.weight" in p)
+    for place in (start, start + 2):
+        scale, shift = p[f"{place + 1}.scale"], p[f"{place + 1}.shift"]
+        x = gelu(nn.functional.layer_norm(dense(p, place, x), (width,), scale, shift))
+    return dense(p, start + 4, x)
+
+
+@torch.no_grad()
+def test_gelu_mlps_are_those_of_independent_ones():
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.rand(1, 5, 6, 5, 3, generator=generator), torch.randn(1, 5, 4)
+    for network, x in zip(build("gelu_mlp", (6, 5, 3), 4), inputs, strict=True):
+        weights = network.initial(torch.arange(1), "test", "torch")
+        expected = gelu_mlp(of_model(network, weights, 0), x[0].flatten(1))
+        assert expected.std() > 1e-3
+        torch.testing.assert_close(network(weights, x)[0].flatten(1), expected)
+
+
 def style_resnet_encoder(p, x):
     place = 0
     for _ in range(3):
@@ -364,6 +384,7 @@ def test_style_networks_are_those_of_independent_ones(name, encode, decode):
         ("conv", [(256,), (4, 4, 64), (8, 8, 64), (16, 16, 32)]),
         ("style_conv", [(256,), (8, 8, 256), (16, 16, 128), (32, 32, 64)]),
         ("small_mlp", [(128,), (128,), (128,)]),
+        ("gelu_mlp", [(128,), (128,)]),
     ],
 )
 def test_hidden_layers_are_available(name, shapes):

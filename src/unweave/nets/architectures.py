@@ -188,6 +188,19 @@ def style_resnet_decoder(shape: Shape, latents: int, width: int = 256) -> Networ
     return Network(tuple(layers), tuple(ends[:-1][:4]))
 
 
+def gelu_mlp_encoder(shape: Shape, latents: int, width: int = 128) -> Network:
+    """Encoder with two dense layers of 128, layer norm and GELU, and two heads."""
+    pixels = math.prod(shape)
+    return Network((Reshape((pixels,)), *_smooth(pixels, width), _heads(latents, width)))
+
+
+def gelu_mlp_decoder(shape: Shape, latents: int, width: int = 128) -> Network:
+    """Decoder with two dense layers of 128, layer norm and GELU, then the image."""
+    pixels = math.prod(shape)
+    image = (Linear(width, pixels, "none"), Reshape(shape))
+    return Network((*_smooth(latents, width), *image), (1, 3))
+
+
 SMALL = 128
 """Width of the dense layers of `small_mlp`, for tabular features and tiny images."""
 
@@ -201,6 +214,7 @@ ARCHITECTURES = {
     ),
     "style_conv": Architecture(style_conv_encoder, style_conv_decoder),
     "style_resnet": Architecture(style_resnet_encoder, style_resnet_decoder),
+    "gelu_mlp": Architecture(gelu_mlp_encoder, gelu_mlp_decoder),
     "mlp": Architecture(mlp_encoder, mlp_decoder),
     "small_mlp": Architecture(
         partial(mlp_encoder, width=SMALL), partial(mlp_decoder, width=SMALL)
@@ -283,6 +297,12 @@ def _up(shape: Shape) -> list[Layer]:
     return [
         ConvTranspose(a, b, 4, relu) for a, b, relu in zip(widths, outputs, relus, strict=True)
     ]
+
+
+def _smooth(inputs: int, width: int) -> Layers:
+    """Two dense layers with layer norm and GELU."""
+    first, second = Linear(inputs, width, "none"), Linear(width, width, "none")
+    return [first, LayerNorm(width, "gelu"), second, LayerNorm(width, "gelu")]
 
 
 def _residual(inputs: int, outputs: int, latents: int | None) -> Layers:
