@@ -97,6 +97,19 @@ def test_one_step_of_the_whole_fleet_is_that_of_its_parts(methods, sprites):
         assert means[missing, part.models].isnan().all()
 
 
+def test_style_networks_train_in_fleets(sprites):
+    """Stride-1 convolutions of several models are one grouped convolution."""
+    settings = {"architecture": "style_conv", "optimiser": Adam(eps=1e-3), "batch": 2}
+    configs = runs([QLAE(), AE()], seeds=[0], **settings)
+    mixed = Engine(configs, sprites, "cpu")
+    mixed._runner.run(mixed._step, 1)
+    for part in mixed.parts:
+        own = Engine(part.configs, sprites, "cpu")
+        own.advance(1)
+        for name, buffer in weights(own, own.parts[0]).items():
+            torch.testing.assert_close(weights(mixed, part)[name], buffer, rtol=0, atol=5e-6)
+
+
 def test_a_diverged_model_stops_alone(sprites):
     configs = [
         *runs([FactorVAE()], seeds=[0], optimiser=Adam(lr=1e30)),

@@ -11,6 +11,7 @@ from tests.methods.small_fleet import LATENTS, MODELS, mean, random
 from tests.raising import about
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.fleet.engine import Engine
+from unweave.fleet.train import train_runs
 from unweave.methods import AE, QLAE, Nets
 from unweave.methods.batch import Batch
 from unweave.methods.qlae import nearest
@@ -249,12 +250,12 @@ def test_representations_are_checked(fleet_of_two, data):
         plain.codebook  # noqa: B018 (only the error matters)
 
 
-def test_collapse_is_reported(data, caplog):
-    """At the usual initialisation, codes start closer together than values of the codebook."""
-    settings = {"steps": 1, "batch": 8, "latents": 4, "progress": False}
-    fleet = uw.train(QLAE(values=2), data, **settings, optimiser=uw.Adam(lr=0))
-    counts = fleet.curve[[f"values_{latent}" for latent in range(4)]].iloc[-1]
-    assert set(counts) <= {1.0, 2.0}
-    used = int((counts > 1).sum())
-    assert f"{used} of 4 latents in use" in repr(fleet[0])
-    assert ("collapsed" in caplog.text) == (used == 0)
+def test_only_collapsed_models_are_counted(data, caplog):
+    """Weight decay of 1 / lr sets all weights to 0 in one step."""
+    adams = [uw.Adam(lr=1e-3), uw.Adam(lr=1e-3, weight_decay=1e3)]
+    shared = {"steps": 2, "batch": 8, "latents": 3, "architecture": "small_mlp", "init": "torch"}
+    runs = [Config(method=QLAE(values=100), optimiser=adam, **shared) for adam in adams]
+    one, other = train_runs(runs, data, progress=False)
+    assert "1 of 2 qlae models collapsed" in caplog.text
+    assert "0 of 3 latents in use" in repr(other)
+    assert "0 of 3 latents in use" not in repr(one)

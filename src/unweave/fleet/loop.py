@@ -193,8 +193,10 @@ def _table(engine: Engine, part: Part, rows: Tensor) -> pd.DataFrame:
 def _warn_of_collapse(fleets: Sequence[Fleet]) -> None:
     """Log how many models encode all images alike because their quantised latents collapsed."""
     for fleet in fleets:
-        used = [Quantised.latents_in_use(model.curve) for model in fleet]
-        collapsed = sum(count is not None and count[0] == 0 for count in used)
+        if not isinstance(fleet.configs[0].method, Quantised):
+            continue
+        last = fleet.curve.groupby("run", sort=False).tail(1)
+        collapsed = int((Quantised.values_in_use(last) <= 1).all(axis=1).sum())
         if collapsed:
             logging.getLogger("unweave").warning(
                 "%d of %s collapsed: every latent takes a single value for all images; train "

@@ -219,13 +219,18 @@ class Quantised(Diagnostics):
         return [float(len(np.unique(column))) for column in means[0].T]
 
     @staticmethod
+    def values_in_use(curve: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the columns of a curve with the number of values of each latent."""
+        return curve[[name for name in curve if str(name).startswith(VALUES)]]
+
+    @staticmethod
     def latents_in_use(curve: "pd.DataFrame") -> tuple[int, int] | None:
         """Return how many latents of a model take several values, and the number of latents.
 
         Args:
             curve: Curve of the model; None is returned if it has no diagnostics.
         """
-        counts = curve[[name for name in curve if str(name).startswith(VALUES)]].dropna()
+        counts = Quantised.values_in_use(curve).dropna()
         if counts.empty:
             return None
         last = counts.iloc[-1]
