@@ -243,6 +243,8 @@ def test_codes_are_encoded_to_values_indices_and_continuous_codes(fleet_of_two, 
 def test_representations_are_checked(fleet_of_two, data):
     with pytest.raises(UnweaveError, check=about("representation", "index")):
         fleet_of_two.encode(data, representation="index")
+    with pytest.raises(UnweaveError, check=about("representation", "index")):
+        uw.encode(fleet_of_two[1], data, representation="index", progress=False)
     with pytest.raises(UnknownNameError, check=about("representation", "values")):
         fleet_of_two[0].encode(data, representation="values")
     (plain,) = (one for one in fleet_of_two if one.config.method.name == "beta_vae")

@@ -19,6 +19,7 @@ from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
+from unweave.methods.mixins import check_representation
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
 from unweave.models.images import check_shape
@@ -91,6 +92,7 @@ def encode(
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     check_shape(model.shape, data.shape, data.name)
     check_member(model, member)
+    check_representation(model.config.method, representation)
     if spread and member != MEAN:
         raise UnweaveError(
             f"spread needs the mean of all members; use member={MEAN!r}", subject="spread"
