@@ -1,5 +1,6 @@
 """Fleets of several methods: each model is the one that its method trains alone."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -15,6 +16,7 @@ from unweave.methods import (
     DIPVAEI,
     ISAVAE,
     MSVAE,
+    QLAE,
     VAE,
     AdaGVAE,
     AnnealedVAE,
@@ -22,8 +24,10 @@ from unweave.methods import (
     BetaVAE,
     FactorVAE,
     SlowVAE,
+    Tripod,
     VAEEnsemble,
 )
+from unweave.methods.mixins import REPRESENTATIONS
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
@@ -31,6 +35,7 @@ from unweave.nets.adam import Adam
 SETTINGS = {"batch": 6, "latents": 4, "architecture": "small_mlp", "steps": 4}
 SEVERAL = (BetaVAE(beta=4), FactorVAE(gamma=2), AE(), ISAVAE(learned=True), AdaGVAE())
 OTHERS = (VAE(), BetaTCVAE(), DIPVAEI(), AnnealedVAE(), SlowVAE())
+QUANTISED = (QLAE(values=4), BetaVAE(), Tripod(values=5))
 ENSEMBLES = (VAEEnsemble(members=2), VAEEnsemble(members=2, cross_reconstruction=False))
 
 
@@ -70,7 +75,9 @@ def test_each_model_is_the_one_trained_alone(several, sprites):
         pd.testing.assert_frame_equal(*curves)
 
 
-@pytest.mark.parametrize("methods", [OTHERS, ENSEMBLES], ids=["single", "ensembles"])
+@pytest.mark.parametrize(
+    "methods", [OTHERS, ENSEMBLES, QUANTISED], ids=["single", "ensembles", "quantised"]
+)
 def test_one_step_of_the_whole_fleet_is_that_of_its_parts(methods, sprites):
     # As on a GPU: shared networks are computed for all parts at once.
     settings = {"architecture": "conv4x4", "optimiser": Adam(eps=1e-3)}
@@ -88,6 +95,19 @@ def test_one_step_of_the_whole_fleet_is_that_of_its_parts(methods, sprites):
         torch.testing.assert_close(means[rows, part.models], own.fetch(), rtol=1e-5, atol=1e-4)
         missing = [place for place in range(len(mixed.terms)) if place not in rows]
         assert means[missing, part.models].isnan().all()
+
+
+def test_style_networks_train_in_fleets(sprites):
+    """Stride-1 convolutions of several models are one grouped convolution."""
+    settings = {"architecture": "style_conv", "optimiser": Adam(eps=1e-3), "batch": 2}
+    configs = runs([QLAE(), AE()], seeds=[0], **settings)
+    mixed = Engine(configs, sprites, "cpu")
+    mixed._runner.run(mixed._step, 1)
+    for part in mixed.parts:
+        own = Engine(part.configs, sprites, "cpu")
+        own.advance(1)
+        for name, buffer in weights(own, own.parts[0]).items():
+            torch.testing.assert_close(weights(mixed, part)[name], buffer, rtol=0, atol=5e-6)
 
 
 def test_a_diverged_model_stops_alone(sprites):
@@ -127,6 +147,20 @@ def test_parts_resume_in_any_combination(several, sprites, tmp_path):
         folder = alone(config, sprites).save(tmp_path / "alone" / config.hash)
         for name in ("config.json", "weights.safetensors", "curve.parquet"):
             assert (tmp_path / config.hash / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_quantised_methods_resume_and_encode_as_they_do_alone(sprites, tmp_path):
+    wanted = runs(QUANTISED, seeds=[2])
+    with pytest.raises(InterruptedTrainingError):
+        train.train_runs(wanted, sprites, out=tmp_path, progress=False, on_progress=lambda _: True)
+    for model in train.train_runs(wanted, sprites, out=tmp_path, progress=False):
+        expected = alone(model.config, sprites)
+        assert equal(model.parameters, expected.parameters)
+        kinds = ["value"] if model.config.method.name == "beta_vae" else REPRESENTATIONS
+        for kind in kinds:
+            codes = load_model(tmp_path / model.config.hash).encode(sprites, representation=kind)
+            expected_codes = expected.encode(sprites, representation=kind)
+            assert all(map(np.array_equal, codes, expected_codes))
 
 
 def test_ensembles_resume_with_their_maps(sprites, tmp_path):

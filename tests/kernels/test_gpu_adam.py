@@ -213,7 +213,8 @@ def test_expanded_flags_raise_an_error(device):
         fleet.move(0)
 
 
-def test_decay_and_clipping_are_those_of_the_plain_version(device):
+@pytest.mark.parametrize("limited", [None, (True, False, True)])
+def test_decay_and_clipping_are_those_of_the_plain_version(device, limited):
     settings = [{"weight_decay": 0.3}, {"clip": 0.2, "clip_norm": 9.0}, {}]
     ends = []
     for place in (device, "cpu"):
@@ -224,11 +225,11 @@ def test_decay_and_clipping_are_those_of_the_plain_version(device):
         limits, finite = fleet.adam.limits(step, gradients), fleet.finite
         if place == "cpu" and ends:
             moments = Moments(fleet.first, fleet.second)
-            others = (fleet.alive, finite, fleet.working, limits)
+            others = (fleet.alive, finite, fleet.working, limits, limited)
             update(fleet.parameters, moments, gradients, PLACES, rates, *others)
         else:
             arrays = (fleet.parameters, fleet.first, fleet.second)
-            others = (fleet.working, rates, fleet.alive, finite, limits)
+            others = (fleet.working, rates, fleet.alive, finite, limits, limited)
             gpu_adam.update(*arrays, gradients, PLACES, *others)
         ends.append(fleet)
     close(*ends)

@@ -16,7 +16,8 @@ from unweave.kernels.gpu_adam import _adam_kernel as kernel
 
 constants = {
     "PARTS": 2, "PLACES": (0, 12288), "SIZES": (12288, 4), "STARTS": (0, 12, 13),
-    "WIDE": (1, 0), "COPY": True, "LIMITED": LIMITED, "BLOCK": 1024, "TOO_LARGE": 1e18,
+    "WIDE": (1, 0), "COPY": True, "LIMITED": LIMITED, "WITHIN": (1, 0),
+    "BLOCK": 1024, "TOO_LARGE": 1e18,
 }
 types = {
     "parameters": "*fp32", "first": "*fp32", "second": "*fp32", "gradients": ("*fp32", "*fp32"),

@@ -27,6 +27,7 @@ from unweave.methods import (
     BetaTCVAE,
     Losses,
     SlowVAE,
+    Tripod,
     VAEEnsemble,
 )
 from unweave.models.config import Config
@@ -41,6 +42,10 @@ CASES |= {
     for scale in ("unit", "reference")
 }
 CASES |= {"slow_vae consistent": (SlowVAE, {"consistent": True})}
+CASES |= {
+    f"tripod {' '.join(settings)}": (Tripod, settings)
+    for settings in ({"quantise": False}, {"quantise": False, "pooled": True, "directions": 3})
+}
 CASES |= {
     f"vae_ensemble {' '.join(map(str, settings.values()))}": (VAEEnsemble, settings)
     for settings in (
@@ -62,7 +67,7 @@ NOT_APPLICABLE = {
         "from_factors": SQUARES,
     },
     "kl": {
-        "ae": "codes have neither noise nor a prior",
+        **dict.fromkeys(("ae", "qlae", "tripod"), "codes have neither noise nor a prior"),
         "pcl": "codes have neither noise nor a prior",
         "jacobian": "codes have neither noise nor a prior",
         "ms_gan": "codes are drawn from the prior",
@@ -71,13 +76,17 @@ NOT_APPLICABLE = {
         "from_factors": "codes are given",
     },
     "noise": {
-        "ae": "images are reconstructed from means",
+        **dict.fromkeys(("ae", "qlae"), "images are reconstructed from means"),
         "from_factors": "codes are given",
     },
     "textbook": {},
+    "finite differences": dict.fromkeys(
+        ("qlae", "tripod"), "gradients pass straight through the quantiser"
+    ),
 }
 """Tests that do not apply to a method, by name, with the reason."""
 ALSO_CHANGES = {"p0": "kl", "p": "kl", "rate": "transition", "lambda_info": "discriminator"}
+ALSO_CHANGES |= {"lambda_q": "codebook"}
 """Losses that a strength affects in addition to that of the group "model"."""
 
 every_case = pytest.mark.parametrize(("kind", "settings"), CASES.values(), ids=CASES)
@@ -188,6 +197,8 @@ def test_a_models_strength_changes_that_models_loss_only(fleet, kind, field):
 
 @every_case
 def test_gradients_are_those_of_finite_differences(fleet, kind, settings):
+    if settings.get("quantise", not applies("finite differences", kind)):
+        return
     methods, width = varied(kind, **settings), 1e-5
     tracked = fleet.tracked()
     losses = tracked.losses(*methods)

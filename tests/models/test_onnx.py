@@ -7,12 +7,16 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
+import pandas as pd
 import pytest
 import torch
 
 import unweave as uw
 from tests.raising import about
 from unweave.errors import DataError, UnweaveError
+from unweave.models.config import Config
+from unweave.models.model import Model
+from unweave.models.networks import networks_by_name
 from unweave.models.onnx import FILES, decoder_graph, encoder_graph, largest_difference
 from unweave.nets.architectures import ARCHITECTURES
 
@@ -74,7 +78,39 @@ def test_exported_files_match_the_model(architecture, size, channels, likelihood
 def test_every_architecture_is_covered():
     cases = test_exported_files_match_the_model.pytestmark[0].args[1]
     # The big one is the small one with wider layers.
-    assert {case[0] for case in cases} == set(ARCHITECTURES) - {"big_conv"}
+    exported = set(ARCHITECTURES) - {"big_conv", "style_conv", "style_resnet", "gelu_mlp"}
+    assert {case[0] for case in cases} == exported
+
+
+def test_other_architectures_are_refused():
+    shape, settings = (32, 32, 1), {"latents": 3, "architecture": "style_conv"}
+    config = Config(method=uw.methods.AE(), **settings)
+    parameters = {
+        name: network.initial(torch.tensor([0]), name)
+        for name, network in networks_by_name(config, shape).items()
+    }
+    model = Model([config], shape, parameters, pd.DataFrame({"run": []}), np.array([-1]))
+    for graph in (encoder_graph, decoder_graph):
+        with pytest.raises(UnweaveError, check=about("architecture")):
+            graph(model)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [uw.methods.QLAE(values=4), uw.methods.Tripod(), uw.methods.Tripod(quantise=False)],
+    ids=str,
+)
+def test_quantised_codes_are_exported(method, tmp_path):
+    images = np.random.default_rng(0).random((40, 32, 32, 1), np.float32)
+    settings = {"steps": 5, "batch": 4, "latents": 3, "init": "torch", "progress": False}
+    adam = uw.Adam(lr=0.01)
+    architecture = {"architecture": "small_mlp", "optimiser": adam}
+    (model,) = uw.train(method, uw.data.load(images), **settings, **architecture)
+    assert uw.export_onnx(model, tmp_path) < 1e-5
+    found, logvar = run(tmp_path / "encoder.onnx", images=images)
+    expected, constant = model.encode(images)
+    assert (abs(found - expected) < 1e-5).mean() > 0.99  # a code may lie between two values
+    assert np.array_equal(logvar, constant)
 
 
 def test_model_json_describes_the_files(tmp_path):

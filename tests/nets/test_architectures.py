@@ -288,3 +288,169 @@ def test_fixed_feature_maps_need_square_images(shape):
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, check=about("architecture", "conv4x5")):
         build("conv4x5", (64, 64, 1), 10)
+
+
+def test_style_networks_have_the_published_sizes():
+    """7.65 million parameters for QLAE, 4.1 and 16.1 million for Tripod; 12 means each."""
+    encoder, decoder = build("style_conv", (64, 64, 3), 12)
+    of_log_variances = 12 * 256 + 12
+    assert len(encoder) + len(decoder) - of_log_variances == 7_651_660
+    encoder, decoder = build("style_resnet", (64, 64, 3), 12)
+    assert len(encoder) - (12 * 512 + 12) == 4_098_092
+    assert len(decoder) == 16_140_163
+
+
+def by_torch(parameters, place, x, kind=nn.functional.conv2d, **settings):
+    """A convolution of one model, channels first."""
+    weight, bias = parameters[f"{place}.weight"], parameters.get(f"{place}.bias")
+    return kind(x, weight.permute(3, 2, 0, 1), bias, **settings)
+
+
+def modulated(parameters, place, x, code, rectified):
+    both = code @ parameters[f"{place}.weight"]
+    both = both + torch.cat([parameters[f"{place}.scale"], parameters[f"{place}.shift"]])
+    both = both.relu() if rectified else both
+    scale, shift = both[:, :, None, None].chunk(2, 1)
+    return nn.functional.instance_norm(x) * scale + shift
+
+
+def scaled(parameters, place, x):
+    scale, shift = (parameters[f"{place}.{name}"] for name in ("scale", "shift"))
+    return nn.functional.instance_norm(x, weight=scale, bias=shift)
+
+
+def dense(parameters, place, x):
+    return x @ parameters[f"{place}.weight"] + parameters[f"{place}.bias"]
+
+
+def gelu(x):
+    return nn.functional.gelu(x, approximate="tanh")
+
+
+def style_conv_encoder(p, x):
+    for place in range(0, 18, 2):
+        settings = {"stride": 2, "padding": 1} if place % 6 == 4 else {"padding": 1}
+        x = by_torch(p, place, x, **settings)
+        x = nn.functional.leaky_relu(scaled(p, place + 1, x), 0.2)
+    x = x.permute(0, 2, 3, 1).flatten(1)
+    return dense(p, 21, dense(p, 20, dense(p, 19, x).relu()).relu())
+
+
+def style_conv_decoder(p, z):
+    code = dense(p, 1, dense(p, 0, z).relu()).relu()
+    x = p["2.map"].permute(2, 0, 1).expand(len(z), -1, -1, -1)
+    for place in range(3, 30, 3):
+        up = (place // 3) % 3 == 0
+        kind = nn.functional.conv_transpose2d if up else nn.functional.conv2d
+        settings = {"stride": 2, "padding": 1} if up else {"padding": 1}
+        x = by_torch(p, place, x, kind, **settings)
+        x = modulated(p, place + 2, nn.functional.leaky_relu(x, 0.2), code, rectified=True)
+    return by_torch(p, 30, x, padding=1)
+
+
+def gelu_mlp(p, x, width=128):
+    """The encoder begins with a reshape, so its layers are one later."""
+    start = int("1.weight" in p)
+    for place in (start, start + 2):
+        scale, shift = p[f"{place + 1}.scale"], p[f"{place + 1}.shift"]
+        x = gelu(nn.functional.layer_norm(dense(p, place, x), (width,), scale, shift))
+    return dense(p, start + 4, x)
+
+
+@torch.no_grad()
+def test_gelu_mlps_are_those_of_independent_ones():
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.rand(1, 5, 6, 5, 3, generator=generator), torch.randn(1, 5, 4)
+    for network, x in zip(build("gelu_mlp", (6, 5, 3), 4), inputs, strict=True):
+        weights = network.initial(torch.arange(1), "test", "torch")
+        expected = gelu_mlp(of_model(network, weights, 0), x[0].flatten(1))
+        assert expected.std() > 1e-3
+        torch.testing.assert_close(network(weights, x)[0].flatten(1), expected)
+
+
+def style_resnet_encoder(p, x):
+    place = 0
+    for _ in range(3):
+        for _ in range(2):
+            start = x
+            for at in (place + 1, place + 3):
+                x = gelu(scaled(p, at + 1, by_torch(p, at, x, padding=1)))
+            if f"{place + 5}.weight" in p:
+                start = torch.einsum("bchw,co->bohw", start, p[f"{place + 5}.weight"])
+                start = start + p[f"{place + 5}.bias"][:, None, None]
+            x, place = start + x, place + 6
+        x, place = by_torch(p, place, x, stride=2), place + 1
+    x = dense(p, 40, x.mean((2, 3)))
+    x = nn.functional.layer_norm(x, (512,), p["41.scale"], p["41.shift"])
+    return dense(p, 42, gelu(x))
+
+
+def style_resnet_decoder(p, code):
+    for place in (0, 2):
+        scale, shift = p[f"{place + 1}.scale"], p[f"{place + 1}.shift"]
+        code = gelu(nn.functional.layer_norm(dense(p, place, code), (256,), scale, shift))
+    x, place = p["4.ones"].permute(2, 0, 1).expand(len(code), -1, -1, -1), 5
+    for _ in range(3):
+        for _ in range(2):
+            start = x
+            for at in (place + 1, place + 3):
+                x = by_torch(p, at, x, padding=1)
+                x = gelu(modulated(p, at + 1, x, code, rectified=False))
+            x, place = start + x, place + 6
+        x = nn.functional.interpolate(x, scale_factor=2, mode="nearest")
+        x, place = by_torch(p, place, x, padding=1), place + 1
+    return x
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("name", "encode", "decode"),
+    [
+        ("style_conv", style_conv_encoder, style_conv_decoder),
+        ("style_resnet", style_resnet_encoder, style_resnet_decoder),
+    ],
+)
+def test_style_networks_are_those_of_independent_ones(name, encode, decode):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(2, 2, 32, 32, 3, generator=generator)
+    codes = torch.randn(2, 2, 4, generator=generator)
+    for network, inputs, theirs in zip(
+        build(name, (32, 32, 3), 4), (images, codes), (encode, decode), strict=True
+    ):
+        weights = network.initial(torch.arange(2), "test", "torch")
+        found = network(weights, inputs)
+        for m in range(2):
+            own = inputs[m].permute(0, 3, 1, 2) if inputs is images else inputs[m]
+            expected = theirs(of_model(network, weights, m), own)
+            expected = expected.permute(0, 2, 3, 1) if expected.ndim == 4 else expected
+            assert expected.std() > 1e-3
+            torch.testing.assert_close(found[m], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("conv", [(256,), (4, 4, 64), (8, 8, 64), (16, 16, 32)]),
+        ("style_conv", [(256,), (8, 8, 256), (16, 16, 128), (32, 32, 64)]),
+        ("small_mlp", [(128,), (128,), (128,)]),
+        ("gelu_mlp", [(128,), (128,)]),
+    ],
+)
+def test_hidden_layers_are_available(name, shapes):
+    """Computing them alone gives the values that they have in the whole network."""
+    _, decoder = build(name, (32, 32, 1), 4)
+    weights, codes = random_buffer(decoder), torch.randn(2, 3, 4).requires_grad_()
+    found = []
+    last = decoder(weights, codes, hidden=found)
+    assert [tuple(x.shape[2:]) for x in found] == shapes
+    assert last is found[-1]
+    expected = []
+    for place in decoder.hidden_places:
+        part = type(decoder)(decoder.layers[: place + 1])
+        named = dict(decoder.named(weights))
+        expected.append(part({key: named[key] for key in part.shapes}, codes))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    gradients = [torch.autograd.grad(x.sum(), codes, retain_graph=True)[0] for x in found]
+    theirs = [torch.autograd.grad(x.sum(), codes, retain_graph=True)[0] for x in expected]
+    torch.testing.assert_close(gradients, theirs)

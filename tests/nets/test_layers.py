@@ -5,8 +5,18 @@ import torch
 from torch import nn
 
 from unweave.kernels.reference import ACTIVATIONS
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Linear, Maps, Reshape, Spreads
-from unweave.nets.norms import AdaptiveNorm, BatchNorm, InstanceNorm
+from unweave.nets.layers import (
+    Conv,
+    ConvTranspose,
+    Expand,
+    LearnedMap,
+    Linear,
+    Maps,
+    Reshape,
+    SameConv,
+    Spreads,
+)
+from unweave.nets.norms import AdaptiveNorm, BatchNorm, InstanceNorm, LayerNorm, ScaledNorm
 
 MODELS, BATCH = 3, 5
 
@@ -37,6 +47,7 @@ def module(kind, *sizes, weight, bias):
         ("relu", nn.ReLU()),
         ("tanh", nn.Tanh()),
         ("leaky_relu", nn.LeakyReLU(0.2)),
+        ("gelu", nn.GELU("tanh")),
     ],
 )
 def test_linear_is_torchs_with_every_activation(activation, theirs):
@@ -50,7 +61,7 @@ def test_linear_is_torchs_with_every_activation(activation, theirs):
 
 def test_linear_has_a_relu_by_default():
     assert Linear(7, 4).activation == "relu"
-    assert set(ACTIVATIONS) == {"none", "relu", "tanh", "leaky_relu"}
+    assert set(ACTIVATIONS) == {"none", "relu", "tanh", "leaky_relu", "gelu"}
 
 
 @pytest.mark.parametrize("kernel", [2, 4])
@@ -133,6 +144,10 @@ def test_fans_are_those_that_torch_computes_from_its_weights(layer, theirs):
         (Conv(3, 6, 4), (8, 8, 3)),
         (ConvTranspose(6, 3, 4), (4, 4, 6)),
         (Expand(7, 3), (7,)),
+        (SameConv(3, 6), (8, 8, 3)),
+        (ScaledNorm(3, "gelu"), (8, 8, 3)),
+        (LayerNorm(7, "none"), (7,)),
+        (LearnedMap(4, 3), (7,)),
     ],
 )
 def test_a_layer_computes_in_the_precision_of_its_parameters(layer, shape):

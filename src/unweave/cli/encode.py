@@ -46,6 +46,9 @@ class Encode:
             "aligned with the first. Their agreement is then printed and saved next to the codes.",
         ),
     ] = 0
+    representation: Literal["value", "index", "continuous"] = "value"
+    """For quantised latents: the values that the decoder takes, their indices, or the codes before
+    quantisation."""
     logvar: bool = False
     """Add the log-variances of the codes."""
     spread: bool = False
@@ -77,6 +80,7 @@ class Encode:
             model,
             data,
             member=self.member,
+            representation=self.representation,
             logvar=self.logvar,
             spread=self.spread,
             seed=self.seed,

@@ -1,5 +1,6 @@
 """The training loop of a fleet, with its curve, checkpoints, progress display and result."""
 
+import logging
 import math
 import signal
 import sys
@@ -22,6 +23,7 @@ from unweave.fleet.diagnostics import curve_columns, diagnose, diagnostic_names
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import Part
 from unweave.io.generations import DamagedCheckpointError, put_aside
+from unweave.methods.mixins import Quantised
 from unweave.models.config import Config
 from unweave.models.model import Fleet, join
 from unweave.progress import say
@@ -68,6 +70,7 @@ def train_fleet(
     engine: Engine = make()
     rows = _run(engine, folder, progress, checkpoint_every, on_progress, callbacks, deadline)
     of_parts = _collect(engine, rows)
+    _warn_of_collapse(list(of_parts.values()))
     if folder is not None:
         if time.monotonic() - started > checkpoint_every:
             # If the process is killed while saving, the remaining models are restored from here.
@@ -273,6 +276,22 @@ def _table(engine: Engine, part: Part, configs: Sequence[Config], rows: Tensor) 
         table.insert(1, "step", own[:, 0, place].long().numpy())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def _warn_of_collapse(fleets: Sequence[Fleet]) -> None:
+    """Log how many models encode all images alike because their quantised latents collapsed."""
+    for fleet in fleets:
+        if not isinstance(fleet.configs[0].method, Quantised):
+            continue
+        last = fleet.curve.groupby("run", sort=False).tail(1)
+        collapsed = int((Quantised.values_in_use(last) <= 1).all(axis=1).sum())
+        if collapsed:
+            logging.getLogger("unweave").warning(
+                "%d of %s collapsed: every latent takes a single value for all images; train "
+                "longer, or use a larger learning rate or less weight decay",
+                collapsed,
+                counted(len(fleet), f"{fleet.configs[0].method.name} model"),
+            )
 
 
 @contextmanager

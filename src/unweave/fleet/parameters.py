@@ -91,6 +91,11 @@ class NetworkGroup:
             for place in network.places.values()
         ]
 
+    @property
+    def limited(self) -> list[bool]:
+        """Whether weight decay and element-wise clipping apply to each parameter."""
+        return [own for network in self.networks.values() for own in network.limited]
+
     def leaves(self) -> dict[str, dict[str, Tensor]]:
         """Return the working parameters as leaves of a new autograd graph."""
         return {
@@ -130,6 +135,7 @@ class NetworkGroup:
             rows_finite,
             None if self.working is self.parameters else self.working,
             self.optimiser.limits(step, parts),
+            self.limited,
         )
         if self.averages is not None:
             active = rows_alive & rows_finite

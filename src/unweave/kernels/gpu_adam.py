@@ -44,6 +44,7 @@ def update(
     alive: Tensor,
     finite: Tensor,
     limits: Tensor | None = None,
+    limited: Sequence[bool] | None = None,
 ) -> None:
     """Update all parameters in place; see `unweave.nets.adam.update`."""
     assert alive.is_contiguous(), "alive must be contiguous"
@@ -74,6 +75,7 @@ def update(
         ),
         COPY=working.data_ptr() != parameters.data_ptr(),
         LIMITED=limits is not None,
+        WITHIN=tuple(map(int, limited or (True,) * len(dense))),
         BLOCK=BLOCK,
     )
 
@@ -132,6 +134,7 @@ def _adam_kernel(
     WIDE: tl.constexpr,
     COPY: tl.constexpr,
     LIMITED: tl.constexpr,
+    WITHIN: tl.constexpr,
     BLOCK: tl.constexpr,
     TOO_LARGE: tl.constexpr = 1e18,
 ):
@@ -139,11 +142,12 @@ def _adam_kernel(
     model = tl.program_id(1).to(tl.int64)
     # Find the part first and update it once: a body for each part takes far longer to compile.
     own, row = gradients[0], model * gradient_strides[0]
-    start, size, begin, wide = STARTS[0], SIZES[0], PLACES[0], WIDE[0]
+    start, size, begin, wide, within = STARTS[0], SIZES[0], PLACES[0], WIDE[0], WITHIN[0]
     for part in tl.static_range(1, PARTS):
         if block >= STARTS[part]:
             own, row = gradients[part], model * gradient_strides[part]
             start, size, begin, wide = STARTS[part], SIZES[part], PLACES[part], WIDE[part]
+            within = WITHIN[part]
     if tl.load(alive + model):
         item = (block - start) * BLOCK + tl.arange(0, BLOCK)
         # Each branch computes its own sum, since `multiple_of` affects every use of a sum.
@@ -152,16 +156,16 @@ def _adam_kernel(
             place = tl.multiple_of(model * stride + begin, 16) + item
             g = tl.load(tl.multiple_of(own + row, 16) + item).to(tl.float32)
             _checked_move(
-                parameters, first, second, working, rates, limits, finite, model, place, every, g,
-                COPY, LIMITED, BLOCK, TOO_LARGE,
+                parameters, first, second, working, rates, limits, finite, model, within, place,
+                every, g, COPY, LIMITED, BLOCK, TOO_LARGE,
             )  # fmt: skip
         else:
             known = item < size
             place = model * stride + begin + item
             g = tl.load(own + row + item, mask=known, other=0.0).to(tl.float32)
             _checked_move(
-                parameters, first, second, working, rates, limits, finite, model, place, known, g,
-                COPY, LIMITED, BLOCK, TOO_LARGE,
+                parameters, first, second, working, rates, limits, finite, model, within, place,
+                known, g, COPY, LIMITED, BLOCK, TOO_LARGE,
             )  # fmt: skip
 
 
@@ -175,6 +179,7 @@ def _checked_move(
     limits,
     finite,
     model,
+    within,
     place,
     known,
     g,
@@ -189,7 +194,7 @@ def _checked_move(
     else:
         _move(
             parameters, first, second, working, rates + model * 5, limits + model * 3,
-            place, known, g, COPY, LIMITED,
+            within, place, known, g, COPY, LIMITED,
         )  # fmt: skip
 
 
@@ -201,6 +206,7 @@ def _move(
     working,
     rates,
     limits,
+    within,
     place,
     known,
     g,
@@ -212,9 +218,11 @@ def _move(
     v = tl.load(second + place, mask=known, other=0.0)
     p = tl.load(parameters + place, mask=known, other=0.0)
     if LIMITED:
-        largest = tl.load(limits + 2)
-        g = tl.minimum(tl.maximum(g * tl.load(limits + 1), -largest), largest)
-        p *= 1 - tl.load(limits)
+        g *= tl.load(limits + 1)
+        if within > 0:
+            largest = tl.load(limits + 2)
+            g = tl.minimum(tl.maximum(g, -largest), largest)
+            p *= 1 - tl.load(limits)
     m += tl.load(rates + 1) * (g - m)
     v += tl.load(rates + 2) * (g * g - v)
     p -= tl.load(rates) * m / (tl.sqrt(v) * tl.load(rates + 3) + tl.load(rates + 4))

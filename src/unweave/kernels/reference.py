@@ -34,6 +34,7 @@ __all__ = [
     "margins",
     "neighbourhoods",
     "normalised",
+    "same_conv",
     "unit",
 ]
 
@@ -45,6 +46,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "tanh": lambda x: x.tanh(),
     "leaky_relu": lambda x: F.leaky_relu(x, LEAK),
+    "gelu": lambda x: F.gelu(x, approximate="tanh"),
 }
 
 
@@ -143,6 +145,17 @@ def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) 
         image = image + bias[:, None, None, None]
     image = image.relu() if relu else image
     return image if mask is None else torch.ops.aten.threshold_backward(image, mask, 0)
+
+
+def same_conv(images: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`[M, B, H, W, C]` to `[M, B, H, W, O]`: stride-1 convolution with an odd kernel size."""
+    models, batch, height, width, _ = images.shape
+    # Models are groups of channels of one large image.
+    stacked = unit(images, weight.dtype).permute(1, 0, 4, 2, 3).reshape(batch, -1, height, width)
+    filters = weight.permute(0, 4, 3, 1, 2).flatten(0, 1)
+    own_bias = None if bias is None else bias.flatten()
+    large = F.conv2d(stacked, filters, own_bias, padding=weight.shape[1] // 2, groups=models)
+    return large.unflatten(1, (models, -1)).permute(1, 0, 3, 4, 2)
 
 
 def neighbourhoods(large: Tensor, kernel: int, stride: int = 2) -> Tensor:

@@ -25,13 +25,16 @@ from unweave.methods.mixins import (
     Ensemble,
     KnownFactors,
     Pairs,
+    Quantised,
     SecondStage,
 )
 from unweave.methods.ms_gan import MSGAN
 from unweave.methods.ms_vae import MSVAE
 from unweave.methods.pcl import PCL
+from unweave.methods.qlae import QLAE
 from unweave.methods.settings import PerModel, Strength
 from unweave.methods.slow_vae import SlowVAE
+from unweave.methods.tripod import Tripod
 from unweave.methods.vae import VAE
 from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 
@@ -49,6 +52,7 @@ __all__ = [
     "MSVAE",
     "PARTS",
     "PCL",
+    "QLAE",
     "SECOND_STAGES",
     "VAE",
     "AdaGVAE",
@@ -72,9 +76,11 @@ __all__ = [
     "Pairs",
     "PerModel",
     "Posterior",
+    "Quantised",
     "SecondStage",
     "SlowVAE",
     "Strength",
+    "Tripod",
     "VAEEnsemble",
 ]
 
@@ -96,6 +102,8 @@ METHODS: dict[str, type[Method]] = {
         ISATCVAE,
         SlowVAE,
         PCL,
+        QLAE,
+        Tripod,
     )
 }
 

@@ -91,6 +91,12 @@ class Nets:
         """Return logits or means of images, `[M, B, H, W, C]`."""
         return self.apply["decoder"](z)
 
+    def hidden(self, z: Tensor) -> list[Tensor]:
+        """Return the outputs of the decoder's first hidden layers, `[M, B, …]`, in float32."""
+        found: list[Tensor] = []
+        self.apply["decoder"](z, hidden=found)
+        return found
+
     def reconstruction(self, z: Tensor, images: Tensor) -> Tensor:
         """Return -log p(x|z), summed over pixels and averaged over the batch, `[M]`."""
         return self.likelihood(self.decode(z), images).mean(-1)

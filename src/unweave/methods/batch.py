@@ -14,7 +14,10 @@ from unweave.errors import UnweaveError
 from unweave.kernels import fused
 from unweave.random import Stream
 
-__all__ = ["Batch", "Posterior", "for_members", "member_seeds"]
+__all__ = ["NOISELESS", "Batch", "Posterior", "for_members", "member_seeds"]
+
+NOISELESS = -20.0
+"""Log-variance of codes without noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,11 @@ class Posterior:
 
     mu: Tensor
     logvar: Tensor
+
+    @classmethod
+    def of_points(cls, codes: Tensor) -> "Posterior":
+        """Return codes without noise as posteriors with negligible variance."""
+        return cls(codes, torch.full_like(codes, NOISELESS))
 
     def sample(self, noise: Tensor) -> Tensor:
         """Compute z = μ + σ ε."""

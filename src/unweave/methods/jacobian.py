@@ -14,9 +14,6 @@ from unweave.nets import dcgan
 
 __all__ = ["JacobianSupervision", "covariance_norm"]
 
-NOISELESS = -20.0
-"""Log-variance assigned to deterministic codes."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class JacobianSupervision(SecondStage, AE):
@@ -89,8 +86,7 @@ class JacobianSupervision(SecondStage, AE):
         return Losses({MODEL: torch.stack(weighted).sum(0)}, terms)
 
     def encode(self, nets: Nets, images: Tensor) -> Posterior:
-        codes = self._codes(nets, images)
-        return Posterior(codes, torch.full_like(codes, NOISELESS))
+        return Posterior.of_points(self._codes(nets, images))
 
     def _codes(self, nets: Nets, images: Tensor) -> Tensor:
         return nets.apply["encoder"](images).float()

@@ -7,16 +7,42 @@ Shapes: n members per model, B images, d latents.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from unweave.data.pairs import PairRule
+from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods.base import Method, Nets, Stage
-from unweave.methods.batch import Batch
+from unweave.methods.batch import Batch, Posterior
 from unweave.random import Stream
 
-__all__ = ["CustomPrior", "Diagnostics", "Ensemble", "KnownFactors", "Pairs", "SecondStage"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "REPRESENTATIONS",
+    "CustomPrior",
+    "Diagnostics",
+    "Ensemble",
+    "KnownFactors",
+    "Pairs",
+    "Quantised",
+    "QuantisedCodes",
+    "SecondStage",
+    "check_representation",
+    "encoded",
+    "share_in_use",
+    "straight_through",
+]
+
+REPRESENTATIONS = ("value", "index", "continuous")
+"""Representations of quantised codes; `"value"` is the one that decoders take."""
+VALUES = "values_"
+"""Prefix of the diagnostics that count the values of each latent."""
 
 
 class Pairs(ABC):
@@ -137,3 +163,111 @@ class Diagnostics(ABC):
             logvars: Log-variances of these codes, `[n, B, d]`.
             parameters: Parameters of the extra networks, by network and name, `[n, *shape]` each.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class QuantisedCodes:
+    """Codes of images, `[M, B, d]` each, in all representations.
+
+    Args:
+        value: Values in use, which the decoder takes.
+        index: Their indices, int64.
+        continuous: Codes before quantisation.
+    """
+
+    value: Tensor
+    index: Tensor
+    continuous: Tensor
+
+
+class Quantised(Diagnostics):
+    """A method whose latents take a finite number of values, without noise.
+
+    The number of values in use by each latent is a diagnostic, so that a collapse is noticed.
+    """
+
+    squash: ClassVar[str] = "none"
+    """Activation function that the output of the encoder passes before quantisation."""
+
+    @abstractmethod
+    def codebook(self, latents: int, parameters: Mapping[str, Tensor]) -> Tensor | None:
+        """Return the values of each latent of one trained model, `[d, V]`; None if continuous.
+
+        Args:
+            latents: Number of latents, d.
+            parameters: Parameters of the model, by network and name.
+        """
+
+    @abstractmethod
+    def quantised(self, nets: Nets, images: Tensor) -> QuantisedCodes:
+        """Return the codes of images `[M, B, H, W, C]` in all representations."""
+
+    def encode(self, nets: Nets, images: Tensor) -> Posterior:
+        """Return the values of the codes of images, as posteriors without noise."""
+        return Posterior.of_points(self.quantised(nets, images).value)
+
+    def diagnostic_names(self, latents: int) -> tuple[str, ...]:
+        return tuple(f"{VALUES}{latent}" for latent in range(latents))
+
+    def diagnostics(
+        self,
+        means: np.ndarray,
+        logvars: np.ndarray,  # noqa: ARG002
+        parameters: Mapping[str, Tensor],  # noqa: ARG002
+    ) -> Sequence[float]:
+        """Return the number of values that each latent takes on a fixed set of images."""
+        return [float(len(np.unique(column))) for column in means[0].T]
+
+    @staticmethod
+    def values_in_use(curve: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the columns of a curve with the number of values of each latent."""
+        return curve[[name for name in curve if str(name).startswith(VALUES)]]
+
+    @staticmethod
+    def latents_in_use(curve: "pd.DataFrame") -> tuple[int, int] | None:
+        """Return how many latents of a model take several values, and the number of latents.
+
+        Args:
+            curve: Curve of the model; None is returned if it has no diagnostics.
+        """
+        counts = Quantised.values_in_use(curve).dropna()
+        if counts.empty:
+            return None
+        last = counts.iloc[-1]
+        return int((last > 1).sum()), len(last)
+
+
+def check_representation(method: Method, representation: str) -> None:
+    """Raise an `UnweaveError` if codes of a method do not have a representation."""
+    if representation not in REPRESENTATIONS:
+        raise UnknownNameError("representation", representation, REPRESENTATIONS)
+    if representation != REPRESENTATIONS[0] and not isinstance(method, Quantised):
+        raise UnweaveError(
+            f"codes of {method.name} are not quantised, so they have no representation "
+            f"{representation!r}; omit it, or use a method such as qlae",
+            subject="representation",
+            value=representation,
+        )
+
+
+def encoded(method: Method, nets: Nets, images: Tensor, representation: str) -> Posterior:
+    """Return the codes of images `[M, B, H, W, C]` in one of `REPRESENTATIONS`."""
+    if representation == REPRESENTATIONS[0]:
+        return method.encode(nets, images)
+    assert isinstance(method, Quantised)
+    codes = getattr(method.quantised(nets, images), representation)
+    return Posterior(codes, Posterior.of_points(codes.float()).logvar)
+
+
+def straight_through(continuous: Tensor, values: Tensor) -> Tensor:
+    """Return exactly `values`, with the gradient of `continuous`.
+
+    The usual c + sg(q - c) differs from q by rounding.
+    """
+    return values.detach() + (continuous - continuous.detach())
+
+
+def share_in_use(index: Tensor, count: int) -> Tensor:
+    """Return the share of `count` values that a batch of indices `[M, B, d]` uses, `[M]`."""
+    values = torch.arange(count, device=index.device)
+    return (index[..., None] == values).any(1).float().mean((1, 2))

@@ -18,6 +18,7 @@ from unweave.data.catalog import is_named
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
+from unweave.methods.mixins import check_representation
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
 from unweave.models.images import check_shape
@@ -45,6 +46,7 @@ def encode(
     source: Any,
     *,
     member: Member = 0,
+    representation: str = "value",
     logvar: bool = False,
     spread: bool = False,
     seed: int = 0,
@@ -60,6 +62,8 @@ def encode(
             and converted to the channels of the model.
         member: For ensembles, the index of the member that encodes (default 0), or `"mean"` for
             the mean over members, whose latents are aligned with those of the first.
+        representation: For methods with quantised latents, such as QLAE: `"value"` (default, the
+            input of the decoder), `"index"` or `"continuous"` (before quantisation).
         logvar: Whether to add the log-variances of the codes; with `"mean"`, log of the mean σ².
         spread: Whether to add the standard deviation of codes over members; needs `"mean"`.
         seed: Random seed of the images, for data sets whose images are random given the factors.
@@ -88,6 +92,7 @@ def encode(
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     check_shape(model.shape, data.shape, data.name)
     check_member(model, member)
+    check_representation(model.config.method, representation)
     if spread and member != MEAN:
         raise UnweaveError(
             f"spread needs the mean of all members; use member={MEAN!r}", subject="spread"
@@ -99,7 +104,14 @@ def encode(
         if member == MEAN:
             parts, attributes = _ensemble_mean(placed, data, seed, step)
         else:
-            (means,), (logvars,) = posteriors(placed, data, seed=seed, member=member, advance=step)
+            (means,), (logvars,) = posteriors(
+                placed,
+                data,
+                seed=seed,
+                member=member,
+                representation=representation,
+                advance=step,
+            )
             parts = {"z": means, "logvar": logvars}
     chosen = ["z", *["logvar"] * logvar, *["spread"] * spread]
     names = [f"{part}{latent}" for part in chosen for latent in range(model.config.code_size)]
@@ -118,6 +130,7 @@ def posteriors(
     *,
     seed: int = 0,
     member: int = 0,
+    representation: str = "value",
     advance: Callable[[int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means and log-variances of the codes of images, float32 `[M, n, d]` each.
@@ -130,6 +143,7 @@ def posteriors(
         rows: Indices of the images to encode, in this order (default: all).
         seed: Random seed of the images, for data sets whose images are random given the factors.
         member: For ensembles, the index of the member that encodes (default 0).
+        representation: Representation of quantised codes; see `Fleet.encode`.
         advance: Callback for the number of images encoded by each batch, summed over models.
     """
     configs = [config for model in models for config in model.configs]
@@ -139,7 +153,9 @@ def posteriors(
     for places, fleet in _fleets(models):
         for part, batch in _parts(fleet, images, rows, seed):
             # A `Model` has a method of the same name, without the model axis.
-            means[places, part], logvars[places, part] = Fleet.encode(fleet, batch, member=member)
+            means[places, part], logvars[places, part] = Fleet.encode(
+                fleet, batch, member=member, representation=representation
+            )
             if advance is not None:
                 advance((part.stop - part.start) * len(fleet))
     return means, logvars

@@ -22,7 +22,7 @@ from unweave.kernels.threads import single_threaded
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
-from unweave.methods.mixins import CustomPrior, Ensemble
+from unweave.methods.mixins import CustomPrior, Ensemble, Quantised, check_representation, encoded
 from unweave.models.as_module import TrainedModule, as_module
 from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
@@ -167,7 +167,9 @@ class Fleet:
         return type(self)(configs, self.shape, below, no_curve, np.full(len(self), -1))
 
     @single_threaded()
-    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self, images: Any, seed: int = 0, member: int = 0, representation: str = "value"
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[M, n, d]` each.
 
         Codes of a model with several stages contain all of them, the first stage first.
@@ -178,17 +180,22 @@ class Fleet:
             seed: Random seed of the images, for data sets whose images are random given the
                 factors.
             member: For ensembles, the index of the member that encodes (default 0).
+            representation: For methods with quantised latents, `"value"` (default, the input of
+                `decode`), `"index"` (int64) or `"continuous"`.
         """
+        for config in self.configs:
+            check_representation(config.method, representation)
         if len(self._coded_alike) > 1:
             found = [
-                self._some(places).encode(images, seed, member) for places in self._coded_alike
+                self._some(places).encode(images, seed, member, representation)
+                for places in self._coded_alike
             ]
             mean, logvar = (self._in_order(part) for part in zip(*found, strict=True))
             return mean, logvar
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
-                codes = self.configs[0].method.encode(self.nets(member), batch)
+                codes = encoded(self.configs[0].method, self.nets(member), batch, representation)
             means.append(codes.mu.cpu())
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
@@ -335,9 +342,24 @@ class Model(Fleet):
             )
         return exponents.numpy()
 
-    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def codebook(self) -> np.ndarray:
+        """Values of each quantised latent, by index, float32 `[d, V]`."""
+        method, values = self.config.method, None
+        if isinstance(method, Quantised):
+            values = method.codebook(self.config.latents, self.named_parameters())
+        if values is None:
+            raise UnweaveError(
+                f"codes of {method.name} are not quantised; use a method such as qlae",
+                subject="codebook",
+            )
+        return values.cpu().numpy()
+
+    def encode(
+        self, images: Any, seed: int = 0, member: int = 0, representation: str = "value"
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[n, d]`; see `Fleet.encode`."""
-        mean, logvar = super().encode(images, seed, member)
+        mean, logvar = super().encode(images, seed, member, representation)
         return mean[0], logvar[0]
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
@@ -359,6 +381,9 @@ class Model(Fleet):
         diverged = self.diverged_at[0]
         suffix = f", diverged at step {diverged:,}" if diverged >= 0 else ""
         steps, seed = f"{self.config.steps:,}", self.config.seed
+        used = Quantised.latents_in_use(self.curve)
+        if used is not None:
+            suffix += f", {used[0]} of {counted(used[1], 'latent')} in use"
         rotated = f", {self.rotations[0]}" if self.rotations else ""
         return f"{self.config.method} trained for {steps} steps, seed {seed}{rotated}{suffix}"
 

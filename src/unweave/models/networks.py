@@ -103,8 +103,16 @@ def applied(
     x: Tensor,
     code: Tensor | None = None,
     reference: int | None = None,
+    hidden: list[Tensor] | None = None,
 ) -> Tensor:
-    """Apply a network to inputs converted to `dtype`; uint8 images are passed unchanged."""
+    """Apply a network to inputs converted to `dtype`; uint8 images are passed unchanged.
+
+    Hidden layers are computed in float32, since they serve for finite differences.
+    """
+    if hidden is not None:
+        named = dict(network.named(parameters)) if isinstance(parameters, Tensor) else parameters
+        precise = {name: value.float() for name, value in named.items()}
+        return network(precise, x, code, reference, hidden)
     unchanged = network.precise or x.dtype == torch.uint8
     return network(parameters, x if unchanged else x.to(dtype), code, reference)
 

@@ -23,6 +23,8 @@ from unweave.errors import UnweaveError
 from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
 from unweave.methods.base import MODEL
+from unweave.methods.batch import NOISELESS
+from unweave.methods.mixins import Quantised
 from unweave.models.as_module import TrainedModule, check_single
 from unweave.models.encoding import check_trained
 from unweave.models.finding import one_model
@@ -180,7 +182,11 @@ def encoder_graph(model: Model) -> bytes:
     graph = _Graph("images", model.shape)
     _add_network(graph, model, "encoder")
     sizes = graph.constant(np.array([model.config.latents] * 2, np.int64))
-    graph.add("Split", sizes, outputs=("mean", "logvar"), axis=1)
+    if isinstance(model.config.method, Quantised):
+        graph.add("Split", sizes, outputs=("continuous", "unused"), axis=1)
+        _quantise(graph, model, model.config.method)
+    else:
+        graph.add("Split", sizes, outputs=("mean", "logvar"), axis=1)
     return graph.content(dict.fromkeys(("mean", "logvar"), (model.config.latents,)))
 
 
@@ -326,7 +332,31 @@ def _add_layer(
         margins = np.array([0, top, left, 0, 0, bottom, right, 0], np.int64)
         graph.add("Pad", graph.constant(margins))
     else:
-        raise TypeError(f"ONNX export of {type(layer).__name__} is missing; add it in {__name__}")
+        raise UnweaveError(
+            f"cannot export networks with the layer {type(layer).__name__} to ONNX; train another "
+            "architecture, such as conv",
+            subject="architecture",
+        )
+
+
+def _quantise(graph: _Graph, model: Model, method: Quantised) -> None:
+    """Replace codes by their nearest values, `mean`, with a constant `logvar`."""
+    values = method.codebook(model.config.latents, model.named_parameters())
+    if method.squash != "none":
+        graph.add(ACTIVATIONS[method.squash][0])
+    if values is None:
+        graph.add("Identity", outputs=("mean",))
+    else:
+        latents, count = values.shape
+        _reshape(graph, (latents, 1))
+        graph.add("Sub", graph.constant(values.numpy()))
+        graph.add("Abs")
+        graph.add("ArgMin", axis=2, keepdims=0)
+        graph.add("Add", graph.constant(count * np.arange(latents)))
+        places, graph.last = graph.last, graph.constant(values.numpy().flatten())
+        graph.add("Gather", places, outputs=("mean",))
+    graph.add("Mul", graph.constant(np.array(0, np.float32)))
+    graph.add("Add", graph.constant(np.array(NOISELESS, np.float32)), outputs=("logvar",))
 
 
 def _reshape(graph: _Graph, shape: tuple[int, ...]) -> None:

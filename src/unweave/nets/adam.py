@@ -52,7 +52,9 @@ class Adam:
         step        s(t) = decay_factor^⌊(t - 1) / decay_every⌋
 
     The variants differ in where ε is added, which matters while v is small. Gradients are clipped
-    by their norm first, then element by element. With `ema`, the trained model has the average
+    by their norm first, then element by element. Weight decay and element-wise clipping apply to
+    weights, gains and learned maps only (`StackedNetwork.limited`), not to biases and other
+    offsets. With `ema`, the trained model has the average
 
         θ̄ ← ema θ̄ + (1 - ema) θ,    θ̄ = θ after the first step
 
@@ -299,6 +301,7 @@ def update(
     finite: Tensor,
     working: Tensor | None = None,
     limits: Tensor | None = None,
+    limited: Sequence[bool] | None = None,
 ) -> None:
     """Update the models that are alive by one step of Adam, in place.
 
@@ -313,20 +316,32 @@ def update(
             whose parameters are not updated.
         working: Copy of the parameters in the precision of matrix multiplications, also updated.
         limits: Coefficients of weight decay and clipping, `[M, 3]`, or None.
+        limited: Whether decay and element-wise clipping apply to each part (default: to all).
     """
+    limited = [True] * len(gradients) if limited is None else limited
     if fused(parameters):
         from unweave.kernels import gpu_adam
 
         first, second = moments.first, moments.second
         copy = parameters if working is None else working
         gpu_adam.update(
-            parameters, first, second, gradients, places, copy, rates, alive, finite, limits
+            parameters,
+            first,
+            second,
+            gradients,
+            places,
+            copy,
+            rates,
+            alive,
+            finite,
+            limits,
+            limited,
         )
         return
-    for gradient, place in zip(gradients, places, strict=True):
+    for gradient, place, within in zip(gradients, places, limited, strict=True):
         part = slice(place, place + gradient.shape[1])
         own = Moments(moments.first[:, part], moments.second[:, part])
-        finite &= _update_part(parameters[:, part], own, gradient, rates, alive, limits)
+        finite &= _update_part(parameters[:, part], own, gradient, rates, alive, limits, within)
     if working is not None:
         working.copy_(parameters)
 
@@ -338,6 +353,7 @@ def _update_part(
     rates: Tensor,
     alive: Tensor,
     limits: Tensor | None,
+    limited: bool,
 ) -> Tensor:
     """Update one part; return which models have a finite gradient, `[M]`."""
     step, weight1, weight2, shrink, eps = rates.split(1, 1)
@@ -346,8 +362,9 @@ def _update_part(
     shrunk: Tensor | None = None
     if limits is not None:
         decay, factor, largest = limits.to(parameters.dtype).split(1, 1)
-        gradient = (gradient * factor).clamp(-largest, largest)
-        shrunk = 1 - decay
+        gradient = gradient * factor
+        if limited:
+            gradient, shrunk = gradient.clamp(-largest, largest), 1 - decay
     active = (alive & finite)[:, None]
     if active.device.type == "cpu" and bool(active.all()):  # a third of the passes over memory
         first = moments.first.lerp_(gradient, weight1)

@@ -13,9 +13,24 @@ from itertools import pairwise
 
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.io.extensions import is_reference, reference_to, resolve
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Pad, Reshape
+from unweave.nets.layers import (
+    Activation,
+    Branch,
+    Conv,
+    ConvTranspose,
+    Expand,
+    Layer,
+    LearnedMap,
+    Linear,
+    MeanPool,
+    Merge,
+    Pad,
+    Reshape,
+    SameConv,
+)
 from unweave.nets.module import Builder, decoder_of, encoder_of
 from unweave.nets.network import Network, StackedNetwork
+from unweave.nets.norms import AdaptiveNorm, LayerNorm, ScaledNorm
 from unweave.nets.residual import ResidualDecoder, ResidualEncoder
 from unweave.nets.sizes import Shape, feature_map
 from unweave.text import size_text
@@ -30,6 +45,8 @@ __all__ = [
     "find_architecture",
     "name_of",
 ]
+
+Layers = list[Layer | AdaptiveNorm]
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,83 @@ def big_decoder(shape: Shape, latents: int, width: int = 64, share: float = 0.53
     return Network((*dense, *convolutions))
 
 
+def style_conv_encoder(shape: Shape, latents: int) -> Network:
+    """Encoder of QLAE: three convolutions per size, instance norm, dense 256 and 256."""
+    layers: Layers = []
+    inputs = shape[2]
+    for width in channels_of(shape, 32):
+        for convolution in (
+            SameConv(inputs, width, biased=False),
+            SameConv(width, width, biased=False),
+            Conv(width, width, 4, relu=False, biased=False),
+        ):
+            layers += [convolution, ScaledNorm(width, "leaky_relu")]
+        inputs = width
+    flat = 16 * inputs
+    return Network(
+        (*layers, Reshape((flat,)), Linear(flat, 256), Linear(256, 256), _heads(latents))
+    )
+
+
+def style_conv_decoder(shape: Shape, latents: int) -> Network:
+    """Decoder of QLAE: a learned map, whose convolutions are modulated by dense 256 and 256."""
+    widths = channels_of(shape, 32)[::-1]
+    layers: Layers = [Linear(latents, 256), Linear(256, 256), LearnedMap(4, widths[0])]
+    ends, inputs = [1], widths[0]
+    for width in widths:
+        for convolution in (
+            SameConv(inputs, width, biased=False),
+            SameConv(width, width, biased=False),
+            ConvTranspose(width, width, 4, relu=False, biased=False),
+        ):
+            norm = AdaptiveNorm(width, 256, "none", rectified=True)
+            layers += [convolution, Activation("leaky_relu"), norm]
+        ends.append(len(layers) - 1)
+        inputs = width
+    return Network((*layers, SameConv(inputs, shape[2], biased=False)), tuple(ends[:4]))
+
+
+def style_resnet_encoder(shape: Shape, latents: int) -> Network:
+    """Encoder of Tripod: residual blocks with instance norm and GELU, mean over pixels."""
+    widths = channels_of(shape, 32)
+    layers: Layers = []
+    for inputs, width, outputs in zip(
+        [shape[2], *widths[1:]], widths, [*widths[1:], 512], strict=True
+    ):
+        layers += _residual(inputs, width, None) + _residual(width, width, None)
+        layers += [Conv(width, outputs, 2, relu=False)]
+    heads = (Linear(512, 512, "none"), LayerNorm(512, "gelu"), _heads(latents, 512))
+    return Network((*layers, MeanPool(), *heads))
+
+
+def style_resnet_decoder(shape: Shape, latents: int, width: int = 256) -> Network:
+    """Decoder of Tripod: a learned map, then residual blocks modulated by two dense layers."""
+    layers: Layers = []
+    for inputs in (latents, width):
+        layers += [Linear(inputs, width, "none"), LayerNorm(width, "gelu")]
+    widths = channels_of(shape, 64)[::-1]
+    layers += [LearnedMap(4, widths[0], "ones")]
+    ends = [3]
+    for inputs, outputs in pairwise([*widths, shape[2]]):
+        layers += 2 * _residual(inputs, inputs, width)
+        layers += [SameConv(inputs, outputs, upsampled=True)]
+        ends.append(len(layers) - 1)
+    return Network(tuple(layers), tuple(ends[:-1][:4]))
+
+
+def gelu_mlp_encoder(shape: Shape, latents: int, width: int = 128) -> Network:
+    """Encoder with two dense layers of 128, layer norm and GELU, and two heads."""
+    pixels = math.prod(shape)
+    return Network((Reshape((pixels,)), *_smooth(pixels, width), _heads(latents, width)))
+
+
+def gelu_mlp_decoder(shape: Shape, latents: int, width: int = 128) -> Network:
+    """Decoder with two dense layers of 128, layer norm and GELU, then the image."""
+    pixels = math.prod(shape)
+    image = (Linear(width, pixels, "none"), Reshape(shape))
+    return Network((*_smooth(latents, width), *image), (1, 3))
+
+
 SQUARE = (32, 64, 128)
 """Sides of images for architectures with fixed feature maps of 4 × 4."""
 SMALL = 128
@@ -135,6 +229,9 @@ ARCHITECTURES = {
     "small_big_conv": Architecture(
         partial(big_encoder, width=8, share=0.86), partial(big_decoder, width=8, share=0.86)
     ),
+    "style_conv": Architecture(style_conv_encoder, style_conv_decoder),
+    "style_resnet": Architecture(style_resnet_encoder, style_resnet_decoder),
+    "gelu_mlp": Architecture(gelu_mlp_encoder, gelu_mlp_decoder),
     "mlp": Architecture(mlp_encoder, mlp_decoder),
     "small_mlp": Architecture(
         partial(mlp_encoder, width=SMALL), partial(mlp_decoder, width=SMALL)
@@ -217,6 +314,25 @@ def _up(shape: Shape) -> list[Layer]:
 def _padding(margins: tuple[int, int, int, int]) -> list[Layer]:
     """Padding of images, unless all margins are 0."""
     return [Pad(margins)] if any(margins) else []
+
+
+def _smooth(inputs: int, width: int) -> Layers:
+    """Two dense layers with layer norm and GELU."""
+    first, second = Linear(inputs, width, "none"), Linear(width, width, "none")
+    return [first, LayerNorm(width, "gelu"), second, LayerNorm(width, "gelu")]
+
+
+def _residual(inputs: int, outputs: int, latents: int | None) -> Layers:
+    """Residual block of two convolutions, each with (adaptive) instance norm and GELU."""
+    layers: Layers = [Branch()]
+    for channels in (inputs, outputs):
+        norm = (
+            ScaledNorm(outputs, "gelu")
+            if latents is None
+            else AdaptiveNorm(outputs, latents, "gelu")
+        )
+        layers += [SameConv(channels, outputs), norm]
+    return [*layers, Merge(inputs, outputs)]
 
 
 def _heads(latents: int, inputs: int = 256) -> Linear:

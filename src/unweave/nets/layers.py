@@ -14,20 +14,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unweave import kernels
-from unweave.kernels.reference import ACTIVATIONS
+from unweave.kernels.reference import ACTIVATIONS, same_conv
 
 __all__ = [
     "Activation",
+    "Branch",
     "Contrast",
     "Conv",
     "ConvTranspose",
     "Expand",
     "Layer",
+    "LearnedMap",
     "Linear",
     "Maps",
+    "MeanPool",
+    "Merge",
     "Offsets",
     "Pad",
     "Reshape",
+    "SameConv",
     "Spreads",
 ]
 
@@ -120,13 +125,16 @@ class Conv:
     outputs: int
     kernel: int
     relu: bool = True
+    biased: bool = True
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {
-            "weight": (self.kernel, self.kernel, self.inputs, self.outputs),
-            "bias": (self.outputs,),
-        }
+        weight = (self.kernel, self.kernel, self.inputs, self.outputs)
+        return {"weight": weight, **self._bias_shapes}
+
+    @property
+    def _bias_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"bias": (self.outputs,)} if self.biased else {}
 
     @property
     def fans(self) -> tuple[int, int]:
@@ -140,7 +148,7 @@ class Conv:
         before_conv: bool = False,
     ) -> Tensor:
         """Apply the layer; see `kernels.conv` for `after_conv` and `before_conv`."""
-        weight, bias = parameters["weight"], parameters["bias"]
+        weight, bias = parameters["weight"], parameters.get("bias")
         return kernels.conv(x, weight, bias, self.relu, None, after_conv, before_conv)
 
 
@@ -151,7 +159,7 @@ class ConvTranspose(Conv):
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         weight = (self.kernel, self.kernel, self.outputs, self.inputs)
-        return {"weight": weight, "bias": (self.outputs,)}
+        return {"weight": weight, **self._bias_shapes}
 
     @property
     def fans(self) -> tuple[int, int]:
@@ -165,8 +173,72 @@ class ConvTranspose(Conv):
         after_conv: bool = False,
         before_conv: bool = False,
     ) -> Tensor:
-        weight, bias = parameters["weight"], parameters["bias"]
+        weight, bias = parameters["weight"], parameters.get("bias")
         return kernels.conv_transpose(x, weight, bias, self.relu, None, after_conv, before_conv)
+
+
+@dataclass(frozen=True)
+class SameConv:
+    """Stride-1 convolution, `[M, B, H, W, inputs]` to `[M, B, H, W, outputs]`.
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output.
+        biased: Whether there is a bias.
+        upsampled: Whether the input is first enlarged to twice its size, by repeating pixels.
+        kernel: Kernel size, odd.
+    """
+
+    inputs: int
+    outputs: int
+    biased: bool = True
+    upsampled: bool = False
+    kernel: int = 3
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        weight = {"weight": (self.kernel, self.kernel, self.inputs, self.outputs)}
+        return {**weight, "bias": (self.outputs,)} if self.biased else weight
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.kernel**2 * self.inputs, self.kernel**2 * self.outputs
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if self.upsampled:
+            x = x.repeat_interleave(2, 2).repeat_interleave(2, 3)
+        return same_conv(x, parameters["weight"], parameters.get("bias"))
+
+
+@dataclass(frozen=True)
+class Merge:
+    """End of a residual branch: add its result to the input of the branch (`Branch`).
+
+    If the number of channels differs, the input is projected by a 1 × 1 convolution.
+    """
+
+    inputs: int
+    outputs: int
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        if self.inputs == self.outputs:
+            return {}
+        return {"weight": (self.inputs, self.outputs), "bias": (self.outputs,)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return self.inputs, self.outputs
+
+    def __call__(
+        self, parameters: Mapping[str, Tensor], x: Tensor, start: Tensor | None = None
+    ) -> Tensor:
+        assert start is not None, "a branch must have begun"
+        if self.shapes:
+            flat = start.flatten(2, 3).flatten(1, 2)
+            projected = kernels.linear(flat, parameters["weight"], parameters["bias"])
+            start = projected.view(x.shape)
+        return start + x
 
 
 class _ConstantInit:
@@ -204,6 +276,45 @@ class Pad(_ConstantInit):
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         del parameters  # this layer has none
         return F.pad(x, (0, 0, *self.margins))
+
+
+@dataclass(frozen=True)
+class Branch(_ConstantInit):
+    """Beginning of a residual branch, whose input is added to its result by `Merge`."""
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
+        return x
+
+
+@dataclass(frozen=True)
+class MeanPool(_ConstantInit):
+    """Mean over pixels, `[M, B, H, W, C]` to `[M, B, C]`."""
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:  # noqa: ARG002
+        return x.mean((2, 3))
+
+
+@dataclass(frozen=True)
+class LearnedMap(_ConstantInit):
+    """A learned image in place of the input, which becomes the code of later layers.
+
+    Args:
+        side: Height and width of the image.
+        channels: Number of channels.
+        parameter: Name of the parameter: `"map"` starts at 0.1, `"ones"` at 1.
+    """
+
+    side: int
+    channels: int
+    parameter: str = "map"
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {self.parameter: (self.side, self.side, self.channels)}
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        own = parameters[self.parameter][:, None]
+        return own.expand(-1, x.shape[1], *own.shape[2:])
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,15 @@ class ModuleNetwork(StackedNetwork):
         x: Tensor,
         code: Tensor | None = None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
         del code, reference  # only for adaptive normalisation and batch norm
+        if hidden is not None:
+            raise UnweaveError(
+                "this method uses hidden layers of the decoder, which torch modules do not offer; "
+                "use a built-in architecture, such as conv",
+                subject="architecture",
+            )
         own = {
             name: parameters[name].squeeze(1) if name in self._scalars else parameters[name]
             for name in self.shapes

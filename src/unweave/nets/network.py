@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from unweave.errors import UnknownNameError
 from unweave.kernels import FAST, WIDEST
 from unweave.kernels.threads import run_all
-from unweave.nets.layers import Contrast, Conv, Layer, Offsets
+from unweave.nets.layers import Branch, Contrast, Conv, Layer, LearnedMap, Merge, Offsets
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.random import Stream
 
@@ -31,10 +31,16 @@ INITIAL_VALUES = {
     "before": -1.0,
     "root": 1.0,
     "constant": 0.0,
+    "map": 0.1,
+    "ones": 1.0,
 }
 """Initial values of parameters that are not initialised randomly."""
+LIMITED = ("weight", "scale", "map", "ones")
+"""Parameters to which weight decay and clipping apply: weights, gains and learned maps."""
 ALIGNMENT = 16
 """Parameters start at multiples of this many numbers, for vectorised loads."""
+HIDDEN = 4
+"""Largest number of hidden layers whose outputs are available."""
 ROWS = 64
 """Number of inputs of one model that a CPU thread processes at a time."""
 
@@ -69,6 +75,7 @@ class StackedNetwork(ABC):
         x: Tensor,
         code: Tensor | None = None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
         """Apply the network to all models and inputs at once; see `__call__`."""
 
@@ -107,12 +114,18 @@ class StackedNetwork(ABC):
         """Length of a row of the buffer."""
         return sum(_aligned(math.prod(shape)) for shape in self.shapes.values())
 
+    @property
+    def limited(self) -> list[bool]:
+        """Whether weight decay and element-wise clipping apply to each parameter."""
+        return [name.rpartition(".")[2] in LIMITED for name in self.shapes]
+
     def __call__(
         self,
         parameters: Tensor | Mapping[str, Tensor],
         x: Tensor,
         code: Tensor | None = None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
         """Apply the network.
 
@@ -125,11 +138,14 @@ class StackedNetwork(ABC):
             code: Code for adaptive normalisation, `[M, B, d]`.
             reference: Number of inputs, from the first, that determine batch statistics; None for
                 all.
+            hidden: List to which the outputs of the hidden layers are appended (`hidden_places`);
+                the network is then only evaluated up to the last of them.
         """
         if isinstance(parameters, Tensor):
             parameters = dict(self.named(parameters))
-        if x.device.type != "cpu" or torch.is_grad_enabled() or self._mixes_rows:
-            return self._apply(parameters, x, code, reference)
+        whole = hidden is not None or self._mixes_rows
+        if x.device.type != "cpu" or torch.is_grad_enabled() or whole:
+            return self._apply(parameters, x, code, reference, hidden)
 
         def task(model: int, start: int) -> Tensor:
             one, rows = slice(model, model + 1), slice(start, start + ROWS)
@@ -163,6 +179,8 @@ class Network(StackedNetwork):
     """A sequence of layers."""
 
     layers: tuple[Layer | AdaptiveNorm, ...]
+    hidden: tuple[int, ...] = ()
+    """Indices of the hidden layers whose outputs are available (default: see `hidden_places`)."""
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -179,7 +197,8 @@ class Network(StackedNetwork):
 
     @property
     def adaptive(self) -> bool:
-        return any(isinstance(layer, AdaptiveNorm) for layer in self.layers)
+        kinds = [type(layer) for layer in self.layers]
+        return AdaptiveNorm in kinds and LearnedMap not in kinds
 
     @property
     def unfolds(self) -> bool:
@@ -188,6 +207,18 @@ class Network(StackedNetwork):
             for layer in self.layers
             if isinstance(layer, Conv)
         )
+
+    @cached_property
+    def hidden_places(self) -> tuple[int, ...]:
+        """Indices of layers whose outputs are available, in order.
+
+        By default they are the first four hidden layers, after their activation; fewer in small
+        networks.
+        """
+        if self.hidden:
+            return self.hidden
+        weighted = [place for place, layer in enumerate(self.layers) if layer.shapes]
+        return tuple(place - 1 for place in weighted[1 : 1 + HIDDEN])
 
     @property
     def _mixes_rows(self) -> bool:
@@ -199,11 +230,24 @@ class Network(StackedNetwork):
         x: Tensor,
         code: Tensor | None = None,
         reference: int | None = None,
+        hidden: list[Tensor] | None = None,
     ) -> Tensor:
-        for place, layer in enumerate(self.layers):
+        start: Tensor | None = None
+        chosen = () if hidden is None else self.hidden_places
+        layers = self.layers if hidden is None else self.layers[: chosen[-1] + 1]
+        for place, layer in enumerate(layers):
             own = {name: parameters[f"{place}.{name}"] for name in layer.shapes}
             if isinstance(layer, Conv):
-                x = layer(own, x, self._linked(place - 1), self._linked(place))
+                before, after = (
+                    self._linked(at) and at not in chosen for at in (place - 1, place)
+                )
+                x = layer(own, x, before, after)
+            elif isinstance(layer, LearnedMap):
+                code, x = x, layer(own, x)
+            elif isinstance(layer, Branch):
+                start = x
+            elif isinstance(layer, Merge):
+                x = layer(own, x, start)
             elif isinstance(layer, AdaptiveNorm):
                 assert code is not None, "adaptive normalisation needs a code"
                 x = layer(own, x, code)
@@ -211,6 +255,8 @@ class Network(StackedNetwork):
                 x = layer(own, x, reference)
             else:
                 x = layer(own, x)
+            if hidden is not None and place in chosen:
+                hidden.append(x)
         return x
 
     def _linked(self, place: int) -> bool:

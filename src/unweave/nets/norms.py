@@ -11,7 +11,7 @@ from unweave.kernels import instance_norm
 from unweave.kernels.reference import ACTIVATIONS, normalised
 from unweave.nets.layers import Activation
 
-__all__ = ["AdaptiveNorm", "BatchNorm", "InstanceNorm"]
+__all__ = ["AdaptiveNorm", "BatchNorm", "InstanceNorm", "LayerNorm", "ScaledNorm"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,37 @@ class InstanceNorm(Activation):
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         del parameters  # this layer has none
         return instance_norm(x, None, self.name)
+
+
+@dataclass(frozen=True)
+class ScaledNorm:
+    """Normalise each channel of each image, scale and shift it, then apply an activation."""
+
+    channels: int
+    activation: str
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {"scale": (self.channels,), "shift": (self.channels,)}
+
+    @property
+    def fans(self) -> tuple[int, int]:
+        return 1, 1
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        both = torch.cat([parameters["scale"], parameters["shift"]], -1)
+        own = both[:, None].expand(-1, x.shape[1], -1).contiguous()
+        return instance_norm(x, own, self.activation)
+
+
+@dataclass(frozen=True)
+class LayerNorm(ScaledNorm):
+    """Normalise all features of each input, scale and shift them, then apply an activation."""
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        scale, shift = (parameters[name][:, None].float() for name in ("scale", "shift"))
+        normal = torch.addcmul(shift, normalised(x, (2,)), scale)
+        return ACTIVATIONS[self.activation](normal.to(x.dtype))
 
 
 @dataclass(frozen=True)
@@ -67,6 +98,7 @@ class AdaptiveNorm:
         channels: Number of channels.
         latents: Size of the code.
         activation: One of `kernels.reference.ACTIVATIONS`.
+        rectified: Whether γ and β are rectified, so that they are never negative.
         pixels: Height and width, for γ and β that differ between pixels and are rectified, as in
             the authors' code; None for one γ and β per channel, as in the paper.
     """
@@ -75,6 +107,7 @@ class AdaptiveNorm:
     latents: int
     activation: str
     pixels: tuple[int, int] | None = None
+    rectified: bool = False
 
     @property
     def size(self) -> int:
@@ -97,7 +130,7 @@ class AdaptiveNorm:
         start = torch.cat([parameters["scale"], parameters["shift"]], -1)
         both = torch.baddbmm(start[:, None], code.to(start.dtype), parameters["weight"])
         if self.pixels is None:
-            return instance_norm(x, both, self.activation)
+            return instance_norm(x, both.relu() if self.rectified else both, self.activation)
         both = both.unflatten(-1, (2, *self.pixels, self.channels)).float()
         scale, shift = both.relu().unbind(2)
         adapted = torch.addcmul(shift, normalised(x, (2, 3)), scale)
