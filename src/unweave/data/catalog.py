@@ -118,6 +118,7 @@ RENDERED = {
 LOADERS = {
     "dsprites": "unweave.data.dsprites:load",
     "textured_dsprites": "unweave.data.textured_dsprites:load",
+    "infinite_dsprites": "unweave.data.infinite_dsprites:load",
     "rooms3d": "unweave.data.rooms3d:load",
     "shapes3d": "unweave.data.shapes3d:load",
     "cars3d": "unweave.data.cars3d:load",
