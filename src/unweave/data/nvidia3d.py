@@ -90,9 +90,7 @@ def load(variant: str, path: str | Path | None = None, size: int = SIDE) -> Data
     return Dataset(variant, Bytes(images), grid)
 
 
-def convert(
-    sources: Sequence[Path], target: Path, labels: str, grid: Grid, size: int
-) -> Metadata:
+def convert(sources: Sequence[Path], target: Path, labels: str, grid: Grid, size: int) -> Metadata:
     """Write the images of a zip in the order of the grid, given the name of its labels."""
     (source,) = sources
     with reading(source), zipfile.ZipFile(source) as archive:
