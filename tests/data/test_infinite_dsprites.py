@@ -34,10 +34,10 @@ def test_factors_are_those_of_the_images():
     shapes = [infinite_dsprites.make_shape(random, 64) for _ in range(4)]
     for number, (shape, *pose) in enumerate(data.factors(range(40))):
         values = [axis.values[k] for axis, k in zip(data.labels.axes[1:], pose, strict=True)]
-        drawn = infinite_dsprites.render(shapes[shape], *values, 64)
+        drawn = infinite_dsprites.render(shapes[shape], values, 64)
         np.testing.assert_array_equal(data.images(number)[..., 0], drawn)
     # A shape that is fully visible is where its position says, to the nearest pixel.
-    image = infinite_dsprites.render(shapes[0], 0.5, 0.0, 0.0, 1.0, 64)
+    image = infinite_dsprites.render(shapes[0], [0.5, 0.0, 0.0, 1.0], 64)
     rows, columns = np.nonzero(image != 169)
     assert abs(rows.mean() - 48) < 1
     assert abs(columns.mean() - 16) < 1

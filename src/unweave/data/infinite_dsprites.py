@@ -9,9 +9,9 @@ An image shows a white shape on grey (169) at
 
     0.45 size · scale · R(orientation) · points + size / 4 + size / 2 · (position_x, position_y)
 
-with coordinates rounded towards zero. A pixel is set if it is on an edge of the polygon (Bresenham)
-or inside by the even-odd rule, as in OpenCV's `fillPoly` without anti-aliasing. The half of the
-shape to the right of its axis is black, which makes every orientation visible.
+with coordinates rounded towards zero. A pixel is set if it is on an edge of the polygon
+(Bresenham's algorithm) or inside by the even-odd rule, as in OpenCV's `fillPoly` without
+anti-aliasing. The right half of the shape is black, so that every orientation looks different.
 
 The images are those of `RandomDSprites(img_size=size, shapes=shapes, dataset_size=count,
 grayscale=True)` after `np.random.seed(seed)`, times 255. The factor `shape` is the shape in the
@@ -20,6 +20,8 @@ image; the package's `shape_id` is an unrelated random number if shapes are reus
 References:
     Dziadzio et al., Infinite dSprites for Disentangled Continual Learning, arXiv:2312.16731.
 """
+
+from collections.abc import Sequence
 
 import numba
 import numpy as np
@@ -70,7 +72,7 @@ def load(count: int = 10_000, shapes: int = 10, size: int = 64, seed: int = 0) -
         random.randint(shapes)  # the package draws another shape here and does not use it
         classes[number] = shape, *(random.randint(len(axis)) for axis in POSE)
         pose = [axis.values[k] for axis, k in zip(POSE, classes[number, 1:], strict=True)]
-        images[number, ..., 0] = render(outlines[shape], *pose, size)
+        images[number, ..., 0] = render(outlines[shape], pose, size)
     axes = (Factor("shape", np.arange(shapes), categorical=True), *POSE)
     return Dataset("infinite_dsprites", Bytes(images), labels=Labels(axes, classes))
 
@@ -93,10 +95,9 @@ def make_shape(random: np.random.RandomState, size: int) -> np.ndarray:
     return points - (centre - size // 2)[:, None] / (LENGTH * size)
 
 
-def render(
-    points: np.ndarray, scale: float, orientation: float, x: float, y: float, size: int
-) -> np.ndarray:
-    """Draw a shape `[2, 1000]` with the given factors as bytes `[size, size]`."""
+def render(points: np.ndarray, pose: Sequence[float], size: int) -> np.ndarray:
+    """Draw a shape `[2, 1000]` with values of the factors in `POSE`, as bytes `[size, size]`."""
+    scale, orientation, x, y = pose
     centre = 0.25 * size + 0.5 * size * np.array([[x], [y]])
     inside = fill(_whole(_rotate(LENGTH * size * scale * points, orientation) + centre), size)
     # Rounded exactly as in the package, which decides about pixels on the axis of the shape.
@@ -137,7 +138,7 @@ def _whole(points: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def fill(points, size):
+def fill(points: np.ndarray, size: int) -> np.ndarray:
     """Fill a polygon with integer vertices `[N, 2]`, as a mask `[size, size]` with its edges."""
     inside = np.zeros((size, size), np.bool_)
     count = len(points)
@@ -174,7 +175,7 @@ def fill(points, size):
 
 
 @numba.njit(cache=True, nogil=True)
-def _clip(x1, y1, x2, y2, end):
+def _clip(x1: int, y1: int, x2: int, y2: int, end: int) -> tuple[bool, int, int, int, int]:
     """Cut a line to pixels 0 … `end`; return whether any of it is left, and its ends."""
     if _beyond(x1, y1, end) & _beyond(x2, y2, end):
         return False, x1, y1, x2, y2
@@ -186,7 +187,7 @@ def _clip(x1, y1, x2, y2, end):
 
 
 @numba.njit(cache=True, nogil=True)
-def _cut(u1, v1, u2, v2, end):
+def _cut(u1: int, v1: int, u2: int, v2: int, end: int) -> tuple[int, int, int, int]:
     """Move the ends of a line along it to 0 ≤ u ≤ `end`, the second along what is left."""
     if not 0 <= u1 <= end:
         u = 0 if u1 < 0 else end
@@ -198,13 +199,13 @@ def _cut(u1, v1, u2, v2, end):
 
 
 @numba.njit(cache=True, nogil=True)
-def _beyond(x, y, end):
+def _beyond(x: int, y: int, end: int) -> int:
     """Return the sides of the image beyond which a point is, as bits."""
     return (x < 0) + 2 * (x > end) + 4 * (y < 0) + 8 * (y > end)
 
 
 @numba.njit(cache=True, nogil=True)
-def _draw_line(image, x1, y1, x2, y2):
+def _draw_line(image: np.ndarray, x1: int, y1: int, x2: int, y2: int) -> None:
     """Set the pixels of a line inside the image, from left to right (Bresenham)."""
     if x1 > x2:
         x1, y1, x2, y2 = x2, y2, x1, y1
