@@ -15,7 +15,8 @@ def test_list_shows_every_data_set_and_whether_it_is_ready(tmp_path):
         row = rows[name.replace("_", "-")]
         assert f"{len(entry):,}" in row
         ready = "with --path" if name.endswith("_modified") else "no"
-        assert row.rstrip().endswith("yes" if name == "pendulum" else ready)
+        uncached = name in ("pendulum", "infinite_dsprites")
+        assert row.rstrip().endswith("yes" if uncached else ready)
 
 
 def test_prepare_makes_a_data_set_ready(tmp_path):

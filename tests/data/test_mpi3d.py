@@ -4,6 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 
+import unweave as uw
 from tests.raising import about
 from unweave.data import mpi3d
 from unweave.data.catalog import RemoteFile
@@ -59,6 +60,16 @@ def test_another_file_is_another_data_set(tmp_path):
         np.savez(folder / "mpi3d_toy.npz", images=images)
         data = mpi3d.load("mpi3d_toy", folder)
         np.testing.assert_array_equal(data.images(np.arange(COUNT)), images)
+
+
+def test_variants_are_told_apart(tmp_path):
+    """By the origin, which saved models contain, and by the names of the published files."""
+    np.savez(tmp_path / "mpi3d_toy.npz", images=numbered_images())
+    assert uw.data.load("mpi3d-toy", path=tmp_path / "mpi3d_toy.npz").origin[0][1] == "mpi3d_toy"
+    path = tmp_path / "real3d_complicated_shapes_ordered.npz"
+    np.savez(path, images=numbered_images())
+    with pytest.raises(DataError, check=about(path, "mpi3d_complex")):
+        mpi3d.load("mpi3d_toy", path)
 
 
 def test_convert_accepts_any_grid(tmp_path):

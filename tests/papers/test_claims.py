@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.raising import about
+from unweave.errors import DataError
 from unweave.papers.claims import (
     STATISTICS,
     Comparison,
@@ -132,6 +134,34 @@ FRAME = pd.DataFrame(
         "chance": [0.5, 0.5, np.nan, 0.5],
     }
 )
+
+
+@pytest.mark.parametrize(
+    ("keys", "variants"),
+    [
+        (
+            {"measured": {"kind": "whole"}, "against": {"kind": "part"}},
+            ["mpi3d_real", "mpi3d_toy"],
+        ),
+        (
+            {"measured": {"data": "mpi3d_toy"}, "against": {"data": "mpi3d_real"}},
+            ["mpi3d_real", "mpi3d_toy"],
+        ),
+        ({"measured": {"kind": "whole"}, "against": 0.5}, ["mpi3d_real", "mpi3d_toy"]),
+        ({"measured": {"kind": "whole"}, "against": {"kind": "part"}, "each": ["data"]}, []),
+        ({"measured": {"data": "mpi3d_toy"}, "against": 0.5}, []),
+        ({"measured": {"data": "mpi3d_toy"}, "against": {"data": "dsprites"}}, []),
+    ],
+)
+def test_variants_of_mpi3d_are_not_compared(keys, variants):
+    names = {"a": "mpi3d_toy", "b": "mpi3d_real"}
+    table = TABLE.assign(data=TABLE["data"].replace(names))
+    table.loc[0, "data"] = "dsprites"
+    if variants:
+        with pytest.raises(DataError, check=about("data", variants)):
+            rows(table, **keys, holds="measured < against")
+    else:
+        assert rows(table, **keys, holds="measured < against")
 
 
 def test_findings_count_rows_pairs_and_comparisons():

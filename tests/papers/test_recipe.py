@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.raising import about
-from unweave.errors import UnknownNameError
+from unweave.errors import DataError, UnknownNameError
 from unweave.papers import PAPERS, RECIPES, Recipe, RecipeError, find, recipe, udr
 from unweave.papers.claims import Comparison, Finding
 from unweave.papers.recipe import data_file, recipes_of
@@ -88,6 +88,20 @@ def test_unknown_names_and_scales_are_rejected_with_suggestions():
         find("transfr")
     with pytest.raises(UnknownNameError, check=about("scale", "day")):
         find("common-assumptions/transfer").study("day")
+
+
+def test_results_on_another_variant_of_mpi3d_are_refused():
+    def recipe_on(*names):
+        published = pd.DataFrame({"data": names, "published": 0.5})
+        code = {"published": lambda: published, "obtain": lambda table: table}
+        return Recipe(name="a/b", where="", title="", claim="", data="MPI3D", code=code)
+
+    toy = pd.DataFrame({"data": ["mpi3d_toy", "dsprites"], "mig": 0.5})
+    for names in (("mpi3d_toy",), ("mpi3d_toy", "mpi3d_real"), ("shapes3d",)):
+        pd.testing.assert_frame_equal(recipe_on(*names).obtain(toy), toy)
+    for names in (("mpi3d_real",), ("mpi3d_real", "dsprites")):
+        with pytest.raises(DataError, check=about("data", ["mpi3d_real", "mpi3d_toy"])):
+            recipe_on(*names).obtain(toy)
 
 
 def test_a_recipe_may_train_nothing():

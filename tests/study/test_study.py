@@ -124,6 +124,8 @@ def test_planning_on_published_data_needs_no_data():
     source = Source.of("Cars3D")
     assert source.origin == (["load", "cars3d", {}],)
     assert source.shape == (64, 64, 3)
+    assert Source.of({"load": "infinite-dsprites", "size": 32}).shape == (32, 32, 1)
+    assert Source.of({"load": "chairs3d", "channels": 3}).shape == (64, 64, 3)
 
 
 def test_custom_images_are_identified_by_their_pixels(tmp_path):

@@ -118,6 +118,7 @@ RENDERED = {
 LOADERS = {
     "dsprites": "unweave.data.dsprites:load",
     "textured_dsprites": "unweave.data.textured_dsprites:load",
+    "infinite_dsprites": "unweave.data.infinite_dsprites:load",
     "rooms3d": "unweave.data.rooms3d:load",
     "shapes3d": "unweave.data.shapes3d:load",
     "cars3d": "unweave.data.cars3d:load",
@@ -133,6 +134,8 @@ LOADERS = {
     "mpi3d_realistic": "unweave.data.mpi3d:load",
     "mpi3d_real": "unweave.data.mpi3d:load",
     "mpi3d_complex": "unweave.data.mpi3d:load",
+    "falcor3d": "unweave.data.nvidia3d:load",
+    "isaac3d": "unweave.data.nvidia3d:load",
     "fashion_mnist": "unweave.data.mnist:load_fashion",
 }
 """Functions that load data sets; `datasets.toml` cannot name others."""
@@ -153,7 +156,7 @@ def _entry(name: str, **metadata: Any) -> Entry:
     for file in metadata.pop("files", ()):
         urls = file.pop("urls", None) or [f"{folder}/{file['name']}" for folder in folders]
         published.append(RemoteFile(**file, urls=tuple(urls)))
-    preset = {"variant": name} if loader.endswith("mpi3d:load") else {}
+    preset = {"variant": name} if loader.endswith(("mpi3d:load", "nvidia3d:load")) else {}
     return Entry(loader=loader, preset=preset, files=tuple(published), **metadata)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from unweave.data.archives import read_exactly, read_npy_header, reading
 from unweave.data.cached_files import whole_array
+from unweave.data.catalog import DATASETS
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Factor, Grid
 from unweave.data.published import Metadata, given_files, prepare
@@ -75,9 +76,23 @@ def load(variant: str, path: str | Path | None = None) -> Dataset:
     if variant not in GRIDS:
         raise UnknownNameError("variant of MPI3D", variant, GRIDS)
     grids = GRIDS[variant]
+    _check_name(variant, path)
     images, _ = prepare(variant, given_files(variant, path), partial(convert, grids=grids))
     (grid,) = [grid for grid in grids if len(grid) == len(images)]
     return Dataset(variant, Bytes(images), grid)
+
+
+def _check_name(variant: str, path: str | Path | None) -> None:
+    """Refuse the published file of another variant, which nothing in it would tell apart."""
+    for other in GRIDS:
+        name = DATASETS[other].files[0].name
+        if other != variant and path is not None and Path(path).name == name:
+            raise DataError(
+                f"{path} is the file of {other}, not of {variant}; load {other}, or rename the "
+                "file if it is not the published one",
+                subject=path,
+                value=other,
+            )
 
 
 def convert(sources: Sequence[Path], target: Path, grids: Sequence[Grid]) -> Metadata:

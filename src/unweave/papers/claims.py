@@ -24,14 +24,19 @@ from typing import Any
 
 import pandas as pd
 
+from unweave.data.catalog import DATASETS
+from unweave.errors import DataError
+
 __all__ = [
     "FAILS",
     "HOLDS",
     "STATISTICS",
+    "VARIANTS",
     "Comparison",
     "Count",
     "Finding",
     "Statistic",
+    "check_variants",
     "claim_counts",
     "compared",
     "comparison",
@@ -53,6 +58,8 @@ SYMBOLS = {
 """Symbols that papers use for the columns in labels of comparisons."""
 SIDE = ("statistic", "value", "across")
 """Keys of a side of a comparison that are not filters on columns."""
+VARIANTS = tuple(name for name in DATASETS if name.startswith("mpi3d_"))
+"""Variants of MPI3D, whose results are never compared with each other."""
 
 Statistic = Callable[[pd.DataFrame, str], float]
 STATISTICS: dict[str, Statistic] = {
@@ -63,6 +70,21 @@ STATISTICS: dict[str, Statistic] = {
     "quantile_90": lambda rows, column: rows[column].quantile(0.9),
 }
 """Statistics of a column over some rows; recipes can add their own."""
+
+
+def check_variants(names: Iterable[str]) -> None:
+    """Raise `DataError` if data sets include different variants of MPI3D.
+
+    They have the same factors but different images, and papers often do not distinguish them.
+    """
+    found = sorted(set(names).intersection(VARIANTS))
+    if len(found) > 1:
+        raise DataError(
+            f"results on {' and '.join(found)} cannot be compared because their images differ; "
+            "use a single variant of MPI3D",
+            subject="data",
+            value=found,
+        )
 
 
 def matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
@@ -144,6 +166,9 @@ class Comparison:
         leading = self.against if "across" in self.measured else self.measured
         assert isinstance(leading, Mapping)
         for group in _groups(matching(table, _filter(leading)), self.each):
+            if "data" in table:
+                sides = [_rows(side, table, group) for side in (self.measured, self.against)]
+                check_variants(pd.concat(sides)["data"])
             # The data set is a separate column, so the label omits it.
             label = _named({key: value for key, value in group.items() if key != "data"})
             if not along:
@@ -188,6 +213,16 @@ def _filter(side: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in side.items() if key not in SIDE}
 
 
+def _rows(
+    side: Mapping[str, Any] | float, table: pd.DataFrame, group: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the rows of one side of a comparison; a number has none."""
+    if not isinstance(side, Mapping):
+        return table.iloc[:0]
+    own = {key: value for key, value in group.items() if key not in side.get("across", ())}
+    return matching(_only(table, own), _filter(side))
+
+
 def _number(
     side: Mapping[str, Any] | float,
     table: pd.DataFrame,
@@ -198,8 +233,7 @@ def _number(
     """Return one side of a comparison, or None if the table has no such row or column."""
     if not isinstance(side, Mapping):
         return float(side)
-    own = {key: value for key, value in group.items() if key not in side.get("across", ())}
-    rows = matching(_only(table, own), _filter(side))
+    rows = _rows(side, table, group)
     chosen = side.get("value", column)
     if rows.empty or chosen not in rows:
         return None

@@ -20,10 +20,12 @@ from unweave.papers import plots
 from unweave.papers.claims import (
     HOLDS,
     STATISTICS,
+    VARIANTS,
     Comparison,
     Count,
     Finding,
     Statistic,
+    check_variants,
     claim_counts,
     compared,
 )
@@ -174,6 +176,7 @@ class Recipe:
                 raise RecipeError(
                     f"the table has no column {column!r}; `extend` adds it", subject=column
                 )
+        self._check_data(table)
         if "obtain" in self.code:
             found: pd.DataFrame = self.code["obtain"](table)
             return found
@@ -186,6 +189,13 @@ class Recipe:
         rows += self.code["more"](prepared, texts) if "more" in self.code else []
         controls = pd.DataFrame({"claim": list(self.controls.values()), "published": None})
         return compared(pd.concat([self.published(), controls], ignore_index=True), rows)
+
+    def _check_data(self, table: pd.DataFrame) -> None:
+        """Refuse results on another variant of MPI3D than the paper's."""
+        names = {self.data, *self.data_names, *self.published().get("data", ())}
+        for name in {*table.get("data", ())} - names:
+            if name in VARIANTS:
+                check_variants([name, *names])
 
     def verdict(self, frame: pd.DataFrame) -> list[str]:
         """Return sentences that say how far the obtained results agree with the published ones."""

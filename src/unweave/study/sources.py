@@ -107,7 +107,8 @@ class Source:
         if self.load not in DATASETS:
             return self.open().shape
         height, width, channels = DATASETS[self.load].shape
-        return height, width, channels
+        sides = (self.options.get("size", height), self.options.get("size", width))
+        return *sides, self.options.get("channels", channels)
 
 
 def is_source(entry: Any) -> bool:
