@@ -21,10 +21,13 @@ from unweave.data.catalog import DATASETS
 from unweave.fleet.engine import Engine
 from unweave.methods import (
     EVERY,
+    HFS,
     ISATCVAE,
     METHODS,
     MSGAN,
     BetaTCVAE,
+    BioAE,
+    JacobianL1,
     Losses,
     SlowVAE,
     VAEEnsemble,
@@ -39,6 +42,11 @@ CASES = {name: (kind, {}) for name, kind in EVERY.items()} | {
 CASES |= {
     f"isa_tc_vae {scale}": (ISATCVAE, {"scale": scale, "exact_entropy": True})
     for scale in ("unit", "reference")
+}
+CASES |= {"bio_ae means": (BioAE, {"sums": False, "lambda_w": 0.0})}
+CASES |= {
+    f"{kind.name} {host}": (kind, {"host": host})
+    for kind, host in ((HFS, "factor_vae gamma=3"), (JacobianL1, "beta_tc_vae=4"))
 }
 CASES |= {"slow_vae consistent": (SlowVAE, {"consistent": True})}
 CASES |= {
@@ -63,6 +71,7 @@ NOT_APPLICABLE = {
     },
     "kl": {
         "ae": "codes have neither noise nor a prior",
+        "bio_ae": "codes have neither noise nor a prior",
         "pcl": "codes have neither noise nor a prior",
         "jacobian": "codes have neither noise nor a prior",
         "ms_gan": "codes are drawn from the prior",
@@ -72,6 +81,7 @@ NOT_APPLICABLE = {
     },
     "noise": {
         "ae": "images are reconstructed from means",
+        "bio_ae": "images are reconstructed from means",
         "from_factors": "codes are given",
     },
     "textbook": {},

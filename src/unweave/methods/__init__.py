@@ -12,13 +12,16 @@ from unweave.methods.base import Losses, Method, Nets
 from unweave.methods.batch import Batch, Posterior
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
+from unweave.methods.bio_ae import BioAE
 from unweave.methods.cgan import CGAN
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.from_factors import FromFactors
+from unweave.methods.hfs import HFS
 from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
 from unweave.methods.jacobian import JacobianSupervision
+from unweave.methods.jacobian_l1 import JacobianL1
 from unweave.methods.mixins import (
     CustomPrior,
     Diagnostics,
@@ -42,6 +45,7 @@ __all__ = [
     "DIPVAEII",
     "EVERY",
     "GENERATORS",
+    "HFS",
     "ISATCVAE",
     "ISAVAE",
     "METHODS",
@@ -57,6 +61,7 @@ __all__ = [
     "Batch",
     "BetaTCVAE",
     "BetaVAE",
+    "BioAE",
     "CustomPrior",
     "Diagnostics",
     "Ensemble",
@@ -64,6 +69,7 @@ __all__ = [
     "FactorVAE",
     "FromFactors",
     "InfoGAN",
+    "JacobianL1",
     "JacobianSupervision",
     "KnownFactors",
     "Losses",
@@ -89,6 +95,9 @@ METHODS: dict[str, type[Method]] = {
         DIPVAEI,
         DIPVAEII,
         AE,
+        BioAE,
+        HFS,
+        JacobianL1,
         AdaGVAE,
         AdaMLVAE,
         VAEEnsemble,
