@@ -1,6 +1,6 @@
 """BioAE, HFS and the Jacobian L1 penalty, compared with methods without them, on a CPU.
 
-    .venv/bin/python benchmarks/penalties.py [--seeds 3] [--steps 2000] [--out FILE]
+    .venv/bin/python benchmarks/penalties.py [--seeds 3] [--steps 1500] [--out FILE]
 
 Hearts of six sizes at 16 × 16 positions, reduced to 32 × 32 pixels, six latents for three factors,
 and small dense networks, so that training takes minutes.
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     default, out = "(default: %(default)s).", "benchmarks/results/penalties_cpu.json"
     parser.add_argument("--seeds", type=int, default=3, help=f"Seeds {default}")
-    parser.add_argument("--steps", type=int, default=2_000, help=f"Training steps {default}")
+    parser.add_argument("--steps", type=int, default=1_500, help=f"Training steps {default}")
     parser.add_argument("--out", type=Path, default=out, help=f"Output file {default}")
     args = parser.parse_args()
     data = hearts()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.methods import Batch, BetaVAE, Nets
+from unweave.methods import Auxiliary, Batch, BetaVAE, Nets
 from unweave.methods.base import NetworkSpec, Stage
 from unweave.methods.batch import member_seeds
 from unweave.nets.layers import (
@@ -36,10 +36,13 @@ MODELS, IMAGES, LATENTS, BEFORE = 3, 5, 3, 2
 CODES = 2
 """Number of InfoGAN's latents that can be recovered."""
 DATA_SIZE = 11
+CLASSES = 4
+"""Number of values of an auxiliary factor."""
 SMALLER = {
     "infogan": {"codes": CODES},
     "from_factors": {"known_factors": "a,b,c"},
     "bio_ae": {"sums": True},  # which has all strengths
+    "ivae": {"factor": "a", "classes": CLASSES},
 }
 """Settings for a small number of latents."""
 
@@ -166,7 +169,10 @@ class SmallFleet:
         """The fleet of a method, with tiny networks where there are some for it."""
         networks = {n: net for group in groups_of(method).values() for n, net in group.items()}
         tiny = "small_mlp" in method.architectures or method.name in OWN_NETWORKS
-        return cls.make(method.num_members, networks, 4 if tiny else 32)
+        made = cls.make(method.num_members, networks, 4 if tiny else 32)
+        if not isinstance(method, Auxiliary):
+            return made
+        return replace(made, factors=(made.indices * 7 % CLASSES)[..., None])
 
     def alone(self, m):
         """Return model m as a fleet of one."""

@@ -28,10 +28,8 @@ STEP = 0.1
 
 def textbook(fleet, m, method):
     host = HOSTS[method.host_method.name].textbook(fleet, m, method.host_method)
-    codes, stream = (
-        fleet.textbook_elbo(m)[2],
-        Stream(int(fleet.seeds[m]), "jacobian", int(fleet.step)),
-    )
+    codes = fleet.textbook_elbo(m)[2]
+    stream = Stream(int(fleet.seeds[m]), "jacobian", int(fleet.step))
     chosen = stream.integers(LATENTS, IMAGES, 1)[:, 0].tolist()
     averages = [mean(z[latent] for z in codes) for latent in range(LATENTS)]
     sigma = [
@@ -118,6 +116,6 @@ def test_alpha_0_is_the_host_to_the_bit(host, method, likelihood):
 def test_a_strong_penalty_makes_images_depend_less_on_codes():
     shared = {"batch": 16, "latents": 3, "architecture": "small_mlp", "device": "cpu"}
     method = JacobianL1(alpha=[0, 1e4], host="ae")
-    fleet = uw.train(method, blobs(), steps=60, learning_rate=3e-3, progress=False, **shared)
+    fleet = uw.train(method, blobs(), steps=200, learning_rate=3e-3, progress=False, **shared)
     without, strong = (model.curve["jacobian"].iloc[-1] for model in fleet)
     assert strong < without / 3

@@ -20,9 +20,11 @@ from unweave.methods.from_factors import FromFactors
 from unweave.methods.hfs import HFS
 from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
+from unweave.methods.ivae import IVAE
 from unweave.methods.jacobian import JacobianSupervision
 from unweave.methods.jacobian_l1 import JacobianL1
 from unweave.methods.mixins import (
+    Auxiliary,
     CustomPrior,
     Diagnostics,
     Ensemble,
@@ -48,6 +50,7 @@ __all__ = [
     "HFS",
     "ISATCVAE",
     "ISAVAE",
+    "IVAE",
     "METHODS",
     "MSGAN",
     "MSVAE",
@@ -55,9 +58,11 @@ __all__ = [
     "PCL",
     "SECOND_STAGES",
     "VAE",
+    "WEAKLY_SUPERVISED",
     "AdaGVAE",
     "AdaMLVAE",
     "AnnealedVAE",
+    "Auxiliary",
     "Batch",
     "BetaTCVAE",
     "BetaVAE",
@@ -116,7 +121,15 @@ SECOND_STAGES: dict[str, type[Method]] = {
 GENERATORS: dict[str, type[Method]] = {method.name: method for method in (InfoGAN, FromFactors)}
 """Single-stage methods that generate images but do not reconstruct them."""
 
-EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
+WEAKLY_SUPERVISED: dict[str, type[Method]] = {IVAE.name: IVAE}
+"""Methods that encode images together with a known factor."""
+
+EVERY: dict[str, type[Method]] = {
+    **METHODS,
+    **WEAKLY_SUPERVISED,
+    **SECOND_STAGES,
+    **GENERATORS,
+}
 """All trainable methods, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}

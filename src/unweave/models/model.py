@@ -16,12 +16,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
-from unweave.methods.mixins import CustomPrior, Ensemble
+from unweave.methods.mixins import Auxiliary, CustomPrior, Ensemble
 from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
 from unweave.models.files import read, write
@@ -154,7 +155,13 @@ class Fleet:
         no_curve = pd.DataFrame({"run": [], "step": []})
         return type(self)(configs, self.shape, below, no_curve, np.full(len(self), -1))
 
-    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self,
+        images: Any,
+        seed: int = 0,
+        member: int = 0,
+        factors: Mapping[str, Any] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[M, n, d]` each.
 
         Codes of a model with several stages contain all of them, the first stage first.
@@ -165,17 +172,27 @@ class Fleet:
             seed: Random seed of the images, for data sets whose images are random given the
                 factors.
             member: For ensembles, the index of the member that encodes (default 0).
+            factors: For methods that encode images together with a known factor, such as `ivae`,
+                the classes `[n]` of factors by name (default: those of the data set).
         """
         if len(self._coded_alike) > 1:
             found = [
-                self._some(places).encode(images, seed, member) for places in self._coded_alike
+                self._some(places).encode(images, seed, member, factors)
+                for places in self._coded_alike
             ]
             mean, logvar = (self._in_order(part) for part in zip(*found, strict=True))
             return mean, logvar
+        method, classes = self.configs[0].method, None
+        if isinstance(method, Auxiliary):
+            classes = _classes(method, images, factors).to(self.device)
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
-                codes = self.configs[0].method.encode(self.nets(member), batch)
+                if isinstance(method, Auxiliary) and classes is not None:
+                    own, classes = classes.split([batch.shape[1], len(classes) - batch.shape[1]])
+                    codes = method.encode_given(self.nets(member), batch, own)
+                else:
+                    codes = method.encode(self.nets(member), batch)
             means.append(codes.mu.cpu())
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
@@ -321,9 +338,15 @@ class Model(Fleet):
             )
         return exponents.numpy()
 
-    def encode(self, images: Any, seed: int = 0, member: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self,
+        images: Any,
+        seed: int = 0,
+        member: int = 0,
+        factors: Mapping[str, Any] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[n, d]`; see `Fleet.encode`."""
-        mean, logvar = super().encode(images, seed, member)
+        mean, logvar = super().encode(images, seed, member, factors)
         return mean[0], logvar[0]
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
@@ -435,6 +458,15 @@ def _shared_settings(config: Config, shape: tuple[int, int, int]) -> tuple[Any, 
     below = [name for name in networks if name.startswith(FIRST_PREFIX)]
     main = {name: networks.get(name) for name in ("encoder", "decoder", *below)}
     return (*main.items(), config.likelihood, config.method.num_members, config.code_size)
+
+
+def _classes(method: Auxiliary, images: Any, factors: Mapping[str, Any] | None) -> Tensor:
+    """Return the classes `[n]` that a method needs to encode images; see `Fleet.encode`."""
+    if not isinstance(images, Dataset):
+        return method.classes_given(factors, 1 if np.ndim(images) == 3 else len(images))
+    if factors is None:
+        return method.classes_in(images)
+    return method.classes_given(factors, len(images))
 
 
 def _members_of(config: Config) -> list[Config]:

@@ -19,6 +19,7 @@ from unweave.errors import UnweaveError
 from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
 from unweave.methods.base import MODEL
+from unweave.methods.mixins import Auxiliary
 from unweave.models.encoding import check_trained
 from unweave.models.finding import one_model
 from unweave.models.model import Model
@@ -70,6 +71,12 @@ def export_onnx(
         raise UnweaveError(
             f"cannot export {model.config.method.name} models, since only single stages are "
             "supported; export the first stage, model.first"
+        )
+    if isinstance(model.config.method, Auxiliary):
+        raise UnweaveError(
+            f"cannot export {model.config.method.name} models, since they encode images together "
+            "with a known factor; export a model of another method",
+            subject="method",
         )
     if "encoder" not in model.parameters:
         raise UnweaveError(
