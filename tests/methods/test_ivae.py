@@ -84,12 +84,12 @@ def segments(count, size=300, seed=0):
     generator = np.random.default_rng(seed)
     deviations = generator.uniform(0.2, 3, size=(count, 1, 2))
     sources = (deviations * generator.normal(size=(count, size, 2))).reshape(-1, 2)
-    mixed = sources @ generator.normal(size=(2, 4))
-    mixed = mixed + 0.5 * np.tanh(mixed @ generator.normal(size=(4, 4)))
+    mixed = sources @ generator.normal(size=(2, 32))
+    mixed = mixed + 0.5 * np.tanh(mixed @ generator.normal(size=(32, 32)))
     rows = np.clip(mixed / mixed.std(0) / 8 + 0.5, 0, 1).astype(np.float32)
     grid = Grid((Factor("segment", range(count)), Factor("item", range(size))))
     constant = Grid((Factor("segment", range(1)), Factor("item", range(count * size))))
-    store = Floats(rows.reshape(-1, 1, 4, 1))
+    store = Floats(rows.reshape(-1, 4, 8, 1))
     known, unknown = (Dataset("segments", store, grid=each) for each in (grid, constant))
     return sources, known, unknown
 
@@ -114,9 +114,9 @@ def test_only_a_factor_that_changes_the_prior_identifies_sources():
     ):
         (model,) = uw.train(method, data, **shared)
         found[name] = mcc(model.encode(data)[0], sources)["mcc"]
-    assert found["ivae"] > 0.9
-    assert found["ivae"] > found["vae"] + 0.05
-    assert found["ivae"] > found["constant"] + 0.05
+    assert found["ivae"] > 0.97
+    assert found["ivae"] > found["vae"] + 0.03
+    assert found["ivae"] > found["constant"] + 0.03
 
 
 @pytest.fixture(scope="module")
