@@ -19,7 +19,6 @@ from unweave.data.custom import SIZES
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
-from unweave.methods.mixins import Auxiliary
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
 from unweave.models.images import check_shape
@@ -138,9 +137,9 @@ def posteriors(
     shape = (len(configs), count, configs[0].code_size)
     means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
     for places, fleet in _fleets(models):
-        known = _known_factors(fleet, images, rows)
+        known = fleet.factors_of(images, rows) if isinstance(images, Dataset) else {}
         for part, batch in _parts(fleet, images, rows, seed):
-            own = None if known is None else {name: values[part] for name, values in known.items()}
+            own = {name: values[part] for name, values in known.items()}
             # A `Model` has a method of the same name, without the model axis.
             found = Fleet.encode(fleet, batch, member=member, factors=own)
             means[places, part], logvars[places, part] = found
@@ -155,20 +154,6 @@ def _fleets(models: Fleet | Sequence[Model]) -> list[tuple[slice | list[int], Fl
         return [(slice(None), models)]
     kinds = group_into_fleets(range(len(models)), lambda place: models[place].config)
     return [(places, join([models[place] for place in places])) for places in kinds]
-
-
-def _known_factors(
-    fleet: Fleet, images: Any, rows: np.ndarray | None
-) -> dict[str, torch.Tensor] | None:
-    """Return the classes `[n]` of the factors that encoders need, by name; None for an array."""
-    if not isinstance(images, Dataset):
-        return None
-    methods = [config.method for config in fleet.configs]
-    return {
-        method.auxiliary[0]: method.classes_in(images, rows)
-        for method in methods
-        if isinstance(method, Auxiliary)
-    }
 
 
 def _parts(

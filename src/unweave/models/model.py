@@ -197,6 +197,20 @@ class Fleet:
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
 
+    def factors_of(self, data: Dataset, rows: Any = None) -> dict[str, Tensor]:
+        """Return the classes `[n]` of the factors that `encode` needs, by name; usually none.
+
+        Args:
+            data: Data set with known factors.
+            rows: Indices of the images (default: all).
+        """
+        methods = [config.method for config in self.configs]
+        return {
+            method.auxiliary[0]: method.classes_in(data, rows)
+            for method in methods
+            if isinstance(method, Auxiliary)
+        }
+
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
         """Return the mean images of codes, float32 in [0, 1], `[M, n, H, W, C]`.
 
