@@ -154,6 +154,23 @@ def test_mixed_fleets_encode_together(fleet):
     assert uw.evaluate(fleet, data, ["mig"], device="cpu")["mig"].notna().all()
 
 
+def test_weights_do_not_depend_on_the_fleet(fleet):
+    (alone,) = uw.train(fleet[0].config.method, blobs(), steps=4, progress=False, **SMALL)
+    assert alone.config == fleet[0].config
+    assert (
+        alone.parameters.keys()
+        == fleet[0].parameters.keys()
+        == {
+            "encoder",
+            "decoder",
+            PRIOR,
+            GIVEN,
+        }
+    )
+    for name, parameters in alone.parameters.items():
+        assert torch.equal(parameters, fleet[0].parameters[name])
+
+
 def test_images_without_the_factor_are_refused(fleet):
     data, model = blobs(), fleet[0]
     images = data.images([0, 1])
