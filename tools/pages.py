@@ -21,7 +21,7 @@ import docstring_parser
 
 from tools import measured
 from tools.markdown import table
-from unweave.methods import EVERY, KnownFactors, Method, Pairs, SecondStage
+from unweave.methods import EVERY, Auxiliary, KnownFactors, Method, Pairs, SecondStage
 from unweave.metrics import METRICS, Metric
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -128,6 +128,8 @@ def training_input(method: type[Method]) -> str:
     """Return what a method is trained on."""
     if issubclass(method, KnownFactors):
         return "factors"
+    if issubclass(method, Auxiliary):
+        return "images and a factor"
     if issubclass(method, SecondStage):
         return "models"
     return "pairs" if issubclass(method, Pairs) else "images"

@@ -76,7 +76,7 @@ def test_the_help_of_train_lists_every_method(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     output = capsys.readouterr().out
-    listed = set(re.findall(r"[a-z-]+", output.split("Methods: ")[1].split("Their flags")[0]))
+    listed = set(re.findall(r"[a-z0-9-]+", output.split("Methods: ")[1].split("Their flags")[0]))
     assert {name.replace("_", "-") for name in uw.methods.EVERY} <= listed
 
 

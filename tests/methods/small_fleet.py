@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unweave.methods import Batch, BetaVAE, Nets
+from unweave.methods import Auxiliary, Batch, BetaVAE, Nets
 from unweave.methods.base import NetworkSpec, Stage
 from unweave.methods.batch import member_seeds
 from unweave.nets.layers import (
@@ -27,6 +27,7 @@ from unweave.nets.layers import (
     Spreads,
 )
 from unweave.nets.likelihoods import LIKELIHOODS, mean_image
+from unweave.nets.likelihoods import mean as mean_of
 from unweave.nets.network import Network
 from unweave.nets.norms import AdaptiveNorm
 from unweave.random import Stream
@@ -35,7 +36,14 @@ MODELS, IMAGES, LATENTS, BEFORE = 3, 5, 3, 2
 CODES = 2
 """Number of InfoGAN's latents that can be recovered."""
 DATA_SIZE = 11
-SMALLER = {"infogan": {"codes": CODES}, "from_factors": {"known_factors": "a,b,c"}}
+CLASSES = 4
+"""Number of values of an auxiliary factor."""
+SMALLER = {
+    "infogan": {"codes": CODES},
+    "from_factors": {"known_factors": "a,b,c"},
+    "bio_ae": {"sums": True},  # which has all strengths
+    "ivae": {"factor": "a", "classes": CLASSES},
+}
 """Settings for a small number of latents."""
 
 NETWORKS = {
@@ -161,7 +169,10 @@ class SmallFleet:
         """The fleet of a method, with tiny networks where there are some for it."""
         networks = {n: net for group in groups_of(method).values() for n, net in group.items()}
         tiny = "small_mlp" in method.architectures or method.name in OWN_NETWORKS
-        return cls.make(method.num_members, networks, 4 if tiny else 32)
+        made = cls.make(method.num_members, networks, 4 if tiny else 32)
+        if not isinstance(method, Auxiliary):
+            return made
+        return replace(made, factors=(made.indices * 7 % CLASSES)[..., None])
 
     def alone(self, m):
         """Return model m as a fleet of one."""
@@ -187,7 +198,13 @@ class SmallFleet:
         below = first_networks(self.images.shape[2]).items()
         first = Nets({n: partial(net, self.first[n]) for n, net in below}, BERNOULLI)
         stage = Stage(BetaVAE(), first, BEFORE, partial(mean_image, "bernoulli"))
-        return Nets(apply, LIKELIHOODS[self.likelihood], stage, LATENTS)
+        likelihood, average = LIKELIHOODS[self.likelihood], partial(mean_of, self.likelihood)
+        return Nets(apply, likelihood, stage, LATENTS, average, self.weights)
+
+    def weights(self, name):
+        """The weights of a network, without biases."""
+        named = self.networks[name].named(self.rows(name))
+        return [value for parameter, value in named if parameter.endswith("weight")]
 
     def rows(self, name):
         """The parameters of a network, a row for each member of each model."""
@@ -320,10 +337,10 @@ def equal(one, two, rtol=1e-12):
 
 
 def varied(kind, **settings):
-    """Return three methods, with 0.5, 1 and 2 times the default strengths."""
+    """Return three methods, with 0.5, 1 and 2 times the default strengths, or 1 in place of 0."""
     settings = {**SMALLER.get(kind.name, {}), **settings}
     usual = kind()
     return [
-        kind(**{name: getattr(usual, name) * scale for name in kind.strengths()}, **settings)
+        kind(**{n: (getattr(usual, n) or 1) * scale for n in kind.strengths()} | settings)
         for scale in (0.5, 1, 2)
     ]

@@ -21,10 +21,13 @@ from unweave.data.catalog import DATASETS
 from unweave.fleet.engine import Engine
 from unweave.methods import (
     EVERY,
+    HFS,
     ISATCVAE,
     METHODS,
     MSGAN,
     BetaTCVAE,
+    BioAE,
+    JacobianL1,
     Losses,
     SlowVAE,
     Tripod,
@@ -40,6 +43,11 @@ CASES = {name: (kind, {}) for name, kind in EVERY.items()} | {
 CASES |= {
     f"isa_tc_vae {scale}": (ISATCVAE, {"scale": scale, "exact_entropy": True})
     for scale in ("unit", "reference")
+}
+CASES |= {"bio_ae means": (BioAE, {"sums": False, "lambda_w": 0.0})}
+CASES |= {
+    f"{kind.name} {host}": (kind, {"host": host})
+    for kind, host in ((HFS, "factor_vae gamma=3"), (JacobianL1, "beta_tc_vae=4"))
 }
 CASES |= {"slow_vae consistent": (SlowVAE, {"consistent": True})}
 CASES |= {
@@ -67,7 +75,9 @@ NOT_APPLICABLE = {
         "from_factors": SQUARES,
     },
     "kl": {
-        **dict.fromkeys(("ae", "qlae", "tripod"), "codes have neither noise nor a prior"),
+        **dict.fromkeys(
+            ("ae", "bio_ae", "qlae", "tripod"), "codes have neither noise nor a prior"
+        ),
         "pcl": "codes have neither noise nor a prior",
         "jacobian": "codes have neither noise nor a prior",
         "ms_gan": "codes are drawn from the prior",
@@ -76,7 +86,7 @@ NOT_APPLICABLE = {
         "from_factors": "codes are given",
     },
     "noise": {
-        **dict.fromkeys(("ae", "qlae"), "images are reconstructed from means"),
+        **dict.fromkeys(("ae", "bio_ae", "qlae"), "images are reconstructed from means"),
         "from_factors": "codes are given",
     },
     "textbook": {},

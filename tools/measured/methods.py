@@ -1,5 +1,6 @@
 """Scores of trained models of each method, from benchmarks/results."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ STUDY, ENSEMBLES = "common_assumptions_hour/study.csv", "vae_ensemble_hour/study
 ISA, BIASES = "isa_vae_hour/study.csv", "inductive_biases_hour/study.csv"
 STAGES, GENERATORS = "ms_vae_hour/study.csv", "ms_vae_hour/figures-21-31.csv"
 PAIRS, QUANTISED = "weak_pairs_cpu.json", "quantised_cpu.json"
+PENALTIES, AUXILIARY = "penalties_cpu.json", "ivae_cpu.json"
 IMAGES = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score", "sap": "SAP"}
 HEADS = [f"[`{metric}`](../metrics/{metric}.md)" for metric in CLASSIC]
 OVER_SEEDS = "mean ± population standard deviation over seeds"
@@ -195,6 +197,48 @@ def _of_quantised(_: str) -> str:
     )
 
 
+def _of_penalties(name: str) -> str:
+    """Return scores of methods with a penalty and of those without it, trained on a CPU."""
+    found = read(PENALTIES)
+    models = pd.DataFrame(found["models"])
+    bases = {"bio_ae": "ae", "hfs": "beta_vae", "jacobian_l1": "beta_vae"}
+    terms = {
+        "bio_ae": {"negative": "Share of z < 0"},
+        "hfs": {"hausdorff": "Hausdorff distance"},
+        "jacobian_l1": {"jacobian": "Penalty"},
+    }[name]
+    rows = []
+    for label, part in models.groupby("label", sort=False):
+        if part["method"].iloc[0] in (name, bases[name]):
+            values = [f"{part['reconstruction'].mean():.1f}"]
+            values += [_number(part[term].mean()) for term in terms]
+            scores = (mean(part[metric]) for metric in IMAGES)
+            rows.append([str(label), str(len(part)), *scores, *values])
+    heads = ["Method", "Models", *IMAGES.values(), "Reconstruction error", *terms.values()]
+    return table(heads, rows) + (
+        f"\n\n{found['about']}; {OVER_SEEDS} ({link(PENALTIES)}, "
+        "`python benchmarks/penalties.py`)."
+    )
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3g}"
+
+
+def _of_ivae(_: str) -> str:
+    """Return how well iVAE and VAE recover sources, trained on a CPU."""
+    found = read(AUXILIARY)
+    models = pd.DataFrame(found["models"])
+    rows = [
+        [str(label), str(len(part)), mean(part["mcc"]), f"{part['mcc'].min():.3f}"]
+        for label, part in models.groupby("label", sort=False)
+    ]
+    return table(["Method", "Models", "MCC", "Lowest MCC"], rows) + (
+        f"\n\n{found['about']}; mean ± population standard deviation over mixtures "
+        f"({link(AUXILIARY)}, `python benchmarks/ivae.py`)."
+    )
+
+
 def _of_none(_: str) -> str:
     return "None: these models have no encoder and therefore no codes to score."
 
@@ -211,6 +255,8 @@ KNOWN: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("ms_gan", "cgan", "infogan"), _of_generators),
     **dict.fromkeys(("ada_gvae", "ada_ml_vae"), _of_pairs),
     **dict.fromkeys(("qlae", "tripod"), _of_quantised),
+    **dict.fromkeys(("bio_ae", "hfs", "jacobian_l1"), _of_penalties),
+    "ivae": _of_ivae,
     "from_factors": _of_none,
 }
 """Sources of scores by method."""

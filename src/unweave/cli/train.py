@@ -34,7 +34,8 @@ class Train:
     """Train a fleet of models: all values of the method's flags with all seeds, in parallel.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-    ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl. Second stages on top of
+    bio-ae, ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl. With a penalty
+    on top of another method: hfs, jacobian-l1. With a known factor: ivae. Second stages on top of
     trained models: ms-vae, jacobian, ms-gan, cgan. Without an encoder: infogan, from-factors.
 
     For the flags of a method: unweave train dsprites beta-vae --help
@@ -254,14 +255,16 @@ def options_of(kind: "type[Method]", architectures: Sequence[str] = ()) -> type:
 
 
 def _help(kind: "type[Method]") -> str:
-    from unweave.methods import FromFactors, SecondStage
+    from unweave.methods import IVAE, FromFactors, SecondStage
 
     first = (kind.__doc__ or "").strip().splitlines()[0]
     word = kind.name.replace("_", "-")
-    names = [field.name.replace("_", "-") for field in dataclasses.fields(kind)]
-    flag = f" --{names[0]} 1 4 16" if names and kind.strengths() else ""
+    strengths = [name.replace("_", "-") for name in kind.strengths()]
+    flag = f" --{strengths[0]} 1 4 16" if strengths else ""
     other = "--first runs --latents 5" if issubclass(kind, SecondStage) else "--seeds 10"
     if issubclass(kind, FromFactors):
         other = "--known-factors posX,posY --latents 2"
+    if issubclass(kind, IVAE):
+        other = "--factor shape --classes 3 --seeds 10"
     example = f"unweave train dsprites {word}{flag} {other} --steps 20000 --out runs"
     return f"{first}\n\nExample: {example}"

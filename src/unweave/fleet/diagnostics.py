@@ -13,7 +13,7 @@ from torch import Tensor
 from unweave.fleet.engine import Engine
 from unweave.fleet.parts import SHARED, Part
 from unweave.kernels.threads import single_threaded
-from unweave.methods.mixins import Diagnostics
+from unweave.methods.mixins import Auxiliary, Diagnostics
 from unweave.models.networks import applied, nets_of
 from unweave.nets.device import matmul_precision, on_device
 
@@ -110,6 +110,12 @@ def _codes(engine: Engine, part: Part) -> Tensor:
     with matmul_precision(engine.config.precision), on_device(engine.device):
         for rows in chosen.split(max(1, IMAGES_PER_BATCH // models)):
             images = engine.data.inputs(rows, 0)
-            codes = part.config.method.encode(nets, images.expand(models, *images.shape))
+            images = images.expand(models, *images.shape)
+            method = part.config.method
+            if isinstance(method, Auxiliary):
+                assert part.factors is not None, "the part has no factors"
+                codes = method.encode_given(nets, images, part.factors[rows, 0])
+            else:
+                codes = method.encode(nets, images)
             parts.append(torch.stack([codes.mu, codes.logvar]))
     return torch.cat(parts, 2)

@@ -232,7 +232,8 @@ class Engine:
         if len(self.parts) == 1:
             (part,), (batch,) = self.parts, self._batches()
             nets = nets_of(part.config, self._applied(part, leaves), part.earlier_methods)
-            return [part.method.losses(nets, batch)]
+            weights = partial(self._weights, part, leaves)
+            return [part.method.losses(replace(nets, weights=weights), batch)]
         shared = {
             name: partial(self._apply_shared, network, leaves[MODEL][name])
             for name, network in self.groups[MODEL].networks.items()
@@ -246,6 +247,7 @@ class Engine:
             nets = replace(
                 nets_of(part.config, {**own, **self._applied(part, leaves)}, part.earlier_methods),
                 likelihood=joint.shared(LIKELIHOOD, index),
+                weights=partial(self._weights, part, leaves),
             )
             objectives.append(partial(part.method.losses, nets, batch))
         return joint.run(objectives)
@@ -261,6 +263,16 @@ class Engine:
             if self.models_of[name] == part.models
             for network, of in self.groups[name].networks.items()
         }
+
+    def _weights(self, part: Part, leaves: Mapping[str, Leaves], network: str) -> list[Tensor]:
+        """Return the weights of a network for the models of a part, `[m · n, *shape]` each."""
+        return [
+            value[self.rows(name, part.models)]
+            for names in part.groups.values()
+            for name in names
+            for parameter, value in leaves[name].get(network, {}).items()
+            if parameter.endswith("weight")
+        ]
 
     def _apply_shared(
         self,

@@ -15,7 +15,7 @@ from torch import Tensor
 from unweave.data.dataset import Dataset, scaled_factors
 from unweave.methods import Method
 from unweave.methods.base import MODEL
-from unweave.methods.mixins import KnownFactors
+from unweave.methods.mixins import Auxiliary, KnownFactors
 from unweave.models.config import Config
 from unweave.models.networks import networks_of
 from unweave.nets.network import StackedNetwork
@@ -35,8 +35,8 @@ class Part:
         models: Their indices in the fleet.
         method: Their methods, stacked.
         earlier_methods: Stacked methods of earlier stages, latest first.
-        groups: StackedNetwork groups of the fleet that hold each network group of the method.
-        factors: Known factors of all images, `[N, K]`, for methods that use them as codes.
+        groups: Network groups of the fleet that hold each network group of the method.
+        factors: Known factors of all images, `[N, K]`, for methods that use them.
     """
 
     configs: Sequence[Config]
@@ -114,6 +114,8 @@ def stacked_methods(configs: Sequence[Config], device: torch.device) -> list[Met
 
 
 def _known_factors(config: Config, data: Dataset) -> Tensor | None:
+    if isinstance(config.method, Auxiliary):
+        return config.method.classes_in(data)[:, None].to(data.device)
     run: Config | None = config
     while run is not None:
         if isinstance(run.method, KnownFactors):

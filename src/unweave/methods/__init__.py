@@ -12,14 +12,19 @@ from unweave.methods.base import Losses, Method, Nets
 from unweave.methods.batch import Batch, Posterior
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
+from unweave.methods.bio_ae import BioAE
 from unweave.methods.cgan import CGAN
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.from_factors import FromFactors
+from unweave.methods.hfs import HFS
 from unweave.methods.infogan import InfoGAN
 from unweave.methods.isa_vae import ISATCVAE, ISAVAE
+from unweave.methods.ivae import IVAE
 from unweave.methods.jacobian import JacobianSupervision
+from unweave.methods.jacobian_l1 import JacobianL1
 from unweave.methods.mixins import (
+    Auxiliary,
     CustomPrior,
     Diagnostics,
     Ensemble,
@@ -45,8 +50,10 @@ __all__ = [
     "DIPVAEII",
     "EVERY",
     "GENERATORS",
+    "HFS",
     "ISATCVAE",
     "ISAVAE",
+    "IVAE",
     "METHODS",
     "MSGAN",
     "MSVAE",
@@ -55,12 +62,15 @@ __all__ = [
     "QLAE",
     "SECOND_STAGES",
     "VAE",
+    "WEAKLY_SUPERVISED",
     "AdaGVAE",
     "AdaMLVAE",
     "AnnealedVAE",
+    "Auxiliary",
     "Batch",
     "BetaTCVAE",
     "BetaVAE",
+    "BioAE",
     "CustomPrior",
     "Diagnostics",
     "Ensemble",
@@ -68,6 +78,7 @@ __all__ = [
     "FactorVAE",
     "FromFactors",
     "InfoGAN",
+    "JacobianL1",
     "JacobianSupervision",
     "KnownFactors",
     "Losses",
@@ -95,6 +106,9 @@ METHODS: dict[str, type[Method]] = {
         DIPVAEI,
         DIPVAEII,
         AE,
+        BioAE,
+        HFS,
+        JacobianL1,
         AdaGVAE,
         AdaMLVAE,
         VAEEnsemble,
@@ -115,7 +129,15 @@ SECOND_STAGES: dict[str, type[Method]] = {
 GENERATORS: dict[str, type[Method]] = {method.name: method for method in (InfoGAN, FromFactors)}
 """Single-stage methods that generate images but do not reconstruct them."""
 
-EVERY: dict[str, type[Method]] = {**METHODS, **SECOND_STAGES, **GENERATORS}
+WEAKLY_SUPERVISED: dict[str, type[Method]] = {IVAE.name: IVAE}
+"""Methods that encode images together with a known factor."""
+
+EVERY: dict[str, type[Method]] = {
+    **METHODS,
+    **WEAKLY_SUPERVISED,
+    **SECOND_STAGES,
+    **GENERATORS,
+}
 """All trainable methods, by name."""
 
 PARTS: dict[str, type[Method]] = {EnsembleMember.name: EnsembleMember}

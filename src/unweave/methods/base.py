@@ -75,12 +75,17 @@ class Nets:
             log-likelihood `[M, B]`.
         first: First stage, for methods that build on one.
         latents: Size of the model's own code, without that of the first stage.
+        mean: Function from decoder outputs to the means of p(x|z), for penalties on images.
+        weights: Function from the name of a network to its weights, `[M, ...]` each and without
+            biases, for penalties on them; only in training.
     """
 
     apply: Mapping[str, Callable[..., Tensor]]
     likelihood: Callable[[Tensor, Tensor], Tensor]
     first: "Stage | None" = None
     latents: int = 0
+    mean: Callable[[Tensor], Tensor] = torch.sigmoid
+    weights: Callable[[str], Sequence[Tensor]] | None = None
 
     def encode(self, images: Tensor) -> Posterior:
         """Return q(z|x) for images `[M, B, H, W, C]`."""

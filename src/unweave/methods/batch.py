@@ -33,7 +33,7 @@ class Batch:
         member_seeds: Random seeds of ensemble members, int64 `[M · n]`.
         indices: Indices of the images in the data set, int64 `[M, B]`; None if unknown.
         factors: Scaled known factors, float32 `[M, B, K]`, for methods or first stages that use
-            them.
+            them as codes; or classes of one factor, `[M, B, 1]`, for methods with an `Auxiliary`.
     """
 
     images: Tensor

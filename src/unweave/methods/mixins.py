@@ -8,23 +8,26 @@ Shapes: n members per model, B images, d latents.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from unweave.data.dataset import Dataset
 from unweave.data.pairs import PairRule
 from unweave.errors import UnknownNameError, UnweaveError
 from unweave.methods.base import Method, Nets, Stage
 from unweave.methods.batch import Batch, Posterior
 from unweave.random import Stream
+from unweave.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "REPRESENTATIONS",
+    "Auxiliary",
     "CustomPrior",
     "Diagnostics",
     "Ensemble",
@@ -118,6 +121,78 @@ class KnownFactors(ABC):
     @abstractmethod
     def factor_names(self) -> tuple[str, ...]:
         """Names of these factors."""
+
+
+class Auxiliary(ABC):
+    """A method whose posterior q(z|x, u) also depends on a known factor u of the images.
+
+    In training, `batch.factors` has the classes of u, `[M, B, 1]`.
+    """
+
+    @property
+    @abstractmethod
+    def auxiliary(self) -> tuple[str, int]:
+        """Name of the factor and its number of values."""
+
+    @abstractmethod
+    def encode_given(self, nets: Nets, images: Tensor, classes: Tensor) -> Posterior:
+        """Return the codes that trained models assign to images of known classes.
+
+        Args:
+            nets: Networks of the models.
+            images: Images `[M, B, H, W, C]`.
+            classes: Classes of the factor, `[B]` or `[M, B]`.
+        """
+
+    def classes_in(self, data: Dataset, indices: Any = None) -> Tensor:
+        """Return the classes of the factor in a data set, `[N]`.
+
+        Args:
+            data: Data set with known factors.
+            indices: Indices `[N]` of the images (default: all).
+        """
+        (name, count), known = self.auxiliary, data.known_factors()
+        column = known.column(name)
+        if len(known.axes[column]) != count:
+            raise UnweaveError(
+                f"classes must be {len(known.axes[column])}, the number of values of {name} in "
+                f"{data.name}, got {count}",
+                subject="classes",
+                value=count,
+            )
+        chosen = np.arange(len(data)) if indices is None else indices
+        return torch.as_tensor(data.factors(chosen))[..., column]
+
+    def missing_factor(self) -> UnweaveError:
+        """Return an error for images without the factor."""
+        name = self.auxiliary[0]
+        return UnweaveError(
+            f"this model encodes images together with their factor {name}; pass a data set with "
+            f"known factors, or the classes of all images as factors={{{name!r}: …}}",
+            subject="factors",
+            value=name,
+        )
+
+    def classes_given(self, factors: Mapping[str, Any] | None, images: int) -> Tensor:
+        """Return the classes of the factor among those passed with an array of images, `[N]`.
+
+        Args:
+            factors: Classes `[N]` of factors by name, or None.
+            images: Number of images N.
+        """
+        name, count = self.auxiliary
+        if factors is None or name not in factors:
+            raise self.missing_factor()
+        classes = torch.as_tensor(factors[name])
+        valid = classes.shape == (images,) and not classes.is_floating_point()
+        if not valid or (images and not 0 <= int(classes.min()) <= int(classes.max()) < count):
+            raise UnweaveError(
+                f"factors[{name!r}] must be {images} integers from 0 to {count - 1}, got "
+                f"{shown(factors[name])}",
+                subject="factors",
+                value=name,
+            )
+        return classes
 
 
 class CustomPrior(ABC):

@@ -151,10 +151,12 @@ def posteriors(
     shape = (len(configs), count, configs[0].code_size)
     means, logvars = np.empty(shape, np.float32), np.empty(shape, np.float32)
     for places, fleet in _fleets(models):
+        known = fleet.factors_of(images, rows) if isinstance(images, Dataset) else {}
         for part, batch in _parts(fleet, images, rows, seed):
+            own = {name: values[part] for name, values in known.items()}
             # A `Model` has a method of the same name, without the model axis.
             means[places, part], logvars[places, part] = Fleet.encode(
-                fleet, batch, member=member, representation=representation
+                fleet, batch, member=member, representation=representation, factors=own
             )
             if advance is not None:
                 advance((part.stop - part.start) * len(fleet))

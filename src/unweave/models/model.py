@@ -16,13 +16,21 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.kernels.threads import single_threaded
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
-from unweave.methods.mixins import CustomPrior, Ensemble, Quantised, check_representation, encoded
+from unweave.methods.mixins import (
+    Auxiliary,
+    CustomPrior,
+    Ensemble,
+    Quantised,
+    check_representation,
+    encoded,
+)
 from unweave.models.as_module import TrainedModule, as_module
 from unweave.models.batches import batch_size, batches
 from unweave.models.config import Config
@@ -168,7 +176,12 @@ class Fleet:
 
     @single_threaded()
     def encode(
-        self, images: Any, seed: int = 0, member: int = 0, representation: str = "value"
+        self,
+        images: Any,
+        seed: int = 0,
+        member: int = 0,
+        representation: str = "value",
+        factors: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[M, n, d]` each.
 
@@ -182,23 +195,46 @@ class Fleet:
             member: For ensembles, the index of the member that encodes (default 0).
             representation: For methods with quantised latents, `"value"` (default, the input of
                 `decode`), `"index"` (int64) or `"continuous"`.
+            factors: For methods that encode images together with a known factor, such as `ivae`,
+                the classes `[n]` of factors by name (default: those of the data set).
         """
         for config in self.configs:
             check_representation(config.method, representation)
         if len(self._coded_alike) > 1:
             found = [
-                self._some(places).encode(images, seed, member, representation)
+                self._some(places).encode(images, seed, member, representation, factors)
                 for places in self._coded_alike
             ]
             mean, logvar = (self._in_order(part) for part in zip(*found, strict=True))
             return mean, logvar
+        method, classes = self.configs[0].method, None
+        if isinstance(method, Auxiliary):
+            classes = _classes(method, images, factors).to(self.device)
         means, logvars = [], []
         for batch in self._batches(images, seed):
             with self._computing():
-                codes = encoded(self.configs[0].method, self.nets(member), batch, representation)
+                if isinstance(method, Auxiliary) and classes is not None:
+                    own, classes = classes.split([batch.shape[1], len(classes) - batch.shape[1]])
+                    codes = method.encode_given(self.nets(member), batch, own)
+                else:
+                    codes = encoded(method, self.nets(member), batch, representation)
             means.append(codes.mu.cpu())
             logvars.append(codes.logvar.cpu())
         return torch.cat(means, 1).numpy(), torch.cat(logvars, 1).numpy()
+
+    def factors_of(self, data: Dataset, rows: Any = None) -> dict[str, Tensor]:
+        """Return the classes `[n]` of the factors that `encode` needs, by name; usually none.
+
+        Args:
+            data: Data set with known factors.
+            rows: Indices of the images (default: all).
+        """
+        methods = [config.method for config in self.configs]
+        return {
+            method.auxiliary[0]: method.classes_in(data, rows)
+            for method in methods
+            if isinstance(method, Auxiliary)
+        }
 
     @single_threaded()
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
@@ -356,10 +392,15 @@ class Model(Fleet):
         return values.cpu().numpy()
 
     def encode(
-        self, images: Any, seed: int = 0, member: int = 0, representation: str = "value"
+        self,
+        images: Any,
+        seed: int = 0,
+        member: int = 0,
+        representation: str = "value",
+        factors: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and log-variance of the codes, float32 `[n, d]`; see `Fleet.encode`."""
-        mean, logvar = super().encode(images, seed, member, representation)
+        mean, logvar = super().encode(images, seed, member, representation, factors)
         return mean[0], logvar[0]
 
     def decode(self, codes: Any, member: int = 0) -> np.ndarray:
@@ -491,6 +532,15 @@ def _shared_settings(config: Config, shape: tuple[int, int, int]) -> tuple[Any, 
     below = [name for name in networks if name.startswith(FIRST_PREFIX)]
     main = {name: networks.get(name) for name in ("encoder", "decoder", *below)}
     return (*main.items(), config.likelihood, config.method.num_members, config.code_size)
+
+
+def _classes(method: Auxiliary, images: Any, factors: Mapping[str, Any] | None) -> Tensor:
+    """Return the classes `[n]` that a method needs to encode images; see `Fleet.encode`."""
+    if not isinstance(images, Dataset):
+        return method.classes_given(factors, 1 if np.ndim(images) == 3 else len(images))
+    if factors is None:
+        return method.classes_in(images)
+    return method.classes_given(factors, len(images))
 
 
 def _members_of(config: Config) -> list[Config]:

@@ -12,7 +12,7 @@ from unweave.io.paths import check_disk_space
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Nets, NetworkSpec, Stage
 from unweave.models.config import Config
-from unweave.nets.likelihoods import LIKELIHOODS, mean_image
+from unweave.nets.likelihoods import LIKELIHOODS, mean, mean_image
 from unweave.nets.network import StackedNetwork
 from unweave.text import counted
 
@@ -93,7 +93,8 @@ def nets_of(
             config.first.code_size,
             partial(mean_image, config.first.likelihood),
         )
-    return Nets(own, LIKELIHOODS[config.likelihood], first, config.latents)
+    likelihood = LIKELIHOODS[config.likelihood]
+    return Nets(own, likelihood, first, config.latents, partial(mean, config.likelihood))
 
 
 def applied(

@@ -24,7 +24,7 @@ from unweave.io.paths import check_free
 from unweave.io.writing import whole_file
 from unweave.methods.base import MODEL
 from unweave.methods.batch import NOISELESS
-from unweave.methods.mixins import Quantised
+from unweave.methods.mixins import Auxiliary, Quantised
 from unweave.models.as_module import TrainedModule, check_single
 from unweave.models.encoding import check_trained
 from unweave.models.finding import one_model
@@ -74,6 +74,12 @@ def export_onnx(
     model = model if isinstance(model, Model) else one_model(model)
     check_trained(model)
     model.config.method.require_decoder()
+    if isinstance(model.config.method, Auxiliary):
+        raise UnweaveError(
+            f"cannot export {model.config.method.name} models, since they encode images together "
+            "with a known factor; export a model of another method",
+            subject="method",
+        )
     check_single(model, "export")
     model = model.to("cpu").members[0]
     files = {ENCODER: encoder_graph(model), DECODER: decoder_graph(model)}

@@ -6,7 +6,15 @@ from torch import Tensor
 from unweave import kernels
 from unweave.kernels.threads import run_all
 
-__all__ = ["DEVIATION", "LIKELIHOODS", "bernoulli", "gaussian", "mean_image", "narrow_gaussian"]
+__all__ = [
+    "DEVIATION",
+    "LIKELIHOODS",
+    "bernoulli",
+    "gaussian",
+    "mean",
+    "mean_image",
+    "narrow_gaussian",
+]
 
 DEVIATION = 0.1
 """Standard deviation of `narrow_gaussian`: a tenth of the range of values."""
@@ -40,10 +48,15 @@ LIKELIHOODS = {
 }
 
 
+def mean(name: str, decoded: Tensor) -> Tensor:
+    """Return the mean of p(x|z) as a smooth function of a decoder's output."""
+    return decoded.float().sigmoid() if name == "bernoulli" else decoded.float()
+
+
 def mean_image(name: str, decoded: Tensor) -> Tensor:
     """Return the mean images in [0, 1] of a decoder's output."""
     if name != "bernoulli":
-        return decoded.float().clamp(0, 1)
+        return mean(name, decoded).clamp(0, 1)
     # On one thread, since rounding depends on how torch splits the work between threads.
-    (image,) = run_all([lambda: decoded.float().sigmoid()])
+    (image,) = run_all([lambda: mean(name, decoded)])
     return image

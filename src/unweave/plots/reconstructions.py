@@ -59,7 +59,8 @@ def reconstructions(
         )
     images = on_host(data.images(places, seed))
     # Encode the exact values; random parts of an image are rounded to bytes only for display.
-    mean, _ = model.encode(data.to(model.device).inputs(places, seed))
+    inputs, factors = data.to(model.device).inputs(places, seed), model.factors_of(data, places)
+    mean, _ = model.encode(inputs, factors=factors)
     above, below = pictures_of(images), pictures_of(model.decode(mean))
     rows = []
     for start in range(0, len(places), columns):

@@ -167,8 +167,12 @@ def start_at(
         code = draw_prior(model, 1, seed)[0] if prior == "draw" else _prior_mean(model, prior)
         name = ("prior", "its mean" if prior == "mean" else f"seed {seed}")
         return Start(code, pictures_of(model.decode(code[None])), name)
-    images = _image_of(data, index, seed) if image is None else _own_image(model, image)
-    mean, _ = model.encode(images)
+    if image is None:
+        index = middle_index(data) if index is None else index
+        images, factors = _image_of(data, index, seed), model.factors_of(data, [index])
+    else:
+        images, factors = _own_image(model, image), {}
+    mean, _ = model.encode(images, factors=factors)
     shown = pictures_of(images) + pictures_of(model.decode(mean))
     return Start(mean[0], shown, ("image", "and decoded"))
 
@@ -202,8 +206,7 @@ def _check_prior(model: "Model") -> None:
         )
 
 
-def _image_of(data: "Dataset", index: int | None, seed: int) -> np.ndarray:
-    index = middle_index(data) if index is None else index
+def _image_of(data: "Dataset", index: int, seed: int) -> np.ndarray:
     if not 0 <= index < len(data):
         raise DataError.must("index", f"be from 0 to {len(data) - 1:,} for {data.name}", index)
     return on_host(data.images([index], seed))

@@ -81,16 +81,22 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
     codes, amount = part.latents.means[place], activity.amounts
     note = "{:.2f} nats" if activity.criterion is KL else "spread {:.2f}"
     active = activity.order[activity.active[activity.order]][:MOST_ROWS]
-    start, _ = model.encode(part.data.to("cpu").inputs([middle_index(part.data)]))
+    start, _ = _middle_code(model, part.data)
     ends = np.percentile(codes, PERCENTILES, axis=0)
     images = _decoded(model, start[0], active, ends[0], ends[1])
     return Strips(images, active.tolist(), [note.format(amount[latent]) for latent in active])
 
 
+def _middle_code(model: Model, data: Dataset) -> tuple[np.ndarray, Any]:
+    """Return the mean code of the image in the middle of the grid, `[1, d]`, and the image."""
+    rows = [middle_index(data)]
+    image = data.to("cpu").inputs(rows)
+    return model.encode(image, factors=model.factors_of(data, rows))[0], image
+
+
 def shown_and_rebuilt(model: Model, data: Dataset) -> np.ndarray:
     """Return an image and its reconstruction, bytes `[1, 2, H, W, C]`."""
-    image = data.to("cpu").inputs([middle_index(data)])
-    mean, _ = model.encode(image)
+    mean, image = _middle_code(model, data)
     pixels = np.asarray(image) if str(image.dtype) == "torch.uint8" else _bytes(np.asarray(image))
     return viewable(np.stack([pixels[0], _bytes(model.decode(mean))[0]])[None])
 

@@ -1,6 +1,6 @@
 """Active latents of ensemble members, over all images and over groups of images."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,17 +142,17 @@ def member_activity(
         )
     chosen = sample_rows(data, rows, seed)
     images = data.to(model.device).inputs(chosen, seed)
-    aligned = _posteriors(model, images)
+    aligned = _posteriors(model, images, model.factors_of(data, chosen))
     name, labels, order = _groups(data, chosen, images, by, seed)
     parts = {ALL: np.ones(len(chosen), bool)} | {str(g): labels == g for g in order}
     tables = [_table(aligned, group, inside) for group, inside in parts.items()]
     return MemberActivity(pd.concat(tables, ignore_index=True), name)
 
 
-def _posteriors(model: "Model", images: Any) -> Aligned:
+def _posteriors(model: "Model", images: Any, factors: Mapping[str, Any]) -> Aligned:
     if model.config.method.num_members > 1:
         return aligned_posteriors(model, images)
-    mean, logvar = model.encode(images)
+    mean, logvar = model.encode(images, factors=factors)
     return Aligned(mean[None], logvar[None], np.eye(mean.shape[1], dtype=np.float32)[None])
 
 
