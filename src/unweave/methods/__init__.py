@@ -13,6 +13,7 @@ from unweave.methods.batch import Batch, Posterior
 from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.cgan import CGAN
+from unweave.methods.dava import DAVA
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.from_factors import FromFactors
@@ -38,6 +39,7 @@ from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 __all__ = [
     "AE",
     "CGAN",
+    "DAVA",
     "DIPVAEI",
     "DIPVAEII",
     "EVERY",
@@ -96,6 +98,7 @@ METHODS: dict[str, type[Method]] = {
         ISATCVAE,
         SlowVAE,
         PCL,
+        DAVA,
     )
 }
 
