@@ -85,7 +85,7 @@ OWN_NETWORKS = {
         "reader": Network((Linear(7, 2 * CODES, "none"), Spreads())),
     },
     "from_factors": {"decoder": _linear_decoder(LATENTS)},
-    # With these, the discriminator of a model is right more often than not, and counts are positive.
+    # Chosen so that the discriminator of one model beats chance, and that its count is positive.
     "dava": {
         "discriminator": Network(
             (Conv(1, 3, 2, relu=False), Reshape((12,)), Linear(12, 1, "none"))

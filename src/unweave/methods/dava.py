@@ -31,7 +31,7 @@ RISE, HOLD = 0.501, 0.51
 
 @dataclass(frozen=True, kw_only=True)
 class DAVA(VAE):
-    """DAVA: a discriminator of reconstructions and of images of factorised codes sets the capacity.
+    """DAVA: a VAE whose capacity follows the accuracy of a discriminator of decoded images.
 
         L   = E_q[-log p(x|z)] + γ (KL / d - C)⁴ + λ_e w E_n + λ_d min(w, 1) E_d
         E_n = Σ -log(1 - σ(D(x̂)))    trains the encoder,    x̂ = decoded z
@@ -57,9 +57,10 @@ class DAVA(VAE):
         discriminator is the encoder of the architecture with instance norm after each convolution
         and one output. The published one also has batch norm after its dense layer, for which it
         gets two mixed half-batches; here it judges each image separately. All networks are updated
-        together, each once per step, and the discriminator judges reconstructions of the same codes
-        as in the ELBO. The authors' code updates the encoder and the decoder twice per step,
-        without clearing the gradient of the ELBO, and t can become negative.
+        together, each once per step, and the discriminator judges the reconstructions of the ELBO.
+        The authors' code updates the encoder and the decoder twice per step, without clearing the
+        gradient of the ELBO, and clips the parts of their gradients separately; its t can become
+        negative.
 
     References:
         Estermann & Wattenhofer, DAVA: Disentangling Adversarial Variational Autoencoder,
@@ -82,9 +83,8 @@ class DAVA(VAE):
         if self.threshold == 0:
             raise UnweaveError("threshold of dava must be above 0, got 0", subject="threshold")
 
-    def networks(self, spec: NetworkSpec) -> NetworkGroups:
+    def extra_networks_of(self, spec: NetworkSpec) -> NetworkGroups:
         return {
-            **super().networks(spec),
             DISCRIMINATOR: {DISCRIMINATOR: _discriminator(spec)},
             PROGRESS: {PROGRESS: Network((Offsets(1),))},
         }
