@@ -152,7 +152,7 @@ def resample(z: Tensor, stream: Stream) -> Tensor:
     Example:
         >>> z = torch.tensor([[[0.0, 10.0], [1.0, 11.0], [2.0, 12.0]]])
         >>> resample(z, Stream(torch.tensor([7]), "resample"))
-        tensor([[[ 1., 12.],
+        tensor([[[ 1., 11.],
                  [ 1., 11.],
                  [ 0., 11.]]])
     """
