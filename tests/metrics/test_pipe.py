@@ -8,7 +8,7 @@ from tests.raising import about
 from unweave.metrics import MetricError, pipe
 from unweave.quality.two_sample import discriminator
 
-ROWS = 400
+ROWS = 320
 
 
 def bars(codes):

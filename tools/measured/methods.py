@@ -13,7 +13,7 @@ from unweave.metrics import CLASSIC
 STUDY, ENSEMBLES = "common_assumptions_hour/study.csv", "vae_ensemble_hour/study.csv"
 ISA, BIASES = "isa_vae_hour/study.csv", "inductive_biases_hour/study.csv"
 STAGES, GENERATORS = "ms_vae_hour/study.csv", "ms_vae_hour/figures-21-31.csv"
-PAIRS = "weak_pairs_cpu.json"
+PAIRS, DAVA = "weak_pairs_cpu.json", "dava_cpu.json"
 IMAGES = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score", "sap": "SAP"}
 HEADS = [f"[`{metric}`](../metrics/{metric}.md)" for metric in CLASSIC]
 OVER_SEEDS = "mean ± population standard deviation over seeds"
@@ -173,6 +173,24 @@ def _of_pairs(_: str) -> str:
     )
 
 
+def _of_dava(_: str) -> str:
+    """Return scores of DAVA and of VAEs, trained on a CPU."""
+    found = read(DAVA)
+    models = pd.DataFrame(found["models"])
+    rows = [
+        [
+            f"`{method}`",
+            str(len(part)),
+            *(mean(part[metric]) for metric in (*IMAGES, "pipe")),
+            f"{part['kl'].mean():.1f}",
+        ]
+        for method, part in models.groupby("method", sort=False)
+    ]
+    return table(["Method", "Models", *IMAGES.values(), "PIPE", "KL divergence"], rows) + (
+        f"\n\n{found['about']}; {OVER_SEEDS} ({link(DAVA)}, `python benchmarks/dava.py`)."
+    )
+
+
 def _of_none(_: str) -> str:
     return "None: these models have no encoder and therefore no codes to score."
 
@@ -188,6 +206,7 @@ KNOWN: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("ms_vae", "jacobian"), _of_second_stages),
     **dict.fromkeys(("ms_gan", "cgan", "infogan"), _of_generators),
     **dict.fromkeys(("ada_gvae", "ada_ml_vae"), _of_pairs),
+    "dava": _of_dava,
     "from_factors": _of_none,
 }
 """Sources of scores by method."""
