@@ -19,7 +19,7 @@ from unweave.quality.images import Images, batches
 
 __all__ = ["discriminator", "stored", "two_sample_accuracy"]
 
-BATCH, EPOCHS, HIDDEN = 32, 5, 512
+BATCH, EPOCHS, HIDDEN, RATE = 32, 5, 512, 1e-4
 REFERENCE, TESTED = 256, 512
 """Training images whose batch statistics are used in tests, and images tested at once."""
 
@@ -56,17 +56,17 @@ def two_sample_accuracy(
         training_images: Number of training images, counting repetitions; at most five epochs.
         device: Device.
     """
+    _, height, width, channels = images.shape
     generator = numpy_rng(seed)
     order = torch.from_numpy(generator.permutation(len(images)))
     train, test = (torch.cat([images[rows], others[rows]]) for rows in order.tensor_split(2))
     total = min(training_images, EPOCHS * len(train))
     epochs = [generator.permutation(len(train)) for _ in range(math.ceil(total / len(train)))]
     rows = torch.from_numpy(np.concatenate(epochs))[:total]
-
     reference = train[torch.from_numpy(epochs[0][:REFERENCE])]
 
     def accuracy() -> float:
-        network = discriminator(tuple(images.shape[1:]))
+        network = discriminator((height, width, channels))
         parameters = network.initial(torch.tensor([seed], device=device), "two sample", "torch")
         _train(network, parameters, train, rows)
         right = _called_first(network, parameters, reference, test) == _first(test)
@@ -83,19 +83,16 @@ def _first(both: Tensor) -> Tensor:
 
 def _train(network: Network, parameters: Tensor, both: Tensor, rows: Tensor) -> None:
     """Train the parameters `[1, P]` in place, on images of two sets in this order."""
-    adam, moments = (
-        StackedAdam.of([Adam(lr=1e-4)], parameters.device),
-        Moments.zeros_like(parameters),
-    )
-    alive, labels = torch.ones(1, dtype=torch.bool, device=parameters.device), _first(both)
+    device, labels, moments = parameters.device, _first(both), Moments.zeros_like(parameters)
+    adam, alive = StackedAdam.of([Adam(lr=RATE)], device), torch.ones(1, device=device).bool()
     for step, batch in enumerate(rows.split(BATCH)):
         leaf = parameters.clone().requires_grad_()
         with torch.enable_grad():
             logits = network(leaf, both[None, batch].to(leaf))[0, :, 0]
             loss = F.binary_cross_entropy_with_logits(logits, labels[batch].to(leaf))
         gradient = torch.autograd.grad(loss, leaf)
-        at = torch.tensor(step, device=parameters.device)
-        update(parameters, moments, gradient, [0], adam.rates(at), alive, alive.clone())
+        rates = adam.rates(torch.tensor(step, device=device))
+        update(parameters, moments, gradient, [0], rates, alive, alive.clone())
 
 
 @torch.no_grad()
