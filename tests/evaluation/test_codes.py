@@ -11,10 +11,11 @@ import unweave as uw
 from unweave.evaluation import codes as coding
 from unweave.evaluation.codes import apply_metric, encode, models_per_batch
 from unweave.evaluation.score_cache import SCORES
-from unweave.metrics import METRICS, pixel_error
+from unweave.metrics import METRICS, pipe, pixel_error
 from unweave.models.model import join
 from unweave.quality import inception_features
 from unweave.quality.distances import frechet_distance_of_features
+from unweave.random import Stream
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,25 @@ def test_fid_compares_data_and_reconstructions(fleet, six):
     assert table["fid"].item() == pytest.approx(expected, rel=1e-4)
     assert table["fid.images"].item() == 6
     assert expected > 10
+
+
+def test_factorised_codes_fill_the_range_of_the_means(fleet, sprites):
+    codes = coding.encode(fleet, sprites, 3)
+    decoded = []
+
+    @wraps(pipe)
+    def watched(*args, **options):
+        real, mixed = (np.concatenate(list(options[n])) for n in ("reconstructions", "factorised"))
+        decoded.append((real, mixed))
+        return pipe(*args, reconstructions=real, factorised=mixed, training_images=32)
+
+    outcome = apply_metric(replace(METRICS["pipe"], function=watched), codes, 1, sampled=False)
+    ((real, mixed),) = decoded
+    assert outcome.scores["images"] == 192
+    np.testing.assert_allclose(real, fleet[1].decode(codes.means[1]), atol=1e-6)
+    low, high = codes.means[1].min(0), codes.means[1].max(0)
+    uniform = Stream(3, "factorised").uniform(192, len(low)).numpy()
+    np.testing.assert_allclose(mixed, fleet[1].decode(low + (high - low) * uniform), atol=1e-6)
 
 
 def test_all_reconstructions_come_in_order(fleet, sprites):

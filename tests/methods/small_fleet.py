@@ -93,6 +93,13 @@ OWN_NETWORKS = {
         "reader": Network((Linear(7, 2 * CODES, "none"), Spreads())),
     },
     "from_factors": {"decoder": _linear_decoder(LATENTS)},
+    # Chosen so that the discriminator of one model beats chance, and that its count is positive.
+    "dava": {
+        "discriminator": Network(
+            (Conv(1, 3, 2, relu=False), Reshape((12,)), Linear(12, 1, "none"))
+        ),
+        "progress": Network((Offsets(1), Offsets(1), Offsets(1))),
+    },
 }
 """Tiny networks of methods whose inputs or outputs differ from those of a VAE."""
 
@@ -100,7 +107,8 @@ OWN_NETWORKS = {
 def groups_of(method):
     """The networks of a method by group and name: tiny ones, or its own where there are none."""
     if "small_mlp" in method.architectures:
-        spec, known = NetworkSpec("small_mlp", (4, 4, 1), LATENTS, BEFORE), NETWORKS
+        spec = NetworkSpec("small_mlp", (4, 4, 1), LATENTS, BEFORE)
+        known = {**NETWORKS, **OWN_NETWORKS.get(method.name, {})}
     else:
         spec = NetworkSpec("small_dcgan", (32, 32, 1), LATENTS, BEFORE)
         known = OWN_NETWORKS.get(method.name, {})

@@ -221,7 +221,7 @@ def test_a_stack_keeps_shared_fields():
 
 def test_methods_are_found_by_their_names():
     assert list(METHODS) == [method.name for method in METHODS.values()]
-    assert len(METHODS) == 20
+    assert len(METHODS) == 21
     assert all(issubclass(method, Method) for method in METHODS.values())
     assert not set(METHODS) & set(PARTS)
 

@@ -92,12 +92,20 @@ NOT_APPLICABLE = {
     "textbook": {},
     "finite differences": dict.fromkeys(
         ("qlae", "tripod"), "gradients pass straight through the quantiser"
-    ),
+    )
+    | {"dava": "its discriminator trains the encoder and the decoder separately"},
 }
 """Tests that do not apply to a method, by name, with the reason."""
-ALSO_CHANGES = {"p0": "kl", "p": "kl", "rate": "transition", "lambda_info": "discriminator"}
-ALSO_CHANGES |= {"lambda_q": "codebook"}
-"""Losses that a strength affects in addition to that of the group "model"."""
+ALSO_CHANGES = {
+    "p0": "kl",
+    "p": "kl",
+    "rate": "transition",
+    "lambda_info": "discriminator",
+    "lambda_q": "codebook",
+    "c_max": "capacity",
+    "threshold": "capacity",
+}
+"""Losses and terms that a strength affects in addition to the loss of the group "model"."""
 
 every_case = pytest.mark.parametrize(("kind", "settings"), CASES.values(), ids=CASES)
 every_method = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)

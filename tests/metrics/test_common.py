@@ -14,8 +14,8 @@ from unweave.io.arguments import MAX_SEED
 from unweave.metrics import CLASSIC, METRICS, MetricError
 from unweave.metrics.base import LARGEST
 
-# FID is slow and uses only images; it is tested in `test_fid.py`.
-ALL = sorted(name for name in METRICS if METRICS[name].cost != "hours")
+# FID and PIPE are slow and use only images; they are tested in `test_fid.py` and `test_pipe.py`.
+ALL = sorted(METRICS.keys() - {"fid", "pipe"})
 WITH_FACTORS = [name for name in ALL if METRICS[name].needs in ("factors", "pairs", "densities")]
 SIZES = (3, 4, 5)
 ROWS = 600

@@ -15,6 +15,7 @@ STUDY, ENSEMBLES = "common_assumptions_hour/study.csv", "vae_ensemble_hour/study
 ISA, BIASES = "isa_vae_hour/study.csv", "inductive_biases_hour/study.csv"
 STAGES, GENERATORS = "ms_vae_hour/study.csv", "ms_vae_hour/figures-21-31.csv"
 PAIRS, QUANTISED = "weak_pairs_cpu.json", "quantised_cpu.json"
+DAVA = "dava_cpu.json"
 PENALTIES, AUXILIARY = "penalties_cpu.json", "ivae_cpu.json"
 IMAGES = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score", "sap": "SAP"}
 HEADS = [f"[`{metric}`](../metrics/{metric}.md)" for metric in CLASSIC]
@@ -239,6 +240,24 @@ def _of_ivae(_: str) -> str:
     )
 
 
+def _of_dava(_: str) -> str:
+    """Return scores of DAVA and of VAEs, trained on a CPU."""
+    found = read(DAVA)
+    models = pd.DataFrame(found["models"])
+    rows = [
+        [
+            f"`{method}`",
+            str(len(part)),
+            *(mean(part[metric]) for metric in (*IMAGES, "pipe")),
+            f"{part['kl'].mean():.1f}",
+        ]
+        for method, part in models.groupby("method", sort=False)
+    ]
+    return table(["Method", "Models", *IMAGES.values(), "PIPE", "KL divergence"], rows) + (
+        f"\n\n{found['about']}; {OVER_SEEDS} ({link(DAVA)}, `python benchmarks/dava.py`)."
+    )
+
+
 def _of_none(_: str) -> str:
     return "None: these models have no encoder and therefore no codes to score."
 
@@ -257,6 +276,7 @@ KNOWN: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("qlae", "tripod"), _of_quantised),
     **dict.fromkeys(("bio_ae", "hfs", "jacobian_l1"), _of_penalties),
     "ivae": _of_ivae,
+    "dava": _of_dava,
     "from_factors": _of_none,
 }
 """Sources of scores by method."""

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from tools.markdown import table
+from tools.measured.methods import scores_of_method
 from tools.measured.reading import MISSING, link, read
 from unweave.metrics import CLASSIC, METRICS
 
@@ -37,6 +38,8 @@ def scores_by_metric(name: str) -> str:
     """Return the scores of a metric on trained models."""
     if name == "fid":
         return _of_stages()
+    if name == "pipe":
+        return scores_of_method("dava")
     found = read(EVERY)["metrics"]
     parts = [_by_strength(name)] if name in CLASSIC else []
     return "\n\n".join([*parts, *([_of_restarts(name)] if name in found else [])]) or MISSING

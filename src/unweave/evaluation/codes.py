@@ -28,7 +28,7 @@ MEMORY = 2**30
 DECODED_ROWS = 5_000
 COMPARED_ROWS = 10_000
 DECODED_PER_BATCH = 500
-NOISE = "evaluate"
+NOISE, FACTORISED = "evaluate", "factorised"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +105,25 @@ class Codes(Posteriors):
 
     def compared_reconstructions(self, index: int, sampled: bool) -> Iterator[np.ndarray]:
         """Reconstructions of the compared rows, float32, in batches."""
-        model, rows = self.fleet[index], self.compared_rows
-        for start in range(0, len(rows), DECODED_PER_BATCH):
-            part = rows[start : start + DECODED_PER_BATCH]
-            yield model.decode(self.sampled(index, part) if sampled else self.means[index][part])
+        rows = self.compared_rows
+        yield from self._decoded(
+            index, self.sampled(index, rows) if sampled else self.means[index][rows]
+        )
+
+    def factorised(self, index: int) -> Iterator[np.ndarray]:
+        """Decoded codes with independent latents, as many as compared rows, float32, in batches.
+
+        Each latent is uniform between the least and the largest mean of the compared rows.
+        """
+        means = self.means[index][self.compared_rows]
+        uniform = Stream(self.seed, FACTORISED).uniform(*means.shape).numpy()
+        low, high = means.min(0), means.max(0)
+        yield from self._decoded(index, low + (high - low) * uniform)
+
+    def _decoded(self, index: int, codes: np.ndarray) -> Iterator[np.ndarray]:
+        model = self.fleet[index]
+        for start in range(0, len(codes), DECODED_PER_BATCH):
+            yield model.decode(codes[start : start + DECODED_PER_BATCH])
 
     def _sampled_rows(self, limit: int) -> np.ndarray:
         count = len(self.means[0])
@@ -185,10 +200,11 @@ def _decoded(
         if codes.fleet.device.type == "cuda" and "device" in metric.takes:
             options["device"] = codes.fleet.device
         return rows, options
-    options = {
-        "images": codes.compared_images,
-        "reconstructions": codes.compared_reconstructions(index, sampled),
-    }
+    options = {"reconstructions": codes.compared_reconstructions(index, sampled)}
+    if metric.needs == "decodes":
+        options["factorised"] = codes.factorised(index)
+    else:
+        options["images"] = codes.compared_images
     if "device" in metric.takes:
         options["device"] = codes.fleet.device
     return codes.compared_rows, options

@@ -74,9 +74,9 @@ def evaluate(
 
     Notes:
         Memory: the codes of as many models as fit into 1 GiB (at least one), and 5,000
-        reconstructions of one model if a metric needs images. FID and the pixel error compare
-        10,000 images sampled with the seed, or all images if there are fewer. Metrics that can
-        use the posteriors receive them: RMIG and JEMMIG are those of the paper, unless codes are
+        reconstructions of one model if a metric needs images. FID, PIPE and the pixel error use
+        10,000 images sampled with the seed, or all images if there are fewer. Metrics that can use
+        the posteriors receive them: RMIG and JEMMIG are those of the paper, unless codes are
         sampled. Images are decoded from means, or from sampled codes if `sampled` is set.
 
     Example:

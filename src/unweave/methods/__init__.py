@@ -14,6 +14,7 @@ from unweave.methods.beta_tc_vae import BetaTCVAE
 from unweave.methods.beta_vae import BetaVAE
 from unweave.methods.bio_ae import BioAE
 from unweave.methods.cgan import CGAN
+from unweave.methods.dava import DAVA
 from unweave.methods.dip_vae import DIPVAEI, DIPVAEII
 from unweave.methods.factor_vae import FactorVAE
 from unweave.methods.from_factors import FromFactors
@@ -46,6 +47,7 @@ from unweave.methods.vae_ensemble import EnsembleMember, VAEEnsemble
 __all__ = [
     "AE",
     "CGAN",
+    "DAVA",
     "DIPVAEI",
     "DIPVAEII",
     "EVERY",
@@ -118,6 +120,7 @@ METHODS: dict[str, type[Method]] = {
         PCL,
         QLAE,
         Tripod,
+        DAVA,
     )
 }
 

@@ -199,6 +199,10 @@ class Method(ABC):
         """
         return {}
 
+    def extra_networks_of(self, spec: NetworkSpec) -> NetworkGroups:
+        """Return the extra networks, for methods in which they depend on the images as well."""
+        return self.extra_networks(spec.latents)
+
     def extra_optimisers(self) -> Mapping[str, Adam]:
         """Return the optimisers of groups other than `MODEL`; groups without one are frozen."""
         return {}
@@ -206,7 +210,7 @@ class Method(ABC):
     def networks(self, spec: NetworkSpec) -> NetworkGroups:
         """Build all networks: an encoder, a decoder and the extra networks."""
         encoder, decoder = build(spec.architecture, spec.shape, spec.latents)
-        extra = dict(self.extra_networks(spec.latents))
+        extra = dict(self.extra_networks_of(spec))
         main = {"encoder": encoder, "decoder": decoder, **extra.pop(MODEL, {})}
         return {MODEL: main, **extra}
 

@@ -38,6 +38,7 @@ from unweave.metrics.mig_density import MIG_DENSITY, mig_density
 from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
+from unweave.metrics.pipe import PIPE, pipe
 from unweave.metrics.pixel_error import PIXEL_ERROR, pixel_error
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
 from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downstream
@@ -79,6 +80,7 @@ __all__ = [
     "mig_sup",
     "modularity",
     "mutual_info_score",
+    "pipe",
     "pixel_error",
     "polarised_regime",
     "reduced_downstream",
@@ -107,6 +109,7 @@ METRICS: dict[str, Metric] = {
     "elbo": ELBO,
     "pixel_error": PIXEL_ERROR,
     "fid": FID,
+    "pipe": PIPE,
     "mig_density": MIG_DENSITY,
     "mig_sup": MIG_SUP,
     "jemmig": JEMMIG,

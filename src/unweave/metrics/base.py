@@ -62,7 +62,8 @@ class Metric:
             `"pairs"`: factors, and rows that share a factor; `"posterior"`: codes and their
             log-variances (option `logvars`); `"densities"`: factors and the posterior; `"images"`:
             the posterior and the options `images` and `reconstructions`; `"reconstructions"`: only
-            these two options.
+            these two options; `"decodes"`: the options `reconstructions` and `factorised`, decoded
+            codes with independent latents.
         cost: Approximate time for 10,000 rows and ten codes without a GPU: `"seconds"` (default),
             `"minutes"` or `"hours"`. Metrics that take hours are computed only if named.
     """
@@ -76,7 +77,14 @@ class Metric:
     higher_is_better: bool | None = True
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: Literal[
-        "codes", "factors", "pairs", "posterior", "densities", "images", "reconstructions"
+        "codes",
+        "factors",
+        "pairs",
+        "posterior",
+        "densities",
+        "images",
+        "reconstructions",
+        "decodes",
     ] = "factors"
     cost: Literal["seconds", "minutes", "hours"] = "seconds"
 
@@ -129,7 +137,7 @@ class Metric:
     @property
     def of_images(self) -> bool:
         """Whether the metric needs reconstructions, and therefore the model itself."""
-        return self.needs in ("images", "reconstructions")
+        return self.needs in ("images", "reconstructions", "decodes")
 
     @property
     def takes(self) -> frozenset[str]:

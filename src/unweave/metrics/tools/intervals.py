@@ -13,7 +13,7 @@ from unweave.metrics.base import Metric, MetricError, table
 __all__ = ["Interval", "interval"]
 
 PROTOCOL_ROWS = 15_000
-BY_ROW = ("logvars", "images", "reconstructions")
+BY_ROW = ("logvars", "images", "reconstructions", "factorised")
 
 
 class Interval(NamedTuple):
