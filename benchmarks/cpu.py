@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,10 @@ Step = Callable[[], object]
 def autocast_step() -> Step:
     """Plain loop in bf16 with channels-last convolutions, as PyTorch recommends for CPUs."""
     data = uw.data.load("dsprites").to("cpu")
-    model = PlainVAE(data.shape[2]).to(memory_format=torch.channels_last)
+    model = PlainVAE(data.shape[2])
+    for weight in model.parameters():
+        if weight.ndim == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:
@@ -101,7 +105,7 @@ def speeds(rounds: int) -> dict[str, dict[str, float]]:
     variants: dict[str, tuple[Step, Step, int]] = {
         **{name: (step, step, 1) for name, step in loops.items()},
         **{
-            name: (lambda one=one: one.advance(1), lambda many=many: many.advance(1), MODELS)
+            name: (partial(one.advance, 1), partial(many.advance, 1), MODELS)
             for name, (one, many) in fleets.items()
         },
     }
