@@ -49,7 +49,9 @@ def autocast_step() -> Step:
     """Plain loop in bf16 with channels-last convolutions, as PyTorch recommends for CPUs."""
     data = uw.data.load("dsprites").to("cpu")
     model = PlainVAE(data.shape[2])
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing in stubs
+    for weight in model.parameters():
+        if weight.ndim == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:

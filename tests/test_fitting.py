@@ -90,6 +90,11 @@ def test_a_fit_resumes_with_its_recorded_precision(data, tmp_path):
     assert uw.fit(data, seeds=1, out=tmp_path, **QUICK).best.config.precision == other
 
 
+def test_dense_networks_are_fitted_in_float32(data):
+    found = uw.fit(data, seeds=1, architecture="small_mlp", **QUICK)
+    assert {config.precision for config in found.fleet.configs} == {"float32"}
+
+
 def test_manifests_without_a_precision_are_those_of_float32(data, tmp_path):
     uw.fit(data, seeds=1, out=tmp_path, precision="float32", **QUICK)
     manifest = tmp_path / "fit.json"

@@ -27,10 +27,12 @@ from unweave.models.files import BEST, RUNS
 from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.lineage import lineage, saved_runs
 from unweave.models.model import Fleet, Model, join
-from unweave.models.networks import check_disk
+from unweave.models.networks import check_disk, networks_by_name
 from unweave.models.rotating import can_rotate, rotate
 from unweave.models.rotation import RotationError
 from unweave.nets.device import chosen_device, faster_precision
+from unweave.nets.layers import Conv
+from unweave.nets.network import Network
 from unweave.progress import say
 from unweave.select import consensus, udr
 from unweave.select.consensus import Consensus
@@ -58,7 +60,7 @@ STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 SEEDS = {"cpu": 4, "cuda": 10}
 """Default strengths and seeds: 8 models on a CPU, 50 on a GPU."""
 FIXED_PRECISION = {"cpu": "float32", "cuda": "bf16"}
-"""Precision that needs no measurement: that of `Unweaver`, and of fits with version 0.1."""
+"""Precision without a measurement: that of `Unweaver`, dense networks and version 0.1."""
 RATE = 1e-3
 """Default learning rate: ten times that of the studies, which train 100 times as long."""
 MANIFEST = "fit.json"
@@ -131,7 +133,7 @@ def fit(
         min_images: Smallest allowed number of images (default 64).
         callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config`: batch, latents, architecture, likelihood, optimiser,
-            precision (default: bf16 or float32, whichever is faster here); `learning_rate`
+            precision (default: bf16 for convolutions where it is faster); `learning_rate`
             (default 1e-3), short for `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load`
             (size, channels, factors, path, picture) if `data` is to be loaded.
 
@@ -175,11 +177,14 @@ def fit(
     target = chosen_device(device)
     rate = {} if "optimiser" in settings else {"learning_rate": RATE}
     folder = None if out is None else Path(out)
-    settings = {**rate, "precision": _precision(target, folder), **settings}
+    settings = {**rate, **settings}
     if method is None or (isinstance(method, str) and canonical_name(method) == BetaVAE.name):
         method = BetaVAE(beta=list(STRENGTHS[target.type]))
     seeds = SEEDS[target.type] if seeds is None else seeds
     runs = all_runs(method, data, seeds, steps or 1, **settings)
+    if "precision" not in settings:
+        precision = _precision(runs[0], data, target, folder)
+        runs = [replace(run, precision=precision) for run in runs]
     if folder is not None:
         check_folder(folder)
         refuse_inner_links(folder, (RUNS, BEST))
@@ -249,12 +254,22 @@ def _rotated_model(model: Model, data: Dataset) -> Model:
         return model
 
 
-def _precision(device: torch.device, folder: Path | None) -> str:
-    """Return the precision recorded in the folder; for a new fit, the faster one."""
+def _precision(run: Config, data: Dataset, device: torch.device, folder: Path | None) -> str:
+    """Return the precision recorded in the folder; for a new fit, the faster one.
+
+    On a CPU, dense networks stay in float32: they gain less from bf16 and reach higher losses.
+    """
     if folder is not None and os.path.lexists(folder / MANIFEST):
         with suppress(OSError, ValueError, AttributeError):  # reported by `Plan.read`
             return str(read_json(folder / MANIFEST).get("precision", FIXED_PRECISION[device.type]))
-    return faster_precision(device)
+    layers = [
+        layer
+        for network in networks_by_name(run, data.shape).values()
+        if isinstance(network, Network)
+        for layer in network.layers
+    ]
+    convolutional = any(isinstance(layer, Conv) for layer in layers)
+    return faster_precision(device) if convolutional else FIXED_PRECISION[device.type]
 
 
 def _planned(

@@ -93,7 +93,7 @@ class Fit:
     learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
     """Learning rate of Adam (default: 0.001)."""
     precision: Literal["float32", "tf32", "bf16"] | None = None
-    """Precision of matrix multiplications (default: bf16 or float32, whichever is faster)."""
+    """Precision of matrix multiplications (default: bf16 where it is faster)."""
     device: Device = None
     fleet_size: FleetSize = None
     track: Track = ()
