@@ -33,7 +33,7 @@ def hearts() -> uw.data.Dataset:
 
 
 def scored(method: Method, data: uw.data.Dataset, seeds: int, steps: int) -> list[dict[str, Any]]:
-    """Train models of a method and return their scores, and their last KL divergence and capacity in nats."""
+    """Train models of a method; return their scores, last KL divergence and capacity in nats."""
     fleet = uw.train(
         method,
         data,
