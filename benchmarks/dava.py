@@ -33,7 +33,7 @@ def hearts() -> uw.data.Dataset:
 
 
 def scored(method: Method, data: uw.data.Dataset, seeds: int, steps: int) -> list[dict[str, Any]]:
-    """Train models of a method and return their scores and last capacity."""
+    """Train models of a method; return their scores, last KL divergence and capacity in nats."""
     fleet = uw.train(
         method,
         data,
@@ -44,11 +44,12 @@ def scored(method: Method, data: uw.data.Dataset, seeds: int, steps: int) -> lis
         optimiser=uw.Adam(lr=1e-3, clip_norm=1.0),
     )
     table = uw.evaluate(fleet, data, METRICS)[["method", "seed", *METRICS]].to_dict("records")
-    ends = [model.curve.iloc[-1] for model in fleet]
-    return [
-        {**row, "kl": float(end["kl"]), "capacity": float(4 * end.get("capacity", np.nan))}
-        for row, end in zip(table, ends, strict=True)
-    ]
+    for row, model in zip(table, fleet, strict=True):
+        end = model.curve.iloc[-1]
+        row["kl"] = float(end["kl"])
+        if "capacity" in end:
+            row["capacity"] = float(4 * end["capacity"])
+    return table
 
 
 def main() -> None:

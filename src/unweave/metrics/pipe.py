@@ -87,5 +87,6 @@ PIPE = Metric(
     "discriminator; 1 if it cannot tell them apart.",
     needs="decodes",
     cost="minutes",
-    failure="Codes that carry no information score 1, and so does a decoder that ignores them.",
+    failure="It sees invisible differences: a collapsed model, whose images all look alike, "
+    "scored 0.42.",
 )
