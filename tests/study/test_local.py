@@ -388,7 +388,7 @@ def test_missing_data_sets_exit_code(small, tmp_path):
 def test_speeds_are_those_of_training(small, tmp_path):
     go(small(), tmp_path)
     ledger = load(tmp_path).store.ledger
-    kind = small().runs()[0].fleet
+    kind = small().runs()[0].kind
     (met,) = ledger.speeds(device_name(torch.device("cpu"))).values()
     ledger.reopen([config.hash for config in small().runs()], "planned")
     go(small(), tmp_path)

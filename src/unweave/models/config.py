@@ -17,7 +17,7 @@ from unweave.methods import PARTS, Method, find_method, saved_name
 from unweave.methods.base import MODEL
 from unweave.methods.mixins import SecondStage
 from unweave.methods.settings import settings_of
-from unweave.nets.adam import SHARED_FIELDS, Adam
+from unweave.nets.adam import FIRST_FIELDS, SHARED_FIELDS, Adam
 from unweave.nets.architectures import ARCHITECTURES, Architecture, find_architecture, name_of
 from unweave.nets.network import INITS
 from unweave.text import shown
@@ -259,7 +259,10 @@ class Config:
             if setting.per_model:
                 plain["method"][self.method.saved_as.get(name, name)] = None
         for name in settings_of(Adam).keys() - set(SHARED_FIELDS):
-            plain["optimiser"][name] = None
+            # Later settings are left out, so that ledgers of version 0.1 have the same kinds.
+            plain["optimiser"].pop(name, None)
+            if name in FIRST_FIELDS:
+                plain["optimiser"][name] = None
         return plain
 
 
