@@ -34,10 +34,10 @@ class Train:
     """Train a fleet of models: all values of the method's flags with all seeds, in parallel.
 
     Methods: vae, beta-vae, annealed-vae, factor-vae, beta-tc-vae, dip-vae-i, dip-vae-ii, ae,
-    bio-ae, ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl, dava. With a
-    penalty on top of another method: hfs, jacobian-l1. With a known factor: ivae. Second stages on
-    top of trained models: ms-vae, jacobian, ms-gan, cgan. Without an encoder: infogan,
-    from-factors.
+    bio-ae, ada-gvae, ada-ml-vae, vae-ensemble, isa-vae, isa-tc-vae, slow-vae, pcl, dava. With
+    quantised latents: qlae, tripod. With a penalty on top of another method: hfs, jacobian-l1.
+    With a known factor: ivae. Second stages on top of trained models: ms-vae, jacobian, ms-gan,
+    cgan. Without an encoder: infogan, from-factors.
 
     For the flags of a method: unweave train dsprites beta-vae --help
 

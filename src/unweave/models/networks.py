@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from unweave.errors import UnweaveError
 from unweave.io.paths import check_disk_space
 from unweave.methods import Method
 from unweave.methods.base import FIRST, MODEL, Nets, NetworkSpec, Stage
@@ -153,8 +154,11 @@ def check_disk(
 
 def num_parameters(config: Config, shape: tuple[int, int, int]) -> int:
     """Count the parameters of one model, including all members and extra networks."""
-    # Strengths do not affect sizes; replacing all by 2 (always valid) makes the cache effective.
-    method = replace(config.method, **dict.fromkeys(config.method.strengths(), 2.0))
+    # Strengths do not affect sizes; replacing all by 2 makes the cache effective.
+    try:
+        method = replace(config.method, **dict.fromkeys(config.method.strengths(), 2.0))
+    except UnweaveError:  # some must be 0 together with other settings
+        method = config.method
     return _counted(replace(config, method=method, data=(), seed=0), shape)
 
 
