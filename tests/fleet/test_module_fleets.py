@@ -14,7 +14,7 @@ from unweave.fleet.engine import Engine
 from unweave.methods import EVERY, METHODS, VAE, BetaVAE
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
-from unweave.nets.architectures import Architecture, discriminator
+from unweave.nets.architectures import ARCHITECTURES, Architecture, discriminator
 
 NAME = "tests.nets.module_architectures:TINY"
 SMALLER = {"vae_ensemble": {"members": 2}}
@@ -62,7 +62,7 @@ def trained(configs, data, steps=2):
     return engine
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "tripod"])
 def test_every_method_trains_modules_alike_in_any_fleet(name, squares, set_threads, monkeypatch):
     small = partial(discriminator, hidden=1)
     monkeypatch.setattr("unweave.methods.factor_vae.discriminator", small)
@@ -79,7 +79,15 @@ def test_every_method_trains_modules_alike_in_any_fleet(name, squares, set_threa
     assert torch.equal(fleet.fetch()[:, 1], alone.fetch()[:, 0])
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in METHODS])
+def test_methods_that_use_hidden_layers_reject_modules(squares):
+    with pytest.raises(UnweaveError, check=about("architecture", None)):
+        Engine([run_of(METHODS["tripod"], 0)], squares, "cpu")
+
+
+OTHERS = [name for name, kind in EVERY.items() if not set(ARCHITECTURES) <= {*kind.architectures}]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_methods_with_networks_of_their_own_reject_modules(name):
     kind = EVERY[name]
     values = {"known_factors": "row"} if name == "from_factors" else {}

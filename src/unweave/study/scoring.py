@@ -139,8 +139,8 @@ class Scorer:
         with _without_main():
             try:
                 future = self._open_pool().submit(_score, names, job.codes)
-            except BrokenProcessPool:
-                self._discard_broken_pool()
+            except (BrokenProcessPool, OSError):  # OSError while the pool is just breaking
+                self._discard_pool()
                 future = self._open_pool().submit(_score, names, job.codes)
         self.jobs[future] = job
 
@@ -156,18 +156,19 @@ class Scorer:
             try:
                 self._complete(job, future.result())
             except BrokenProcessPool as error:
-                self._discard_broken_pool()
+                if self.pool is not None and self.pool._broken:
+                    self._discard_pool()
                 self._suspect(job, error)
             except Exception as error:  # recorded for this run; the others continue
                 self._fail(job.config, error)
         return bool(finished)
 
-    def _discard_broken_pool(self) -> None:
+    def _discard_pool(self) -> None:
         """Kill the remaining processes of a pool in which a process died.
 
         Python terminates them too, but may miss a process that is just starting and wait for it.
         """
-        if self.pool is not None and self.pool._broken:
+        if self.pool is not None:
             for process in list((self.pool._processes or {}).values()):
                 process.kill()
             self.pool = None
