@@ -183,7 +183,11 @@ def set_threads():
 
 def run_of(kind, seed):
     """A run of any method, whose first strength depends on the seed."""
-    values = {"from_factors": {"known_factors": "shape,posX,posY"}, **SMALLER}.get(kind.name, {})
+    known = {
+        "from_factors": {"known_factors": "shape,posX,posY"},
+        "ivae": {"factor": "shape", "classes": 3},
+    }
+    values = {**known, **SMALLER}.get(kind.name, {})
     return Config(
         method=kind(**dict.fromkeys(kind.strengths()[:1], 1.0 + seed), **values),
         seed=seed,
