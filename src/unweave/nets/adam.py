@@ -366,7 +366,7 @@ def _update_part(
         if limited:
             gradient, shrunk = gradient.clamp(-largest, largest), 1 - decay
     active = (alive & finite)[:, None]
-    if active.device.type == "cpu" and bool(active.all()):  # a third of the passes over memory
+    if _all_on_host(active):  # a third of the passes over memory
         first = moments.first.lerp_(gradient, weight1)
         second = moments.second.lerp_(gradient.square(), weight2)
         if shrunk is not None:
@@ -381,3 +381,8 @@ def _update_part(
     moments.first.copy_(torch.where(active, first, moments.first))
     moments.second.copy_(torch.where(active, second, moments.second))
     return finite
+
+
+def _all_on_host(active: Tensor) -> bool:
+    """Whether all models are active, if that is known without waiting for a GPU."""
+    return active.device.type == "cpu" and bool(active.all())
