@@ -113,7 +113,7 @@ def train(
         (4, [1, 1, 4, 4])
         >>> methods = [method, uw.methods.FactorVAE(gamma=40), "ae"]
         >>> uw.train(methods, data, steps=2, batch=8, progress=False)
-        4 beta_vae, factor_vae, ae models of 64×64×1 images
+        4 beta_vae, factor_vae, ae models of 64 × 64 × 1 images
     """
     data, settings = load_with(data, settings)
     below = None if first is None else _as_fleet(first)

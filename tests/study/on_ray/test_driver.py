@@ -511,10 +511,10 @@ REMOTE_METRIC = """
 import dataclasses
 from unweave.metrics import METRICS
 
-def spread(codes, factors, seed=0):
-    return {"spread": float(codes.std())}
+def remote_spread(codes, factors, seed=0):
+    return {"remote_spread": float(codes.std())}
 
-SPREAD = dataclasses.replace(METRICS["mig"], name="spread", function=spread)
+SPREAD = dataclasses.replace(METRICS["mig"], name="remote_spread", function=remote_spread)
 """
 
 
@@ -538,7 +538,7 @@ def test_plugins_are_sent_to_the_nodes(cluster, add_node, study, tmp_path, monke
     assert results.failures.to_dict("records") == []
     table = results.table
     assert table["method"].tolist() == ["remote_vae"]
-    assert table["spread"].gt(0).all()
+    assert table["remote_spread"].gt(0).all()
 
 
 def node(name, alive=True, **resources):
