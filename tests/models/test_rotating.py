@@ -115,3 +115,11 @@ def test_the_command_writes_a_rotated_model(model, data, tmp_path):
     np.testing.assert_allclose(
         uw.load(out).encode(data)[0], uw.rotate(model, data, "pca").encode(data)[0], atol=1e-5
     )
+
+
+def test_the_command_refuses_an_existing_folder_before_the_work(model, tmp_path, capsys):
+    folder = model.save(tmp_path / "model")
+    with pytest.raises(SystemExit) as left:
+        main(["rotate", str(folder), "no-such-data", "-o", str(tmp_path)])
+    assert left.value.code == 2
+    assert str(tmp_path) in capsys.readouterr().err

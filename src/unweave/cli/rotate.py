@@ -8,6 +8,8 @@ from tyro.conf import arg
 
 from unweave.cli.app import app
 from unweave.cli.options import CustomImages, SavedModel, Source, given
+from unweave.errors import UnweaveError
+from unweave.io.paths import check_folder
 from unweave.progress import print_output
 
 __all__ = ["Rotate"]
@@ -36,6 +38,9 @@ class Rotate:
         from unweave.data import load
         from unweave.models.rotating import rotate
 
+        if self.out.exists():
+            raise UnweaveError(f"{self.out} already exists; choose another folder", subject="out")
+        check_folder(self.out)
         data = load(self.source, **given(self.images))
         rotated = rotate(self.model, data, self.to, seed=self.seed)
         rotated.save(self.out)
