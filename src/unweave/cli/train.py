@@ -75,7 +75,7 @@ class Options:
     """Number of latent dimensions."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """Reconstruction likelihood."""
-    init: Literal["glorot", "torch", "normal"] = "glorot"
+    init: Literal["glorot", "he", "torch", "normal"] = "glorot"
     """Weight initialisation."""
     learning_rate: Annotated[float, arg(aliases=["--lr"])] = 1e-4
     """Learning rate of Adam."""

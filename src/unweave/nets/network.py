@@ -14,13 +14,22 @@ from torch.nn import functional as F
 from unweave.errors import UnknownNameError
 from unweave.kernels import FAST, WIDEST
 from unweave.kernels.threads import run_all
-from unweave.nets.layers import Branch, Contrast, Conv, Layer, LearnedMap, Merge, Offsets
+from unweave.nets.layers import (
+    Branch,
+    Contrast,
+    Conv,
+    ConvTranspose,
+    Layer,
+    LearnedMap,
+    Merge,
+    Offsets,
+)
 from unweave.nets.norms import AdaptiveNorm, BatchNorm
 from unweave.random import Stream
 
 __all__ = ["INITS", "Network", "StackedNetwork"]
 
-INITS = ("glorot", "torch", "normal")
+INITS = ("glorot", "he", "torch", "normal")
 DEVIATION = 0.02
 """Standard deviation of weights initialised by `"normal"`."""
 INITIAL_VALUES = {
@@ -273,8 +282,10 @@ class Network(StackedNetwork):
             seeds: Random seeds, int64 `[M]`.
             purpose: Name of the network, so that networks use different random numbers.
             init: Initialisation: `"glorot"` is uniform in ±√(6 / (fan-in + fan-out)) with biases
-                0, as in the protocol; `"torch"` has weights and biases uniform in ±1 / √fan-in;
-                `"normal"` has weights N(0, 0.02²) and biases 0, as usual in GANs.
+                0, as in the protocol; `"he"` is uniform in ±√(6 / n) with n inputs of each value,
+                and ±√(3 / n) in the last layer, with biases 0; `"torch"` has weights and biases
+                uniform in ±1 / √fan-in; `"normal"` has weights N(0, 0.02²) and biases 0, as usual
+                in GANs.
         """
         if init not in INITS:
             raise UnknownNameError("initialisation", init, INITS)
@@ -282,6 +293,9 @@ class Network(StackedNetwork):
         for place, layer in enumerate(self.layers):
             fan_in, fan_out = layer.fans
             bound = math.sqrt(6 / (fan_in + fan_out)) if init == "glorot" else fan_in**-0.5
+            if init == "he":
+                last = place == len(self.layers) - 1
+                bound = math.sqrt((3 if last else 6) / _inputs_of_a_value(layer))
             for name, shape in layer.shapes.items():
                 key = f"{place}.{name}"
                 if name in INITIAL_VALUES or (name == "bias" and init != "torch"):
@@ -295,6 +309,13 @@ class Network(StackedNetwork):
                     uniform = stream.uniform(1, math.prod(shape))[:, 0]
                     parts[key] = (2 * uniform - 1) * bound
         return self.packed(parts)
+
+
+def _inputs_of_a_value(layer: Layer | AdaptiveNorm) -> float:
+    """Return how many inputs each output of a layer depends on; at least 1."""
+    if isinstance(layer, ConvTranspose):  # of stride 2, so a quarter of the kernel counts
+        return layer.kernel**2 * layer.inputs / 4
+    return max(1, layer.fans[0])
 
 
 def _aligned(size: int) -> int:

@@ -1,0 +1,97 @@
+"""The choice of a model without labels: by reconstruction, activity and agreement.
+
+Shapes: M models, n images, d latents.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from unweave.analysis.latents import Latents
+from unweave.data.dataset import Dataset
+from unweave.fitting.baselines import Baselines, unit_images
+from unweave.models.images import NUM_SAMPLED, sample_rows
+from unweave.models.model import Fleet
+from unweave.select.latents import encoded
+from unweave.select.udr import udr
+
+__all__ = ["Evidence", "evidence", "ranked"]
+
+COLLAPSED = 0.5
+"""Share of the variance explained by the best model below which a model counts as collapsed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known about models without labels.
+
+    Args:
+        latents: Codes of the models.
+        errors: Mean squared error of each model's reconstructions, `[M]`; NaN if it diverged.
+        baselines: Errors of the mean image and of principal components.
+    """
+
+    latents: Latents
+    errors: np.ndarray
+    baselines: Baselines
+
+    @property
+    def explained(self) -> np.ndarray:
+        """Share of the variance of the pixels that each model explains, `[M]`."""
+        return self.baselines.explained(self.errors)
+
+    @property
+    def collapsed(self) -> np.ndarray:
+        """Whether a model diverged or explains far less than the best one, `[M]`."""
+        explained = np.nan_to_num(self.explained, nan=-np.inf)
+        return ~(explained > COLLAPSED * max(explained.max(), 0.0))
+
+
+def evidence(fleet: Fleet, data: Dataset, baselines: Baselines) -> Evidence:
+    """Encode a sample of the images with every model, and measure its reconstructions."""
+    latents = encoded(fleet, data, sample_rows(data, NUM_SAMPLED, seed=0))
+    images = unit_images(data, baselines.rows)
+    errors = np.full(len(fleet), np.nan)
+    for place in np.flatnonzero(latents.usable):
+        # The rows of the baselines are the first of the larger sample.
+        decoded = fleet[int(place)].decode(latents.means[place, : len(images)])
+        errors[place] = np.square(decoded.reshape(images.shape) - images).mean(dtype=np.float64)
+    return Evidence(latents, errors, baselines)
+
+
+def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
+    """Rank models by their agreement with all models that have not collapsed, best first.
+
+    Finalists, which were trained to the end, come before models that stopped earlier, and models
+    that have collapsed come last.
+
+    Args:
+        found: What is known about the models.
+        finalists: Whether each model was trained to the end, `[M]` (default: all).
+
+    Returns:
+        The columns of `uw.select.udr`, and `explained`: the share of the variance of the pixels
+        that the reconstructions explain.
+    """
+    latents, collapsed = found.latents, found.collapsed
+    if collapsed.all():
+        collapsed = ~latents.usable
+    means = np.where(collapsed[:, None, None], np.nan, latents.means)
+    ranking = udr(replace(latents, means=means))
+    places = ranking["model"].to_numpy()
+    ranking["explained"] = found.explained[places].round(4)
+    excluded = collapsed & latents.usable
+    ranking["reason"] = [
+        f"explains {share:.0%} of the variance of the pixels, {max(found.explained):.0%} is "
+        "possible"
+        if excluded[place]
+        else reason
+        for place, share, reason in zip(
+            places, ranking["explained"], ranking["reason"], strict=True
+        )
+    ]
+    final = np.ones(len(latents), bool) if finalists is None else np.asarray(finalists)
+    last = np.where(collapsed, 2, ~final)[places]
+    return ranking.iloc[np.argsort(last, kind="stable")].reset_index(drop=True)

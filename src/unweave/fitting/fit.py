@@ -1,0 +1,316 @@
+"""`uw.fit`: train many models in rounds, choose one without labels, and judge it."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from unweave.data import load_with
+from unweave.data.dataset import Dataset
+from unweave.errors import DataError
+from unweave.fitting.baselines import Baselines, baselines
+from unweave.fitting.choice import evidence, ranked
+from unweave.fitting.plan import MANIFEST, MAX_ROUNDS, FitError, Plan, planned
+from unweave.fitting.portfolio import (
+    PORTFOLIO,
+    ROUNDS,
+    SEEDS,
+    fewest_finalists,
+    likelihood_for,
+)
+from unweave.fitting.rounds import MAX_STEPS, Rounds, trained_steps
+from unweave.fitting.verdict import Verdict, judged, measured
+from unweave.fleet.callbacks import Callback, Callbacks
+from unweave.fleet.train import all_runs, check_minutes
+from unweave.io.arguments import renamed_arguments
+from unweave.io.paths import check_folder, refuse_inner_links
+from unweave.io.plain_data import read_json
+from unweave.methods import Method
+from unweave.models.config import Config
+from unweave.models.files import BEST, RUNS
+from unweave.models.model import Fleet, Model, join
+from unweave.models.networks import check_disk, networks_by_name
+from unweave.models.rotating import can_rotate, rotate
+from unweave.models.rotation import RotationError
+from unweave.nets.device import chosen_device, faster_precision
+from unweave.nets.layers import Conv
+from unweave.nets.network import Network
+from unweave.progress import say
+from unweave.select.consensus import Consensus, consensus
+from unweave.text import counted
+
+__all__ = ["MIN_IMAGES", "Fit", "choose", "fit"]
+
+FEW_STEPS = 200
+"""Number of steps below which a message recommends more time."""
+MIN_IMAGES = 64
+"""Smallest number of images (one batch); models memorise fewer."""
+FIXED_PRECISION = {"cpu": "float32", "cuda": "bf16"}
+"""Precision without a measurement: that of `Unweaver`, dense networks and version 0.1."""
+RATE = 1e-3
+"""Default learning rate: ten times that of the studies, which train 100 times as long."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Result of a fit.
+
+    Args:
+        fleet: All models.
+        ranking: Ranking of the models, best first: `run`, `score` (UDR), `reason`, `model`,
+            `explained` (share of the variance of the pixels), ….
+        agreed: Factors shared by the models, see `uw.select.consensus`.
+        baselines: Reconstruction errors of the mean image and of principal components.
+        verdict: How far to trust the chosen model.
+    """
+
+    fleet: Fleet
+    ranking: pd.DataFrame
+    agreed: Consensus
+    baselines: Baselines
+    verdict: Verdict
+
+    @property
+    def best(self) -> Model:
+        """The chosen model."""
+        return self.fleet[int(self.ranking["model"].iloc[0])]
+
+    def __str__(self) -> str:
+        """Return the verdict, the shared factors, and the chosen model with the reason."""
+        chosen = f"Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
+        return f"{self.verdict}\n{self.agreed}. {chosen}"
+
+
+@renamed_arguments(fewest="min_images")
+def fit(
+    data: Any,
+    method: Method | str | Sequence[Method | str] | None = None,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+    out: str | Path | None = None,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    fleet_size: int | None = None,
+    min_images: int = MIN_IMAGES,
+    rounds: int | None = None,
+    callbacks: Iterable[Callback] | Callback | None = None,
+    **settings: Any,
+) -> Fit:
+    """Train many models in rounds, choose one without labels, and say how far to trust it.
+
+    Disentangled models resemble each other, while entangled ones all differ. The chosen model is
+    therefore the one most similar to the others (`uw.select.udr` with the Lasso), among those that
+    reconstruct the images. After each round but the last, the worse half of the models stops, so
+    that most of the time goes to the promising ones.
+
+    Args:
+        data: Data set, or an argument of `uw.data.load`: a name, a folder of images, an array.
+        method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, its name, or a list
+            of methods (default: β-TCVAEs on a CPU; β-TCVAEs, FactorVAEs, β-VAEs and autoencoders
+            on a GPU).
+        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 5).
+        steps: Number of training steps of the models that are trained to the end (default: as many
+            as fit into `minutes`, at most 100,000).
+        minutes: Time limit in minutes, including the choice of a model (default 8, or none if
+            `steps` is given). Training stops at the limit, and models are as good as they are by
+            then. Time spent in earlier calls on the same folder counts.
+        out: Output folder. Models are saved in its subfolder `runs` with their optimiser states:
+            the same call resumes an interrupted fit, and more `steps` or `minutes` train the
+            models further.
+        device: Device (default: a GPU if available).
+        progress: Whether to show progress.
+        fleet_size: Number of models to train at once (default: as many as fit in memory).
+        min_images: Smallest allowed number of images (default 64).
+        rounds: Number of rounds; after each but the last, half of the models stop (default 3, or 1
+            if you choose the method).
+        callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
+        settings: Settings of `Config`: batch, latents, architecture, likelihood (default:
+            Bernoulli for black and white images, else a Gaussian with learned variance),
+            optimiser, precision (default: bf16 for convolutions where it is faster);
+            `learning_rate` (default 1e-3), short for `optimiser=uw.Adam(lr=…)`; and options of
+            `uw.data.load` (size, channels, factors, path, picture) if `data` is to be loaded.
+
+    Returns:
+        All models, their ranking, the factors they share, and the chosen model `best`.
+
+    References:
+        Duan et al., Unsupervised Model Selection for Variational Disentangled Representation
+        Learning, arXiv:1905.12614.
+
+    Example:
+        >>> import unweave as uw
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> found = fit(data, seeds=2, steps=2, batch=8, progress=False)
+        >>> len(found.fleet), len(found.ranking), found.best.config.steps
+        (4, 4, 2)
+    """
+    start = time.monotonic()
+    data, settings = load_with(data, settings)
+    if len(data) < min_images:
+        raise DataError(
+            f"{data.name} must have at least {min_images} images, got {len(data)}; several "
+            "thousand are recommended",
+            subject="data",
+            value=len(data),
+        )
+    if steps is not None and steps < 1:
+        raise FitError(
+            f"steps must be at least 1, got {steps}",
+            subject="steps",
+            value=steps,
+        )
+    if fleet_size is not None and fleet_size < 1:
+        raise FitError(
+            f"fleet_size must be at least 1, got {fleet_size}",
+            subject="fleet_size",
+            value=fleet_size,
+        )
+    if minutes is not None:
+        check_minutes(minutes, FitError)
+    target = chosen_device(device)
+    folder = None if out is None else Path(out)
+    if rounds is None:
+        rounds = ROUNDS if method is None else 1
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise FitError.must("rounds", f"be 1 to {MAX_ROUNDS}", rounds)
+    settings = {
+        **({} if "optimiser" in settings else {"learning_rate": RATE}),
+        **({} if "likelihood" in settings else {"likelihood": likelihood_for(data)}),
+        "init": "he",
+        **settings,
+    }
+    seeds = SEEDS[target.type] if seeds is None else seeds
+    method = PORTFOLIO[target.type] if method is None else method
+    runs = all_runs(method, data, seeds, steps or 1, **settings)
+    if "precision" not in settings:
+        precision = _precision(runs[0], data, target, folder)
+        runs = [replace(run, precision=precision) for run in runs]
+    if folder is not None:
+        check_folder(folder)
+        refuse_inner_links(folder, (RUNS, BEST))
+    # Models that continue in the next round are read from a folder.
+    temporary = folder is None and rounds > 1
+    with tempfile.TemporaryDirectory() if temporary else nullcontext(folder) as place:
+        saved = None if place is None else Path(place) / RUNS
+        trained = trained_steps(runs, saved)
+        plan = planned(folder, runs, trained, steps=steps, minutes=minutes, rounds=rounds)
+        if saved is not None and not plan.finished:
+            longest = [replace(run, steps=plan.steps or MAX_STEPS) for run in runs]
+            check_disk(longest, data.shape, saved, keep_optimiser=True)
+        unfinished = min(trained) < (plan.steps or MAX_STEPS)
+        if progress and (plan.finished or unfinished):
+            _announce(plan, folder)
+        against = baselines(data, runs[0].code_size)
+        with Callbacks(callbacks) as calls:
+            training = Rounds(
+                plan,
+                saved,
+                folder,
+                start,
+                best=lambda fleet, count: _most_promising(fleet, data, against, count),
+                fewest=fewest_finalists(target),
+                callbacks=calls,
+                device=target,
+                progress=progress,
+                fleet_size=fleet_size,
+            )
+            calls.result = fleet = training.run(runs, data)
+    finalists = [name in plan.current for name in plan.models]
+    found = choose(fleet, data, against, finalists)
+    if progress and plan.minutes is not None and found.best.config.steps < FEW_STEPS:
+        say(
+            f"Only {counted(found.best.config.steps, 'step')} fit into {plan.minutes:g} min; "
+            "models improve with more time"
+        )
+    if folder is not None:
+        plan.write(folder, verdict=found.verdict.to_dict())
+    return found
+
+
+def _announce(plan: "Plan", folder: Path | None) -> None:
+    """Print how long the models will be trained, and what has been done before."""
+    models = counted(len(plan.models), "model")
+    limits = [f"{plan.steps:,} steps"] if plan.steps else []
+    limits += [f"{plan.minutes:g} min"] if plan.minutes is not None else []
+    if plan.finished:
+        say(f"The fit in {folder} is finished; more minutes or steps would train it further")
+    elif plan.seconds:
+        spent = f"{plan.seconds / 60:.1f} min"
+        say(f"Resuming the fit of {models} in {folder} after {spent}, up to {' or '.join(limits)}")
+    else:
+        say(f"Training {models} for {' or '.join(limits)}")
+
+
+def choose(
+    fleet: Fleet, data: Dataset, against: Baselines, finalists: Sequence[bool] | None = None
+) -> Fit:
+    """Rank trained models, choose the best and judge it; see `fit`.
+
+    Args:
+        fleet: Models.
+        data: Images.
+        against: Baselines for these images.
+        finalists: Whether each model was trained to the end (default: all).
+    """
+    fleet = _rotated(fleet, data)
+    found = evidence(fleet, data, against)
+    if not found.latents.usable.any():
+        raise FitError(
+            "all models diverged; use a smaller learning rate or smaller strengths",
+            subject="fleet",
+            value=len(fleet),
+        )
+    ranking = ranked(found, finalists)
+    agreed = consensus(found.latents)
+    place = int(ranking["model"].iloc[0])
+    verdict = judged(measured(found, agreed, fleet[place], place))
+    return Fit(fleet, ranking, agreed, against, verdict)
+
+
+def _most_promising(fleet: Fleet, data: Dataset, against: Baselines, count: int) -> list[int]:
+    """Return the places of the models that continue in the next round."""
+    found = evidence(_rotated(fleet, data), data, against)
+    return [int(place) for place in ranked(found)["model"][:count]]
+
+
+def _rotated(fleet: Fleet, data: Dataset) -> Fleet:
+    """Rotate models whose axes are arbitrary to independent components, so that they can agree."""
+    if not any(can_rotate(config.method) for config in fleet.configs):
+        return fleet
+    return join([_rotated_model(model, data) for model in fleet])
+
+
+def _rotated_model(model: Model, data: Dataset) -> Model:
+    if not can_rotate(model.config.method) or model.diverged_at[0] >= 0:
+        return model
+    try:
+        return rotate(model, data)
+    except RotationError:  # such as normally distributed codes, which stay as they are
+        return model
+
+
+def _precision(run: Config, data: Dataset, device: torch.device, folder: Path | None) -> str:
+    """Return the precision recorded in the folder; for a new fit, the faster one.
+
+    On a CPU, dense networks stay in float32: they gain less from bf16 and reach higher losses.
+    """
+    if folder is not None and os.path.lexists(folder / MANIFEST):
+        with suppress(OSError, ValueError, AttributeError):  # reported by `Plan.read`
+            return str(read_json(folder / MANIFEST).get("precision", FIXED_PRECISION[device.type]))
+    layers = [
+        layer
+        for network in networks_by_name(run, data.shape).values()
+        if isinstance(network, Network)
+        for layer in network.layers
+    ]
+    convolutional = any(isinstance(layer, Conv) for layer in layers)
+    return faster_precision(device) if convolutional else FIXED_PRECISION[device.type]

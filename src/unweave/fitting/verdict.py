@@ -1,0 +1,250 @@
+"""The verdict on a fit: good, weak or failed, with reasons and a next step.
+
+It is reached without labels, from the chosen model's reconstructions, its latents, its training
+curve, and its agreement with the other models.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from unweave.fitting.choice import Evidence
+from unweave.fitting.plan import MANIFEST
+from unweave.io.plain_data import is_number, read_json
+from unweave.models.model import Model
+from unweave.select.consensus import Consensus
+from unweave.text import counted, printable
+
+__all__ = ["LEVELS", "Measures", "Verdict", "judged", "measured", "read_verdict"]
+
+LEVELS = ("good", "weak", "failed")
+MIN_EXPLAINED = 0.2
+"""Smallest share of the variance of the pixels that a model must explain."""
+CLEAR_KL = 0.3
+"""Nats that a latent must carry to count as controlling something visible."""
+STILL_FALLING = 0.04
+"""Share of all progress made in the last quarter of training above which it has not converged."""
+MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
+"""Agreement below which a fit has failed, and above which it may be good."""
+MAX_TEXT, MAX_REASONS = 500, 20
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the verdict is based on.
+
+    Args:
+        explained: Share of the variance of the pixels that the chosen model explains.
+        explained_by_pca: The same for principal components, as many as the model has latents.
+        explained_by_few: The same for principal components, as many as it has clear latents.
+        clear_latents: Latents that carry more than 0.3 nats.
+        latents: All latents.
+        agreement: Mean correlation of the clear latents with their counterparts in other models.
+        shared_latents: Clear latents that encode a factor shared by the models.
+        missing_factors: Factors shared by the models that the chosen one lacks.
+        progress: Share of the fall of the loss that happened in the last quarter of training.
+        models: Models that were compared.
+    """
+
+    explained: float
+    explained_by_pca: float
+    explained_by_few: float
+    clear_latents: int
+    latents: int
+    agreement: float
+    shared_latents: int
+    missing_factors: int
+    progress: float
+    models: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far to trust a fit.
+
+    Args:
+        level: `"good"`, `"weak"` or `"failed"`.
+        reasons: Sentences, the most important first.
+        advice: What to do next.
+        measures: What the verdict is based on.
+    """
+
+    level: str
+    reasons: tuple[str, ...]
+    advice: str
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return a paragraph such as `Verdict: weak. The models agree on … Train longer: …`."""
+        return " ".join([f"Verdict: {self.level}.", *self.reasons, self.advice]).strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for `fit.json`."""
+        return {**asdict(self), "reasons": list(self.reasons), "measures": dict(self.measures)}
+
+    @classmethod
+    def read(cls, plain: Any) -> Self:
+        """Create a verdict from the result of `to_dict`, which is untrusted."""
+        if not isinstance(plain, Mapping) or plain.get("level") not in LEVELS:
+            raise ValueError("it has no valid verdict")
+        reasons, measures = plain.get("reasons"), plain.get("measures")
+        texts = [*reasons, plain.get("advice")] if isinstance(reasons, list) else []
+        if not 1 < len(texts) <= MAX_REASONS or not all(
+            isinstance(text, str) and len(text) <= MAX_TEXT for text in texts
+        ):
+            raise ValueError("the reasons of its verdict are not sentences")
+        if not isinstance(measures, Mapping) or not all(map(is_number, measures.values())):
+            raise ValueError("the measures of its verdict are not numbers")
+        *reasons, advice = map(printable, texts)
+        return cls(plain["level"], tuple(reasons), advice, dict(measures))
+
+
+def read_verdict(folder: Path) -> Verdict | None:
+    """Return the verdict recorded in the folder of a fit, if there is one and it is valid."""
+    try:
+        return Verdict.read(read_json(folder / MANIFEST)["verdict"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Measures:
+    """Measure what the verdict on a model is based on.
+
+    Args:
+        found: What is known about all models.
+        agreed: Factors that they share.
+        model: The chosen model.
+        place: Its place among them.
+    """
+    latents, baselines = found.latents, found.baselines
+    kl = np.zeros(latents.means.shape[2]) if latents.kl is None else np.asarray(latents.kl)[place]
+    deterministic = model.config.method.deterministic
+    clear = latents.informative[place] & (np.full_like(kl, deterministic, bool) | (kl > CLEAR_KL))
+    own = agreed.members[agreed.members["model"] == place]
+    correlation = np.zeros(len(kl))
+    correlation[own["latent"].to_numpy(int)] = own["correlation"]
+    count = int(clear.sum())
+    few = min(count, len(baselines.pca) - 1)
+    return Measures(
+        explained=float(found.explained[place]),
+        explained_by_pca=float(baselines.explained(baselines.pca[-1])),
+        explained_by_few=float(baselines.explained(baselines.pca[few])),
+        clear_latents=count,
+        latents=len(kl),
+        agreement=float(correlation[clear].mean()) if count else 0.0,
+        shared_latents=int((correlation[clear] > 0).sum()),
+        missing_factors=len(agreed.factors) - len(own),
+        progress=late_progress(model.curve),
+        models=int((~found.collapsed).sum()),
+    )
+
+
+def late_progress(curve: pd.DataFrame) -> float:
+    """Return the share of the fall of the reconstruction loss in the last quarter of training.
+
+        (mean of the third quarter - mean of the last) / (first value - mean of the last)
+
+    Example:
+        >>> flat = pd.DataFrame({"reconstruction": [8.0, 4, 2, 1, 1, 1, 1, 1]})
+        >>> falling = pd.DataFrame({"reconstruction": range(8, 0, -1)})
+        >>> late_progress(flat), round(late_progress(falling), 2)
+        (0.0, 0.31)
+    """
+    values = curve["reconstruction"].to_numpy(float)
+    quarter = len(values) // 4
+    if not quarter:
+        return 1.0
+    third, last = values[-2 * quarter : -quarter].mean(), values[-quarter:].mean()
+    fall = values[0] - last
+    return float(np.clip((third - last) / fall, 0, 1)) if fall > 0 else 0.0
+
+
+def judged(measures: Measures) -> Verdict:
+    """Return the verdict that follows from the measures."""
+    failures, doubts = _failures(measures), _doubts(measures)
+    level = "failed" if failures else "weak" if doubts else "good"
+    found = failures or doubts
+    reasons = [reason for reason, _ in found] or [_praise(measures)]
+    advice = found[0][1] if found else ""
+    return Verdict(level, tuple(reasons), advice, asdict(measures))
+
+
+LONGER = "Train longer: run the same fit with more minutes."
+SEEDS = "Train more models (more seeds), or longer."
+
+
+def _failures(m: Measures) -> list[tuple[str, str]]:
+    """Return reasons not to use the model at all, each with what to do."""
+    found = []
+    if m.clear_latents == 0 or m.explained < MIN_EXPLAINED:
+        found.append(
+            (
+                f"The model explains {max(m.explained, 0):.0%} of the variance of the pixels, so "
+                "its reconstructions are little better than the mean image.",
+                LONGER,
+            )
+        )
+    elif m.explained < m.explained_by_few:
+        found.append(
+            (
+                f"Its {counted(m.clear_latents, 'clear latent')} explain {m.explained:.0%} of the "
+                f"variance of the pixels, and as many principal components "
+                f"{m.explained_by_few:.0%}.",
+                LONGER,
+            )
+        )
+    if m.models > 1 and m.agreement < MIN_AGREEMENT:
+        found.append(
+            (
+                "The models do not agree on what the latents are (mean correlation "
+                f"{m.agreement:.2f}), so other seeds would give other latents.",
+                SEEDS,
+            )
+        )
+    return found
+
+
+def _doubts(m: Measures) -> list[tuple[str, str]]:
+    """Return reasons to use the model with care, each with what to do."""
+    found = []
+    if m.progress > STILL_FALLING:
+        found.append(
+            (
+                f"Training has not converged: {m.progress:.0%} of the progress was made in its "
+                "last quarter.",
+                LONGER,
+            )
+        )
+    if m.models > 1 and m.agreement < GOOD_AGREEMENT:
+        found.append(
+            (
+                f"The models agree only in part: {m.shared_latents} of "
+                f"{counted(m.clear_latents, 'clear latent')} are shared (mean correlation "
+                f"{m.agreement:.2f}).",
+                SEEDS,
+            )
+        )
+    if m.models < 2:
+        found.append(("There is no other model to compare with.", SEEDS))
+    if m.missing_factors:
+        found.append(
+            (
+                f"The other models share {counted(m.missing_factors, 'factor')} that this one "
+                "lacks.",
+                LONGER,
+            )
+        )
+    return found
+
+
+def _praise(m: Measures) -> str:
+    return (
+        f"{m.shared_latents} of {counted(m.clear_latents, 'clear latent')} are shared by the "
+        f"models (mean correlation {m.agreement:.2f}), and reconstructions explain "
+        f"{m.explained:.0%} of the variance of the pixels ({m.explained_by_pca:.0%} with "
+        f"{m.latents} principal components)."
+    )
