@@ -28,6 +28,7 @@ __all__ = [
     "fused",
     "instance_norm",
     "linear",
+    "squared_error",
     "unit",
 ]
 
@@ -137,9 +138,16 @@ def backward(
 
 def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of images, `[M, B, H, W, C]` to `[M, B]`."""
-    return (
-        _Bernoulli.apply(logits, images) if fused(logits) else reference.bernoulli(logits, images)
-    )
+    if fused(logits):
+        return _Likelihood.apply(logits, images, False)
+    return reference.bernoulli(logits, images)
+
+
+def squared_error(means: Tensor, images: Tensor) -> Tensor:
+    """Sum of squared differences between means and images, `[M, B, H, W, C]` to `[M, B]`."""
+    if fused(means) and not images.requires_grad:
+        return _Likelihood.apply(means, images, True)
+    return reference.squared_error(means, images)
 
 
 def instance_norm(x: Tensor, both: Tensor | None, activation: str) -> Tensor:
@@ -281,23 +289,25 @@ class _WeightGrad(torch.autograd.Function):
         )
 
 
-class _Bernoulli(torch.autograd.Function):
+class _Likelihood(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, logits: Tensor, images: Tensor) -> Tensor:
-        from unweave.kernels import gpu_bernoulli
+    def forward(context: Any, outputs: Tensor, images: Tensor, squared: bool) -> Tensor:
+        from unweave.kernels import gpu_likelihoods
 
-        context.save_for_backward(logits, images)
-        return gpu_bernoulli.losses(logits, images)
+        context.save_for_backward(outputs, images)
+        context.squared = squared
+        return gpu_likelihoods.losses(outputs, images, squared)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        from unweave.kernels import gpu_bernoulli
+        from unweave.kernels import gpu_likelihoods
 
-        logits, images = context.saved_tensors
+        (outputs, images), squared = context.saved_tensors, context.squared
         if torch.is_grad_enabled():  # for second derivatives
-            excess = logits.float().sigmoid() - unit(images, torch.float32)
-            return (gradient[:, :, None, None, None] * excess).to(logits.dtype), None
-        return gpu_bernoulli.gradients(logits, images, gradient), None
+            values = outputs.float() if squared else outputs.float().sigmoid()
+            excess = (1 + squared) * (values - unit(images, torch.float32))
+            return (gradient[:, :, None, None, None] * excess).to(outputs.dtype), None, None
+        return gpu_likelihoods.gradients(outputs, images, gradient, squared), None, None
 
 
 def _masked(gradient: Tensor, output: Tensor | None) -> Tensor:

@@ -35,6 +35,7 @@ __all__ = [
     "neighbourhoods",
     "normalised",
     "same_conv",
+    "squared_error",
     "unit",
 ]
 
@@ -137,6 +138,12 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
         logits, unit(images, logits.dtype), reduction="none"
     )
     return losses.flatten(2).sum(-1)
+
+
+def squared_error(means: Tensor, images: Tensor) -> Tensor:
+    """Σ (x - p)², `[M, B, H, W, C]` to `[M, B]`."""
+    means = means.to(torch.promote_types(means.dtype, torch.float32))
+    return (means - unit(images, means.dtype)).square().flatten(2).sum(-1)
 
 
 def finish(image: Tensor, bias: Tensor | None, relu: bool, mask: Tensor | None) -> Tensor:

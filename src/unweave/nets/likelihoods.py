@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor
 
 from unweave import kernels
@@ -34,8 +33,7 @@ def bernoulli(logits: Tensor, images: Tensor) -> Tensor:
 
 def gaussian(means: Tensor, images: Tensor) -> Tensor:
     """Σ (x - p)², the protocol's squared error without ½, `[M, B, H, W, C]` to `[M, B]`."""
-    means = means.to(torch.promote_types(means.dtype, torch.float32))
-    return (means - kernels.unit(images, means.dtype)).square().flatten(2).sum(-1)
+    return kernels.squared_error(means, images)
 
 
 def narrow_gaussian(means: Tensor, images: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The likelihood for a GPU against its formula; without a GPU, in Triton's interpreter."""
+"""Likelihoods for a GPU against their formulas; without a GPU, in Triton's interpreter."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unweave import kernels
-from unweave.kernels import gpu_bernoulli
+from unweave.kernels import gpu_likelihoods
 
 # Models, images, and pixels that fill a block, a part of one, several, or a little more than one.
 SHAPES = pytest.mark.parametrize(
@@ -19,6 +19,9 @@ KINDS = pytest.mark.parametrize("kind", ["bytes", "numbers"])
 DTYPES = pytest.mark.parametrize(
     "dtype", [torch.float32, torch.bfloat16] if torch.cuda.is_available() else [torch.float32]
 )
+
+
+LIKELIHOODS = pytest.mark.parametrize("squared", [False, True], ids=["bernoulli", "squared"])
 
 
 @pytest.fixture
@@ -42,29 +45,36 @@ def exact(images):
     return images.double() / 255 if images.dtype == torch.uint8 else images.double()
 
 
-def formula(logits, images):
-    """-Σ [x log p + (1 - x) log(1 - p)] in double precision."""
-    logits, images = logits.cpu().double(), exact(images)
-    losses = images * torch.logaddexp(logits * 0, -logits)
-    losses += (1 - images) * torch.logaddexp(logits * 0, logits)
+def formula(outputs, images, squared):
+    """-Σ [x log p + (1 - x) log(1 - p)], or Σ (x - p)², in double precision."""
+    outputs, images = outputs.cpu().double(), exact(images)
+    if squared:
+        return (outputs - images).square().sum((2, 3, 4))
+    losses = images * torch.logaddexp(outputs * 0, -outputs)
+    losses += (1 - images) * torch.logaddexp(outputs * 0, outputs)
     return losses.sum((2, 3, 4))
 
 
-def slope(logits, images, weights):
-    return weights.cpu().double()[:, :, None, None, None] * (
-        logits.cpu().double().sigmoid() - exact(images)
-    )
+def slope(outputs, images, weights, squared):
+    outputs = outputs.cpu().double()
+    each = 2 * (outputs - exact(images)) if squared else outputs.sigmoid() - exact(images)
+    return weights.cpu().double()[:, :, None, None, None] * each
 
 
+@LIKELIHOODS
 @SHAPES
 @KINDS
 @DTYPES
-def test_losses_are_the_formula(draw, shape, kind, dtype):
+def test_losses_are_the_formula(draw, shape, kind, dtype, squared):
     logits, images, _ = draw(shape, kind, dtype)
-    losses = gpu_bernoulli.losses(logits, images)
+    losses = gpu_likelihoods.losses(logits, images, squared)
     assert losses.dtype == torch.float32
     torch.testing.assert_close(
-        losses.cpu().double(), formula(logits, images), rtol=1e-5, atol=0, check_stride=False
+        losses.cpu().double(),
+        formula(logits, images, squared),
+        rtol=1e-5,
+        atol=0,
+        check_stride=False,
     )
 
 
@@ -74,59 +84,67 @@ def test_small_losses_keep_their_digits(device, size, kind):
     images = torch.randint(2, (1, 3, 7, 9, 1), generator=torch.Generator().manual_seed(0))
     logits = (size * (2.0 * images - 1)).to(device)
     images = (255 * images).byte() if kind == "bytes" else images.float()
-    losses = gpu_bernoulli.losses(logits, images.to(device)).cpu().double()
+    losses = gpu_likelihoods.losses(logits, images.to(device)).cpu().double()
     expected = torch.full((1, 3), 63 * math.log1p(math.exp(-size)), dtype=torch.float64)
     torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
 
 
+@LIKELIHOODS
 @SHAPES
 @KINDS
 @DTYPES
-def test_gradients_are_weighted_by_image(draw, shape, kind, dtype):
+def test_gradients_are_weighted_by_image(draw, shape, kind, dtype, squared):
     logits, images, weights = draw(shape, kind, dtype)
-    gradients = gpu_bernoulli.gradients(logits, images, weights)
+    gradients = gpu_likelihoods.gradients(logits, images, weights, squared)
     assert gradients.dtype == dtype
-    expected = slope(logits, images, weights)
+    expected = slope(logits, images, weights, squared)
     if dtype == torch.float32:
         torch.testing.assert_close(gradients.cpu().double(), expected, rtol=1e-5, atol=1e-6)
     assert (gradients.cpu().double() - expected).norm() <= 3e-3 * expected.norm()
 
 
+@LIKELIHOODS
 @KINDS
-def test_arrays_may_be_expanded_or_transposed(draw, kind):
+def test_arrays_may_be_expanded_or_transposed(draw, kind, squared):
     logits, images, weights = draw((3, 2, 6, 6, 3), kind)
     images = images[:1].expand(images.shape)
     turned = logits.permute(4, 3, 2, 1, 0).contiguous().permute(4, 3, 2, 1, 0)
     weights = weights[:, :1].expand(3, 2)
-    losses = gpu_bernoulli.losses(turned, images).cpu().double()
-    torch.testing.assert_close(losses, formula(logits, images), rtol=1e-5, atol=0)
-    gradients = gpu_bernoulli.gradients(turned, images, weights).cpu().double()
-    torch.testing.assert_close(gradients, slope(logits, images, weights), rtol=1e-5, atol=1e-6)
+    losses = gpu_likelihoods.losses(turned, images, squared).cpu().double()
+    torch.testing.assert_close(losses, formula(logits, images, squared), rtol=1e-5, atol=0)
+    gradients = gpu_likelihoods.gradients(turned, images, weights, squared).cpu().double()
+    torch.testing.assert_close(
+        gradients, slope(logits, images, weights, squared), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_an_image_does_not_depend_on_the_others(draw):
     logits, images, weights = draw((5, 2, 20, 20, 3), "bytes")
-    losses = gpu_bernoulli.losses(logits, images)
-    gradients = gpu_bernoulli.gradients(logits, images, weights)
+    losses = gpu_likelihoods.losses(logits, images)
+    gradients = gpu_likelihoods.gradients(logits, images, weights)
     for model in range(5):
         own = [array[model : model + 1] for array in (logits, images, weights)]
-        assert torch.equal(losses[model], gpu_bernoulli.losses(*own[:2])[0])
-        assert torch.equal(gradients[model], gpu_bernoulli.gradients(*own)[0])
+        assert torch.equal(losses[model], gpu_likelihoods.losses(*own[:2])[0])
+        assert torch.equal(gradients[model], gpu_likelihoods.gradients(*own)[0])
     logits[1, 0, 0, 0, 0] = math.nan
-    sick = gpu_bernoulli.losses(logits, images)
+    sick = gpu_likelihoods.losses(logits, images)
     assert sick.isnan().nonzero().tolist() == [[1, 0]]
     assert torch.equal(sick[~sick.isnan()], losses[~sick.isnan()])
 
 
+@LIKELIHOODS
 @KINDS
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_derivatives_are_those_of_the_plain_version(draw, kind, create_graph, monkeypatch):
+def test_derivatives_are_those_of_the_plain_version(
+    draw, kind, create_graph, squared, monkeypatch
+):
     logits, images, weights = draw((3, 2, 6, 5, 1), kind)
+    loss_of = kernels.squared_error if squared else kernels.bernoulli
 
     def derivatives(*tensors):
         """The gradient, and of its length the slope along the logits and the weights."""
         inputs = [tensor.clone().requires_grad_() for tensor in tensors]
-        loss = (kernels.bernoulli(inputs[0], images.to(tensors[0].device)) * inputs[1]).sum()
+        loss = (loss_of(inputs[0], images.to(tensors[0].device)) * inputs[1]).sum()
         gradients = torch.autograd.grad(loss, inputs, create_graph=create_graph)
         if not create_graph:
             return gradients
@@ -143,5 +161,5 @@ def test_images_may_be_more_than_a_grid_is_wide(device):
     images = 66_000 if torch.cuda.is_available() else 66
     logits = torch.linspace(-3, 3, images, device=device).view(images, 1, 1, 1, 1)
     pixels, weights = torch.ones_like(logits), torch.ones(images, 1, device=device)
-    gradients = gpu_bernoulli.gradients(logits, pixels, weights)
+    gradients = gpu_likelihoods.gradients(logits, pixels, weights)
     torch.testing.assert_close(gradients, logits.sigmoid() - 1)
