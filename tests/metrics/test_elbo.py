@@ -10,6 +10,7 @@ from torch.distributions import Bernoulli, Normal, kl_divergence
 from tests.raising import about
 from unweave.errors import UnweaveError
 from unweave.metrics import MetricError, elbo
+from unweave.nets.likelihoods import learned_gaussian
 
 
 @pytest.fixture
@@ -44,6 +45,14 @@ def test_squared_error_is_the_gaussian_likelihood(decoded):
     assert scores["squared_error"] == pytest.approx(expected)
     assert scores["log_likelihood"] == -scores["squared_error"]
     assert scores["elbo"] == pytest.approx(-expected - scores["kl"])
+
+
+def test_the_learned_gaussian_is_that_of_training(decoded):
+    means = torch.tensor(decoded["reconstructions"])
+    images = torch.tensor(decoded["images"] / 255)
+    trained = learned_gaussian(means[None], images[None])[0]
+    scores = elbo(**decoded, likelihood="learned_gaussian")
+    assert scores["log_likelihood"] == pytest.approx(-float(trained.mean()), rel=1e-5)
 
 
 def test_bytes_and_floats_and_tensors_are_the_same_images(decoded):

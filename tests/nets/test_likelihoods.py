@@ -7,6 +7,7 @@ from unweave.nets.likelihoods import (
     LIKELIHOODS,
     bernoulli,
     gaussian,
+    learned_gaussian,
     mean_image,
     narrow_gaussian,
 )
@@ -69,15 +70,32 @@ def test_the_narrow_gaussian_is_a_normal_density_up_to_its_constant():
     torch.testing.assert_close(narrow_gaussian(means, images), exact.float(), rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("loss", [bernoulli, gaussian, narrow_gaussian])
+def test_the_learned_gaussian_is_the_normal_density_with_the_most_likely_variance():
+    means, images = draw(), targets()
+    errors = (means.double() - images.double()) ** 2
+    deviation = (errors.mean((1, 2, 3, 4), keepdim=True) + 1 / (12 * 255**2)).sqrt()
+    density = torch.distributions.Normal(means.double(), deviation)
+    exact = -200 * density.log_prob(images.double()).mean((2, 3, 4))
+    torch.testing.assert_close(learned_gaussian(means, images), exact.float(), rtol=1e-5, atol=0)
+
+
+def test_the_learned_variance_has_no_gradient():
+    means, images = draw().requires_grad_(), targets()
+    (gradient,) = torch.autograd.grad(learned_gaussian(means, images).sum(), means)
+    apart = (means - images).detach()
+    variance = (apart**2).mean((1, 2, 3, 4), keepdim=True) + 1 / (12 * 255**2)
+    torch.testing.assert_close(gradient, 200 * apart / variance / 48, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [bernoulli, gaussian, learned_gaussian, narrow_gaussian])
 def test_half_precision_outputs_are_summed_in_single(loss):
     decoded, images = draw().bfloat16(), targets()
     assert torch.equal(loss(decoded, images), loss(decoded.float(), images))
 
 
 def test_likelihoods_by_name():
-    named = {"bernoulli": bernoulli, "gaussian": gaussian, "narrow_gaussian": narrow_gaussian}
-    assert named == LIKELIHOODS
+    named = (bernoulli, gaussian, learned_gaussian, narrow_gaussian)
+    assert {loss.__name__: loss for loss in named} == LIKELIHOODS
 
 
 def test_the_mean_image_is_a_probability_or_a_clipped_mean():

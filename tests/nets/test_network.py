@@ -164,6 +164,22 @@ def test_a_convolution_in_place_of_the_dense_layer_has_a_convolutions_fans():
     assert_uniform(weight, math.sqrt(6 / (16 * 64 + 16 * 256)))
 
 
+@pytest.mark.parametrize(
+    ("layer", "inputs"),
+    [
+        (Conv(3, 32, 4), 16 * 3),
+        (ConvTranspose(64, 32, 4), 4 * 64),  # of stride 2: a quarter of the kernel
+        (Linear(256, 64), 256),
+    ],
+)
+def test_he_weights_keep_the_variance_of_rectified_values(layer, inputs):
+    network = Network((layer, Linear(8, 5)))
+    named = dict(network.named(network.initial(torch.arange(8), "test", "he")))
+    assert_uniform(named["0.weight"], math.sqrt(6 / inputs))
+    assert_uniform(named["1.weight"], math.sqrt(3 / 8))  # the last layer is not rectified
+    assert not named["0.bias"].any()
+
+
 @EVERY_LAYER
 def test_torch_weights_and_biases_are_uniform_within_one_over_root_fan_in(layer, fans):
     parameters = initial(layer, "torch", seeds=16)

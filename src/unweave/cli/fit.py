@@ -55,7 +55,7 @@ PICTURES: Mapping[str, Callable[..., Any]] = {
 @app.add("fit")
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Train a fleet on your images, choose a model without labels, and show what its latents do.
+    """Train models on your images, choose one without labels, and say how far to trust it.
 
     Safe to interrupt: run the same command again to resume. To train the models further, run it
     again with more --minutes or --steps.
@@ -68,18 +68,19 @@ class Fit:
         Path | None,
         arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
     ] = None
-    method: str = "beta-vae"
-    """Method with a regularisation strength, such as beta-vae, beta-tc-vae or factor-vae."""
+    method: str | None = None
+    """Method with a regularisation strength, such as beta-vae, beta-tc-vae or factor-vae (default:
+    several methods and strengths)."""
     strengths: Annotated[
         tuple[float, ...] | None,
         arg(
             metavar="X…",
-            help="Regularisation strengths to try (default for beta-vae: 1 and 4 on CPU, 1 to 16 "
-            "on GPU; otherwise the default of the method).",
+            help="Regularisation strengths of --method to try (default: that of the method; for "
+            "beta-vae 1 and 4 on CPU, 1 to 16 on GPU).",
         ),
     ] = None
     seeds: int | None = None
-    """Number of random seeds per strength (default: 4 on CPU, 10 on GPU)."""
+    """Number of random seeds per strength (default: 2 on CPU, 5 on GPU; with --method 4, 10)."""
     steps: int | None = None
     """Number of training steps (default: as many as fit into --minutes)."""
     minutes: float | None = None
@@ -88,8 +89,9 @@ class Fit:
     """Number of latent dimensions (default: 10)."""
     batch: int | None = None
     """Batch size (default: 64)."""
-    likelihood: Literal["bernoulli", "gaussian"] | None = None
-    """Reconstruction likelihood (default: bernoulli)."""
+    likelihood: Literal["bernoulli", "gaussian", "learned-gaussian"] | None = None
+    """Reconstruction likelihood (default: bernoulli for black and white images, otherwise a
+    Gaussian with learned variance)."""
     learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
     """Learning rate of Adam (default: 0.001)."""
     precision: Literal["float32", "tf32", "bf16"] | None = None
@@ -113,6 +115,8 @@ class Fit:
         _check_folder(out, self.source)
         check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
         settings = {name: value for name, value in given(self).items() if name in SETTINGS}
+        if self.likelihood is not None:
+            settings["likelihood"] = canonical_name(self.likelihood)
         found = uw.fit(data, method, out=out, callbacks=trackers, **settings)
         if not is_named(self.source):
             record_source(out, self.source, given(self.images))
@@ -152,7 +156,6 @@ class Fit:
         args = ["unweave", "fit", self.source, "--steps", str(config.steps)]
         args += ["--precision", config.precision]
         options = {**given(self.images), **given(self)}
-        options["method"] = options.pop("method")  # last
         for name, value in options.items():
             if name not in ("source", "out", "images", "steps", "precision", "minutes", "track"):
                 values = value if isinstance(value, tuple) else (value,)
@@ -160,10 +163,17 @@ class Fit:
         return printable(shlex.join([*args, "--out", str(out)]))
 
 
-def _method(name: str, strengths: Sequence[float] | None) -> "Method | None":
+def _method(name: str | None, strengths: Sequence[float] | None) -> "Method | str | None":
     """Return the method with the given strengths; None for the default of `uw.fit`."""
+    from unweave.fitting import FitError
     from unweave.methods import EVERY, METHODS, Pairs, find_method, known_method
 
+    if name is None and strengths is not None:
+        raise FitError(
+            "--strengths are those of one method; pass --method too", subject="strengths"
+        )
+    if name is None:
+        return None
     key = canonical_name(name)
     valid = {
         n: kind for n, kind in METHODS.items() if kind.strengths() and not issubclass(kind, Pairs)
@@ -173,7 +183,7 @@ def _method(name: str, strengths: Sequence[float] | None) -> "Method | None":
     if kind is None or not plain or not kind.strengths() or issubclass(kind, Pairs):
         raise UnknownNameError("method with a regularisation strength", name, valid)
     if strengths is None and key == "beta_vae":
-        return None
+        return key
     first = kind.strengths()[0]
     return kind() if strengths is None else kind(**{first: list(strengths)})
 

@@ -73,7 +73,7 @@ class Options:
     """Batch size."""
     latents: int = 10
     """Number of latent dimensions."""
-    likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
+    likelihood: Literal["bernoulli", "gaussian", "learned-gaussian"] = "bernoulli"
     """Reconstruction likelihood."""
     init: Literal["glorot", "he", "torch", "normal"] = "glorot"
     """Weight initialisation."""
@@ -150,7 +150,7 @@ def train_method(args: Sequence[str]) -> None:
         batch=chosen.batch,
         latents=chosen.latents,
         architecture=chosen.architecture,
-        likelihood=chosen.likelihood,
+        likelihood=canonical_name(chosen.likelihood),
         init=chosen.init,
         optimiser=_optimiser(chosen),
         precision=chosen.precision,

@@ -18,8 +18,8 @@ MAX_SMALL_MLP_FEATURES, MAX_MLP_FEATURES = 256, 128 * 128 * 3
 """Largest row lengths for `small_mlp` and for `mlp`, which has 1,200 weights per value."""
 
 
-def method_with(method: str | Method, strengths: Any) -> Method | None:
-    """Return the method with its strengths; None for the default of `uw.fit`."""
+def method_with(method: str | Method, strengths: Any) -> Method | str:
+    """Return the method with its strengths, or its name if `uw.fit` chooses them."""
     if isinstance(method, Method):
         if strengths is not None:
             raise InputError(
@@ -34,7 +34,7 @@ def method_with(method: str | Method, strengths: Any) -> Method | None:
     if name in EVERY and name not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
     if strengths is None:
-        return None if name == "beta_vae" else kind()
+        return name if name == "beta_vae" else kind()
     if not kind.strengths():
         raise InputError(
             f"{method} has no regularisation strength; leave strengths out",

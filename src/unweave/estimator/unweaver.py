@@ -163,6 +163,7 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             architecture=self.architecture or architecture_for(self.rows_.shape),
             likelihood=self.likelihood or ("bernoulli" if images else "narrow_gaussian"),
             learning_rate=self.learning_rate,
+            init="glorot",
             precision=FIXED_PRECISION[self._device().type],
         )
         self.model_: Model = self.fit_.best

@@ -74,12 +74,15 @@ class Plan:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time left in the current round; None without a time limit. Rounds are equally long."""
+        """Time left in the current round; None without a time limit.
+
+        Rounds share what is left equally, so that those that end early leave time to the others.
+        """
         if self.minutes is None:
             return None
         limit = 60 * self.minutes
         available = limit - min(RESERVE_SHARE * limit, RESERVE)
-        return max(TOO_SHORT, available * (self.round + 1) / self.rounds - self.seconds)
+        return max(TOO_SHORT, (available - self.seconds) / (self.rounds - self.round))
 
     @classmethod
     def read(cls, file: Path, runs: Sequence[Config]) -> "Plan":

@@ -18,11 +18,13 @@ from unweave.metrics.base import (
 
 __all__ = ["ELBO", "elbo", "kl_divergence", "log_likelihood", "squared_error"]
 
-LIKELIHOODS = ("bernoulli", "gaussian", "narrow_gaussian")
+LIKELIHOODS = ("bernoulli", "gaussian", "learned_gaussian", "narrow_gaussian")
 MIN_PROBABILITY = 1e-7
 ROWS_PER_BATCH = 1_000
 NARROW = 0.1
 """Standard deviation of `narrow_gaussian`, equal to that in `unweave.nets.likelihoods`."""
+PIXELS, ROUNDING = 200, 1 / (12 * 255**2)
+"""Pixels and added variance of `learned_gaussian`, as in `unweave.nets.likelihoods`."""
 
 
 def elbo(
@@ -48,7 +50,7 @@ def elbo(
         images: Images `[n, …]`, bytes 0 … 255 or floats in [0, 1]; required.
         reconstructions: Decoded z, of the same shape; required. For the ELBO itself, z is sampled
             from the posterior. Decoding the posterior means gives a slightly larger value.
-        likelihood: `"bernoulli"`, `"gaussian"` or `"narrow_gaussian"`, see `log_likelihood`.
+        likelihood: One of the four of `log_likelihood`.
         device: Device on which torch compares pixels (default: NumPy on the CPU).
 
     Returns:
@@ -98,17 +100,18 @@ def log_likelihood(
 
         bernoulli: Σ x log p + (1 - x) log (1 - p)        gaussian: -Σ (x - p)²
         narrow_gaussian: -Σ (x - p)² / 2σ², σ = 0.1
+        learned_gaussian: -200 (mean (x - p)² / 2σ² + ½ log 2πσ²), σ² the mean over all images
 
     Args:
         images: As for `elbo`.
         reconstructions: As for `elbo`.
-        likelihood: One of the three above.
+        likelihood: One of the four above.
         device: As for `elbo`.
 
     Notes:
         Probabilities are clipped to 1e-7 from 0 and 1. The Gaussian has the scale of the protocol,
-        without the factor ½. Both Gaussians omit the constant. The narrow Gaussian is for scaled
-        features; new data may lie outside [0, 1].
+        without the factor ½. It and the narrow Gaussian omit the constant. The narrow Gaussian is
+        for scaled features; new data may lie outside [0, 1].
 
     Example:
         >>> log_likelihood([[1.0, 0.0]], [[0.5, 0.5]]).round(3)
@@ -116,6 +119,11 @@ def log_likelihood(
     """
     if likelihood == "gaussian":
         return -squared_error(images, reconstructions, device)
+    if likelihood == "learned_gaussian":
+        errors = squared_error(images, reconstructions, device)
+        errors = errors / np.prod(np.shape(reconstructions)[1:])
+        variance = errors.mean() + ROUNDING
+        return -PIXELS * (errors / (2 * variance) + 0.5 * np.log(2 * np.pi * variance))
     if likelihood == "narrow_gaussian":
         x, p = (np.asarray(on_host(v), np.float64) for v in (images, reconstructions))
         return -((x - p) ** 2).reshape(len(x), -1).sum(1) / (2 * NARROW**2)

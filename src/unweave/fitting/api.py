@@ -5,28 +5,27 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from unweave.data import load_with
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
-from unweave.fitting.baselines import Baselines, baselines
-from unweave.fitting.choice import evidence, ranked
+from unweave.fitting.baselines import baselines
 from unweave.fitting.plan import MANIFEST, MAX_ROUNDS, FitError, Plan, planned
 from unweave.fitting.portfolio import (
-    PORTFOLIO,
+    FIXED_PRECISION,
+    RATE,
     ROUNDS,
-    SEEDS,
     fewest_finalists,
     likelihood_for,
+    methods_and_seeds,
 )
+from unweave.fitting.result import Fit, choose, most_promising
 from unweave.fitting.rounds import MAX_STEPS, Rounds, trained_steps
-from unweave.fitting.verdict import Verdict, judged, measured
 from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.train import all_runs, check_minutes
 from unweave.io.arguments import renamed_arguments
@@ -35,57 +34,19 @@ from unweave.io.plain_data import read_json
 from unweave.methods import Method
 from unweave.models.config import Config
 from unweave.models.files import BEST, RUNS
-from unweave.models.model import Fleet, Model, join
 from unweave.models.networks import check_disk, networks_by_name
-from unweave.models.rotating import can_rotate, rotate
-from unweave.models.rotation import RotationError
 from unweave.nets.device import chosen_device, faster_precision
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 from unweave.progress import say
-from unweave.select.consensus import Consensus, consensus
 from unweave.text import counted
 
-__all__ = ["MIN_IMAGES", "Fit", "choose", "fit"]
+__all__ = ["MIN_IMAGES", "fit"]
 
 FEW_STEPS = 200
 """Number of steps below which a message recommends more time."""
 MIN_IMAGES = 64
 """Smallest number of images (one batch); models memorise fewer."""
-FIXED_PRECISION = {"cpu": "float32", "cuda": "bf16"}
-"""Precision without a measurement: that of `Unweaver`, dense networks and version 0.1."""
-RATE = 1e-3
-"""Default learning rate: ten times that of the studies, which train 100 times as long."""
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """Result of a fit.
-
-    Args:
-        fleet: All models.
-        ranking: Ranking of the models, best first: `run`, `score` (UDR), `reason`, `model`,
-            `explained` (share of the variance of the pixels), ….
-        agreed: Factors shared by the models, see `uw.select.consensus`.
-        baselines: Reconstruction errors of the mean image and of principal components.
-        verdict: How far to trust the chosen model.
-    """
-
-    fleet: Fleet
-    ranking: pd.DataFrame
-    agreed: Consensus
-    baselines: Baselines
-    verdict: Verdict
-
-    @property
-    def best(self) -> Model:
-        """The chosen model."""
-        return self.fleet[int(self.ranking["model"].iloc[0])]
-
-    def __str__(self) -> str:
-        """Return the verdict, the shared factors, and the chosen model with the reason."""
-        chosen = f"Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
-        return f"{self.verdict}\n{self.agreed}. {chosen}"
 
 
 @renamed_arguments(fewest="min_images")
@@ -117,7 +78,8 @@ def fit(
         method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, its name, or a list
             of methods (default: β-TCVAEs on a CPU; β-TCVAEs, FactorVAEs, β-VAEs and autoencoders
             on a GPU).
-        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 5).
+        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 5; if
+            you choose the method 4, on a GPU 10).
         steps: Number of training steps of the models that are trained to the end (default: as many
             as fit into `minutes`, at most 100,000).
         minutes: Time limit in minutes, including the choice of a model (default 8, or none if
@@ -151,7 +113,7 @@ def fit(
         >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
         >>> found = fit(data, seeds=2, steps=2, batch=8, progress=False)
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
-        (4, 4, 2)
+        (6, 6, 2)
     """
     start = time.monotonic()
     data, settings = load_with(data, settings)
@@ -188,8 +150,7 @@ def fit(
         "init": "he",
         **settings,
     }
-    seeds = SEEDS[target.type] if seeds is None else seeds
-    method = PORTFOLIO[target.type] if method is None else method
+    method, seeds = methods_and_seeds(method, seeds, target)
     runs = all_runs(method, data, seeds, steps or 1, **settings)
     if "precision" not in settings:
         precision = _precision(runs[0], data, target, folder)
@@ -216,7 +177,7 @@ def fit(
                 saved,
                 folder,
                 start,
-                best=lambda fleet, count: _most_promising(fleet, data, against, count),
+                best=lambda fleet, count: most_promising(fleet, data, against, count),
                 fewest=fewest_finalists(target),
                 callbacks=calls,
                 device=target,
@@ -232,11 +193,11 @@ def fit(
             "models improve with more time"
         )
     if folder is not None:
-        plan.write(folder, verdict=found.verdict.to_dict())
+        plan.write(folder, **found.to_dict())
     return found
 
 
-def _announce(plan: "Plan", folder: Path | None) -> None:
+def _announce(plan: Plan, folder: Path | None) -> None:
     """Print how long the models will be trained, and what has been done before."""
     models = counted(len(plan.models), "model")
     limits = [f"{plan.steps:,} steps"] if plan.steps else []
@@ -248,54 +209,6 @@ def _announce(plan: "Plan", folder: Path | None) -> None:
         say(f"Resuming the fit of {models} in {folder} after {spent}, up to {' or '.join(limits)}")
     else:
         say(f"Training {models} for {' or '.join(limits)}")
-
-
-def choose(
-    fleet: Fleet, data: Dataset, against: Baselines, finalists: Sequence[bool] | None = None
-) -> Fit:
-    """Rank trained models, choose the best and judge it; see `fit`.
-
-    Args:
-        fleet: Models.
-        data: Images.
-        against: Baselines for these images.
-        finalists: Whether each model was trained to the end (default: all).
-    """
-    fleet = _rotated(fleet, data)
-    found = evidence(fleet, data, against)
-    if not found.latents.usable.any():
-        raise FitError(
-            "all models diverged; use a smaller learning rate or smaller strengths",
-            subject="fleet",
-            value=len(fleet),
-        )
-    ranking = ranked(found, finalists)
-    agreed = consensus(found.latents)
-    place = int(ranking["model"].iloc[0])
-    verdict = judged(measured(found, agreed, fleet[place], place))
-    return Fit(fleet, ranking, agreed, against, verdict)
-
-
-def _most_promising(fleet: Fleet, data: Dataset, against: Baselines, count: int) -> list[int]:
-    """Return the places of the models that continue in the next round."""
-    found = evidence(_rotated(fleet, data), data, against)
-    return [int(place) for place in ranked(found)["model"][:count]]
-
-
-def _rotated(fleet: Fleet, data: Dataset) -> Fleet:
-    """Rotate models whose axes are arbitrary to independent components, so that they can agree."""
-    if not any(can_rotate(config.method) for config in fleet.configs):
-        return fleet
-    return join([_rotated_model(model, data) for model in fleet])
-
-
-def _rotated_model(model: Model, data: Dataset) -> Model:
-    if not can_rotate(model.config.method) or model.diverged_at[0] >= 0:
-        return model
-    try:
-        return rotate(model, data)
-    except RotationError:  # such as normally distributed codes, which stay as they are
-        return model
 
 
 def _precision(run: Config, data: Dataset, device: torch.device, folder: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""`uw.fit`: which model is chosen, what is saved, and how a fit is resumed."""
+"""`uw.fit`: what is trained and saved, and how a fit is resumed."""
 
 import errno
 import json
@@ -14,9 +14,8 @@ from PIL import Image
 
 import unweave as uw
 from tests.raising import about
-from unweave import fitting
 from unweave.errors import DataError, UnknownNameError, UnweaveError
-from unweave.fitting import FitError
+from unweave.fitting import FitError, Plan, rounds
 from unweave.fleet.engine import Engine
 from unweave.io.paths import FILE
 from unweave.models.lineage import lineage
@@ -38,14 +37,14 @@ def data():
 def kept(data, tmp_path_factory):
     """A fit and its folder."""
     folder = tmp_path_factory.mktemp("fit") / "out"
-    return uw.fit(data, seeds=2, out=folder, **QUICK), folder
+    return uw.fit(data, "beta-vae", seeds=2, out=folder, **QUICK), folder
 
 
 def weights(fit):
     return {model.config.hash: model.parameters["encoder"] for model in fit.fleet}
 
 
-def test_the_model_that_udr_ranks_first_is_chosen(kept, data):
+def test_models_have_all_strengths_and_seeds(kept):
     found, _ = kept
     assert [(c.method.beta, c.seed) for c in found.fleet.configs] == [
         (1, 0),
@@ -53,17 +52,15 @@ def test_the_model_that_udr_ranks_first_is_chosen(kept, data):
         (4, 0),
         (4, 1),
     ]
-    ranking = uw.select.udr(found.fleet, data)
-    assert found.ranking["run"].tolist() == ranking["run"].tolist()
-    np.testing.assert_allclose(found.ranking["score"], ranking["score"])
-    assert found.best.config.hash == ranking["run"][0]
-    assert str(found).startswith(f"{uw.select.consensus(found.fleet, data)}. Chosen: BetaVAE")
+    assert found.best.config.hash == found.ranking["run"][0]
 
 
 def test_members_are_those_that_train_gives(kept, data):
     method, adam = uw.methods.BetaVAE(beta=[1, 4]), uw.Adam(lr=1e-3)
     precision = kept[0].best.config.precision
-    fleet = uw.train(method, data, seeds=2, optimiser=adam, precision=precision, **QUICK)
+    settings = {"optimiser": adam, "precision": precision, "init": "he"}
+    settings["likelihood"] = "learned_gaussian"
+    fleet = uw.train(method, data, seeds=2, **settings, **QUICK)
     assert torch.equal(fleet.parameters["decoder"], kept[0].fleet.parameters["decoder"])
 
 
@@ -71,7 +68,7 @@ def test_repeating_a_fit_trains_nothing(kept, data):
     found, folder = kept
     files = sorted(folder.glob("runs/*/weights.safetensors"))
     written = [file.stat().st_mtime_ns for file in files]
-    again = uw.fit(data, seeds=2, out=folder, **QUICK)
+    again = uw.fit(data, "beta-vae", seeds=2, out=folder, **QUICK)
     assert [file.stat().st_mtime_ns for file in files] == written
     assert again.ranking.equals(found.ranking)
 
@@ -79,38 +76,40 @@ def test_repeating_a_fit_trains_nothing(kept, data):
 def test_without_steps_a_fit_resumes_with_its_recorded_steps(kept, data, tmp_path):
     _, folder = kept
     quick = {name: value for name, value in QUICK.items() if name != "steps"}
-    assert uw.fit(data, seeds=2, out=folder, **quick).best.config.steps == 3
+    assert uw.fit(data, "beta-vae", seeds=2, out=folder, **quick).best.config.steps == 3
 
 
 def test_a_fit_resumes_with_its_recorded_precision(data, tmp_path):
     usual = faster_precision(torch.device("cpu"))
     other = {"bf16": "float32", "float32": "bf16"}[usual]
-    assert uw.fit(data, seeds=1, **QUICK).best.config.precision == usual
-    uw.fit(data, seeds=1, out=tmp_path, precision=other, **QUICK)
-    assert uw.fit(data, seeds=1, out=tmp_path, **QUICK).best.config.precision == other
+    assert uw.fit(data, "beta-vae", seeds=1, **QUICK).best.config.precision == usual
+    uw.fit(data, "beta-vae", seeds=1, out=tmp_path, precision=other, **QUICK)
+    assert uw.fit(data, "beta-vae", seeds=1, out=tmp_path, **QUICK).best.config.precision == other
 
 
 def test_dense_networks_are_fitted_in_float32(data):
-    found = uw.fit(data, seeds=1, architecture="small_mlp", **QUICK)
+    found = uw.fit(data, "beta-vae", seeds=1, architecture="small_mlp", **QUICK)
     assert {config.precision for config in found.fleet.configs} == {"float32"}
 
 
 def test_manifests_without_a_precision_are_those_of_float32(data, tmp_path):
-    uw.fit(data, seeds=1, out=tmp_path, precision="float32", **QUICK)
+    uw.fit(data, "beta-vae", seeds=1, out=tmp_path, precision="float32", **QUICK)
     manifest = tmp_path / "fit.json"
     content = json.loads(manifest.read_text())
     del content["precision"]
     manifest.write_text(json.dumps(content))
-    assert uw.fit(data, seeds=1, out=tmp_path, **QUICK).best.config.precision == "float32"
+    assert (
+        uw.fit(data, "beta-vae", seeds=1, out=tmp_path, **QUICK).best.config.precision == "float32"
+    )
 
 
 def test_a_deleted_run_is_trained_again(data, tmp_path):
-    first = uw.fit(data, seeds=2, out=tmp_path, **QUICK)
+    first = uw.fit(data, "beta-vae", seeds=2, out=tmp_path, **QUICK)
     gone = tmp_path / "runs" / first.fleet.configs[2].hash
     for file in gone.iterdir():
         file.unlink()
     gone.rmdir()
-    second = uw.fit(data, seeds=2, out=tmp_path, **QUICK)
+    second = uw.fit(data, "beta-vae", seeds=2, out=tmp_path, **QUICK)
     assert gone.exists()
     for run, buffer in weights(first).items():
         torch.testing.assert_close(weights(second)[run], buffer)
@@ -121,13 +120,13 @@ def test_a_deleted_run_is_trained_again(data, tmp_path):
 )
 def test_another_fit_in_the_same_folder_is_an_error(kept, data, other):
     with pytest.raises(FitError, check=about(kept[1], (4, 3))):
-        uw.fit(data, out=kept[1], **{**QUICK, **other})
+        uw.fit(data, "beta-vae", out=kept[1], **{**QUICK, **other})
 
 
 def test_a_damaged_manifest_is_an_error(data, tmp_path):
     (tmp_path / "fit.json").write_text("{")
     with pytest.raises(FitError, check=about(tmp_path / "fit.json")):
-        uw.fit(data, seeds=2, out=tmp_path, **QUICK)
+        uw.fit(data, "beta-vae", seeds=2, out=tmp_path, **QUICK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +175,7 @@ def test_a_fit_ends_at_its_deadline_and_continues_with_more_minutes(data, tmp_pa
 
 
 def test_a_killed_fit_uses_the_time_that_is_left(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "RECORD_SECONDS", 0.1)
+    monkeypatch.setattr(rounds, "RECORD_SECONDS", 0.1)
 
     class Killed(BaseException):
         """Simulated power failure."""
@@ -209,13 +208,15 @@ def test_fleets_left_behind_catch_up_first(data, tmp_path):
         data,
         steps=9,
         learning_rate=1e-3,
+        init="he",
+        likelihood="learned_gaussian",
         precision=faster_precision(torch.device("cpu")),
         out=tmp_path / "runs",
         keep_optimiser=True,
         **LIMITED,
     ).configs
     shutil.rmtree(tmp_path / "runs" / second.hash)
-    plan = fitting.Plan([lineage(first), lineage(second)], first.precision, None, 3 / 60, 1.0)
+    plan = Plan([lineage(first), lineage(second)], first.precision, None, 3 / 60, 1.0)
     plan.write(tmp_path)
     found = uw.fit(data, Slow(), out=tmp_path, **LIMITED)
     steps = [config.steps for config in found.fleet.configs]
@@ -249,7 +250,7 @@ def test_impossible_manifests_are_errors(kept, data, tmp_path, name, value):
     content = manifest(kept[1]) | {name: value}
     (tmp_path / "fit.json").write_text(json.dumps(content))
     with pytest.raises(FitError, check=about(tmp_path / "fit.json")):
-        uw.fit(data, seeds=2, out=tmp_path, **QUICK)
+        uw.fit(data, "beta-vae", seeds=2, out=tmp_path, **QUICK)
 
 
 def test_a_single_model_is_chosen(data):
@@ -262,7 +263,7 @@ def test_a_single_model_is_chosen(data):
 def test_models_that_diverge_are_not_chosen_and_all_of_them_are_an_error(data):
     adam = uw.Adam(lr=1e18)
     with pytest.raises(FitError, check=about("fleet")):
-        uw.fit(data, seeds=1, optimiser=adam, **{**QUICK, "steps": 8})
+        uw.fit(data, "beta-vae", seeds=1, optimiser=adam, **{**QUICK, "steps": 8})
     healthy = uw.fit(data, uw.methods.BetaVAE(beta=[1, 1e38]), seeds=1, **{**QUICK, "steps": 8})
     assert healthy.fleet.diverged_at[1] >= 0
     assert healthy.best.config.method.beta == 1
@@ -279,15 +280,15 @@ def test_methods_that_cannot_share_a_fleet_share_the_time(data, capsys):
 
 def test_everything_that_can_be_loaded_can_be_fitted(data, tmp_path):
     np.save(tmp_path / "small.npy", data[:])
-    found = uw.fit(tmp_path / "small.npy", seeds=1, **QUICK)
-    arrays = uw.fit(data[:], seeds=1, **QUICK)
+    found = uw.fit(tmp_path / "small.npy", "beta-vae", seeds=1, **QUICK)
+    arrays = uw.fit(data[:], "beta-vae", seeds=1, **QUICK)
     assert torch.equal(found.fleet.parameters["encoder"], arrays.fleet.parameters["encoder"])
 
 
 def test_other_images_are_another_fit(kept, data):
     other = uw.data.load(255 - data[:], name="small")
     with pytest.raises(FitError, check=about(kept[1], (4, 3))):
-        uw.fit(other, seeds=2, out=kept[1], **QUICK)
+        uw.fit(other, "beta-vae", seeds=2, out=kept[1], **QUICK)
 
 
 def test_invalid_arguments_are_errors(data):
@@ -327,7 +328,7 @@ def test_a_folder_is_loaded_as_the_error_about_it_says(data, tmp_path):
         (grey.convert("RGB") if place % 2 else grey).save(tmp_path / f"{place:02}.png")
     with pytest.raises(DataError, match="channels=3"):
         uw.fit(tmp_path, **QUICK)
-    found = uw.fit(tmp_path, channels=3, size=32, seeds=1, **QUICK)
+    found = uw.fit(tmp_path, "beta-vae", channels=3, size=32, seeds=1, **QUICK)
     assert found.fleet.shape == (32, 32, 3)
     with pytest.raises(DataError, match="channels"):
         uw.fit(data, channels=3, **QUICK)

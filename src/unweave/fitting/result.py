@@ -1,0 +1,115 @@
+"""Result of a fit: all models, their ranking, the chosen one, and how far to trust it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from unweave.data.dataset import Dataset
+from unweave.fitting.baselines import Baselines, baselines
+from unweave.fitting.choice import evidence, ranked
+from unweave.fitting.plan import FitError
+from unweave.fitting.verdict import Verdict, judged, measured
+from unweave.models.model import Fleet, Model, join
+from unweave.models.rotating import can_rotate, rotate
+from unweave.models.rotation import RotationError
+from unweave.select.consensus import Consensus, consensus
+
+__all__ = ["Fit", "choose", "most_promising"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Result of a fit.
+
+    Args:
+        fleet: All models.
+        ranking: Ranking of the models, best first: `run`, `score` (UDR), `reason`, `model`,
+            `explained` (share of the variance of the pixels), ….
+        agreed: Factors shared by the models, see `uw.select.consensus`.
+        baselines: Reconstruction errors of the mean image and of principal components.
+        verdict: How far to trust the chosen model.
+        error: Reconstruction error of the chosen model, on the scale of `baselines`.
+    """
+
+    fleet: Fleet
+    ranking: pd.DataFrame
+    agreed: Consensus
+    baselines: Baselines
+    verdict: Verdict
+    error: float
+
+    @property
+    def best(self) -> Model:
+        """The chosen model."""
+        return self.fleet[int(self.ranking["model"].iloc[0])]
+
+    def __str__(self) -> str:
+        """Return the verdict, the shared factors, and the chosen model with the reason."""
+        chosen = f"Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
+        return f"{self.verdict}\n{self.agreed}. {chosen}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict, and the reconstruction errors of baselines and model as plain data.
+
+        `pca` has the errors of 0, 1, … principal components.
+        """
+        errors = {
+            "mean_image": self.baselines.mean_image,
+            "pca": self.baselines.pca.tolist(),
+            "chosen": self.error,
+        }
+        return {"verdict": self.verdict.to_dict(), "baselines": errors}
+
+
+def choose(
+    fleet: Fleet,
+    data: Dataset,
+    against: Baselines | None = None,
+    finalists: Sequence[bool] | None = None,
+) -> Fit:
+    """Rank trained models, choose the best and judge it; see `fit`.
+
+    Args:
+        fleet: Models.
+        data: Images.
+        against: Baselines for these images (default: computed).
+        finalists: Whether each model was trained to the end (default: all).
+    """
+    fleet = _rotated(fleet, data)
+    against = against or baselines(data, fleet.configs[0].code_size)
+    found = evidence(fleet, data, against)
+    if not found.latents.usable.any():
+        raise FitError(
+            "all models diverged; use a smaller learning rate or smaller strengths",
+            subject="fleet",
+            value=len(fleet),
+        )
+    ranking = ranked(found, finalists)
+    agreed = consensus(found.latents)
+    place = int(ranking["model"].iloc[0])
+    verdict = judged(measured(found, agreed, fleet[place], place))
+    return Fit(fleet, ranking, agreed, against, verdict, float(found.errors[place]))
+
+
+def most_promising(fleet: Fleet, data: Dataset, against: Baselines, count: int) -> list[int]:
+    """Return the places of the models that continue in the next round."""
+    found = evidence(_rotated(fleet, data), data, against)
+    return [int(place) for place in ranked(found)["model"][:count]]
+
+
+def _rotated(fleet: Fleet, data: Dataset) -> Fleet:
+    """Rotate models whose axes are arbitrary to independent components, so that they can agree."""
+    if not any(can_rotate(config.method) for config in fleet.configs):
+        return fleet
+    return join([_rotated_model(model, data) for model in fleet])
+
+
+def _rotated_model(model: Model, data: Dataset) -> Model:
+    if not can_rotate(model.config.method) or model.diverged_at[0] >= 0:
+        return model
+    try:
+        return rotate(model, data)
+    except RotationError:  # such as normally distributed codes, which stay as they are
+        return model

@@ -1,0 +1,62 @@
+"""The ranking of models: collapsed ones come last, and those that stopped before them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import unweave as uw
+from unweave.analysis.latents import Latents
+from unweave.fitting.baselines import baselines
+from unweave.fitting.choice import Evidence, evidence, ranked
+
+ERRORS = np.array([0.4, 0.1, 0.12, 0.15, np.nan])
+
+
+@pytest.fixture(scope="module")
+def data():
+    return uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))
+
+
+@pytest.fixture
+def found(data):
+    """Five models: one collapsed, two that agree, one that differs, and one that diverged."""
+    rng = np.random.default_rng(0)
+    shared, other = rng.normal(size=(2, 500, 3))
+    noise = rng.normal(size=(500, 3))
+    lost = np.full((500, 3), np.nan)
+    latents = Latents(np.stack([shared, shared, -shared + 0.1 * noise, other, lost]))
+    against = replace(baselines(data, 3), mean_image=0.5)
+    return Evidence(latents, ERRORS, against)
+
+
+def test_collapsed_models_are_excluded(found):
+    np.testing.assert_allclose(found.explained[:4], [0.2, 0.8, 0.76, 0.7])
+    assert found.collapsed.tolist() == [True, False, False, False, True]
+    ranking = ranked(found)
+    assert ranking["model"][:3].tolist() in ([1, 2, 3], [2, 1, 3])
+    assert set(ranking["model"][3:]) == {0, 4}
+    reasons = ranking.set_index("model")["reason"]
+    assert "20%" in reasons[0]
+    assert ranking.set_index("model")["compared"][1] == 2
+    assert ranking.set_index("model")["explained"][1] == 0.8
+
+
+def test_models_that_stopped_come_after_those_trained_to_the_end(found):
+    ranking = ranked(found, [True, False, False, True, True])
+    assert ranking["model"][0] == 3
+    assert set(ranking["model"][1:3]) == {1, 2}
+
+
+def test_if_all_collapse_the_others_are_ranked(found):
+    ranking = ranked(replace(found, errors=np.array([0.6, 0.5, 0.55, 0.51, np.nan])))
+    assert ranking["model"].iloc[-1] == 4
+    assert ranking["score"][0] > 0.5
+
+
+def test_errors_are_those_of_reconstructions(data):
+    fleet = uw.train("beta-vae", data, seeds=2, steps=2, batch=8, progress=False)
+    found = evidence(fleet, data, baselines(data, 10, rows=100))
+    images = data.images(found.baselines.rows) / 255
+    decoded = fleet[1].decode(fleet[1].encode(data.images(found.baselines.rows))[0])
+    assert found.errors[1] == pytest.approx(np.square(decoded - images).mean(), rel=1e-3)

@@ -1,0 +1,117 @@
+"""Verdicts: every level, the most important reason, and files that are not to be trusted."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unweave as uw
+from unweave.fitting import Verdict, read_verdict
+from unweave.fitting.verdict import Measures, judged, late_progress
+
+GOOD = Measures(
+    explained=0.95,
+    explained_by_pca=0.9,
+    explained_by_few=0.8,
+    clear_latents=5,
+    latents=10,
+    agreement=0.9,
+    shared_latents=5,
+    missing_factors=0,
+    progress=0.01,
+    models=6,
+)
+
+
+def test_a_converged_model_that_agrees_with_the_others_is_good():
+    verdict = judged(GOOD)
+    assert (verdict.level, verdict.advice) == ("good", "")
+    assert verdict.measures["clear_latents"] == 5
+
+
+@pytest.mark.parametrize(
+    ("level", "changes", "figures"),
+    [
+        ("failed", {"explained": 0.1}, ["10%", "mean image"]),
+        ("failed", {"clear_latents": 0}, ["mean image"]),
+        ("failed", {"explained": 0.7}, ["70%", "80%", "principal components"]),
+        ("failed", {"agreement": 0.3}, ["0.30"]),
+        ("weak", {"agreement": 0.6, "shared_latents": 3}, ["3 of 5", "0.60"]),
+        ("weak", {"progress": 0.2}, ["20%"]),
+        ("weak", {"missing_factors": 1}, ["1 factor"]),
+        ("weak", {"models": 1, "agreement": 0.0}, ["no other model"]),
+    ],
+)
+def test_each_reason_lowers_the_verdict_and_has_its_advice(level, changes, figures):
+    verdict = judged(replace(GOOD, **changes))
+    assert verdict.level == level
+    assert all(figure in verdict.reasons[0] for figure in figures)
+    assert verdict.advice
+
+
+def test_doubts_are_not_listed_beside_failures():
+    verdict = judged(replace(GOOD, explained=0.0, progress=0.5))
+    assert len(verdict.reasons) == 1
+
+
+def test_late_progress_of_curves():
+    def of(values):
+        return late_progress(pd.DataFrame({"reconstruction": values}))
+
+    assert of([5.0] * 8) == 0  # nothing was learned
+    assert of([1.0, 2, 3, 4, 5, 6, 7, 8]) == 0  # it got worse
+    assert of([3.0, 2.0]) == 1  # too short to know
+    steps = np.arange(400)
+    assert of(np.exp(-steps / 20)) < 0.001
+    assert of(np.exp(-steps / 400)) > 0.1
+
+
+def test_verdicts_are_written_and_read(tmp_path):
+    verdict = judged(replace(GOOD, progress=0.2))
+    (tmp_path / "fit.json").write_text(json.dumps({"verdict": verdict.to_dict()}))
+    assert read_verdict(tmp_path) == verdict
+    assert read_verdict(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"level": "excellent"},
+        {"reasons": "converged"},
+        {"reasons": []},
+        {"reasons": ["x" * 1_000]},
+        {"reasons": [1]},
+        {"advice": None},
+        {"measures": {"explained": "all"}},
+        {"measures": None},
+    ],
+)
+def test_impossible_verdicts_are_not_read(tmp_path, change):
+    plain = {**judged(GOOD).to_dict(), **change}
+    with pytest.raises(ValueError, match="verdict"):
+        Verdict.read(plain)
+    (tmp_path / "fit.json").write_text(json.dumps({"verdict": plain}))
+    assert read_verdict(tmp_path) is None
+
+
+def test_control_characters_in_a_verdict_are_escaped():
+    plain = {**judged(GOOD).to_dict(), "reasons": ["a\x1b[31mb"]}
+    assert Verdict.read(plain).reasons == (r"a\x1b[31mb",)
+
+
+def test_a_fit_records_its_verdict_and_baselines(tmp_path):
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(8))
+    settings = {"steps": 2, "seeds": 1, "batch": 8, "latents": 4, "progress": False}
+    found = uw.fit(data, "beta-tc-vae", out=tmp_path, **settings)
+    assert read_verdict(tmp_path) == found.verdict
+    assert found.verdict.level == "failed"
+    assert str(found).splitlines()[0] == str(found.verdict)
+    content = json.loads((tmp_path / "fit.json").read_text())["baselines"]
+    assert content["mean_image"] == content["pca"][0] == found.baselines.mean_image
+    assert len(content["pca"]) == 5
+    images = data[:].astype(float) / 255
+    assert content["mean_image"] == pytest.approx(images.var(0).mean(), rel=1e-4)
+    decoded = found.best.decode(found.best.encode(data)[0])
+    assert content["chosen"] == pytest.approx(np.square(decoded - images).mean(), rel=1e-3)
