@@ -31,6 +31,7 @@ def first(x):
         ("conv", SHAPE, "bernoulli"),
         ("conv", (20, 28, 5), "gaussian"),
         ("conv4x4", (48, 80, 1), "bernoulli"),
+        ("broadcast", (20, 28, 5), "gaussian"),
         ("small_big_conv", SHAPE, "bernoulli"),
         ("small_mlp", SHAPE, "gaussian"),
         ("residual", SHAPE, "bernoulli"),

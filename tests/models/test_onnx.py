@@ -49,6 +49,8 @@ def run(file, **inputs):
         ("conv", (28, 20), 5, "bernoulli"),
         ("conv4x4", 128, 3, "bernoulli"),
         ("conv4x4", (48, 80), 2, "gaussian"),
+        ("broadcast", 64, 3, "gaussian"),
+        ("broadcast", (28, 20), 1, "bernoulli"),
         ("residual", 32, 3, "bernoulli"),
         ("residual", (40, 24), 1, "gaussian"),
         ("small_big_conv", 32, 3, "bernoulli"),

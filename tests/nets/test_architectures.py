@@ -1,5 +1,7 @@
 """Architectures: sizes as published, outputs as an independent torch.nn network's."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -44,7 +46,7 @@ def test_the_discriminator_has_the_published_size():
     assert len(discriminator(10)) - len(discriminator(10, hidden=5)) == 1000 * 1000 + 1000
 
 
-@pytest.mark.parametrize("name", ["conv", "conv4x4"])
+@pytest.mark.parametrize("name", ["conv", "conv4x4", "broadcast"])
 @pytest.mark.parametrize("size", [32, 64, 128])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_outputs_have_the_shape_of_codes_and_images(name, size, channels):
@@ -108,13 +110,10 @@ def downwards(parameters, channels, kernels):
     return layers
 
 
-def upwards(parameters, channels, start):
-    widths = [64, 64, 32, 32, channels]
+def upwards(parameters, channels, start, widths=(64, 64, 32, 32)):
     layers = []
-    for place in range(4):
-        sizes = (widths[place], widths[place + 1], 4, 2, 1)
-        layer = conv(parameters, start + place, *sizes, kind=nn.ConvTranspose2d)
-        layers += [layer, nn.ReLU()]
+    for place, sizes in enumerate(pairwise([*widths, channels]), start):
+        layers += [conv(parameters, place, *sizes, 4, 2, 1, kind=nn.ConvTranspose2d), nn.ReLU()]
     return layers[:-1]
 
 
@@ -151,6 +150,23 @@ def conv4x4_decoder(parameters, channels, latents):
     return nn.Sequential(*first, expand, nn.ReLU(), *upwards(parameters, channels, 2))
 
 
+def broadcast_decoder(parameters, channels, latents):
+    """Dense layers of 64 at 8 × 8 positions, of the code, x and y; then 4 × 4 convolutions."""
+    side = torch.linspace(-1, 1, 8)
+    y, x = side[:, None].expand(8, 8), side[None].expand(8, 8)
+    layers = []
+    for place, inputs in enumerate((latents + 2, 64, 64), 1):
+        layers += [linear(parameters, place, inputs, 64), nn.ReLU()]
+    ups = nn.Sequential(*upwards(parameters, channels, 4, (64, 32, 32)))
+
+    def decode(codes):
+        each = codes[:, None, None].expand(-1, 8, 8, -1)
+        place = torch.stack([x, y], -1).expand(len(codes), -1, -1, -1)
+        return ups(nn.Sequential(*layers)(torch.cat([each, place], -1)).permute(0, 3, 1, 2))
+
+    return decode
+
+
 def mlp_encoder(parameters, pixels, latents):
     body = [nn.Flatten(), linear(parameters, 1, pixels, 1200), nn.ReLU()]
     body += [linear(parameters, 2, 1200, 1200), nn.ReLU()]
@@ -177,7 +193,11 @@ def of_model(network, buffer, model):
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("name", "encode", "decode"),
-    [("conv", conv_encoder, conv_decoder), ("conv4x4", conv4x4_encoder, conv4x4_decoder)],
+    [
+        ("conv", conv_encoder, conv_decoder),
+        ("conv4x4", conv4x4_encoder, conv4x4_decoder),
+        ("broadcast", conv_encoder, broadcast_decoder),
+    ],
 )
 @pytest.mark.parametrize("channels", [1, 3])
 def test_outputs_are_those_of_an_independent_network(name, encode, decode, channels):
@@ -232,7 +252,7 @@ def test_discriminator_outputs_are_those_of_an_independent_network():
 SIZES = [(16, 16, 1), (28, 28, 1), (48, 80, 3), (100, 60, 5), (256, 16, 2), (17, 200, 100)]
 
 
-@pytest.mark.parametrize("name", ["conv", "conv4x4", "residual"])
+@pytest.mark.parametrize("name", ["conv", "conv4x4", "broadcast", "residual"])
 @pytest.mark.parametrize("shape", SIZES)
 def test_images_of_other_sizes(name, shape):
     encoder, decoder = build(name, shape, 4)

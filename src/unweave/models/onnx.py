@@ -31,7 +31,17 @@ from unweave.models.finding import one_model
 from unweave.models.model import Model
 from unweave.models.networks import networks_of
 from unweave.models.rows import Features, read_rows
-from unweave.nets.layers import Conv, ConvTranspose, Expand, Layer, Linear, Pad, Reshape
+from unweave.nets.layers import (
+    Broadcast,
+    Conv,
+    ConvTranspose,
+    Expand,
+    Layer,
+    Linear,
+    Pad,
+    Pointwise,
+    Reshape,
+)
 from unweave.nets.module import ModuleNetwork
 from unweave.nets.network import Network, StackedNetwork
 from unweave.nets.norms import AdaptiveNorm
@@ -325,6 +335,15 @@ def _add_layer(
 ) -> None:
     if isinstance(layer, Reshape):
         _reshape(graph, layer.shape)
+    elif isinstance(layer, Broadcast):
+        # The code, padded with zeros, plus the coordinates, in front of which are zeros.
+        graph.add("Pad", graph.constant(np.array([0, 0, 0, 2], np.int64)))
+        _reshape(graph, (1, 1, layer.latents + 2))
+        graph.add("Add", graph.constant(layer.grid().numpy()))
+    elif isinstance(layer, Pointwise):
+        graph.add("MatMul", graph.constant(weights["weight"]))
+        graph.add("Add", graph.constant(weights["bias"]))
+        _activate(graph, layer.activation)
     elif isinstance(layer, Linear):
         _dense(graph, weights["weight"], weights["bias"], layer.activation)
     elif isinstance(layer, Expand):
@@ -371,6 +390,10 @@ def _reshape(graph: _Graph, shape: tuple[int, ...]) -> None:
 
 def _dense(graph: _Graph, weight: np.ndarray, bias: np.ndarray, activation: str) -> None:
     graph.add("Gemm", graph.constant(weight), graph.constant(bias))
+    _activate(graph, activation)
+
+
+def _activate(graph: _Graph, activation: str) -> None:
     if activation != "none":
         kind, settings = ACTIVATIONS[activation]
         graph.add(kind, **settings)

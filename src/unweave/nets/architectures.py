@@ -16,6 +16,7 @@ from unweave.io.extensions import is_reference, reference_to, resolve
 from unweave.nets.layers import (
     Activation,
     Branch,
+    Broadcast,
     Conv,
     ConvTranspose,
     Expand,
@@ -25,6 +26,7 @@ from unweave.nets.layers import (
     MeanPool,
     Merge,
     Pad,
+    Pointwise,
     Reshape,
     SameConv,
 )
@@ -92,6 +94,22 @@ def conv4x4_decoder(shape: Shape, latents: int) -> Network:
     small = feature_map(shape)
     expand = Expand(256, 64, (small.height, small.width))
     return Network((Linear(latents, 256), expand, *_up(shape)))
+
+
+def broadcast_decoder(shape: Shape, latents: int, width: int = 64) -> Network:
+    """Decoder that computes each position from the code and the coordinates of the position.
+
+    Three dense layers of 64 act at about 8 × 8 positions; then come 4 × 4 convolutions, as in the
+    protocol. Objects that move are simple to represent, since a position is compared with
+    coordinates instead of being one of many patterns.
+
+    References:
+        Watters et al., Spatial Broadcast Decoder, arXiv:1901.07017.
+    """
+    small = feature_map(shape)
+    positions = 2 * small.height, 2 * small.width
+    dense = [Pointwise(a, b) for a, b in pairwise([latents + 2, width, width, width])]
+    return Network((Broadcast(latents, positions), *dense, *_up(shape, skipped=1)))
 
 
 def mlp_encoder(shape: Shape, latents: int, width: int = 1200) -> Network:
@@ -225,6 +243,7 @@ SMALL = 128
 ARCHITECTURES = {
     "conv": Architecture(conv_encoder, conv_decoder),
     "conv4x4": Architecture(conv4x4_encoder, conv4x4_decoder),
+    "broadcast": Architecture(conv_encoder, broadcast_decoder),
     "big_conv": Architecture(big_encoder, big_decoder),
     "small_big_conv": Architecture(
         partial(big_encoder, width=8, share=0.86), partial(big_decoder, width=8, share=0.86)
@@ -303,10 +322,10 @@ def _down(shape: Shape, kernels: tuple[int, ...]) -> list[Layer]:
     return [*_padding(small.margins), *(Conv(a, b, k) for a, b, k in sizes)]
 
 
-def _up(shape: Shape) -> list[Layer]:
-    """Transposed stride-2 layers from about 4 × 4 × 64 to the image."""
+def _up(shape: Shape, skipped: int = 0) -> list[Layer]:
+    """Transposed stride-2 layers from about 4 × 4 × 64 to the image, without the first ones."""
     small = feature_map(shape)
-    widths = [64, 64] + [32] * (small.halvings - 2)
+    widths = ([64, 64] + [32] * (small.halvings - 2))[skipped:]
     layers = [ConvTranspose(a, b, 4) for a, b in pairwise(widths)]
     return [*layers, ConvTranspose(widths[-1], shape[2], 4, relu=False), *_padding(small.crop)]
 

@@ -19,6 +19,7 @@ from unweave.kernels.reference import ACTIVATIONS, same_conv
 __all__ = [
     "Activation",
     "Branch",
+    "Broadcast",
     "Contrast",
     "Conv",
     "ConvTranspose",
@@ -31,6 +32,7 @@ __all__ = [
     "Merge",
     "Offsets",
     "Pad",
+    "Pointwise",
     "Reshape",
     "SameConv",
     "Spreads",
@@ -87,6 +89,15 @@ class Linear:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return kernels.linear(x, parameters["weight"], parameters["bias"], self.activation)
+
+
+@dataclass(frozen=True)
+class Pointwise(Linear):
+    """Fully connected layer at each position, `[M, B, H, W, inputs]` to `[…, outputs]`."""
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        y = super().__call__(parameters, x.flatten(1, 3))
+        return y.unflatten(1, x.shape[1:4])
 
 
 @dataclass(frozen=True)
@@ -276,6 +287,31 @@ class Pad(_ConstantInit):
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         del parameters  # this layer has none
         return F.pad(x, (0, 0, *self.margins))
+
+
+@dataclass(frozen=True)
+class Broadcast(_ConstantInit):
+    """The code and the coordinates of each position, `[M, B, d]` to `[M, B, H, W, d + 2]`.
+
+    Coordinates run from -1 to 1, from left to right and from top to bottom.
+
+    Args:
+        latents: Size of the code d.
+        size: Height and width.
+    """
+
+    latents: int
+    size: tuple[int, int]
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        del parameters  # this layer has none
+        return F.pad(x, (0, 2))[:, :, None, None] + self.grid(x.device).to(x.dtype)
+
+    def grid(self, device: torch.device | None = None) -> Tensor:
+        """Return zeros in place of the code, followed by the coordinates, `[H, W, d + 2]`."""
+        rows, columns = (torch.linspace(-1, 1, side, device=device) for side in self.size)
+        y, x = torch.meshgrid(rows, columns, indexing="ij")
+        return F.pad(torch.stack([x, y], -1), (self.latents, 0))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ from torch.nn.utils import skip_init
 from unweave.kernels.reference import LEAK, margins
 from unweave.nets.layers import (
     Activation,
+    Broadcast,
     Conv,
     ConvTranspose,
     Expand,
     Layer,
     Linear,
     Pad,
+    Pointwise,
     Reshape,
 )
 from unweave.nets.module import ModuleNetwork
@@ -53,6 +55,17 @@ class ChannelsLast(nn.Module):
         return f"shape={self.shape}"
 
 
+class Positions(nn.Module):
+    """The code and the coordinates of each position, `[B, d]` to `[B, d + 2, H, W]`."""
+
+    def __init__(self, layer: Broadcast) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer({}, x[None])[0].movedim(-1, 1)
+
+
 def plain_module(network: StackedNetwork, row: Tensor) -> nn.Module:
     """Return a module for images `[B, C, H, W]`, with the parameters `[1, width]` of one model."""
     if isinstance(network, ModuleNetwork):
@@ -70,7 +83,8 @@ def _converted(layer: Layer | AdaptiveNorm, own: Mapping[str, Tensor]) -> list[n
     """Return torch layers that compute the same."""
     match layer:
         case Linear():
-            return [_dense(own["weight"], own["bias"]), _activation(layer.activation)]
+            dense = _pointwise if isinstance(layer, Pointwise) else _dense
+            return [dense(own["weight"], own["bias"]), _activation(layer.activation)]
         case Expand():
             dense = _dense(own["weight"], own["bias"].repeat(layer.pixels))
             reshaped = ChannelsLast((*layer.size, layer.outputs))
@@ -79,8 +93,10 @@ def _converted(layer: Layer | AdaptiveNorm, own: Mapping[str, Tensor]) -> list[n
             return [*_convolution(layer, own), nn.ReLU() if layer.relu else nn.Identity()]
         case Pad():
             return [nn.ZeroPad2d(layer.margins)]
-        case Reshape():
-            return [ChannelsLast(layer.shape)]
+        case Reshape() | Broadcast():
+            return [
+                Positions(layer) if isinstance(layer, Broadcast) else ChannelsLast(layer.shape)
+            ]
         case Activation() if type(layer) is Activation:
             return [_activation(layer.name)]
     raise TypeError(f"conversion of {type(layer).__name__} is missing; add it in {__name__}")
@@ -93,6 +109,11 @@ def _activation(name: str) -> nn.Module:
 
 def _dense(weight: Tensor, bias: Tensor) -> nn.Linear:
     return _with(skip_init(nn.Linear, *weight.shape), weight.mT, bias)
+
+
+def _pointwise(weight: Tensor, bias: Tensor) -> nn.Conv2d:
+    layer = skip_init(nn.Conv2d, *weight.shape, 1)
+    return _with(layer, weight.mT[:, :, None, None], bias)
 
 
 def _convolution(layer: Conv, own: Mapping[str, Tensor]) -> list[nn.Module]:
