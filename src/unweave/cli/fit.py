@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -88,7 +88,7 @@ class Fit:
     latents: int | None = None
     """Number of latent dimensions (default: 10)."""
     batch: int | None = None
-    """Batch size (default: 64)."""
+    """Batch size (default: 64, on CPU 32)."""
     likelihood: Literal["bernoulli", "gaussian", "learned-gaussian"] | None = None
     """Reconstruction likelihood (default: bernoulli for black and white images, otherwise a
     Gaussian with learned variance)."""
@@ -110,6 +110,10 @@ class Fit:
         if self.out is not None:
             _check_folder(self.out, self.source)
         data = self.images.load(self.source)
+        smaller = self._in_smaller_size(data)
+        if smaller is not None:
+            smaller.run()
+            return
         print_output(data)
         out = self.out or Path(f"{data.name}-fit")
         _check_folder(out, self.source)
@@ -124,6 +128,20 @@ class Fit:
         minutes = (time.monotonic() - start) / 60
         results = _overview(out, self.source)
         print_output(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
+
+    def _in_smaller_size(self, data: "Dataset") -> "Fit | None":
+        """Return this command with the size that suits the device, if the images are larger."""
+        from unweave.cli.image_source import is_named
+        from unweave.fitting.portfolio import reduced_message, smaller_size
+        from unweave.nets.device import chosen_device
+
+        if is_named(self.source) or self.images.size is not None:
+            return None
+        size = smaller_size(data, chosen_device(self.device))
+        if size is None:
+            return None
+        say(reduced_message(data, size, "--size "))
+        return replace(self, images=replace(self.images, size=size))
 
     def _write_results(self, found: "Fitted", data: "Dataset", out: Path) -> None:
         """Write the chosen model, its figures and codes, the ranking and the report.

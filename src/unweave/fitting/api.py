@@ -12,17 +12,19 @@ from typing import Any
 import torch
 
 from unweave.data import load_with
+from unweave.data.catalog import is_named
 from unweave.data.dataset import Dataset
 from unweave.errors import DataError
 from unweave.fitting.baselines import baselines
 from unweave.fitting.plan import MANIFEST, MAX_ROUNDS, FitError, Plan, planned
 from unweave.fitting.portfolio import (
     FIXED_PRECISION,
-    RATE,
     ROUNDS,
     fewest_finalists,
-    likelihood_for,
     methods_and_seeds,
+    reduced_message,
+    smaller_size,
+    with_defaults,
 )
 from unweave.fitting.result import Fit, choose, most_promising
 from unweave.fitting.rounds import MAX_STEPS, Rounds, trained_steps
@@ -39,7 +41,7 @@ from unweave.nets.device import chosen_device, faster_precision
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
 from unweave.progress import say
-from unweave.text import counted
+from unweave.text import canonical_name, counted
 
 __all__ = ["MIN_IMAGES", "fit"]
 
@@ -95,11 +97,13 @@ def fit(
         rounds: Number of rounds; after each but the last, half of the models stop (default 3, or 1
             if you choose the method).
         callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
-        settings: Settings of `Config`: batch, latents, architecture, likelihood (default:
-            Bernoulli for black and white images, else a Gaussian with learned variance),
-            optimiser, precision (default: bf16 for convolutions where it is faster);
-            `learning_rate` (default 1e-3), short for `optimiser=uw.Adam(lr=…)`; and options of
-            `uw.data.load` (size, channels, factors, path, picture) if `data` is to be loaded.
+        settings: Settings of `Config`: batch (default 64, on a CPU 32), latents, architecture
+            (default `broadcast`), likelihood (default: Bernoulli for black and white images, else
+            a Gaussian with learned variance), optimiser, precision (default: bf16 for convolutions
+            where it is faster); `learning_rate` (default 1e-3), short for
+            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
+            path, picture) if `data` is to be loaded. On a CPU, the default size of custom images
+            is 32 pixels unless this loses details.
 
     Returns:
         All models, their ranking, the factors they share, and the chosen model `best`.
@@ -116,7 +120,8 @@ def fit(
         (6, 6, 2)
     """
     start = time.monotonic()
-    data, settings = load_with(data, settings)
+    target = chosen_device(device)
+    data, settings = _loaded(data, settings, target, progress)
     if len(data) < min_images:
         raise DataError(
             f"{data.name} must have at least {min_images} images, got {len(data)}; several "
@@ -138,18 +143,12 @@ def fit(
         )
     if minutes is not None:
         check_minutes(minutes, FitError)
-    target = chosen_device(device)
     folder = None if out is None else Path(out)
     if rounds is None:
         rounds = ROUNDS if method is None else 1
     if not 1 <= rounds <= MAX_ROUNDS:
         raise FitError.must("rounds", f"be 1 to {MAX_ROUNDS}", rounds)
-    settings = {
-        **({} if "optimiser" in settings else {"learning_rate": RATE}),
-        **({} if "likelihood" in settings else {"likelihood": likelihood_for(data)}),
-        "init": "he",
-        **settings,
-    }
+    settings = with_defaults(settings, data, target)
     method, seeds = methods_and_seeds(method, seeds, target)
     runs = all_runs(method, data, seeds, steps or 1, **settings)
     if "precision" not in settings:
@@ -195,6 +194,24 @@ def fit(
     if folder is not None:
         plan.write(folder, **found.to_dict())
     return found
+
+
+def _loaded(
+    source: Any, settings: dict[str, Any], device: torch.device, progress: bool
+) -> tuple[Dataset, dict[str, Any]]:
+    """Load the data, unless they are loaded; images of a folder in a size that suits the device.
+
+    Returns:
+        The data, and the settings that are not about loading.
+    """
+    data, rest = load_with(source, settings)
+    folder = isinstance(source, str | Path) and not is_named(canonical_name(str(source)))
+    size = smaller_size(data, device) if folder and "size" not in settings else None
+    if size is None:
+        return data, rest
+    if progress:
+        say(reduced_message(data, size, "size="))
+    return load_with(source, {**settings, "size": size})
 
 
 def _announce(plan: Plan, folder: Path | None) -> None:

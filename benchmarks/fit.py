@@ -1,0 +1,244 @@
+"""Does a fit find the factors, and does it know? Development suite and calibration of the verdict.
+
+    python benchmarks/fit.py suite --minutes 8 --out benchmarks/results/fit_cpu.json
+    python benchmarks/fit.py calibration --out benchmarks/results/fit_calibration.csv
+
+`suite` fits folders of 1,000 to 20,000 images with known factors, as a user would, and scores the
+chosen model and all others with the factors, which training never sees. `calibration` continues
+fits from far too few steps to many, and records the verdict and the scores after each call.
+`--only NAME` runs a part of either.
+"""
+
+import argparse
+import colorsys
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+import unweave as uw
+from unweave.analysis.correlation import spearman
+from unweave.fitting.portfolio import smaller_size
+
+Table = tuple[np.ndarray, dict[str, np.ndarray]]
+"""Images, and the values of their factors by name."""
+METRICS = ("mig", "dci")
+LEVELS = 10
+"""Levels of continuous factors for MIG and DCI."""
+SIDE = 64
+
+
+def soft_shapes(count: int, rng: np.random.Generator) -> Table:
+    """Draw soft ellipses on grey: place, size, hue, angle and background."""
+    factors = {
+        "x": rng.uniform(0.25, 0.75, count),
+        "y": rng.uniform(0.25, 0.75, count),
+        "size": rng.uniform(0.10, 0.22, count),
+        "hue": rng.uniform(0, 0.7, count),
+        "angle": rng.uniform(0, np.pi, count),
+        "background": rng.uniform(0.1, 0.6, count),
+    }
+    colour = np.array([colorsys.hsv_to_rgb(hue, 0.9, 0.95) for hue in factors["hue"]])
+    inside = _inside(_radius(factors, 0.5), 1, 0.12)[..., None]
+    ground = factors["background"][:, None, None, None]
+    images = inside * colour[:, None, None] + (1 - inside) * ground
+    return np.rint(255 * images).astype(np.uint8), factors
+
+
+def cells(count: int, rng: np.random.Generator) -> Table:
+    """Draw noisy grey cells: place, size, elongation, angle, nucleus and brightness."""
+    factors = {
+        "x": rng.uniform(0.3, 0.7, count),
+        "y": rng.uniform(0.3, 0.7, count),
+        "size": rng.uniform(0.14, 0.28, count),
+        "elongation": rng.uniform(0.55, 1, count),
+        "angle": rng.uniform(0, np.pi, count),
+        "nucleus": rng.uniform(0.25, 0.55, count),
+        "brightness": rng.uniform(0.35, 0.9, count),
+    }
+    radius = _radius(factors, factors["elongation"][:, None, None])
+    body, nucleus = _inside(radius, 1, 0.08), _inside(radius, factors["nucleus"], 0.06)
+    light = factors["brightness"][:, None, None] * (0.6 * body + 0.4 * nucleus)
+    noise = rng.normal(0, 0.02, light.shape)
+    return np.rint(255 * (0.05 + light + noise)).clip(0, 255).astype(np.uint8), factors
+
+
+def _radius(factors: dict[str, np.ndarray], aspect: float | np.ndarray) -> np.ndarray:
+    """Return distances from the centres of ellipses in units of their radius, `[n, H, W]`."""
+    across = (np.arange(SIDE) + 0.5) / SIDE
+    x, y, size, angle = (factors[name][:, None, None] for name in ("x", "y", "size", "angle"))
+    right, down = across - x, across[:, None] - y
+    long = (np.cos(angle) * right + np.sin(angle) * down) / size
+    short = (np.cos(angle) * down - np.sin(angle) * right) / (size * aspect)
+    return np.hypot(long, short)
+
+
+def _inside(radius: np.ndarray, limit: float | np.ndarray, softness: float) -> np.ndarray:
+    """Return 1 inside the limit, 0 outside, with a soft edge."""
+    edge = np.reshape(limit, (-1, 1, 1))
+    return 1 / (1 + np.exp(((radius - edge) / softness).clip(-50, 50)))
+
+
+def known(name: str) -> Callable[[int, np.random.Generator], Table]:
+    """Return a function that samples a data set with known factors."""
+
+    def sample(count: int, rng: np.random.Generator) -> Table:
+        data = uw.data.load(name)
+        rows = np.sort(rng.choice(len(data), count, replace=False))
+        images = torch.as_tensor(data.images(rows)).cpu().numpy()
+        return images, dict(zip(_names(data), data.factors(rows).T, strict=True))
+
+    return sample
+
+
+def _names(data: uw.data.Dataset) -> list[str]:
+    return [factor.name for factor in (data.grid or data.labels).factors]
+
+
+SUITE: dict[str, tuple[Callable[[int, np.random.Generator], Table], int]] = {
+    "soft shapes": (soft_shapes, 1_500),
+    "cells": (cells, 800),
+    "rooms3d, 1,000": (known("rooms3d"), 1_000),
+    "rooms3d": (known("rooms3d"), 20_000),
+    "dsprites, 1,000": (known("dsprites"), 1_000),
+    "dsprites": (known("dsprites"), 20_000),
+    "color_dsprites": (known("color_dsprites"), 20_000),
+    "textured_dsprites": (known("textured_dsprites"), 20_000),
+    "infinite_dsprites": (known("infinite_dsprites"), 10_000),
+}
+"""Data of the suite: a function that draws or samples them, and the number of images."""
+CALIBRATION = ("soft shapes", "cells", "rooms3d", "dsprites", "color_dsprites")
+LENGTHS = (50, 200, 800, 3_000)
+"""Steps after which a fit of the calibration is judged."""
+
+
+def load(name: str, seed: int, device: torch.device) -> tuple[uw.data.Dataset, dict[str, Any]]:
+    """Load data in the size in which `unweave fit` would load a folder of them."""
+    draw, count = SUITE[name]
+    images, factors = draw(count, np.random.default_rng(seed))
+    levels = {key: _levels(values) for key, values in factors.items()}
+    data = uw.data.load(images, name=name, factors=levels)
+    size = smaller_size(data, device)
+    if size is not None:
+        data = uw.data.load(images, name=name, factors=levels, size=size)
+    return data, factors
+
+
+def _levels(values: np.ndarray) -> np.ndarray:
+    """Return discrete levels of equal counts, unless the values are discrete already."""
+    if len(np.unique(values)) <= max(40, LEVELS):
+        return values
+    ranks = values.argsort().argsort()
+    return ranks * LEVELS // len(values)
+
+
+def followed(codes: np.ndarray, factors: dict[str, np.ndarray]) -> dict[str, float]:
+    """Return, for each factor, the largest |rank correlation| with a column of the codes."""
+    values = np.column_stack(list(factors.values()))
+    both = np.abs(np.nan_to_num(spearman(codes, values)))
+    return dict(zip(factors, both.max(0).round(3).tolist(), strict=True))
+
+
+def scored(found: Any, data: uw.data.Dataset, factors: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return scores of the chosen model, of the best of the fleet, and of PCA and ICA."""
+    table = uw.evaluate(found.fleet, data, metrics=METRICS, progress=False)
+    place = int(found.ranking["model"].iloc[0])
+    rows = found.baselines.rows
+    few = {name: values[rows] for name, values in factors.items()}
+    codes = found.best.encode(data)[0]
+    return {
+        "verdict": found.verdict.level,
+        "steps": found.best.config.steps,
+        "method": str(found.best.config.method),
+        **{metric: round(float(table[metric][place]), 3) for metric in METRICS},
+        **{f"best_{metric}": round(float(table[metric].max()), 3) for metric in METRICS},
+        "followed": followed(np.asarray(codes), factors),
+        "followed_by_pca": followed(found.baselines.codes, few),
+        "followed_by_ica": followed(found.baselines.independent(), few),
+        "measures": dict(found.verdict.measures),
+    }
+
+
+def suite(names: list[str], args: argparse.Namespace) -> None:
+    """Fit each data set once and record the scores."""
+    rows = json.loads(args.out.read_text())["fits"] if args.out.exists() else {}
+    for name in names:
+        data, factors = load(name, args.seed, args.device)
+        start = time.perf_counter()
+        limits = {"steps": args.steps} if args.steps else {"minutes": args.minutes}
+        found = uw.fit(data, device=args.device, **limits)
+        row = {"images": len(data), "shape": list(data.shape), **scored(found, data, factors)}
+        rows[name] = {**row, "seconds": round(time.perf_counter() - start, 1)}
+        print(name, json.dumps(rows[name]), flush=True)
+        if args.pictures:
+            args.pictures.mkdir(parents=True, exist_ok=True)
+            stem = args.pictures / name.replace(", ", "-").replace(" ", "-")
+            uw.show.traversals(found.best, data).save(f"{stem}.png")
+        content = {"device": str(args.device), "torch": torch.__version__, "fits": rows}
+        args.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def calibration(names: list[str], args: argparse.Namespace) -> None:
+    """Continue fits to more and more steps and record verdicts and scores."""
+    for seed in range(args.seed, args.seed + args.repeats):
+        for name in names:
+            rows = list(_continued(name, seed, args.device))
+            table = pd.DataFrame(rows)
+            table.to_csv(args.out, mode="a", header=not args.out.exists(), index=False)
+            columns = ["data", "steps", "verdict", "mig", "dci"]
+            print(table[columns].to_string(index=False), flush=True)
+
+
+def _continued(name: str, seed: int, device: torch.device) -> Iterator[dict[str, Any]]:
+    data, factors = load(name, seed, device)
+    if len(data) > MAX_IMAGES:
+        rows = np.arange(MAX_IMAGES)
+        images = torch.as_tensor(data.images(rows)).cpu().numpy()
+        levels = dict(zip(_names(data), data.factors(rows).T, strict=True))
+        data = uw.data.load(images, name=name, factors=levels)
+        factors = {key: values[rows] for key, values in factors.items()}
+    seeds = range(2 * seed, 2 * seed + 2)
+    with TemporaryDirectory() as folder:
+        for steps in LENGTHS:
+            found = uw.fit(
+                data, steps=steps, seeds=seeds, out=folder, device=device, progress=False
+            )
+            row = scored(found, data, factors)
+            measures = row.pop("measures")
+            for kind in ("followed", "followed_by_pca", "followed_by_ica"):
+                row[kind] = round(float(np.mean(list(row[kind].values()))), 3)
+            yield {"data": name, "seed": seed, **row, **measures}
+
+
+MAX_IMAGES = 2_000
+"""Largest number of images of a fit of the calibration."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=("suite", "calibration"))
+    parser.add_argument("--only", choices=SUITE, action="append", help="Data set.")
+    parser.add_argument("--minutes", type=float, default=8, help="Time limit of a fit.")
+    parser.add_argument("--steps", type=int, help="Steps of a fit, instead of a time limit.")
+    parser.add_argument("--seed", type=int, default=0, help="First seed of the images.")
+    parser.add_argument("--repeats", type=int, default=3, help="Fits per data set (calibration).")
+    parser.add_argument("--pictures", type=Path, help="Folder for pictures of the latents.")
+    parser.add_argument("--device", type=torch.device, default="cpu")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    if args.part == "suite":
+        suite(args.only or list(SUITE), args)
+    else:
+        calibration(args.only or list(CALIBRATION), args)
+
+
+if __name__ == "__main__":
+    main()
