@@ -5,7 +5,22 @@ import pytest
 import torch
 
 import unweave as uw
-from unweave.fitting.portfolio import likelihood_for, methods_and_seeds
+from unweave.fitting.portfolio import (
+    likelihood_for,
+    methods_and_seeds,
+    smaller_size,
+    with_defaults,
+)
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def gratings(side, period):
+    """80 gratings with stripes of half a period, at random phases."""
+    phase = np.random.default_rng(0).uniform(0, 2 * np.pi, (80, 1, 1))
+    waves = np.sin(2 * np.pi * np.arange(side) / period + phase)
+    images = np.broadcast_to(127.5 + 127 * waves, (80, side, side))
+    return uw.data.load(images.astype(np.uint8), name="gratings")
 
 
 @pytest.mark.parametrize(
@@ -28,3 +43,26 @@ def test_given_methods_and_seeds_are_used_as_they_are(device):
     (named, _) = methods_and_seeds("Beta-VAE", None, device)
     assert isinstance(named, uw.methods.BetaVAE)
     assert len(named.grid()) > 1
+
+
+def test_only_images_that_lose_little_are_reduced_and_only_on_a_cpu():
+    assert smaller_size(gratings(64, 32), CPU) == 32
+    assert smaller_size(gratings(64, 32), GPU) is None
+    assert smaller_size(gratings(64, 4), CPU) is None  # reduced images would be grey
+    assert smaller_size(gratings(32, 16), CPU) is None
+
+
+def test_images_of_one_colour_are_reduced_too():
+    grey = np.random.default_rng(0).integers(0, 255, (80, 1, 1)) + np.zeros((64, 64))
+    assert smaller_size(uw.data.load(grey.astype(np.uint8), name="grey"), CPU) == 32
+
+
+def test_settings_suit_the_images_and_the_device_unless_they_are_given():
+    images = gratings(32, 16)
+    chosen = with_defaults({}, images, CPU)
+    assert chosen["architecture"] == "broadcast"
+    assert chosen["batch"] < with_defaults({}, images, GPU)["batch"]
+    assert set(chosen) >= {"learning_rate", "likelihood", "init"}
+    given = {"optimiser": uw.Adam(lr=1e-4), "architecture": "mlp", "batch": 8, "init": "torch"}
+    kept = with_defaults(given, images, CPU)
+    assert kept == {**given, "likelihood": "learned_gaussian"}
