@@ -91,7 +91,7 @@ def test_the_wheel_works_without_the_repository(installed, outside):
     assert Path(there.decode().strip()).is_relative_to(installed)
     assert "unweave data list" in run("unweave", "--help", **here)
     assert "dsprites" in run("unweave", "data", "list", **here)
-    words = "fit images --size 32 --steps 2 --strengths 1 --seeds 2 --latents 3 --batch 16"
+    words = "fit images --size 32 --steps 2 --method beta-vae --strengths 1 --seeds 2 --latents 3"
     assert "Report: images-fit/report.html" in run("unweave", *words.split(), **here)
     assert "<style>" in (outside / "images-fit" / "report.html").read_text()
     codes = (outside / "images-fit" / "codes.csv").read_text().splitlines()

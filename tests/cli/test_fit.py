@@ -293,6 +293,7 @@ def test_resuming_after_a_kill_gives_the_same_models(fitted, tmp_path, catches, 
         optimiser=best.config.optimiser,
         precision=best.config.precision,
         likelihood=best.config.likelihood,
+        architecture=best.config.architecture,
         init="he",
         progress=False,
     )

@@ -59,7 +59,7 @@ def test_members_are_those_that_train_gives(kept, data):
     method, adam = uw.methods.BetaVAE(beta=[1, 4]), uw.Adam(lr=1e-3)
     precision = kept[0].best.config.precision
     settings = {"optimiser": adam, "precision": precision, "init": "he"}
-    settings["likelihood"] = "learned_gaussian"
+    settings |= {"likelihood": "learned_gaussian", "architecture": "broadcast"}
     fleet = uw.train(method, data, seeds=2, **settings, **QUICK)
     assert torch.equal(fleet.parameters["decoder"], kept[0].fleet.parameters["decoder"])
 

@@ -100,7 +100,7 @@ def test_ica_that_does_not_converge_says_so(model, data, monkeypatch, caplog):
 
 
 def test_a_fit_of_autoencoders_rotates_them_before_they_are_compared(data):
-    found = uw.fit(data, "ae", seeds=2, **QUICK)
+    found = uw.fit(data, "ae", seeds=2, architecture="small_mlp", **QUICK)
     assert {applied.kind for applied in found.fleet.rotations} == {"ica"}
     latents = encoded(found.fleet, data, np.arange(100))
     assert latents.usable.all()

@@ -46,9 +46,13 @@ class Encode:
             "aligned with the first. Their agreement is then printed and saved next to the codes.",
         ),
     ] = 0
-    representation: Literal["value", "index", "continuous"] = "value"
-    """For quantised latents: the values that the decoder takes, their indices, or the codes before
-    quantisation."""
+    representation: Annotated[
+        Literal["value", "index", "continuous"],
+        arg(
+            help="For quantised latents: the values that the decoder takes, their indices, or the "
+            "codes before quantisation."
+        ),
+    ] = "value"
     logvar: bool = False
     """Add the log-variances of the codes."""
     spread: bool = False

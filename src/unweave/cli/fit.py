@@ -68,9 +68,13 @@ class Fit:
         Path | None,
         arg(aliases=["-o"], metavar="FOLDER", help="Output folder (default: NAME-fit)."),
     ] = None
-    method: str | None = None
-    """Method with a regularisation strength, such as beta-vae, beta-tc-vae or factor-vae (default:
-    several methods and strengths)."""
+    method: Annotated[
+        str | None,
+        arg(
+            help="Method with a regularisation strength, such as beta-vae or factor-vae (default: "
+            "several methods and strengths)."
+        ),
+    ] = None
     strengths: Annotated[
         tuple[float, ...] | None,
         arg(
@@ -89,9 +93,13 @@ class Fit:
     """Number of latent dimensions (default: 10)."""
     batch: int | None = None
     """Batch size (default: 64, on CPU 32)."""
-    likelihood: Literal["bernoulli", "gaussian", "learned-gaussian"] | None = None
-    """Reconstruction likelihood (default: bernoulli for black and white images, otherwise a
-    Gaussian with learned variance)."""
+    likelihood: Annotated[
+        Literal["bernoulli", "gaussian", "learned-gaussian"] | None,
+        arg(
+            help="Reconstruction likelihood (default: bernoulli for black and white images, "
+            "otherwise a Gaussian with learned variance)."
+        ),
+    ] = None
     learning_rate: Annotated[float | None, arg(aliases=["--lr"])] = None
     """Learning rate of Adam (default: 0.001)."""
     precision: Literal["float32", "tf32", "bf16"] | None = None

@@ -143,9 +143,13 @@ class PublishedFile:
 class CustomImages(PublishedFile):
     """Options for loading custom images."""
 
-    size: int | None = None
-    """For custom images: side length in pixels, from 16 to 256 (default: 64; 32 for fit on a CPU,
-    if this loses little)."""
+    size: Annotated[
+        int | None,
+        arg(
+            help="For custom images: side length in pixels, from 16 to 256 (default: 64; 32 for "
+            "fit on a CPU, if this loses little)."
+        ),
+    ] = None
     channels: int | None = None
     """For custom images: 1 for grey, 3 for colour (default: as in the files)."""
     factors: Path | None = None

@@ -29,7 +29,7 @@ from unweave.fitting.portfolio import (
 from unweave.fitting.result import Fit, choose, most_promising
 from unweave.fitting.rounds import MAX_STEPS, Rounds, trained_steps
 from unweave.fleet.callbacks import Callback, Callbacks
-from unweave.fleet.train import all_runs, check_minutes
+from unweave.fleet.train import all_runs, check_minutes, prepare_folder
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import check_folder, refuse_inner_links
 from unweave.io.plain_data import read_json
@@ -166,6 +166,7 @@ def fit(
         if saved is not None and not plan.finished:
             longest = [replace(run, steps=plan.steps or MAX_STEPS) for run in runs]
             check_disk(longest, data.shape, saved, keep_optimiser=True)
+            prepare_folder(saved)
         unfinished = min(trained) < (plan.steps or MAX_STEPS)
         if progress and (plan.finished or unfinished):
             _announce(plan, folder)

@@ -43,7 +43,15 @@ from unweave.text import canonical_name, counted, shown
 if TYPE_CHECKING:
     from unweave.models.finding import Models
 
-__all__ = ["all_runs", "check_minutes", "chosen_method", "in_fleets", "train", "train_runs"]
+__all__ = [
+    "all_runs",
+    "check_minutes",
+    "chosen_method",
+    "in_fleets",
+    "prepare_folder",
+    "train",
+    "train_runs",
+]
 
 OWN = ("method", "data", "seed", "steps", "first")
 SETTINGS = (
@@ -264,16 +272,7 @@ def train_runs(
     device = chosen_device(device)
     folder = None if out is None else Path(out)
     if folder is not None:
-        check_folder(folder)
-        with path_errors(folder, "make"):
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(folder)
-            strange = irregular_checkpoints(folder)
-        if strange:
-            raise UnweaveError(
-                f"cannot write a checkpoint to {strange[0]}, which is not a file; remove it",
-                subject=strange[0],
-            )
+        prepare_folder(folder)
     done = {} if folder is None else _finished(configs, folder)
     calls = callbacks or Callbacks()
     given = {} if first is None else {model.config.hash: model for model in first}
@@ -302,6 +301,20 @@ def train_runs(
             # At a deadline, models have fewer steps than their configs.
             done |= {config.hash: model for config, model in zip(fleet, trained, strict=True)}
     return join([done[config.hash] for config in configs])
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder of a fleet; raise an error if no checkpoints can be written to it."""
+    check_folder(folder)
+    with path_errors(folder, "make"):
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder)
+        strange = irregular_checkpoints(folder)
+    if strange:
+        raise UnweaveError(
+            f"cannot write a checkpoint to {strange[0]}, which is not a file; remove it",
+            subject=strange[0],
+        )
 
 
 def in_fleets(
