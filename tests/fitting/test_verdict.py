@@ -20,6 +20,7 @@ GOOD = Measures(
     agreement=0.9,
     shared_latents=5,
     missing_factors=0,
+    mixed_latents=0,
     progress=0.01,
     models=6,
 )
@@ -41,6 +42,8 @@ def test_a_converged_model_that_agrees_with_the_others_is_good():
         ("weak", {"agreement": 0.6, "shared_latents": 3}, ["3 of 5", "0.60"]),
         ("weak", {"progress": 0.2}, ["20%"]),
         ("weak", {"missing_factors": 1}, ["1 factor"]),
+        ("weak", {"mixed_latents": 1}, ["1 latent follows"]),
+        ("weak", {"mixed_latents": 2}, ["2 latents follow"]),
         ("weak", {"models": 1, "agreement": 0.0}, ["no other model"]),
     ],
 )

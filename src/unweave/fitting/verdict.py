@@ -12,10 +12,12 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.latents import Latents
 from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
 from unweave.io.plain_data import is_number, read_json
 from unweave.models.model import Model
+from unweave.select.agreement import correlations
 from unweave.select.consensus import Consensus
 from unweave.text import counted, printable
 
@@ -30,6 +32,8 @@ STILL_FALLING = 0.04
 """Share of all progress made in the last quarter of training above which it has not converged."""
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
 """Agreement below which a fit has failed, and above which it may be good."""
+MIXED = 0.5
+"""Rank correlation with a second shared factor above which a latent controls two things."""
 MAX_TEXT, MAX_REASONS = 500, 20
 
 
@@ -46,6 +50,7 @@ class Measures:
         agreement: Mean correlation of the clear latents with their counterparts in other models.
         shared_latents: Clear latents that encode a factor shared by the models.
         missing_factors: Factors shared by the models that the chosen one lacks.
+        mixed_latents: Clear latents that follow two shared factors at once.
         progress: Share of the fall of the loss that happened in the last quarter of training.
         models: Models that were compared.
     """
@@ -58,6 +63,7 @@ class Measures:
     agreement: float
     shared_latents: int
     missing_factors: int
+    mixed_latents: int
     progress: float
     models: int
 
@@ -138,9 +144,29 @@ def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Me
         agreement=float(correlation[clear].mean()) if count else 0.0,
         shared_latents=int((correlation[clear] > 0).sum()),
         missing_factors=len(agreed.factors) - len(own),
+        mixed_latents=int((second_factor(found.latents, agreed, place)[clear] > MIXED).sum()),
         progress=late_progress(model.curve),
         models=int((~found.collapsed).sum()),
     )
+
+
+def second_factor(latents: Latents, agreed: Consensus, place: int) -> np.ndarray:
+    """Return how closely each latent of a model follows a second shared factor, `[d]`.
+
+        second largest over f of  mean_{(m, b) ∈ f, m ≠ model} |corr(rank z_a, rank z_b^m)|
+
+    Example:
+        >>> from unweave.select import consensus
+        >>> f = np.random.default_rng(0).uniform(size=(1000, 2))
+        >>> mixed = np.column_stack([f.sum(1), f[:, 0]])
+        >>> latents = Latents(np.stack([mixed, f, -f, 2 * f]))
+        >>> second_factor(latents, consensus(latents), place=0).round(1).tolist()
+        [0.7, 0.1]
+    """
+    others = agreed.members[agreed.members["model"] != place]
+    between = np.abs(correlations(latents)[place][:, others["model"], others["latent"]])
+    factors = pd.DataFrame(between.T).groupby(others["factor"].to_numpy()).mean().to_numpy()
+    return np.sort(factors, axis=0)[-2] if len(factors) > 1 else np.zeros(len(between))
 
 
 def late_progress(curve: pd.DataFrame) -> float:
@@ -236,6 +262,15 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
                 f"The other models share {counted(m.missing_factors, 'factor')} that this one "
                 "lacks.",
                 LONGER,
+            )
+        )
+    if m.mixed_latents:
+        verb = "follows" if m.mixed_latents == 1 else "follow"
+        found.append(
+            (
+                f"{counted(m.mixed_latents, 'latent')} {verb} two factors at once, which other "
+                "models separate.",
+                SEEDS,
             )
         )
     return found
