@@ -92,13 +92,12 @@ def known(name: str) -> Callable[[int, np.random.Generator], Table]:
         data = uw.data.load(name)
         rows = np.sort(rng.choice(len(data), count, replace=False))
         images = torch.as_tensor(data.images(rows)).cpu().numpy()
-        return images, dict(zip(_names(data), data.factors(rows).T, strict=True))
+        known = data.grid or data.labels
+        assert known is not None
+        names = [axis.name for axis in known.axes]
+        return images, dict(zip(names, np.asarray(data.factors(rows)).T, strict=True))
 
     return sample
-
-
-def _names(data: uw.data.Dataset) -> list[str]:
-    return [factor.name for factor in (data.grid or data.labels).factors]
 
 
 SUITE: dict[str, tuple[Callable[[int, np.random.Generator], Table], int]] = {
@@ -116,12 +115,16 @@ SUITE: dict[str, tuple[Callable[[int, np.random.Generator], Table], int]] = {
 CALIBRATION = ("soft shapes", "cells", "rooms3d", "dsprites", "color_dsprites")
 LENGTHS = (50, 200, 800, 3_000)
 """Steps after which a fit of the calibration is judged."""
+MAX_IMAGES = 2_000
+"""Largest number of images of a fit of the calibration."""
 
 
-def load(name: str, seed: int, device: torch.device) -> tuple[uw.data.Dataset, dict[str, Any]]:
+def load(
+    name: str, seed: int, device: torch.device, most: int = 100_000
+) -> tuple[uw.data.Dataset, dict[str, Any]]:
     """Load data in the size in which `unweave fit` would load a folder of them."""
     draw, count = SUITE[name]
-    images, factors = draw(count, np.random.default_rng(seed))
+    images, factors = draw(min(count, most), np.random.default_rng(seed))
     levels = {key: _levels(values) for key, values in factors.items()}
     data = uw.data.load(images, name=name, factors=levels)
     size = smaller_size(data, device)
@@ -197,13 +200,7 @@ def calibration(names: list[str], args: argparse.Namespace) -> None:
 
 
 def _continued(name: str, seed: int, device: torch.device) -> Iterator[dict[str, Any]]:
-    data, factors = load(name, seed, device)
-    if len(data) > MAX_IMAGES:
-        rows = np.arange(MAX_IMAGES)
-        images = torch.as_tensor(data.images(rows)).cpu().numpy()
-        levels = dict(zip(_names(data), data.factors(rows).T, strict=True))
-        data = uw.data.load(images, name=name, factors=levels)
-        factors = {key: values[rows] for key, values in factors.items()}
+    data, factors = load(name, seed, device, MAX_IMAGES)
     seeds = range(2 * seed, 2 * seed + 2)
     with TemporaryDirectory() as folder:
         for steps in LENGTHS:
@@ -215,10 +212,6 @@ def _continued(name: str, seed: int, device: torch.device) -> Iterator[dict[str,
             for kind in ("followed", "followed_by_pca", "followed_by_ica"):
                 row[kind] = round(float(np.mean(list(row[kind].values()))), 3)
             yield {"data": name, "seed": seed, **row, **measures}
-
-
-MAX_IMAGES = 2_000
-"""Largest number of images of a fit of the calibration."""
 
 
 def main() -> None:
