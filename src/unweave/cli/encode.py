@@ -74,6 +74,8 @@ class Encode:
         model = one_model(self.model)
         check_member(model, self.member)
         data = images_for(model, self.source, **given(self.images))
+        for note in data.notes:
+            say(note)
         for line in data.skipped[NAMED_BY_LOADER:]:
             say(f"also skipped: {line}")
         table = encode(
