@@ -64,13 +64,20 @@ def as_store(images: np.ndarray) -> Store:
 
 def _numpy(array: Any, name: str) -> np.ndarray:
     try:
-        return on_host(array)
+        converted = on_host(array)
     except (RuntimeError, TypeError, ValueError) as error:
         raise DataError(
             f"{name} must be a numeric array, got {type(array).__name__} ({error})",
             subject=name,
             value=type(array).__name__,
         ) from error
+    if not converted.ndim:
+        raise DataError(
+            f"{name} must be an array of images, got {type(array).__name__}; pass the array itself",
+            subject=name,
+            value=type(array).__name__,
+        )
+    return converted
 
 
 def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
@@ -98,9 +105,9 @@ def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
     if short < MIN_PIXELS or (short < NARROW and long > MAX_ASPECT * short):
         height, width = array.shape[1:3]
         raise DataError(
-            f"images in {name} must have at least {MIN_PIXELS} pixels on each side, or {NARROW} "
-            f"if one side is more than {MAX_ASPECT} times the other, got {height} × {width} from "
-            f"shape {shape}; {_advice(shape)}",
+            f"height and width in {name} must be at least {MIN_PIXELS} pixels, or {NARROW} if one "
+            f"is more than {MAX_ASPECT} times the other, got {height} × {width} from shape "
+            f"{shape}; {_advice(shape)}",
             subject=name,
             value=shape,
         )

@@ -42,13 +42,9 @@ def find_copies(images: np.ndarray) -> Copies | None:
         >>> find_copies(np.array([3, 5, 3, 3], dtype=np.uint8).reshape(4, 1, 1, 1))
         Copies(num_copies=2, copy=2, of=0)
     """
-    hashes = np.fromiter(
-        (
-            int.from_bytes(blake2b(np.ascontiguousarray(image).data, digest_size=8).digest())
-            for image in images
-        ),
-        dtype=np.uint64,
-        count=len(images),
+    rows = (np.ascontiguousarray(image).data for image in images)
+    hashes = np.frombuffer(
+        b"".join(blake2b(row, digest_size=8).digest() for row in rows), dtype=np.uint64
     )
     _, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
     if len(firsts) == len(images):
