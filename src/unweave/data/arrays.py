@@ -73,7 +73,7 @@ def _numpy(array: Any, name: str) -> np.ndarray:
         ) from error
     if not converted.ndim:
         raise DataError(
-            f"{name} must be an array of images, got {type(array).__name__}; pass the array itself",
+            f"{name} must be an array of images, got {type(array).__name__}; pass the array",
             subject=name,
             value=type(array).__name__,
         )
