@@ -63,7 +63,7 @@ class TestBitDepth:
         expected = np.rint(np.stack([dim, bright, dim // 2]) / ((2**bits - 1) / 255))
         assert np.array_equal(data[:][..., 0], expected)
         (note,) = about_file(data.notes, f"b{suffix}")
-        assert f"{bits}-bit" in note
+        assert f"from {bits} bits" in note
         assert f"{largest:,}" in note
 
     def test_brightness_differs_between_images_as_in_the_files(self, tmp_path):
@@ -83,16 +83,21 @@ class TestBitDepth:
         assert np.array_equal(data[2][..., 0], plain[::-1])
         assert "1 file" in about_file(data.notes, "b.png")[0]
 
-    def test_a_given_depth_is_used_and_brighter_values_become_white(self, tmp_path):
+    def test_a_given_depth_is_used_and_brighter_values_become_white(self, tmp_path, caplog):
         levels = noise(64, 64, high=1_024)
         hot = levels.copy()
         hot[0, 0] = 60_000
         save(tmp_path, a=levels, b=hot)
-        data = from_path(tmp_path, bits=10)
+        with caplog.at_level(logging.WARNING, logger="unweave"):
+            data = from_path(tmp_path, bits=10)
         assert data.bits == 10
         assert data[1][0, 0, 0] == 255
         assert np.array_equal(data[0][..., 0], np.rint(levels / (1_023 / 255)))
-        assert sum("1,023 to white" in note for note in data.notes) == 1
+        note = data.notes[0]
+        assert "1 of 2 images" in note
+        assert "1,023" in note
+        assert "b.png" in note
+        assert note in caplog.text
         assert from_path(tmp_path).bits == 16
 
     @pytest.mark.parametrize("bits", [0, 11, 32, 12.0, "12"])
@@ -151,7 +156,7 @@ class TestArrayDepth:
         assert data.bits == 12
         assert np.array_equal(data[:][..., 0], np.rint(array / (4_095 / 255)))
         (note,) = data.notes
-        assert "12-bit" in note
+        assert "from 12 bits" in note
         assert "4,010" in note
         assert "image 1" in note
 
@@ -175,6 +180,7 @@ class TestArrayDepth:
         data = from_array(array, bits=10)
         assert data[2].max() == 255
         assert "1 of 3 images" in data.notes[-1]
+        assert "image 2" in data.notes[-1]
         for bad in (-1, 65_536):
             wrong = array.astype(int)
             wrong[0, 0, 0] = bad

@@ -74,8 +74,6 @@ class Encode:
         model = one_model(self.model)
         check_member(model, self.member)
         data = images_for(model, self.source, **given(self.images))
-        for note in data.notes:
-            say(note)
         for line in data.skipped[NAMED_BY_LOADER:]:
             say(f"also skipped: {line}")
         table = encode(
@@ -89,9 +87,10 @@ class Encode:
             device=self.device,
         )
         _write(table, self.out)
-        skipped = f", skipped {len(data.skipped):,}" if data.skipped else ""
+        loaded = f", skipped {len(data.skipped):,}" if data.skipped else ""
+        loaded += f", read as {data.bits}-bit images" if data.bits else ""
         images, latents = counted(len(table), "image"), counted(model.config.code_size, "latent")
-        print_output(f"Encoded {images} with {latents} each{skipped}: {self.out}")
+        print_output(f"Encoded {images} with {latents} each{loaded}: {self.out}")
         count = model.config.method.num_members
         if table.attrs:
             write_table(_agreement(table), agreement_file)

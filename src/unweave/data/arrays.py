@@ -35,8 +35,8 @@ class Scale(NamedTuple):
     """Largest value of the array."""
     place: int
     """Index of the first image with the largest value."""
-    num_clipped: int
-    """Number of images with larger values than the white value."""
+    clipped: tuple[int, ...]
+    """Indices of the images with larger values than the white value."""
 
 
 def as_images(array: Any, name: str, bits: int | None = None) -> tuple[np.ndarray, Scale | None]:
@@ -167,14 +167,14 @@ def _scaled(images: np.ndarray, name: str, bits: int | None) -> tuple[np.ndarray
     if bits is None and high <= 255:
         return _bytes(images.astype(np.uint8), name), None
     bits = bits or bit_depth(int(high))
-    top, place, num_clipped = 2**bits - 1, -1, 0
+    top, place, clipped = 2**bits - 1, -1, []
     for start, part in _parts(images):
         largest = part.reshape(len(part), -1).max(1)
-        num_clipped += int((largest > top).sum())
+        clipped += (start + np.flatnonzero(largest > top)).tolist()
         if place < 0 and largest.max() == high:
             place = start + int(largest.argmax())
     scaled = _converted(images, lambda part: scaled_bytes(part, top))
-    return scaled, Scale(bits, int(high), place, num_clipped)
+    return scaled, Scale(bits, int(high), place, tuple(clipped))
 
 
 def _check_floats(images: np.ndarray, name: str) -> None:

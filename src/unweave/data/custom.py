@@ -37,6 +37,7 @@ from unweave.data.pictures import (
 )
 from unweave.data.preparation import (
     array_notes,
+    clipped_note,
     copies_note,
     depth_note,
     file_notes,
@@ -49,7 +50,7 @@ from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
 from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import track
-from unweave.text import counted, printable, shown
+from unweave.text import printable, shown
 
 __all__ = ["from_array", "from_path"]
 
@@ -201,7 +202,8 @@ def from_array(
     non_square = non_square or "crop"
     if shape != images.shape[1:]:
         images = _changed(images, shape, non_square)
-    notes = _scale_notes(scale, len(images)) + array_notes((height, width), sides, non_square)
+    notes = _scale_notes(scale, len(images), name)
+    notes += array_notes((height, width), sides, non_square)
     return _dataset(
         name,
         images,
@@ -213,18 +215,22 @@ def from_array(
     )
 
 
-def _scale_notes(scale: Scale | None, total: int) -> list[str]:
+def _scale_notes(scale: Scale | None, total: int, name: str) -> list[str]:
     """Return sentences about the scale of integers of more than 8 bits."""
     if scale is None:
         return []
     where = f"image {scale.place}"
     notes = [depth_note("the values", scale.bits, scale.largest, where)]
-    if scale.num_clipped:
-        notes.append(
-            f"Clipped {scale.num_clipped:,} of {counted(total, 'image')} with values above "
-            f"{2**scale.bits - 1:,} to white"
-        )
+    if scale.clipped:
+        clipped = [f"image {place}" for place in scale.clipped]
+        notes += _warned(name, clipped_note(clipped, total, scale.bits))
     return notes
+
+
+def _warned(name: str, note: str) -> list[str]:
+    """Log a sentence about images as a warning, and return it in a list."""
+    logging.getLogger("unweave").warning("%s: %s", name, note)
+    return [note]
 
 
 class Preprocessing(NamedTuple):
@@ -285,6 +291,9 @@ def _from_folder(
     names = [printable(file) for file in files]
     used = [file for file, is_kept in zip(names, kept, strict=True) if is_kept]
     notes = [skipped_note(skipped, len(files))] if skipped else []
+    clipped = [file for file, one in zip(used, originals, strict=True) if one.clipped]
+    if clipped and bits:
+        notes += _warned(name, clipped_note(clipped, len(used), bits))
     notes += file_notes(used, originals, options.size, options.non_square, bits)
     return _dataset(
         name,
@@ -444,9 +453,7 @@ def _copies_notes(images: np.ndarray, files: Sequence[str], name: str) -> list[s
     if copies is None:
         return []
     note = copies_note(copies, len(images), files)
-    if copies.num_copies > MAX_COPIES * len(images):
-        logging.getLogger("unweave").warning("%s: %s", name, note)
-    return [note]
+    return _warned(name, note) if copies.num_copies > MAX_COPIES * len(images) else [note]
 
 
 def _check_options(

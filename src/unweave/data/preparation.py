@@ -12,6 +12,7 @@ from unweave.text import counted, size_text
 __all__ = [
     "Copies",
     "array_notes",
+    "clipped_note",
     "copies_note",
     "depth_note",
     "file_notes",
@@ -74,8 +75,16 @@ def skipped_note(skipped: Sequence[str], total: int) -> str:
 def depth_note(what: str, bits: int, largest: int, where: str) -> str:
     """Return a sentence about the bit depth of grey values of more than 8 bits."""
     return (
-        f"Scaled {what} as {bits}-bit data, 0 … {2**bits - 1:,}, for all images alike: "
-        f"the largest value is {largest:,}, in {where}"
+        f"Scaled {what} from {bits} bits (0 … {2**bits - 1:,}) to 8, all alike; the largest "
+        f"value is {largest:,}, in {where}"
+    )
+
+
+def clipped_note(clipped: Sequence[str], total: int, bits: int) -> str:
+    """Return a sentence about images with larger values than the bit depth allows."""
+    return (
+        f"Clipped {len(clipped):,} of {counted(total, 'image')} with values above "
+        f"{2**bits - 1:,} to white{_example(clipped)}"
     )
 
 
@@ -127,10 +136,8 @@ def file_notes(
     num_deep = sum(one.largest is not None for one in originals)
     if num_deep and bits:
         where = _short(files[int(np.argmax(deep))])
-        what = f"the grey values of {counted(num_deep, 'file')} with more than 8 bits"
+        what = f"the grey values of {counted(num_deep, 'file')}"
         notes.append(depth_note(what, bits, max(deep), where))
-        too_bright = f"Clipped {{}} with grey values above {2**bits - 1:,} to white"
-        notes += listed(too_bright, [one.clipped for one in originals])
     brightest = [one.largest_colour for one in originals if one.largest_colour is not None]
     if brightest:
         dark = (
