@@ -81,7 +81,7 @@ def test_images_are_made_grey_or_coloured_as_the_model_needs(images, fleet):
 
 
 @pytest.mark.parametrize("non_square", ["crop", "pad"])
-def test_other_images_are_prepared_like_the_training_images(tmp_path, non_square):
+def test_other_images_are_prepared_like_the_training_images(tmp_path, non_square, caplog):
     """Also if the largest value of the other images has another bit depth."""
     rng = np.random.default_rng(0)
     for name, high in (("train", 4_096), ("dim", 1_000), ("bright", 16_384)):
@@ -99,6 +99,11 @@ def test_other_images_are_prepared_like_the_training_images(tmp_path, non_square
         same = {"size": 32, "bits": 12, "non_square": non_square}
         expected, _ = model.encode(uw.data.load(tmp_path / name, **same))
         np.testing.assert_array_equal(table.filter(like="z").to_numpy(), expected)
+    caplog.clear()
+    uw.encode(saved, data, progress=False)
+    assert not caplog.records
+    uw.encode(saved, uw.data.load(tmp_path / "bright", size=32), progress=False)
+    assert "bits=12" in caplog.text
     before = uw.data.load(tmp_path / "train", size=32, bits=16)
     old = uw.train("vae", before, **quick)[0]
     table = uw.encode(old, tmp_path / "dim", progress=False)

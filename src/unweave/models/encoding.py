@@ -94,6 +94,7 @@ def encode(
     place = chosen_device(device)
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     check_shape(model.shape, data.shape, data.name)
+    _warn_of_scale(model, data)
     check_member(model, member)
     check_representation(model.config.method, representation)
     if spread and member != MEAN:
@@ -262,6 +263,19 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
                 as_trained["bits"] = FULL_BITS
     options = {**as_trained, **options}
     return load_data(source, size=height, channels=channels, min_images=1, **options)
+
+
+def _warn_of_scale(model: Model, data: Dataset) -> None:
+    """Warn if grey values of more than 8 bits were scaled otherwise than the training images."""
+    trained = preprocessing(model.config.data).get("bits")
+    if None not in (trained, data.bits) and trained != data.bits:
+        logging.getLogger("unweave").warning(
+            "%s was scaled from %s bits, but the training images from %s; load it with bits=%s",
+            data.name,
+            data.bits,
+            trained,
+            trained,
+        )
 
 
 def check_trained(model: Model) -> None:
