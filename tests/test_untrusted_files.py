@@ -206,7 +206,8 @@ step = (
     | st.tuples(st.sampled_from(METHODS_OF_DATASETS), plain).map(list)
     | st.tuples(st.sampled_from(["tofile", "to", "__call__", "__class__"]), plain, plain).map(list)
 )
-first = changed([PENDULUM, ["own", "mine", "0123456789abcdef"]]) | st.just(PENDULUM)
+OWN = ["own", "mine", "0123456789abcdef"]
+first = changed([PENDULUM, OWN, [*OWN, {"bits": 12, "non_square": "pad"}]]) | st.just(PENDULUM)
 
 
 @settings(fuzz, max_examples=80)

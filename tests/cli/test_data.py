@@ -1,9 +1,12 @@
 """`unweave data …`, as a user runs it."""
 
+import shutil
+
 import numpy as np
 import pytest
 from PIL import Image
 
+import unweave as uw
 from tests.cli.calling import run, start
 from unweave.data import DATASETS
 
@@ -41,6 +44,21 @@ def test_show_writes_a_figure_and_prints_its_path(tmp_path):
         run("data", "show", "dsprites", "-o", "sheet.png", "--overwrite", cwd=tmp_path).returncode
         == 0
     )
+
+
+def test_notes_on_the_images_are_printed(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for k in range(12):
+        Image.new("RGB", (80, 70), (k * 20, 0, 0)).save(folder / f"{k}.png")
+    shutil.copy(folder / "3.png", folder / "copy.png")
+    done = run("data", "show", folder, "-o", tmp_path / "sheet.png")
+    assert done.returncode == 0, done.stderr
+    notes = uw.data.load(folder).notes
+    assert len(notes) == 3  # about the copy, the crop and the size
+    assert all(note in done.stdout for note in notes)
+    padded = run("data", "show", folder, "--non-square", "pad", "-o", tmp_path / "pad.png")
+    assert uw.data.load(folder, non_square="pad").notes[1] in padded.stdout
 
 
 def test_a_folder_of_images_can_be_shown(tmp_path):

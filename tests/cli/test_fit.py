@@ -160,6 +160,34 @@ def test_the_explorer_hides_images_that_the_models_were_not_trained_on(fitted, t
     assert images_of_folder(tmp_path / "fit" / "out") is None
 
 
+def test_the_scale_of_16_bit_images_is_used_by_later_commands(tmp_path, capsys):
+    (tmp_path / "images").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(70):
+        levels = np.full((32, 40), number * 10, np.uint16)
+        levels[:, rng.integers(0, 30) :] = 3_000 + number
+        Image.fromarray(levels).save(tmp_path / "images" / f"{number:02}.tif")
+    out = tmp_path / "out"
+    scale = ["--bits", "14", "--non-square", "pad"]
+    main(["fit", str(tmp_path / "images"), *QUICK, *scale, "-o", str(out)])
+    printed = capsys.readouterr().out
+    assert "from 14 bits" in printed
+    assert "70 of 70 files" in printed
+    recorded = json.loads((out / "source.json").read_text())["options"]
+    assert recorded == {"size": 32, "bits": 14, "non_square": "pad"}
+    data = images_of_folder(out)
+    assert data.bits == 14
+    assert data.origin == uw.load(out / "best").config.data
+    codes = pd.read_csv(out / "codes.csv")
+    main(["encode", str(out / "best"), str(tmp_path / "images"), "-o", f"{tmp_path}/codes.csv"])
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "codes.csv"), codes)
+    assert "14-bit" in capsys.readouterr().out
+    (out / "source.json").write_text(
+        json.dumps({"source": "../images", "options": {"size": 32, "bits": 12}})
+    )
+    assert images_of_folder(out) is None
+
+
 def test_moved_or_changed_images_must_be_passed_with_data(fitted, tmp_path, capsys):
     shutil.copytree(fitted, tmp_path / "moved")
     moved = tmp_path / "moved"

@@ -10,7 +10,14 @@ from PIL import Image
 import unweave as uw
 from tests.raising import about
 from unweave.data.custom import from_path
-from unweave.data.origin import apply_steps, check_options, check_origin, check_steps, rebuild
+from unweave.data.origin import (
+    apply_steps,
+    check_options,
+    check_origin,
+    check_steps,
+    preprocessing,
+    rebuild,
+)
 from unweave.errors import DataError, DownloadError, UnknownNameError, UnweaveError
 
 
@@ -57,6 +64,52 @@ def test_a_picture_is_identified_by_its_content(tmp_path):
     assert a == b != c
 
 
+@pytest.fixture
+def dark(tmp_path):
+    """A folder of 16-bit files with values of 12 bits, and one with values of 16 bits."""
+    for name, high in (("dark", 4_096), ("bright", 65_536)):
+        (tmp_path / name).mkdir()
+        rng = np.random.default_rng(0)
+        for k in range(3):
+            levels = rng.integers(0, high, (40, 50)).astype(np.uint16)
+            Image.fromarray(levels).save(tmp_path / name / f"{k}.png")
+    return tmp_path
+
+
+def test_the_preparation_of_custom_images_is_recorded_and_repeated(dark):
+    for options in ({}, {"non_square": "pad"}, {"bits": 14}, {"bits": 14, "non_square": "pad"}):
+        data = uw.data.load(dark / "dark", size=32, **options)
+        origin = through_json(data.origin)
+        check_origin(origin)
+        assert preprocessing(origin) == {"bits": 12, **options}
+        again = rebuild(origin, dark / "dark", size=32, **options)
+        np.testing.assert_array_equal(again[:], data[:])
+        assert through_json(again.origin) == origin
+
+
+def test_origins_of_ordinary_images_are_those_of_unweave_0_1(dark):
+    full = uw.data.load(dark / "bright", size=32)
+    array = np.random.default_rng(0).integers(0, 256, (4, 32, 32), dtype=np.uint8)
+    for data in (full, uw.data.load(array), uw.data.load(array, non_square="crop")):
+        assert len(data.origin[0]) == 3
+        assert preprocessing(data.origin) == {}
+    deep = uw.data.load(array.astype(np.uint16) * 257)
+    assert preprocessing(deep.origin) == {"bits": 16}
+    np.testing.assert_array_equal(deep[:][..., 0], array)
+
+
+def test_images_of_models_of_unweave_0_1_are_found(dark):
+    """They were divided by 65535, whatever their largest value."""
+    before = uw.data.load(dark / "dark", size=32, bits=16)
+    assert len(before.origin[0]) == 3
+    again = rebuild(through_json(before.origin), dark / "dark", size=32)
+    np.testing.assert_array_equal(again[:], before[:])
+    with pytest.raises(DataError, check=about("source", dark / "dark")):
+        rebuild(before.origin, dark / "dark", size=32, bits=12)
+    with pytest.raises(DataError, check=about("source", dark / "bright")):
+        rebuild(before.origin, dark / "bright", size=32)
+
+
 def test_arrays_are_distinguished_but_cannot_be_recreated():
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32), dtype=np.uint8)
     one, same, other = (uw.data.load(a) for a in (images, images.copy(), images[::-1]))
@@ -84,6 +137,12 @@ def test_arrays_are_distinguished_but_cannot_be_recreated():
         [["load", "celeba", {"size": "64"}]],
         [["own", "mine"]],
         [["own", 7, "0123456789abcdef"]],
+        [["own", "mine", "0123456789abcdef", {"bits": 11}]],
+        [["own", "mine", "0123456789abcdef", {"bits": True}]],
+        [["own", "mine", "0123456789abcdef", {"non_square": "stretch"}]],
+        [["own", "mine", "0123456789abcdef", {"factors": "factors.csv"}]],
+        [["own", "mine", "0123456789abcdef", "bits"]],
+        [["own", "mine", "0123456789abcdef", {"bits": 12}, {}]],
         [["slice", {"shape": 0}]],
         [["load", "cars3d", {}], ["slice", {"shape": 0}]],
         [["load", "cars3d", {}], ["__class__", 3]],

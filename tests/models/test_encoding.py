@@ -80,6 +80,37 @@ def test_images_are_made_grey_or_coloured_as_the_model_needs(images, fleet):
         uw.encode(fleet[0], grey)
 
 
+@pytest.mark.parametrize("non_square", ["crop", "pad"])
+def test_other_images_are_prepared_like_the_training_images(tmp_path, non_square, caplog):
+    """Also if the largest value of the other images has another bit depth."""
+    rng = np.random.default_rng(0)
+    for name, high in (("train", 4_096), ("dim", 1_000), ("bright", 16_384)):
+        (tmp_path / name).mkdir()
+        for k in range(4):
+            levels = rng.integers(0, high, (40, 50)).astype(np.uint16)
+            Image.fromarray(levels).save(tmp_path / name / f"{k}.png")
+    data = uw.data.load(tmp_path / "train", size=32, non_square=non_square)
+    quick = {"steps": 2, "batch": 4, "latents": 3, "progress": False}
+    model = uw.train("vae", data, **quick)[0]
+    model.save(tmp_path / "model")
+    saved = uw.load(tmp_path / "model")
+    for name in ("train", "dim", "bright"):
+        table = uw.encode(saved, tmp_path / name, progress=False)
+        same = {"size": 32, "bits": 12, "non_square": non_square}
+        expected, _ = model.encode(uw.data.load(tmp_path / name, **same))
+        np.testing.assert_array_equal(table.filter(like="z").to_numpy(), expected)
+    caplog.clear()
+    uw.encode(saved, data, progress=False)
+    assert not caplog.records
+    uw.encode(saved, uw.data.load(tmp_path / "bright", size=32), progress=False)
+    assert "bits=12" in caplog.text
+    before = uw.data.load(tmp_path / "train", size=32, bits=16)
+    old = uw.train("vae", before, **quick)[0]
+    table = uw.encode(old, tmp_path / "dim", progress=False)
+    expected, _ = old.encode(uw.data.load(tmp_path / "dim", size=32, bits=16))
+    np.testing.assert_array_equal(table.filter(like="z").to_numpy(), expected)
+
+
 def test_arrays_and_data_sets_have_no_files(fleet):
     array = np.random.default_rng(0).random((3, 32, 32, 3))
     table = uw.encode(fleet[0], array, progress=False)

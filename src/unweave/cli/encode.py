@@ -91,9 +91,10 @@ class Encode:
             device=self.device,
         )
         _write(table, self.out)
-        skipped = f", skipped {len(data.skipped):,}" if data.skipped else ""
+        loaded = f", skipped {len(data.skipped):,}" if data.skipped else ""
+        loaded += f", read as {data.bits}-bit images" if data.bits else ""
         images, latents = counted(len(table), "image"), counted(model.config.code_size, "latent")
-        print_output(f"Encoded {images} with {latents} each{skipped}: {self.out}")
+        print_output(f"Encoded {images} with {latents} each{loaded}: {self.out}")
         count = model.config.method.num_members
         if table.attrs:
             write_table(_agreement(table), agreement_file)

@@ -22,7 +22,7 @@ from unweave.text import canonical_name, shown
 __all__ = ["SOURCE", "is_named", "record_source", "recorded_source"]
 
 SOURCE = "source.json"
-LOADING = ("size", "channels", *FILES)
+LOADING = ("size", "channels", "bits", "non_square", *FILES)
 """Options for loading images."""
 MAX_FILES = 500_000
 SEARCH_SECONDS = 10

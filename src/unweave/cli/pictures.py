@@ -241,12 +241,13 @@ def images_of_folder(folder: Path) -> "Dataset | None":
     The folder is untrusted and could name any images on this machine.
     """
     from unweave.cli.image_source import recorded_source
+    from unweave.data.origin import load_matching
     from unweave.explorer.model_index import entries_of
 
     recorded = recorded_source(folder)
     if recorded is None:
         return None
-    data = uw.data.load(recorded[0], **recorded[1])
     configs = [entry.config for entry in entries_of(folder) if entry.config is not None]
     trained_on = [list(config.data[0]) for config in configs if config.data]
+    data = load_matching(*recorded, trained_on)
     return data if list(data.origin[0]) in trained_on else None

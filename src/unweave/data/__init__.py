@@ -30,7 +30,7 @@ __all__ = [
     "load",
 ]
 
-LOADING = ("size", "channels", "factors", "path", "picture")
+LOADING = ("size", "channels", "factors", "path", "picture", "bits", "non_square")
 """Options of `load` that other functions with a `source` argument also accept."""
 _HOMES = {
     "Batch": "dataset",
@@ -54,7 +54,7 @@ def load(source: Any, **options: Any) -> "Dataset":
             or `DataLoader`, or `package.module:function`, a function of your own in a module
             that is already imported.
         options: Options of the loader, e.g. `path=` for a published file, or `size=`,
-            `channels=` and `factors=` for your own images.
+            `channels=`, `factors=`, `bits=` and `non_square=` for your own images.
 
     Example:
         >>> import unweave as uw

@@ -162,6 +162,13 @@ def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> 
     if len(candidates) == 1:
         return candidates[0]
     listed = ", ".join(names[:MAX_LISTED]) + (", …" if len(names) > MAX_LISTED else "")
+    if names and not candidates:
+        raise DataError(
+            f"{path} has no array of images, which have 3 or 4 axes (found: {listed}); use "
+            "uw.Unweaver for rows of numbers",
+            subject=path,
+            value=list(names),
+        )
     raise DataError(
         f"cannot tell which array in {path} holds the images (found: {listed or 'none'}); "
         f"name it {ARRAY_NAMES[0]!r}",

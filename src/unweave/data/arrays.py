@@ -2,29 +2,55 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
+from unweave.data.pictures import bit_depth, scaled_bytes
 from unweave.data.stores import Bits, Bytes, Store
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
 from unweave.progress import track
 
-__all__ = ["LABEL", "as_images", "as_store", "images_and_labels", "is_torch_dataset"]
+__all__ = ["LABEL", "Scale", "as_images", "as_store", "images_and_labels", "is_torch_dataset"]
 
 LABEL = "label"
 """Name of the factor that holds the labels of a torch dataset."""
+MIN_PIXELS = 8
+"""Smallest height and width of images; smaller axes are taken for channels or measurements."""
+NARROW, MAX_ASPECT = 16, 4
+"""Images narrower than this may be at most so many times longer than wide, unlike time series."""
 BATCH = 256
 """Number of items stacked at once: as floats they take four times the memory of bytes."""
 
 
-def as_images(array: Any, name: str) -> np.ndarray:
-    """Convert an array or tensor to bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`."""
+class Scale(NamedTuple):
+    """How integers of more than 8 bits were converted to bytes."""
+
+    bits: int
+    """Bit depth of the white value."""
+    largest: int
+    """Largest value of the array."""
+    place: int
+    """Index of the first image with the largest value."""
+    clipped: tuple[int, ...]
+    """Indices of the images with larger values than the white value."""
+
+
+def as_images(array: Any, name: str, bits: int | None = None) -> tuple[np.ndarray, Scale | None]:
+    """Convert an array or tensor to bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`.
+
+    Returns:
+        The images, and the scale of integers of more than 8 bits, if they are.
+    """
     images = _channels_last(_numpy(array, name), name)
-    return _bytes(images, name) if len(images) else images.astype(np.uint8)
+    if not len(images):
+        return images.astype(np.uint8), None
+    if images.dtype.kind in "iu" and images.dtype != np.uint8:
+        return _scaled(images, name, bits)
+    return _bytes(images, name), None
 
 
 def as_store(images: np.ndarray) -> Store:
@@ -38,24 +64,33 @@ def as_store(images: np.ndarray) -> Store:
 
 def _numpy(array: Any, name: str) -> np.ndarray:
     try:
-        return on_host(array)
+        converted = on_host(array)
     except (RuntimeError, TypeError, ValueError) as error:
         raise DataError(
             f"{name} must be a numeric array, got {type(array).__name__} ({error})",
             subject=name,
             value=type(array).__name__,
         ) from error
+    if not converted.ndim:
+        raise DataError(
+            f"{name} must be an array of images, got {type(array).__name__}; pass the array",
+            subject=name,
+            value=type(array).__name__,
+        )
+    return converted
 
 
 def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
     """Return a view `[N, H, W, C]`."""
+    shape = array.shape
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4:
         raise DataError(
-            f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W], got {array.shape}",
+            f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W], got {shape}; "
+            f"{_advice(shape)}",
             subject=name,
-            value=array.shape,
+            value=shape,
         )
     # Axes of size 1 or 3 hold channels before others, and short axes before long ones.
     if _unlike_channels(array.shape[1]) < _unlike_channels(array.shape[3]):
@@ -66,7 +101,29 @@ def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
             subject=name,
             value=array.shape[1:],
         )
+    short, long = sorted(array.shape[1:3])
+    if short < MIN_PIXELS or (short < NARROW and long > MAX_ASPECT * short):
+        height, width = array.shape[1:3]
+        raise DataError(
+            f"height and width in {name} must be at least {MIN_PIXELS} pixels, or {NARROW} if one "
+            f"is more than {MAX_ASPECT} times the other, got {height} × {width} from shape "
+            f"{shape}; {_advice(shape)}",
+            subject=name,
+            value=shape,
+        )
     return array
+
+
+def _advice(shape: tuple[int, ...]) -> str:
+    """Return what to do with an array of this shape, which does not hold images."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= MIN_PIXELS:
+        return "if it is a single image, stack several of them as [N, H, W, C]"
+    if len(shape) <= 3:
+        return (
+            "use uw.Unweaver for rows of numbers and time series, and reshape flattened images "
+            "to [N, H, W]"
+        )
+    return "check the order of the axes"
 
 
 def _unlike_channels(size: int) -> int:
@@ -81,24 +138,43 @@ def _bytes(images: np.ndarray, name: str) -> np.ndarray:
     if kind == "f":
         _check_floats(images, name)
         return _converted(images, lambda part: np.rint(part.astype(np.float32) * 255))
-    if kind not in "iu":
+    if images.dtype != np.uint8:
         raise DataError(
             f"{name} must hold integers 0 … 255, booleans or floats in [0, 1], got {images.dtype}",
             subject=name,
             value=images.dtype,
         )
-    if images.dtype != np.uint8:
-        if images.min() < 0 or images.max() > 255:
-            raise DataError(
-                f"integers in {name} must be 0 … 255, got {images.min()} … {images.max()}; "
-                "rescale them",
-                subject=name,
-                value=(images.min(), images.max()),
-            )
-        images = images.astype(np.uint8)
     if _has_only(images, 1) and images.any() and not images.all():
         return _converted(images, lambda part: part * np.uint8(255))
     return images
+
+
+def _scaled(images: np.ndarray, name: str, bits: int | None) -> tuple[np.ndarray, Scale | None]:
+    """Convert integers other than bytes; the white value of all images is that of `bits`.
+
+    Larger values than 255 are allowed for the type uint16, and for others if `bits` is given.
+    """
+    low, high = images.min(), images.max()
+    deep = bits is not None or (images.dtype.itemsize == 2 and images.dtype.kind == "u")
+    if low < 0 or high > (65_535 if deep else 255):
+        fix = "rescale them" if deep else "rescale them, or pass bits= or an array of type uint16"
+        raise DataError(
+            f"integers in {name} must be 0 … {65_535 if deep else 255:,}, got {low:,} … "
+            f"{high:,}; {fix}",
+            subject=name,
+            value=(low, high),
+        )
+    if bits is None and high <= 255:
+        return _bytes(images.astype(np.uint8), name), None
+    bits = bits or bit_depth(int(high))
+    top, place, clipped = 2**bits - 1, -1, []
+    for start, part in _parts(images):
+        largest = part.reshape(len(part), -1).max(1)
+        clipped += (start + np.flatnonzero(largest > top)).tolist()
+        if place < 0 and largest.max() == high:
+            place = start + int(largest.argmax())
+    scaled = _converted(images, lambda part: scaled_bytes(part, top))
+    return scaled, Scale(bits, int(high), place, tuple(clipped))
 
 
 def _check_floats(images: np.ndarray, name: str) -> None:
@@ -215,7 +291,7 @@ def _stacked(images: Sequence[Any], start: int, name: str) -> np.ndarray:
     if len(shapes) > 1:
         raise _shape_error(name, shapes)
     stacked = np.stack(arrays)
-    return as_images(stacked, name) if stacked.dtype.kind == "f" else stacked
+    return as_images(stacked, name)[0] if stacked.dtype.kind == "f" else stacked
 
 
 def _shape_error(name: str, shapes: set[tuple[int, ...]]) -> DataError:

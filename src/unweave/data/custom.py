@@ -6,32 +6,61 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from unweave.data.array_files import READERS
-from unweave.data.arrays import as_images, as_store, images_and_labels, is_torch_dataset
+from unweave.data.arrays import (
+    Scale,
+    as_images,
+    as_store,
+    images_and_labels,
+    is_torch_dataset,
+)
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
-from unweave.data.pictures import SUFFIXES, read_square, square
+from unweave.data.pictures import (
+    BIT_DEPTHS,
+    FULL_BITS,
+    SUFFIXES,
+    NonSquare,
+    Original,
+    bit_depth,
+    read_picture,
+    square,
+)
+from unweave.data.preparation import (
+    array_notes,
+    clipped_note,
+    copies_note,
+    depth_note,
+    file_notes,
+    find_copies,
+    skipped_note,
+)
 from unweave.data.tables import arrange, factor_table
 from unweave.errors import DataError
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
 from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import track
-from unweave.text import printable
+from unweave.text import printable, shown
 
 __all__ = ["from_array", "from_path"]
 
 SIZE = 64
 """Default side of images that are resized."""
 SIDES = range(MIN_SIDE, MAX_SIDE + 1)
+MAX_COPIES = 0.01
+"""Share of duplicates above which loading warns."""
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".xlsx", ".xls", ".h5ad")
+TABLE_ADVICE = "; use uw.Unweaver for rows of numbers"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,13 +74,20 @@ def from_path(
     factors: Any = None,
     name: str | None = None,
     min_images: int = 2,
+    bits: int | None = None,
+    non_square: NonSquare | None = None,
 ) -> Dataset:
     """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
 
     A folder is searched recursively for PNG, JPEG, WebP, BMP, GIF and TIFF files, except hidden
     ones. Images are rotated according to their EXIF data, placed on white where transparent,
     resized so that the shorter side is `size`, and cropped to the central square. Files that
-    cannot be read are skipped and listed in `Dataset.skipped`.
+    cannot be read are skipped and listed in `Dataset.skipped`. `Dataset.notes` lists what was
+    changed, with counts.
+
+    Grey files with more than 8 bits share one scale: white is the largest value of the smallest
+    bit depth (8, 10, 12, 14 or 16) that holds all of their values. Of 16-bit colours, only the
+    upper 8 bits are used. Files of floats must be grey, with values in [0, 1].
 
     Args:
         path: Folder or file.
@@ -62,6 +98,10 @@ def from_path(
             columns, array `[N, K]` or data frame. See `unweave.data.tables.factor_table`.
         name: Name of the data set (default: name of the folder or file).
         min_images: Minimum number of images; fewer raise an error.
+        bits: Bit depth of grey values with more than 8 bits: 8, 10, 12, 14 or 16 (default: from
+            their largest value). Values above the scale become white.
+        non_square: `"crop"` keeps the central square of other images (default), `"pad"` keeps all
+            of them and fills the square with the median colour of the border.
 
     Returns:
         The images, in grid order if the factors form a complete grid, otherwise sorted by path.
@@ -72,13 +112,14 @@ def from_path(
             data = from_path("photos", size=64, factors="photos.csv")
             data.files[0], data.skipped
     """
-    _check_options(size, channels)
+    _check_options(size, channels, bits, non_square)
     with path_errors(Path(path), "read"):
         path = Path(path).expanduser()
         folder, exists = path.is_dir(), path.exists()
     name = name or printable(path.resolve().name if folder else path.stem)
     if folder:
-        return _from_folder(path, size or SIZE, channels, factors, name, min_images)
+        options = Preprocessing(size or SIZE, channels, bits, non_square or "crop")
+        return _from_folder(path, options, factors, name, min_images)
     if not exists:
         raise DataError(
             f"file or folder {str(path)!r} does not exist; check the path", subject=path
@@ -86,12 +127,13 @@ def from_path(
     if path.suffix.lower() not in READERS:
         raise DataError(
             f"{path} must be a folder of images or a file ending in {', '.join(READERS)}, "
-            f"got {path.suffix or 'no suffix'}",
+            f"got {path.suffix or 'no suffix'}"
+            + (TABLE_ADVICE if path.suffix.lower() in TABLES else ""),
             subject=path,
             value=path.suffix,
         )
     array = READERS[path.suffix.lower()](path)
-    return from_array(array, size, channels, factors, name, min_images)
+    return from_array(array, size, channels, factors, name, min_images, bits, non_square)
 
 
 @renamed_arguments(fewest="min_images")
@@ -102,17 +144,21 @@ def from_array(
     factors: Any = None,
     name: str = "images",
     min_images: int = 2,
+    bits: int | None = None,
+    non_square: NonSquare | None = None,
 ) -> Dataset:
     """Create a data set from a NumPy array, torch tensor or torch dataset of images.
 
     Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. Of the
     two axes that may hold the channels, it is the one of size 1 or 3, else the shorter one, else
     the last. Values are integers 0 … 255, booleans, or floats in [0, 1]. Integers that are all 0
-    or 1, with both present, are treated as binary images: 1 becomes 255.
+    or 1, with both present, are treated as binary images: 1 becomes 255. Larger values of type
+    uint16 are scaled as in files (see `from_path`).
 
-    Images of 16 to 256 pixels on each side are left unchanged, unless `size` asks for another
-    size; all others are resized and cropped as in `from_path`. Unchanged bytes share memory with
-    `array`.
+    Images must have at least 8 pixels on each side; smaller axes belong to tables, time series or
+    single images, which are errors. Images of 16 to 256 pixels on each side are left unchanged,
+    unless `size` asks for another size; all others are resized and cropped as in `from_path`.
+    Unchanged bytes share memory with `array`.
 
     A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
     are images or tuples `(image, label)`; integer labels become the factor `label`.
@@ -125,6 +171,10 @@ def from_array(
         factors: Ground-truth factors, as in `from_path`.
         name: Name of the data set.
         min_images: Minimum number of images; fewer raise an error.
+        bits: Bit depth of integers other than bytes: 8, 10, 12, 14 or 16 (default: from the
+            largest value, if that is more than 255). Values above the scale become white.
+        non_square: What to do with images that are not square if they are resized, as in
+            `from_path`.
 
     Example:
         >>> images = np.linspace(0, 1, 2 * 64 * 64).reshape(2, 64, 64)
@@ -132,11 +182,11 @@ def from_array(
         >>> data.shape, data[1].max(), data.grid.axes[0].values
         ((64, 64, 1), np.uint8(255), (0.25, 0.75))
     """
-    _check_options(size, channels)
+    _check_options(size, channels, bits, non_square)
     if is_torch_dataset(array):
         array, labels = images_and_labels(array, name)
         factors = labels if factors is None else factors
-    images = as_images(array, name)
+    images, scale = as_images(array, name, bits)
     _check_count(len(images), min_images, name)
     height, width, depth = images.shape[1:]
     if channels not in (None, depth) and depth not in (1, 3):
@@ -149,24 +199,64 @@ def from_array(
     kept = height in SIDES and width in SIDES if size is None else height == width == size
     sides = (height, width) if kept else (size or SIZE, size or SIZE)
     shape = (*sides, channels or depth)
+    non_square = non_square or "crop"
     if shape != images.shape[1:]:
-        images = _changed(images, shape)
-    return _dataset(name, images, factors, np.ones(len(images), dtype=bool))
+        images = _changed(images, shape, non_square)
+    notes = _scale_notes(scale, len(images), name)
+    notes += array_notes((height, width), sides, non_square)
+    return _dataset(
+        name,
+        images,
+        factors,
+        np.ones(len(images), dtype=bool),
+        notes=notes,
+        bits=scale.bits if scale else None,
+        non_square=non_square,
+    )
+
+
+def _scale_notes(scale: Scale | None, total: int, name: str) -> list[str]:
+    """Return sentences about the scale of integers of more than 8 bits."""
+    if scale is None:
+        return []
+    where = f"image {scale.place}"
+    notes = [depth_note("the values", scale.bits, scale.largest, where)]
+    if scale.clipped:
+        clipped = [f"image {place}" for place in scale.clipped]
+        notes += _warned(name, clipped_note(clipped, total, scale.bits))
+    return notes
+
+
+def _warned(name: str, note: str) -> list[str]:
+    """Log a sentence about images as a warning, and return it in a list."""
+    logging.getLogger("unweave").warning("%s: %s", name, note)
+    return [note]
+
+
+class Preprocessing(NamedTuple):
+    """How image files are read; see `from_path`."""
+
+    size: int
+    channels: int | None
+    bits: int | None
+    non_square: NonSquare
 
 
 def _from_folder(
-    folder: Path, size: int, channels: int | None, factors: Any, name: str, min_images: int
+    folder: Path, options: Preprocessing, factors: Any, name: str, min_images: int
 ) -> Dataset:
     files = _image_files(folder)
-    images = np.empty((0, size, size, 0), dtype=np.uint8)
+    images = np.empty((0, options.size, options.size, 0), dtype=np.uint8)
     kept = np.zeros(len(files), dtype=bool)
     skipped: list[str] = []
+    originals: list[Original] = []
     first = None
-    read = partial(_read_image, folder, size, channels)
-    for index, result in enumerate(_parallel(read, files, "reading images")):
-        if isinstance(result, str):
-            skipped.append(printable(f"{files[index]}: {result}"))
+    read = partial(_read_image, folder, options)
+    for index, found in enumerate(_parallel(read, files, "reading images")):
+        if isinstance(found, str):
+            skipped.append(printable(f"{files[index]}: {found}"))
             continue
+        result, original = found
         if first is None:
             first = files[index]
             images = np.empty((len(files), *result.shape), dtype=np.uint8)
@@ -181,6 +271,7 @@ def _from_folder(
                 value=(grey, colour),
             )
         images[index - len(skipped)] = result
+        originals.append(original)
         kept[index] = True
     if skipped:
         logging.getLogger("unweave").warning(
@@ -192,8 +283,56 @@ def _from_folder(
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
     _check_count(int(kept.sum()), min_images, folder, skipped)
+    images = images[: kept.sum()]
+    deep = [one.largest for one in originals if one.largest is not None]
+    bits = (options.bits or bit_depth(max(deep))) if deep else None
+    if bits not in (None, options.bits or FULL_BITS):
+        _rescale(images, folder, options._replace(bits=bits), files, kept, originals)
     names = [printable(file) for file in files]
-    return _dataset(name, images[: kept.sum()], factors, kept, files=names, skipped=tuple(skipped))
+    used = [file for file, is_kept in zip(names, kept, strict=True) if is_kept]
+    notes = [skipped_note(skipped, len(files))] if skipped else []
+    clipped = [file for file, one in zip(used, originals, strict=True) if one.clipped]
+    if clipped and bits:
+        notes += _warned(name, clipped_note(clipped, len(used), bits))
+    notes += file_notes(used, originals, options.size, options.non_square, bits)
+    return _dataset(
+        name,
+        images,
+        factors,
+        kept,
+        files=names,
+        skipped=tuple(skipped),
+        notes=notes,
+        bits=bits,
+        non_square=options.non_square,
+    )
+
+
+def _rescale(
+    images: np.ndarray,
+    folder: Path,
+    options: Preprocessing,
+    files: Sequence[str],
+    kept: np.ndarray,
+    originals: Sequence[Original],
+) -> None:
+    """Read grey files with more than 8 bits again, scaled by their common bit depth.
+
+    The depth is known only after the first time. Keeping the pixels would take too much memory.
+    """
+    rows = [row for row, original in enumerate(originals) if original.largest is not None]
+    places = np.flatnonzero(kept)[rows]
+    read = partial(_read_image, folder, options)
+    again = _parallel(read, [files[place] for place in places], "scaling grey values")
+    for row, place, found in zip(rows, places, again, strict=True):
+        if isinstance(found, str) or found[1] != originals[row]:
+            raise DataError(
+                f"{printable(files[place])} changed while {printable(folder)} was read; load the "
+                "folder again",
+                subject=folder,
+                value=files[place],
+            )
+        images[row] = found[0]
 
 
 def _image_files(folder: Path) -> list[str]:
@@ -211,8 +350,10 @@ def _image_files(folder: Path) -> list[str]:
     return visible
 
 
-def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.ndarray | str:
-    """Return the image `[size, size, C]`, or the reason why it cannot be read."""
+def _read_image(
+    folder: Path, options: Preprocessing, file: str
+) -> tuple[np.ndarray, Original] | str:
+    """Return the image `[size, size, C]` and its description, or why it cannot be read."""
     path = folder / file
     try:
         status = path.stat()
@@ -220,7 +361,7 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
             return "not a regular file"
         if not status.st_size:
             return "the file is empty"
-        return read_square(path, size, channels)
+        return read_picture(path, *options)
     except UnidentifiedImageError:
         return "not an image"
     except Exception as error:  # Pillow raises nearly anything for broken files
@@ -228,7 +369,7 @@ def _read_image(folder: Path, size: int, channels: int | None, file: str) -> np.
         return " ".join(reason.split())
 
 
-def _changed(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+def _changed(images: np.ndarray, shape: tuple[int, int, int], non_square: NonSquare) -> np.ndarray:
     """Convert the channels of images, then crop and resize them to `[H, W, C]`."""
     height, width, channels = shape
     same_size = images.shape[1:3] == (height, width)
@@ -237,11 +378,13 @@ def _changed(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
         image = images[index]
         if image.shape[-1] not in (1, 3):
             planes = np.moveaxis(image, -1, 0)
-            return np.concatenate([square(Image.fromarray(one), height, 1) for one in planes], -1)
+            return np.concatenate(
+                [square(Image.fromarray(one), height, 1, non_square) for one in planes], -1
+            )
         picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
         if same_size:
             return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(shape)
-        return square(picture, height, channels)
+        return square(picture, height, channels, non_square)
 
     out = np.empty((len(images), *shape), dtype=np.uint8)
     for index, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
@@ -278,21 +421,44 @@ def _dataset(
     *,
     files: Sequence[str] = (),
     skipped: tuple[str, ...] = (),
+    notes: Sequence[str] = (),
+    bits: int | None = None,
+    non_square: NonSquare = "crop",
 ) -> Dataset:
     store = as_store(images)
     names = tuple(file for file, is_kept in zip(files, kept, strict=False) if is_kept)
+    data = Dataset(
+        name,
+        store,
+        files=names,
+        skipped=skipped,
+        notes=(*_copies_notes(images, names, name), *notes),
+        bits=bits,
+        non_square=non_square,
+    )
     if factors is None:
-        return Dataset(name, store, files=names, skipped=skipped)
+        return data
     known, order = arrange(*factor_table(factors, kept, files))
     if isinstance(known, Labels):
-        return Dataset(name, store, labels=known, files=names, skipped=skipped)
+        return replace(data, labels=known)
     if np.any(np.diff(order) < 0):  # a sorted memory-mapped array stays on disk
         store = store.take(order)
         names = tuple(names[index] for index in order) if names else ()
-    return Dataset(name, store, grid=known, files=names, skipped=skipped)
+    return replace(data, store=store, grid=known, files=names)
 
 
-def _check_options(size: int | None, channels: int | None) -> None:
+def _copies_notes(images: np.ndarray, files: Sequence[str], name: str) -> list[str]:
+    """Return a sentence about duplicates, if any; warn if there are many."""
+    copies = find_copies(images)
+    if copies is None:
+        return []
+    note = copies_note(copies, len(images), files)
+    return _warned(name, note) if copies.num_copies > MAX_COPIES * len(images) else [note]
+
+
+def _check_options(
+    size: int | None, channels: int | None, bits: int | None, non_square: str | None
+) -> None:
     if size is not None and not (isinstance(size, Integral) and size in SIDES):
         raise DataError(
             f"size must be between {MIN_SIDE} and {MAX_SIDE} pixels, got {size}",
@@ -304,6 +470,18 @@ def _check_options(size: int | None, channels: int | None) -> None:
             f"channels must be 1 (grey) or 3 (colour), got {channels}",
             subject="channels",
             value=channels,
+        )
+    if bits is not None and not (isinstance(bits, Integral) and bits in BIT_DEPTHS):
+        raise DataError(
+            f"bits must be one of {', '.join(map(str, BIT_DEPTHS))}, got {bits}",
+            subject="bits",
+            value=bits,
+        )
+    if non_square is not None and non_square not in get_args(NonSquare):
+        raise DataError(
+            f"non_square must be 'crop' or 'pad', got {shown(non_square)}",
+            subject="non_square",
+            value=non_square,
         )
 
 

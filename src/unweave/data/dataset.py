@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unweave.data.grid import Array, Grid, Labels, as_integers
 from unweave.data.pairs import PairRule, WeakPairs
+from unweave.data.pictures import NonSquare
 from unweave.data.stores import Store
 from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
@@ -22,6 +23,8 @@ __all__ = ["Appearance", "Batch", "Choice", "Dataset", "as_floats", "scaled_fact
 
 Choice = Mapping[str, int | Iterable[int]]
 """Allowed class or classes of each named factor."""
+MAX_NOTES = 6
+"""Largest number of notes that `print` shows."""
 
 
 class Batch(NamedTuple):
@@ -68,6 +71,10 @@ class Dataset:
         weights: Sampling weights `[N]` of the images (default: uniform).
         files: File name of each image, if the images were read from files.
         skipped: Files that could not be read, with the reason.
+        notes: Sentences about how custom images were prepared: crops, resizing, bit depth,
+            duplicates.
+        bits: Bit depth by which integers of more than 8 bits were scaled, if there were any.
+        non_square: `"pad"` if images were padded to a square instead of cropped.
         device: Device of the images; None means NumPy arrays in host memory.
         origin: Steps that created the data set, as plain data; saved with models.
 
@@ -92,6 +99,9 @@ class Dataset:
     skipped: tuple[str, ...] = ()
     device: torch.device | None = None
     origin: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    bits: int | None = None
+    non_square: NonSquare = "crop"
 
     def __post_init__(self) -> None:
         known = len(self.grid) if self.grid else len(self.labels.classes) if self.labels else None
@@ -317,7 +327,10 @@ class Dataset:
         ]
         if self.weights is not None:
             lines.append(f"  sampled with weights from {len(self.support):,} of them")
-        if self.skipped:
+        lines += [f"  {note}" for note in self.notes[:MAX_NOTES]]
+        if len(self.notes) > MAX_NOTES:
+            lines.append(f"  … and {counted(len(self.notes) - MAX_NOTES, 'more note')} in .notes")
+        if self.skipped and not self.notes:
             lines.append(f"  {counted(len(self.skipped), 'file')} could not be read")
         return "\n".join([*lines, str(self.grid or self.labels or "  factors unknown")])
 

@@ -2,6 +2,9 @@
 
     [["load", "dsprites", {}], ["slice", {"shape": [0, 2]}], ["correlate", "posX", "posY", 0.5]]
 
+Custom images are `["own", NAME, HASH]`. A fourth element has the options that prepare other images
+in the same way, if they differ from the default: `{"bits": 12, "non_square": "pad"}`.
+
 Saved models and studies contain origins and may be untrusted, so only the steps in `STEPS` are
 allowed, and every argument is checked before anything is loaded. Custom images are identified by a
 hash of their pixels, so that a model recognises its data even if files at the same path change.
@@ -15,12 +18,13 @@ from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from unweave.data.catalog import DATASETS, factors_of, find_loader, is_named
 from unweave.data.dataset import Dataset
+from unweave.data.pictures import BIT_DEPTHS, FULL_BITS, NonSquare
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.plain_data import is_number
 from unweave.io.schema import Schema, SchemaError, UnknownKeyError, Whole, of_kind
@@ -35,10 +39,12 @@ __all__ = [
     "check_steps",
     "digest",
     "file_options",
+    "load_matching",
     "load_training_data",
     "loading",
     "options_of",
     "origin_of",
+    "preprocessing",
     "rebuild",
     "with_origin",
 ]
@@ -67,7 +73,25 @@ def with_origin(data: Dataset, source: Any, options: Mapping[str, Any]) -> Datas
     """Return the data set with the first step of its origin, which describes how to load it."""
     if isinstance(source, str) and is_named(source):
         return replace(data, origin=(loading(source, options),))
-    return replace(data, origin=(["own", data.name, digest(data)],))
+    recorded: dict[str, Any] = {}
+    if data.bits is not None and not (data.files and data.bits == FULL_BITS):
+        recorded["bits"] = data.bits
+    if data.non_square != "crop":
+        recorded["non_square"] = data.non_square
+    step = ["own", data.name, digest(data), *([recorded] if recorded else [])]
+    return replace(data, origin=(step,))
+
+
+def preprocessing(origin: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the options that prepare other images in the same way as custom images.
+
+    They are options of `uw.data.load`: `bits` and `non_square`, if they differ from the default.
+    An origin without `bits` means files of 16 bits, as in unweave 0.1, or of 8 bits.
+    """
+    match origin:
+        case [["own", str(), str(), Mapping() as recorded], *_]:
+            return dict(OWN.check(recorded, ["own"]))
+    return {}
 
 
 def origin_of(data: Dataset) -> tuple[Any, ...]:
@@ -104,14 +128,31 @@ def rebuild(origin: Sequence[Sequence[Any]], source: Any = None, **options: Any)
             value=first[1],
         )
     else:
-        data = load(source, **options)
-        if digest(data) != first[2]:
+        data = load_matching(source, options, [first])
+        if data.origin[0][2] != first[2]:
             raise DataError(
                 f"the pixels differ from those of {shown(first[1])}; load the original images",
                 subject="source",
                 value=source,
             )
     return apply_steps(data, rest)
+
+
+def load_matching(
+    source: Any, options: Mapping[str, Any], steps: Sequence[Sequence[Any]]
+) -> Dataset:
+    """Load custom images, so that they have the pixels of one of these first steps if possible.
+
+    Models of unweave 0.1 were trained on grey values of 16 bits, whatever their largest value.
+    """
+    from unweave.data import load
+
+    data = load(source, **options)
+    digests = [step[2] for step in steps if len(step) > 2 and step[0] == "own"]
+    if data.bits in (None, FULL_BITS) or "bits" in options or data.origin[0][2] in digests:
+        return data
+    before = load(source, **{**options, "bits": FULL_BITS})
+    return before if before.origin[0][2] in digests else data
 
 
 def check_origin(origin: Any) -> None:
@@ -121,6 +162,9 @@ def check_origin(origin: Any) -> None:
             check_options(find_loader(name), name, options)
             check_steps(rest, factors_of(name))
         case [["own", str(), str()], *rest]:
+            check_steps(rest)
+        case [["own", str(), str(), Mapping() as recorded], *rest]:
+            OWN.check(recorded, ["own"])
             check_steps(rest)
         case _:
             raise DataError(
@@ -258,6 +302,14 @@ _STEP = Schema(
     "a step of a data set",
     "step of a data set",
     {"slice": _CHOICE, "leave_out": _CHOICE, "only": _CHOICE, "correlate": _PAIR},
+    OriginError,
+)
+
+
+OWN = Schema(
+    "how custom images were prepared",
+    "entry of how custom images were prepared",
+    {"bits": Literal[BIT_DEPTHS], "non_square": NonSquare},
     OriginError,
 )
 

@@ -106,7 +106,8 @@ def train(
         callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config` (batch, latents, architecture, likelihood, init, optimiser,
             precision); `learning_rate`, short for `optimiser=uw.Adam(lr=…)`; and options of
-            `uw.data.load` (size, channels, factors, path, picture), if it loads the data.
+            `uw.data.load` (size, channels, bits, non_square, factors, path, picture), if it loads
+            the data.
 
     Returns:
         The trained models, on the CPU, by method, in the order of its grid, with seeds varying

@@ -16,8 +16,11 @@ import torch
 from unweave.data import load as load_data
 from unweave.data.catalog import is_named
 from unweave.data.dataset import Dataset
+from unweave.data.origin import preprocessing
+from unweave.data.pictures import FULL_BITS
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
+from unweave.io.paths import path_errors
 from unweave.methods.mixins import check_representation
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_model
@@ -91,6 +94,7 @@ def encode(
     place = chosen_device(device)
     data = source if isinstance(source, Dataset) else images_for(model, source, **options)
     check_shape(model.shape, data.shape, data.name)
+    _warn_of_scale(model, data)
     check_member(model, member)
     check_representation(model.config.method, representation)
     if spread and member != MEAN:
@@ -238,7 +242,10 @@ def check_member(model: Model, member: Any) -> None:
 
 
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
-    """Load images from any source of `uw.data.load`, with custom images resized for the model."""
+    """Load images from any source of `uw.data.load`; custom images are prepared for the model.
+
+    They get the size, channels, scale of grey values and framing of the training data.
+    """
     named = isinstance(source, str) and is_named(canonical_name(source))
     if named:
         return load_data(source, **options)
@@ -249,7 +256,26 @@ def images_for(model: Model, source: Any, **options: Any) -> Dataset:
             "encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform",
             subject="shape",
         )
+    as_trained = preprocessing(model.config.data)
+    if "bits" not in as_trained and isinstance(source, str | Path):
+        with path_errors(Path(source), "read"):
+            if Path(source).expanduser().is_dir():
+                as_trained["bits"] = FULL_BITS
+    options = {**as_trained, **options}
     return load_data(source, size=height, channels=channels, min_images=1, **options)
+
+
+def _warn_of_scale(model: Model, data: Dataset) -> None:
+    """Warn if grey values of more than 8 bits were scaled otherwise than the training images."""
+    trained = preprocessing(model.config.data).get("bits")
+    if None not in (trained, data.bits) and trained != data.bits:
+        logging.getLogger("unweave").warning(
+            "%s was scaled from %s bits, but the training images from %s; load it with bits=%s",
+            data.name,
+            data.bits,
+            trained,
+            trained,
+        )
 
 
 def check_trained(model: Model) -> None:
