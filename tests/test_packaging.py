@@ -1,7 +1,9 @@
 """The wheel contains exactly the package and works without the repository."""
 
+import ast
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -180,6 +182,20 @@ def test_bash_completes_commands_and_flags(words, expected, script):
         ["bash", "-c", asked, "bash", *words], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == expected
+
+
+def test_help_of_options_has_no_line_breaks_which_separate_suggestions(script):
+    (line,) = re.findall("^COMPLETION_SPEC = (.+)$", script.read_text(), re.MULTILINE)
+
+    def descriptions(spec):
+        for option in spec["options"]:
+            yield option["description"]
+        for command in spec.get("subcommands", {}).values():
+            yield from descriptions(command)
+
+    found = list(descriptions(ast.literal_eval(line)))
+    assert len(found) > 100
+    assert [text for text in found if "\n" in text] == []
 
 
 def test_bash_completes_file_names(script, tmp_path):

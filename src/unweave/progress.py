@@ -1,5 +1,6 @@
 """Progress bars and messages on the terminal; bars are hidden if stderr is not a terminal."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from unweave.text import printable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["lines", "print_output", "say", "track"]
+__all__ = ["lines", "print_output", "say", "silenced", "track"]
 
 Item = TypeVar("Item")
 
@@ -27,6 +28,18 @@ def print_output(text: object) -> None:
     files.
     """
     print("\n".join(map(printable, str(text).split("\n"))), flush=True)  # noqa: T201 - as above
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Suppress the warnings of unweave, where they would only repeat earlier ones."""
+    logger = logging.getLogger("unweave")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def track(items: Iterable[Item], job: str, total: int | None = None) -> Iterator[Item]:

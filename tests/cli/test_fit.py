@@ -347,3 +347,20 @@ def test_file_names_that_are_not_text_are_supported(tmp_path):
         assert set(odd.values()) <= set(read(codes)["file"])
     main(["show", str(out), "-o", str(tmp_path / "shown.png")])  # finds the images again
     assert (tmp_path / "shown.png").stat().st_size
+
+
+def test_large_images_are_reduced_on_a_cpu_without_repeated_warnings(tmp_path, capsys, caplog):
+    images, out = tmp_path / "images", tmp_path / "out"
+    write_pictures(images)
+    (images / "broken.png").write_text("not a picture")
+    quick = [word for word in QUICK if word not in ("--size", "32")]
+    main(["fit", str(images), *quick, "--device", "cpu", "-o", str(out)])
+    assert sum("broken.png" in record.getMessage() for record in caplog.records) == 1
+    assert "64 × 64 to 32 × 32" in capsys.readouterr().err
+    assert uw.load(out / "best").decode(np.zeros((1, 3))).shape == (1, 32, 32, 1)
+    recorded = json.loads((out / "source.json").read_text())
+    assert recorded["options"] == {"size": 32}
+    main(["encode", str(out), str(images), "-o", str(tmp_path / "codes.csv")])
+    np.testing.assert_allclose(
+        pd.read_csv(tmp_path / "codes.csv")["z0"], pd.read_csv(out / "codes.csv")["z0"], atol=1e-5
+    )

@@ -25,7 +25,7 @@ from unweave.errors import UnknownNameError
 from unweave.io.extensions import is_reference
 from unweave.io.paths import check_folder, check_free, path_errors
 from unweave.io.writing import temporary_folder, whole_file
-from unweave.progress import print_output, say, track
+from unweave.progress import print_output, say, silenced, track
 from unweave.text import canonical_name, printable
 
 if TYPE_CHECKING:
@@ -110,18 +110,27 @@ class Fit:
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
     def run(self) -> None:
-        from unweave.cli.image_source import SOURCE, is_named, record_source
-
         start = time.monotonic()
         trackers = trackers_of(self.track)
         method = _method(self.method, self.strengths)
         if self.out is not None:
             _check_folder(self.out, self.source)
         data = self.images.load(self.source)
-        smaller = self._in_smaller_size(data)
-        if smaller is not None:
-            smaller.run()
+        size = self._smaller_size(data)
+        if size is None:
+            self._fit(data, method, trackers, start)
             return
+        smaller = replace(self, images=replace(self.images, size=size))
+        with silenced():
+            data = smaller.images.load(self.source)
+        smaller._fit(data, method, trackers, start)
+
+    def _fit(
+        self, data: "Dataset", method: "Method | str | None", trackers: Any, start: float
+    ) -> None:
+        """Train on loaded images and write all results."""
+        from unweave.cli.image_source import SOURCE, is_named, record_source
+
         print_output(data)
         out = self.out or Path(f"{data.name}-fit")
         _check_folder(out, self.source)
@@ -137,8 +146,8 @@ class Fit:
         results = _overview(out, self.source)
         print_output(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
-    def _in_smaller_size(self, data: "Dataset") -> "Fit | None":
-        """Return this command with the size that suits the device, if the images are larger."""
+    def _smaller_size(self, data: "Dataset") -> int | None:
+        """Return the size to which custom images are reduced on this device, if they are."""
         from unweave.cli.image_source import is_named
         from unweave.fitting.portfolio import reduced_message, smaller_size
         from unweave.nets.device import chosen_device
@@ -146,10 +155,9 @@ class Fit:
         if is_named(self.source) or self.images.size is not None:
             return None
         size = smaller_size(data, chosen_device(self.device))
-        if size is None:
-            return None
-        say(reduced_message(data, size, "--size "))
-        return replace(self, images=replace(self.images, size=size))
+        if size is not None:
+            say(reduced_message(data, size, "--size "))
+        return size
 
     def _write_results(self, found: "Fitted", data: "Dataset", out: Path) -> None:
         """Write the chosen model, its figures and codes, the ranking and the report.

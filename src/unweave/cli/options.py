@@ -152,12 +152,20 @@ class CustomImages(PublishedFile):
     ] = None
     channels: int | None = None
     """For custom images: 1 for grey, 3 for colour (default: as in the files)."""
-    bits: Literal[8, 10, 12, 14, 16] | None = None
-    """For custom images: bit depth of grey values with more than 8 bits (default: from the largest
-    value of all files)."""
-    non_square: Literal["crop", "pad"] | None = None
-    """For custom images: crop images that are not square, or pad them with the colour of their
-    border (default: crop)."""
+    bits: Annotated[
+        Literal[8, 10, 12, 14, 16] | None,
+        arg(
+            help="For custom images: bit depth of grey values with more than 8 bits (default: "
+            "from the largest value of all files)."
+        ),
+    ] = None
+    non_square: Annotated[
+        Literal["crop", "pad"] | None,
+        arg(
+            help="For custom images: crop images that are not square, or pad them with the colour "
+            "of their border (default: crop)."
+        ),
+    ] = None
     factors: Path | None = None
     """For custom images: CSV of known factors, used to label the latents."""
 

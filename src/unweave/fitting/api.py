@@ -40,7 +40,7 @@ from unweave.models.networks import check_disk, networks_by_name
 from unweave.nets.device import chosen_device, faster_precision
 from unweave.nets.layers import Conv
 from unweave.nets.network import Network
-from unweave.progress import say
+from unweave.progress import say, silenced
 from unweave.text import canonical_name, counted
 
 __all__ = ["MIN_IMAGES", "fit"]
@@ -101,9 +101,9 @@ def fit(
             (default `broadcast`), likelihood (default: Bernoulli for black and white images, else
             a Gaussian with learned variance), optimiser, precision (default: bf16 for convolutions
             where it is faster); `learning_rate` (default 1e-3), short for
-            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, factors,
-            path, picture) if `data` is to be loaded. On a CPU, the default size of custom images
-            is 32 pixels unless this loses details.
+            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, bits,
+            non_square, factors, path, picture) if `data` is to be loaded. On a CPU, the default
+            size of custom images is 32 pixels unless this loses details.
 
     Returns:
         All models, their ranking, the factors they share, and the chosen model `best`.
@@ -212,7 +212,8 @@ def _loaded(
         return data, rest
     if progress:
         say(reduced_message(data, size, "size="))
-    return load_with(source, {**settings, "size": size})
+    with silenced():
+        return load_with(source, {**settings, "size": size})
 
 
 def _announce(plan: Plan, folder: Path | None) -> None:
