@@ -57,13 +57,13 @@ def test_the_heat_map_has_every_pair_in_hundredths(written, fleet, data):
         np.testing.assert_allclose(shown / 100, pairs[np.ix_(places, places)], atol=0.0051)
 
 
-def test_traversals_show_the_active_latents(written, fleet, data):
+def test_traversals_show_the_clear_latents(written, fleet, data):
     page = data_of(written)
-    active = {one["key"]: one["values"] for one in page["columns"]}["active"]
+    clear = {one["key"]: one["values"] for one in page["columns"]}["clear"]
     assert set(page["strips"]) == {"0", "1", "2", "3", "4"}
     assert page["diverged"] == [0, 0, 0, 0, 0, 1]
     for place, strip in page["strips"].items():
-        assert len(strip["rows"]) == active[int(place)]
+        assert len(strip["rows"]) == clear[int(place)] > 0
         picture = Image.open(io.BytesIO(base64.b64decode(strip["picture"])))
         assert picture.size == (7 * 32, 32 * len(strip["rows"]))
 
@@ -140,7 +140,7 @@ def test_autoencoders_show_the_spread(data, tmp_path):
     run, strip = page["runs"][0], page["strips"]["0"]
     model = next(model for model in fleet if model.config.hash == run)
     spread = model.encode(data)[0].std(0)
-    assert [(k, note) for k, note, _ in strip["rows"]] == [
+    assert [(k, note) for k, note, *_ in strip["rows"]] == [
         (k, f"spread {spread[k]:.2f}") for k in np.argsort(-spread)[: len(strip["rows"])]
     ]
     assert strip["rows"]

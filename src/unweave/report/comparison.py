@@ -25,6 +25,7 @@ from unweave.models.model import Model
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.report.labels import flat, model_names
+from unweave.report.pca import AgainstPCA, against_pca
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import Given
 from unweave.select import (
@@ -69,6 +70,7 @@ class Part:
     why: str = ""  # reason for the choice
     # For each shared factor, the known factor that it follows and the share of variance explained.
     follows: list[tuple[str, float]] = field(default_factory=list)
+    pca: AgainstPCA | None = None  # for a fit, the chosen model and principal components
     # Indices of the images used for the comparison, `[n]`.
     images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -97,7 +99,7 @@ class Findings:
     """Contents of the report."""
 
     given: Given  # subject of the report
-    # The study table, with the additional columns `udr`, `active`, `found` and `front`.
+    # The study table, with the additional columns `udr`, `clear`, `found` and `front`.
     table: pd.DataFrame
     names: dict[str, str]  # human-readable name of each run
     parts: list[Part]  # parts of the report
@@ -165,6 +167,7 @@ def find(
                 _encode(found, part, rows, seed, lambda: advance(ENCODING, 1))
             _compare(part)
             _choose(found, part)
+            _compare_with_pca(found, part)
             advance(COMPARING, 1)
     found.table = _board(given, parts)
     return found
@@ -308,6 +311,17 @@ def _choose(found: Findings, part: Part) -> None:
         part.chosen, part.why = best_udr, f"Chosen without labels: {reason}"
 
 
+def _compare_with_pca(found: Findings, part: Part) -> None:
+    """Compare the chosen model of a fit with principal components."""
+    if found.given.verdict is None or part.data is None or part.chosen not in part.compared:
+        return
+    activity = part.activity[part.compared.index(part.chosen)]
+    model = found.open(part.chosen)
+    if activity is not None and model.config.method.decodes:
+        names = found.given.latent_names(part.chosen)
+        part.pca = against_pca(model, part.data, int(activity.clear.sum()), names)
+
+
 def followed(part: Part, codes: np.ndarray) -> tuple[str, float]:
     """Return the known factor that explains most of a code's variance, and the share.
 
@@ -345,7 +359,7 @@ def explained(codes: np.ndarray, classes: np.ndarray) -> float:
 def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
     """Add the results of the comparison to the table."""
     table = given.table.copy()
-    new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "active", "found", "front"])
+    new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "clear", "found", "front"])
     costs = table.set_index("run").reindex(columns=["reconstruction", "kl"]).astype(float)
     for part in parts:
         here = costs.loc[part.runs]
@@ -353,8 +367,8 @@ def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
             here["reconstruction"].to_numpy(), here["kl"].to_numpy()
         )
         if part.latents is not None:
-            new.loc[part.compared, "active"] = [
-                each.active.sum() if each is not None and usable else np.nan
+            new.loc[part.compared, "clear"] = [
+                each.clear.sum() if each is not None and usable else np.nan
                 for each, usable in zip(part.activity, part.latents.usable, strict=True)
             ]
         if part.latents is not None and part.udr is not None and part.agreed is not None:
