@@ -181,7 +181,7 @@ def test_bars_are_updated_with_all_images(page, runs, monkeypatch):
             for path in ("", "/activity")
         ]
         first, whole = (
-            [f"{v:.2f}" if v > 0.01 else "inactive" for v in one] for one in activities
+            [f"{v:.2f}" if v > 0.3 else "inactive" for v in one] for one in activities
         )
         assert first != whole
         order = sorted(range(5), key=lambda latent: -activities[1][latent])

@@ -13,11 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 from unweave.data.pictures import FORMATS, SUFFIXES, read_square
 from unweave.errors import UnweaveError
 from unweave.io.plain_data import parse_json
+from unweave.models.names import checked_names
 
-__all__ = ["RefusedError", "body_of", "codes_in", "image_in"]
+__all__ = ["RefusedError", "body_of", "codes_in", "image_in", "names_in"]
 
 IMAGE_BYTES = 32 * 2**20
 JSON_BYTES = 2**20
+NAMES_BYTES = 2**17
 PIXELS = 50_000_000
 MAX_CODES = 33
 MAX_CODE = 10.0
@@ -43,7 +45,7 @@ class RefusedError(UnweaveError):
 
 async def body_of(request: Request, limit: int) -> bytes:
     """Read the body of a request; raise an error if it exceeds `limit` bytes."""
-    too_large = RefusedError(413, f"the request is too large: at most {limit // 2**20} MB")
+    too_large = RefusedError(413, f"the request is too large: at most {_size_text(limit)}")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large
@@ -58,6 +60,10 @@ async def body_of(request: Request, limit: int) -> bytes:
             400, "the connection was closed before the request was complete"
         ) from None
     return bytes(body)
+
+
+def _size_text(limit: int) -> str:
+    return f"{limit // 2**20} MB" if limit >= 2**20 else f"{limit // 2**10} kB"
 
 
 def codes_in(body: bytes, latents: int) -> list[list[float]]:
@@ -75,6 +81,16 @@ def codes_in(body: bytes, latents: int) -> list[list[float]]:
         if not all(map(_is_coordinate, row)):
             raise RefusedError(422, f"latents must be numbers from -{MAX_CODE:g} to {MAX_CODE:g}")
     return rows
+
+
+def names_in(body: bytes, latents: int) -> dict[int, str]:
+    """Parse names of latents from `{"names": {"0": "size", …}}`."""
+    try:
+        return checked_names(parse_json(body)["names"], latents)
+    except UnweaveError as error:
+        raise RefusedError(422, str(error)) from None
+    except (ValueError, KeyError, TypeError):
+        raise RefusedError(422, 'names must be sent as {"names": {"0": "size"}}') from None
 
 
 def _is_coordinate(value: Any) -> bool:
