@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ import unweave as uw
 from tests.raising import about
 from unweave.cli import main
 from unweave.errors import UnweaveError
+from unweave.models.names import write_names
 from unweave.report import comparison as comparing
 from unweave.report import page as making
 from unweave.report.pictures import LEVELS, fitted, webp
@@ -242,3 +244,64 @@ def test_the_command_writes_a_page(runs, sprites, tmp_path, monkeypatch, capsys,
 def test_importing_the_report_does_not_import_torch():
     code = "import sys, unweave.show; unweave.show.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def fit_of(runs, folder, rating, data, **changes):
+    """Write the report of runs with a verdict, as a fit leaves them; return the page."""
+    copy = shutil.copytree(runs, folder / "fit" / "runs").parent
+    verdict = {"level": rating, "reasons": ["The <b>reason</b>."], "advice": "Do more."}
+    verdict |= {"measures": {"clear_latents": 2}, **changes}
+    (copy / "fit.json").write_text(json.dumps({"verdict": verdict}))
+    return uw.show.report(copy, folder / "report.html", data, progress=False).read_text()
+
+
+@pytest.mark.parametrize("level", ["good", "weak", "failed"])
+def test_the_verdict_on_a_fit_is_at_the_top(level, runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, level, data)
+    assert f'<section class="verdict {level}"' in page
+    assert page.index("The &lt;b&gt;reason&lt;/b&gt;.") < page.index('<p class="summary')
+    assert (
+        page.index("Do more.") < page.index("Each row varies one latent") < page.index("PCA?</h2")
+    )
+    assert page.index("PCA?</h2") < page.index("<h2>Leader board")
+
+
+def test_a_failed_fit_is_not_shown_as_a_success(runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, "failed", data)
+    assert "<title>fit: failed fit</title>" in page
+    assert "do not use this model" in page
+    for success in (
+        "Chosen model",
+        "chosen model:",
+        "None: every model finished",
+        "shared factor;",
+    ):
+        assert success not in page
+    good = fit_of(runs, tmp_path / "good", "good", data)
+    assert "Chosen model" in good
+    assert "<title>fit: report</title>" in good
+
+
+@pytest.mark.parametrize("changes", [{"level": "great"}, {"reasons": "good"}, {"measures": []}])
+def test_an_invalid_verdict_is_not_shown(changes, runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, "good", data, **changes)
+    assert 'class="verdict' not in page
+    assert "Why not PCA?" not in page
+
+
+def test_names_of_latents_are_in_the_report(runs, data, tmp_path):
+    copy = shutil.copytree(runs, tmp_path / "fit" / "runs").parent
+    for run in sorted((copy / "runs").iterdir()):
+        names = {k: f"<i>name {k}</i>" for k in range(4)}
+        write_names(run, uw.load(run).config, names)
+    page = uw.show.report(copy, tmp_path / "report.html", data, progress=False)
+    assert "&lt;i&gt;name 0&lt;/i&gt; (z0)" in page.read_text()
+    strips = data_of(page)["strips"]
+    assert all(name == f"<i>name {k}</i>" for s in strips.values() for k, *_, name in s["rows"])
+
+
+def test_damaged_names_are_reported_and_left_out(runs, data, tmp_path):
+    copy = shutil.copytree(runs, tmp_path / "fit" / "runs").parent
+    (copy / "names.json").write_text('{"latents": 3}')
+    page = uw.show.report(copy, tmp_path / "report.html", data, progress=False).read_text()
+    assert page.count("names.json is damaged") == 1

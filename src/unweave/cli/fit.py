@@ -109,6 +109,7 @@ class Fit:
 
     def run(self) -> None:
         from unweave.cli.image_source import SOURCE, is_named, record_source
+        from unweave.models.names import check_names
 
         start = time.monotonic()
         trackers = trackers_of(self.track)
@@ -123,6 +124,7 @@ class Fit:
         print_output(data)
         out = self.out or Path(f"{data.name}-fit")
         _check_folder(out, self.source)
+        check_names(out)
         check_free([out / name for name in (SOURCE, *TABLES, REPORT, *PICTURES)], True)
         settings = {name: value for name, value in given(self).items() if name in SETTINGS}
         if self.likelihood is not None:

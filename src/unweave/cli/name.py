@@ -47,7 +47,7 @@ class Name:
     def run(self) -> None:
         from unweave.models.encoding import images_for
         from unweave.models.finding import one_run
-        from unweave.models.names import write_names
+        from unweave.models.names import LATENT, write_names
         from unweave.select.naming import name_latents, named_after
 
         run = one_run(self.model)
@@ -72,7 +72,7 @@ class Name:
             names |= named_after(table)
         for text in self.names:
             latent, separator, name = text.partition("=")
-            if not (separator and latent.isdecimal() and latent.isascii()):
+            if not (separator and LATENT.fullmatch(latent)):
                 raise UnweaveError.must("--names", "be LATENT=NAME, such as 0=size", text)
             names[int(latent)] = name.strip()
         write_names(run.folder, run.config, {k: name for k, name in names.items() if name})

@@ -22,6 +22,7 @@ from unweave.text import shown
 __all__ = [
     "MAX_LENGTH",
     "NAMES",
+    "check_names",
     "checked_names",
     "column_name",
     "names_folder",
@@ -81,6 +82,11 @@ def write_names(run: Path, config: Config, names: Mapping[int, str]) -> None:
         with whole_file(file) as temporary:
             text = json.dumps({"latents": models}, indent=1, ensure_ascii=False)
             temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def check_names(folder: Path) -> None:
+    """Raise an error if the `names.json` in a folder is damaged."""
+    _read(folder / NAMES)
 
 
 def checked_names(plain: Any, latents: int, subject: object = "names") -> dict[int, str]:

@@ -3,25 +3,27 @@
 Shapes: n images, d latents, K factors.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.activity import shown_activity
+from unweave.analysis.activity import Activity, shown_activity
 from unweave.analysis.association import associations
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
 
 if TYPE_CHECKING:
     from unweave.data.dataset import Dataset
+    from unweave.data.grid import Factor
     from unweave.models.model import Model
 
-__all__ = ["MIN_ASSOCIATION", "latents_table", "name_latents", "named_after"]
+__all__ = ["MIN_ASSOCIATION", "latents_table", "matched", "name_latents", "named_after"]
 
 MIN_ASSOCIATION = 0.7
-"""Smallest association at which a latent is named after a factor. Above √½, a latent cannot be as
+"""Association above which a latent is named after a factor. Above √½, a latent cannot be as
 close to a second factor that is independent of the first."""
 MIN_DEVIATIONS = 4.0
 """How many standard deviations an association must exceed that of independent variables, 1/√n."""
@@ -31,8 +33,8 @@ def name_latents(model: "Model | str | Path", data: "Dataset") -> pd.DataFrame:
     """Name the latents of a model after the known factors of a few labelled images.
 
     Latents and factors are matched one to one so that the sum of their associations (see
-    `unweave.analysis.association`) is largest. A latent is named if its association is at least
-    0.7 and at least 4/√n, where n is the number of images, and if it is clear (more than 0.3
+    `unweave.analysis.association`) is largest. A latent is named if its association is more than
+    0.7 and more than 4/√n, where n is the number of images, and if it is clear (more than 0.3
     nats). With fewer than 17 images, no latent is named.
 
     Args:
@@ -77,8 +79,6 @@ def named_after(table: pd.DataFrame) -> dict[int, str]:
 
 def latents_table(model: "Model | str | Path", data: "Dataset") -> pd.DataFrame:
     """Return the table of `name_latents`; without known factors, no latent is named."""
-    from scipy.optimize import linear_sum_assignment
-
     from unweave.models.encoding import posteriors
     from unweave.models.finding import one_model
     from unweave.models.images import NUM_SAMPLED, sample_rows
@@ -93,7 +93,22 @@ def latents_table(model: "Model | str | Path", data: "Dataset") -> pd.DataFrame:
     known = data.grid or data.labels
     axes = () if known is None else known.axes
     classes: Any = on_host(data.factors(rows)) if axes else np.zeros((len(rows), 0), np.int64)
-    found = associations(means, classes, [axis.categorical for axis in axes])
+    return matched(means, activity, classes, axes)
+
+
+def matched(
+    codes: np.ndarray, activity: Activity, classes: np.ndarray, factors: "Sequence[Factor]"
+) -> pd.DataFrame:
+    """Match latents with factors; see `name_latents`.
+
+    Args:
+        codes: Codes `[n, d]`.
+        activity: Information in each latent.
+        classes: Classes of the factors `[n, K]`.
+        factors: The K factors.
+    """
+    from scipy.optimize import linear_sum_assignment
+
     table = pd.DataFrame(
         {
             "latent": range(len(activity.amounts)),
@@ -104,13 +119,14 @@ def latents_table(model: "Model | str | Path", data: "Dataset") -> pd.DataFrame:
             "association": np.nan,
         }
     )
-    if axes:
-        best = found.argmax(0)
-        table["factor"] = [axes[k].name for k in best]
-        table["association"] = found.max(0)
-        enough = max(MIN_ASSOCIATION, MIN_DEVIATIONS / np.sqrt(len(rows)))
-        eligible = np.where(activity.clear, found, 0.0)
-        for k, latent in zip(*linear_sum_assignment(-eligible), strict=True):
-            if eligible[k, latent] >= enough:
-                table.loc[latent, "name"] = axes[k].name
+    if not factors:
+        return table
+    found = associations(codes, classes, [factor.categorical for factor in factors])
+    table["factor"] = [factors[k].name for k in found.argmax(0)]
+    table["association"] = found.max(0)
+    enough = max(MIN_ASSOCIATION, MIN_DEVIATIONS / np.sqrt(len(codes)))
+    eligible = np.where(activity.clear, found, 0.0)
+    for k, latent in zip(*linear_sum_assignment(-eligible), strict=True):
+        if eligible[k, latent] > enough:
+            table.loc[latent, "name"] = factors[k].name
     return table
