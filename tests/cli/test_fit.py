@@ -88,7 +88,7 @@ def test_latents_describe_the_columns_of_the_codes(fitted):
     codes = pd.read_csv(fitted / "out" / "codes.csv")
     assert latents["column"].tolist() == codes.columns.tolist()[1:] == ["z0", "z1", "z2"]
     assert (latents["clear"] == (latents["amount"] > 0.3)).all()
-    assert latents[["name", "factor", "association"]].isna().all(None)
+    assert latents[["name", "factor", "association"]].isna().to_numpy().all()
     measures = json.loads((fitted / "out" / "fit.json").read_text())["verdict"]["measures"]
     assert latents["clear"].sum() == measures["clear_latents"]
 
@@ -101,6 +101,7 @@ def test_names_are_kept_and_used_when_a_fit_is_repeated(fitted, tmp_path, capsys
     latents = pd.read_csv(out / "latents.csv")
     assert latents["name"].fillna("").tolist() == ["", "left, right", ""]
     (out / "names.json").write_text("{")
+    capsys.readouterr()
     output = refused(["fit", str(fitted / "images"), *QUICK, "-o", str(out)], capsys)
     assert "names.json is damaged" in output
 

@@ -300,5 +300,5 @@ def _overview(out: Path, source: str, level: str) -> str:
         ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),
     ]
     if level == "failed":
-        rows = [("See what went wrong:", out / REPORT), rows[3]]
+        rows = [("See what went wrong:", out / REPORT), rows[3], rows[1]]
     return "\n".join(f"{label:<28}{value}" for label, value in rows)

@@ -56,14 +56,14 @@ class AgainstPCA:
     def answer(self) -> str:
         """The result in one sentence."""
         if self.factors:
-            model, pca, ica = (
+            own, pca, ica = (
                 float(np.mean([getattr(row, name) for row in self.factors]))
                 for name in ("model", "pca", "ica")
             )
-            figures = f"(mean {model:.2f}, PCA {pca:.2f}, ICA {ica:.2f})"
-            if model > max(pca, ica) + CLOSE:
+            figures = f"(mean {own:.2f}, PCA {pca:.2f}, ICA {ica:.2f})"
+            if own > max(pca, ica) + CLOSE:
                 return f"Single latents follow the known factors more closely {figures}."
-            if model < max(pca, ica) - CLOSE:
+            if own < max(pca, ica) - CLOSE:
                 return (
                     "Here, PCA or ICA is the better choice: single components follow the known "
                     f"factors more closely than latents {figures}."
