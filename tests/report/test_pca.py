@@ -8,12 +8,12 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
 import unweave as uw
-from unweave.report.pca import AgainstPCA, ErrorRow, FactorRow, against_pca, latent_label
+from unweave.report.pca import AgainstPCA, ErrorRow, FactorRow, against_pca
 
 
 @pytest.fixture(scope="module")
 def found(fleet, data):
-    return against_pca(fleet[0], data, 2, {0: "size"})
+    return against_pca(fleet[0], data, 2)
 
 
 def test_errors_are_those_of_the_model_and_of_principal_components(found, fleet, data):
@@ -43,7 +43,7 @@ def test_factors_have_the_rank_correlation_of_the_closest_latent(found, fleet, d
         )
         assert row.model == pytest.approx(of_model.max(), abs=1e-3)
         assert row.pca == pytest.approx(of_pca.max(), abs=1e-3)
-        assert row.latent == latent_label(int(of_model.argmax()), {0: "size"})
+        assert row.latent == f"z{of_model.argmax()}"
         assert 0 <= row.ica <= 1
 
 

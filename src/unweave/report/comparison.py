@@ -318,8 +318,7 @@ def _compare_with_pca(found: Findings, part: Part) -> None:
     activity = part.activity[part.compared.index(part.chosen)]
     model = found.open(part.chosen)
     if activity is not None and model.config.method.decodes:
-        names = found.given.latent_names(part.chosen)
-        part.pca = against_pca(model, part.data, int(activity.clear.sum()), names)
+        part.pca = against_pca(model, part.data, int(activity.clear.sum()))
 
 
 def followed(part: Part, codes: np.ndarray) -> tuple[str, float]:

@@ -261,6 +261,16 @@ def meaning(column: str) -> Meaning | None:
     return Meaning(metric.label, metric.explanation, metric.failure, better, metric.reference)
 
 
+def latent_label(latent: int, names: Mapping[int, str]) -> str:
+    """Return the text for a latent: `z3`, or `size (z3)` if it has a name.
+
+    Example:
+        >>> latent_label(3, {}), latent_label(3, {3: "size"})
+        ('z3', 'size (z3)')
+    """
+    return f"{names[latent]} (z{latent})" if latent in names else f"z{latent}"
+
+
 def listed(words: Sequence[str]) -> str:
     """Join words as `a`, `a and b`, or `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

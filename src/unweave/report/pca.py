@@ -3,7 +3,7 @@
 Shapes: n images, d latents.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from unweave.models.encoding import posteriors
 from unweave.models.model import Model
 from unweave.text import counted
 
-__all__ = ["AgainstPCA", "against_pca", "latent_label"]
+__all__ = ["AgainstPCA", "against_pca"]
 
 CLOSE = 0.02
 """Difference of two mean associations, or of two shares of the variance, that counts as none."""
@@ -78,16 +78,13 @@ class AgainstPCA:
         return f"Here, {few.name} reconstructs the images as well as the model {figures}."
 
 
-def against_pca(
-    model: Model, data: Dataset, clear: int, names: Mapping[int, str] | None = None
-) -> AgainstPCA:
+def against_pca(model: Model, data: Dataset, clear: int) -> AgainstPCA:
     """Compare a model with as many principal components as it has latents, on the same images.
 
     Args:
         model: The chosen model.
         data: Images, whose factors may be known.
         clear: Number of its clear latents.
-        names: Names of its latents.
     """
     against = baselines(data, model.config.code_size)
     (means,), _ = posteriors(model, data, against.rows)
@@ -111,24 +108,14 @@ def against_pca(
         for k, axis in enumerate(known.axes):
             if len(np.unique(classes[:, k])) > 1:
                 model_, pca, ica = (float(each[k].max(initial=0.0)) for each in found)
-                latent = latent_label(int(found[0][k].argmax()), names or {})
-                rows.append(FactorRow(axis.name, model_, pca, ica, latent))
+                latent = int(found[0][k].argmax())
+                rows.append(FactorRow(axis.name, model_, pca, ica, f"z{latent}"))
     return AgainstPCA(
         rows[:MOST_FACTORS],
         max(0, len(rows) - MOST_FACTORS),
         [ErrorRow(name, float(e), float(against.explained(e))) for name, e in errors],
         len(against.rows),
     )
-
-
-def latent_label(latent: int, names: Mapping[int, str]) -> str:
-    """Return the text for a latent: `z3`, or `size (z3)` if it has a name.
-
-    Example:
-        >>> latent_label(3, {}), latent_label(3, {3: "size"})
-        ('z3', 'size (z3)')
-    """
-    return f"{names[latent]} (z{latent})" if latent in names else f"z{latent}"
 
 
 def _components(count: int) -> str:

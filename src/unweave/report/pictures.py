@@ -24,8 +24,7 @@ from unweave.plots.contact_sheet import traversal
 from unweave.plots.traversals import middle_index
 from unweave.progress import lines
 from unweave.report.comparison import Findings, Part, followed
-from unweave.report.labels import listed
-from unweave.report.pca import latent_label
+from unweave.report.labels import latent_label, listed
 from unweave.report.saved_runs import DIVERGED
 from unweave.text import counted
 
