@@ -569,7 +569,9 @@ def test_the_original_is_next_to_its_reconstruction(explorer, sprites, start):
     changed(explorer, lambda: explorer.keyboard.press("ArrowRight"))
     assert explorer.inner_text("#picture-label") == "Changed"
     explorer.get_by_role("button", name="Image B: next image").click()
-    explorer.wait_for_function("document.querySelector('#source p').textContent.includes(' B')")
+    explorer.wait_for_function(
+        "() => document.querySelector('#source p').textContent.includes(' B')"
+    )
     explorer.click("#randomise")
     assert explorer.locator("#source").is_visible()
     assert explorer.locator("#verdict").is_hidden()
@@ -621,7 +623,7 @@ def test_latents_are_named_and_the_names_are_saved(page, fit):
         slider.focus()
         page.keyboard.press("e")
         page.get_by_role("button", name="Remove the name").click()
-        page.wait_for_function("!document.querySelector('#latents.named')")
+        page.wait_for_function("() => !document.querySelector('#latents.named')")
         assert json.loads((fit[0] / "names.json").read_text()) == {"latents": {}}
         page.goto("about:blank")
 
