@@ -289,6 +289,12 @@ def test_an_invalid_verdict_is_not_shown(changes, runs, data, tmp_path):
     assert "Why not PCA?" not in page
 
 
+def test_the_report_of_a_fit_without_images_has_the_verdict(runs, tmp_path):
+    page = fit_of(runs, tmp_path, "weak", None)
+    assert '<section class="verdict weak"' in page
+    assert "Why not PCA?" not in page
+
+
 def test_names_of_latents_are_in_the_report(runs, data, tmp_path):
     copy = shutil.copytree(runs, tmp_path / "fit" / "runs").parent
     for run in sorted((copy / "runs").iterdir()):

@@ -84,6 +84,13 @@ class Part:
         return dict(zip(known.names, columns, strict=True))
 
     @property
+    def chosen_activity(self) -> Activity | None:
+        """Latent activity of the chosen model; None if it was not encoded."""
+        if self.latents is None or self.chosen not in self.compared:
+            return None
+        return self.activity[self.compared.index(self.chosen)]
+
+    @property
     def num_compared(self) -> int:
         """Number of compared models, without those that diverged."""
         return 0 if self.latents is None else int(self.latents.usable.sum())
@@ -313,11 +320,12 @@ def _choose(found: Findings, part: Part) -> None:
 
 def _compare_with_pca(found: Findings, part: Part) -> None:
     """Compare the chosen model of a fit with principal components."""
-    if found.given.verdict is None or part.data is None or part.chosen not in part.compared:
+    activity = part.chosen_activity
+    if found.given.verdict is None or part.data is None or activity is None:
         return
-    activity = part.activity[part.compared.index(part.chosen)]
+    assert part.chosen is not None
     model = found.open(part.chosen)
-    if activity is not None and model.config.method.decodes:
+    if model.config.method.decodes:
         part.pca = against_pca(model, part.data, int(activity.clear.sum()))
 
 

@@ -281,9 +281,7 @@ def _sheet(part: Part, most: int) -> Mapping[str, Any] | None:
 
 def _latents_text(part: Part) -> str:
     """Return a sentence on how many latents are clear, and which are not."""
-    if part.chosen not in part.compared:
-        return ""
-    activity = part.activity[part.compared.index(part.chosen)]
+    activity = part.chosen_activity
     if activity is None:
         return ""
     clear, count = activity.clear, len(activity.clear)
