@@ -118,7 +118,7 @@ def _pipe(name: str) -> Change:
 
 def _endless(name: str) -> Change:
     def change(here: Path) -> None:
-        (here / name).unlink()
+        (here / name).unlink(missing_ok=True)
         (here / name).symlink_to("/dev/zero")
 
     return change
