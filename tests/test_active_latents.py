@@ -1,4 +1,4 @@
-"""Everything that shows which latents of a saved model are active shows the same ones."""
+"""Everything that shows which latents of a saved model are active or clear shows the same."""
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from unweave.plots.traversals import chosen_latents
 from unweave.report.comparison import find
 from unweave.report.pictures import traversed
 from unweave.report.subject import opened
+from unweave.select.naming import latents_table
 
 LATENTS = 6
 FITS = [
@@ -52,7 +53,11 @@ def test_report_explorer_pictures_and_estimator_agree(folder, data):
     assert uw.Unweaver.load(folder).get_feature_names_out().tolist() == names
     explored = OpenedModels(entries_of(folder), data).activity(0)
     assert [j for j in explored.order if explored.active[j]] == expected
+    clear = [j for j in explored.order if explored.clear[j]]
+    assert set(clear) <= set(expected)
+    table = latents_table(folder, data)
+    assert sorted(clear) == table["latent"][table["clear"]].tolist()
     found = find(opened(folder, data), progress=False)
     (part,) = found.parts
-    assert list(traversed(model, part, part.compared[0]).latents) == expected
-    assert found.table["active"].tolist() == [len(expected)]
+    assert list(traversed(model, part, part.compared[0]).latents) == (clear or expected)
+    assert found.table["clear"].tolist() == [len(clear)]

@@ -201,6 +201,20 @@ def test_the_manifest_of_a_fit_is_bounded(here, capsys, note):
     assert "fit.json" in refused(capsys, *FIT)
 
 
+@pytest.mark.parametrize("note", ["[" * 100_000, '{"latents": {"../x": {}}}', "pipe", "zero"])
+def test_names_of_latents_are_bounded(here, capsys, note):
+    if note == "pipe":
+        os.mkfifo(here / "fit" / "names.json")
+    elif note == "zero":
+        (here / "fit" / "names.json").symlink_to("/dev/zero")
+    else:
+        (here / "fit" / "names.json").write_text(note)
+    assert "names.json" in refused(capsys, "encode", "fit", "images", "-o", "codes.csv")
+    assert "names.json" in refused(capsys, *FIT)
+    assert code_of("report", "fit", "-o", "page.html") == 0
+    assert "names.json is damaged" in (here / "page.html").read_text()
+
+
 def test_a_table_that_is_a_pipe_is_reported_and_replaced(here, capsys):
     (here / "small" / "study.parquet").unlink()
     os.mkfifo(here / "small" / "study.parquet")

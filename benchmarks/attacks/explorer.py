@@ -117,6 +117,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"{path:.40}", _asked(REFUSED, path)
     for number, body in enumerate(_codes()):
         yield f"codes {number}", _asked([422], "/models/0/decode", body)
+    for number, body in enumerate(_names()):
+        yield f"names {number}", _asked([413, 422], "/models/0/names", body)
     for origin in ("http://evil.example", "null"):
         yield f"from {origin}", _asked([403], "/models/0/decode", b"{}", Origin=origin)
     for name, body in _images().items():
@@ -189,6 +191,15 @@ def _codes() -> Iterator[bytes]:
     yield b"\xff\xfe"
     yield json.dumps({"codes": [[0.0] * 3]}).encode()
     yield json.dumps({"codes": [[0.0] * 10] * 10_000}).encode()
+
+
+def _names() -> Iterator[bytes]:
+    yield b"[" * 100_000
+    yield b"x" * (1 << 20)
+    for latent in ("10", "-1", "../../x", "9" * 5000):
+        yield json.dumps({"names": {latent: "size"}}).encode()
+    for name in ("", "a\nb", "\x1b[31m", "\ud800", "x" * 1000, 3, None, {"0": "size"}):
+        yield json.dumps({"names": {"0": name}}).encode()
 
 
 def _images() -> dict[str, bytes]:

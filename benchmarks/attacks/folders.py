@@ -63,6 +63,9 @@ def _cases() -> list[tuple[str, Change, Sequence[Sequence[str]]]]:
         ("fit.json is endless", _endless("fit/fit.json"), (FIT,)),
         ("fit.json is deep", _text("fit/fit.json", "[" * 100_000), (FIT,)),
         ("infinite steps", _text("fit/fit.json", '{"steps": Infinity, "runs": []}'), (FIT,)),
+        ("names.json is a pipe", _pipe("fit/names.json"), NAMED),
+        ("names.json is endless", _endless("fit/names.json"), NAMED),
+        ("names.json is deep", _text("fit/names.json", "[" * 100_000), NAMED),
         ("source.json is no text", _bytes("fit/source.json", b"\xff\xfe"), FITTED),
         ("a study of the disk", _study_of_the_disk, STUDY[1:]),
         ("control characters", _control_characters, STUDY[1:]),
@@ -74,6 +77,7 @@ def _cases() -> list[tuple[str, Change, Sequence[Sequence[str]]]]:
     ]
 
 
+NAMED = (("encode", "fit", "images"), ("report", "fit", "-o", "page.html"), FIT)
 PIPES = ("ledger.sqlite", "ledger.sqlite-wal", "study.parquet", "study.json")
 CHECKPOINTS = (".fleet-x.safetensors", ".fleet-x.safetensors.damaged")
 
@@ -114,7 +118,7 @@ def _pipe(name: str) -> Change:
 
 def _endless(name: str) -> Change:
     def change(here: Path) -> None:
-        (here / name).unlink()
+        (here / name).unlink(missing_ok=True)
         (here / name).symlink_to("/dev/zero")
 
     return change

@@ -238,6 +238,7 @@ def _notes(victims: Victims, place: Path) -> Tally:
     for name, commands in {
         "fit/source.json": (("show", "fit/best", "-o", "x.png"), ("encode", "fit", "images")),
         "runs/source.json": (OPEN["show"], OPEN["report"]),
+        "fit/names.json": (("encode", "fit", "images"), ("report", "fit", "-o", "x.html")),
         "fit/fit.json": (("report", "fit", "-o", "x.html"),),
         f"runs/{run}/scores.json": (OPEN["evaluate"], OPEN["report"]),
         "small/study.json": (

@@ -58,6 +58,7 @@ def test_fit_writes_all_results(fitted):
         "best",
         "codes.csv",
         "fit.json",
+        "latents.csv",
         "ranking.csv",
         "reconstructions.png",
         "report.html",
@@ -82,8 +83,33 @@ def test_codes_are_those_of_the_chosen_model_with_their_files(fitted):
     np.testing.assert_allclose(codes[["z0", "z1", "z2"]], mean, atol=1e-5)
 
 
+def test_latents_describe_the_columns_of_the_codes(fitted):
+    latents = pd.read_csv(fitted / "out" / "latents.csv")
+    codes = pd.read_csv(fitted / "out" / "codes.csv")
+    assert latents["column"].tolist() == codes.columns.tolist()[1:] == ["z0", "z1", "z2"]
+    assert (latents["clear"] == (latents["amount"] > 0.3)).all()
+    assert latents[["name", "factor", "association"]].isna().to_numpy().all()
+    measures = json.loads((fitted / "out" / "fit.json").read_text())["verdict"]["measures"]
+    assert latents["clear"].sum() == measures["clear_latents"]
+
+
+def test_names_are_kept_and_used_when_a_fit_is_repeated(fitted, tmp_path, capsys):
+    out = shutil.copytree(fitted / "out", tmp_path / "out")
+    main(["name", str(out), "--names", "1=left, right"])
+    main(["fit", str(fitted / "images"), *QUICK, "-o", str(out)])
+    assert pd.read_csv(out / "codes.csv").columns[2] == "z1_left_right"
+    latents = pd.read_csv(out / "latents.csv")
+    assert latents["name"].fillna("").tolist() == ["", "left, right", ""]
+    (out / "names.json").write_text("{")
+    capsys.readouterr()
+    output = refused(["fit", str(fitted / "images"), *QUICK, "-o", str(out)], capsys)
+    assert "names.json is damaged" in output
+
+
 def test_the_report_is_about_this_fit(fitted):
     page = (fitted / "out" / "report.html").read_text()
+    assert '<section class="verdict failed"' in page
+    assert "Why not PCA?" in page
     best = uw.load(fitted / "out" / "best").config
     assert f"β={best.method.beta:g}" in page
     assert f"seed {best.seed}" in page

@@ -11,7 +11,7 @@ from unweave.explorer.opened_models import OpenedModels
 from unweave.explorer.serving import running
 
 PLANTED = (
-    ("encoder", "6.weight", 20),
+    ("encoder", "6.weight", 45),
     ("decoder", "0.weight", 20),
     ("decoder", "6.weight", 20),
 )

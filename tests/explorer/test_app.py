@@ -141,6 +141,22 @@ def test_uploads_are_preprocessed_as_by_load(client, fleet, tmp_path, kind):
     assert np.float32(answer.json()["code"]).tolist() == mean[0].tolist()
 
 
+def test_uploads_are_scaled_and_padded_like_the_training_images(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "images").mkdir()
+    for number in range(64):  # 12 bits in files of 16
+        levels = rng.integers(0, 4096, (20, 30)).astype(np.uint16)
+        Image.fromarray(levels).save(tmp_path / "images" / f"{number:02}.png")
+    data = uw.data.load(tmp_path / "images", size=32, non_square="pad")
+    tiny = {"latents": 2, "architecture": "small_mlp", "batch": 4}
+    fleet = uw.train("vae", data, steps=1, progress=False, **tiny)
+    client = Client(make_app(OpenedModels(entries_of(fleet), data), PORT, TOKEN))
+    body = (tmp_path / "images" / "07.png").read_bytes()
+    pixels = pixels_of(client.post("/models/0/encode", content=body), (32, 32, 1))
+    np.testing.assert_array_equal(pixels, data[7])
+    assert pixels.max() > 200
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -257,3 +273,95 @@ def test_decoding_is_fast(client):
         answer = decode(client, [[k / 20 - 1] * 5])
         spent.append(float(re.search(r"dur=([\d.]+)", answer.headers["server-timing"])[1]))
     assert min(spent) < 50
+
+
+@pytest.fixture
+def fit(fleet, tmp_path):
+    """Save the models as a fit with a verdict, the second as the best; return the folder."""
+    fleet.save(tmp_path / "fit" / "runs")
+    fleet[1].save(tmp_path / "fit" / "best")
+    verdict = {"level": "weak", "reasons": ["One.", "Two."], "advice": "More.", "measures": {}}
+    (tmp_path / "fit" / "fit.json").write_text(json.dumps({"verdict": verdict}))
+    return tmp_path / "fit"
+
+
+def named(client, names, place=0):
+    return client.post(f"/models/{place}/names", content=json.dumps({"names": names}))
+
+
+@pytest.mark.parametrize("inside", ["", "best"])
+def test_only_the_chosen_model_has_the_verdict_on_the_fit(fit, inside):
+    client = Client(make_app(OpenedModels(entries_of(fit / inside)), PORT, TOKEN))
+    verdict = {"level": "weak", "reasons": ["One.", "Two."], "advice": "More."}
+    assert [one["verdict"] for one in client.get("/models").json()["models"]] == (
+        [verdict] if inside else [verdict, None]
+    )
+    assert client.get("/models/0").json()["verdict"] == verdict
+
+
+def test_names_are_recorded_next_to_the_model(fit, fleet):
+    client = Client(make_app(OpenedModels(entries_of(fit)), PORT, TOKEN))
+    before = {path: path.read_bytes() for path in fit.rglob("*") if path.is_file()}
+    assert client.get("/models/0").json()["names"] == {}
+    assert client.get("/models/0").json()["can_be_named"]
+    assert named(client, {"3": "size"}).json() == {"names": {"3": "size"}}
+    assert client.get("/models/0").json()["names"] == {"3": "size"}
+    assert client.get("/models/1").json()["names"] == {}
+    assert json.loads((fit / "names.json").read_text()) == {
+        "latents": {fleet.configs[1].hash: {"3": "size"}}
+    }
+    assert named(client, {}).json() == {"names": {}}
+    (fit / "names.json").unlink()
+    assert {path: path.read_bytes() for path in fit.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"names": ["size"]}',
+        '{"names": {"5": "size"}}',
+        '{"names": {"0": "two\\nlines"}}',
+        '{"names": {"0": "' + "x" * 41 + '"}}',
+        '{"names": {"../../x": "size"}}',
+        '{"names": {"0": {"latents": 1}}}',
+        "[" * 10**5,
+    ],
+)
+def test_invalid_names_are_rejected_and_nothing_is_written(fit, content):
+    client = Client(make_app(OpenedModels(entries_of(fit)), PORT, TOKEN))
+    answer = client.post("/models/0/names", content=content)
+    assert answer.status_code == 422
+    assert "names" in answer.json()["error"]
+    assert not (fit / "names.json").exists()
+    assert client.post("/models/0/names", content="x" * 2**18).status_code == 413
+
+
+def test_names_need_the_token_and_a_model_in_a_folder(fit, fleet, sprites):
+    app = make_app(OpenedModels(entries_of(fit)), PORT, TOKEN)
+    assert named(Client(app, cookie={}), {"0": "size"}).status_code == 403
+    assert not (fit / "names.json").exists()
+    client = Client(make_app(OpenedModels(entries_of(fleet), sprites), PORT, TOKEN))
+    assert not client.get("/models/0").json()["can_be_named"]
+    answer = named(client, {"0": "size"})
+    assert answer.status_code == 409
+    assert "in memory" in answer.json()["error"]
+    assert named(client, {"0": "size"}, place=9).status_code == 404
+
+
+def test_damaged_names_are_a_warning_and_are_kept(fit):
+    (fit / "names.json").write_text("{")
+    client = Client(make_app(OpenedModels(entries_of(fit)), PORT, TOKEN))
+    assert "names.json is damaged" in client.get("/models/0").json()["warning"]
+    assert "names.json is damaged" in named(client, {"0": "size"}).json()["error"]
+    assert (fit / "names.json").read_text() == "{"
+
+
+def test_images_from_files_have_their_names(fleet, sprites, tmp_path):
+    for k in range(3):
+        Image.fromarray(np.asarray(sprites[k])[..., 0]).save(tmp_path / f"sprite {k}.png")
+    data = uw.data.load(tmp_path, channels=1)
+    client = Client(make_app(OpenedModels(entries_of(fleet), data), PORT, TOKEN))
+    assert client.get("/models/0/images/2").json()["file"] == "sprite 2.png"

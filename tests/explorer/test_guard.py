@@ -50,7 +50,7 @@ def test_other_hosts_are_rejected(client, host):
     ],
 )
 def test_posts_from_other_origins_are_rejected(client, origin):
-    for path in ("decode", "encode", "picture"):
+    for path in ("decode", "encode", "picture", "names"):
         answer = client.post(f"/models/0/{path}", content=CODE, headers={"Origin": origin})
         assert answer.status_code == 403
     assert client.post("/models/0/decode", content=CODE).status_code == 200

@@ -124,7 +124,8 @@ def test_non_finite_outputs_are_an_error(fleet):
 
 
 def test_images_come_with_their_factors(runs, sprites):
-    image, factors = OpenedModels(entries_of(runs)).image(0, 70)
+    image, factors, file = OpenedModels(entries_of(runs)).image(0, 70)
     np.testing.assert_array_equal(image, sprites[70])
+    assert file == ""
     assert factors["shape"] == "ellipse"
     assert list(factors) == ["shape", "posX", "posY"]  # those that vary

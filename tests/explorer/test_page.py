@@ -180,9 +180,7 @@ def test_bars_are_updated_with_all_images(page, runs, monkeypatch):
             page.evaluate(f"fetch('/models/0{path}').then(a => a.json())")["activity"]
             for path in ("", "/activity")
         ]
-        first, whole = (
-            [f"{v:.2f}" if v > 0.01 else "inactive" for v in one] for one in activities
-        )
+        first, whole = ([f"{v:.2f}" if v > 0.3 else "inactive" for v in one] for one in activities)
         assert first != whole
         order = sorted(range(5), key=lambda latent: -activities[1][latent])
         page.wait_for_function(
@@ -562,3 +560,77 @@ def test_stage_buttons_swap_all_latents_of_a_stage(page, staged):
 def test_models_of_one_stage_have_no_buttons_for_stages(explorer):
     assert explorer.locator("#stages").is_hidden()
     assert explorer.locator("#stages button").count() == 0
+
+
+def test_the_original_is_next_to_its_reconstruction(explorer, sprites, start):
+    np.testing.assert_array_equal(grey(explorer, "#original"), sprites[start][..., 0])
+    assert explorer.inner_text("#picture-label") == "Reconstruction"
+    explorer.locator("#latents input[type=range]").first.focus()
+    changed(explorer, lambda: explorer.keyboard.press("ArrowRight"))
+    assert explorer.inner_text("#picture-label") == "Changed"
+    explorer.get_by_role("button", name="Image B: next image").click()
+    explorer.wait_for_function(
+        "() => document.querySelector('#source p').textContent.includes(' B')"
+    )
+    explorer.click("#randomise")
+    assert explorer.locator("#source").is_visible()
+    assert explorer.locator("#verdict").is_hidden()
+
+
+@pytest.fixture
+def fit(fleet, sprites, tmp_path):
+    """Save the first model as that of a failed fit of image files; return the folders."""
+    fleet[0].save(tmp_path / "fit" / "best")
+    verdict = {"level": "failed", "reasons": ["It is <b>bad</b>."], "advice": "Train longer."}
+    verdict["measures"] = {}
+    (tmp_path / "fit" / "fit.json").write_text(json.dumps({"verdict": verdict}))
+    (tmp_path / "images").mkdir()
+    for k in range(4):
+        Image.fromarray(np.asarray(sprites[9 * k])[..., 0]).save(tmp_path / "images" / f"{k}.png")
+    return tmp_path / "fit", uw.data.load(tmp_path / "images", channels=1)
+
+
+def test_a_failed_fit_has_a_badge_a_warning_and_reasons(page, fit):
+    with running(*fit) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        assert "do not use" in page.inner_text("#warning")
+        assert page.inner_text("#source p") == "Original A: 0.png"
+        page.get_by_role("button", name="Verdict: Failed fit").click()
+        dialog = page.get_by_role("dialog", name="Failed fit")
+        assert "It is <b>bad</b>." in dialog.inner_text()
+        assert "Next: Train longer." in dialog.inner_text()
+        page.goto("about:blank")
+
+
+def test_latents_are_named_and_the_names_are_saved(page, fit):
+    with running(*fit) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        row(page, 3).locator(".name").click()
+        assert page.get_by_role("dialog", name="Name of latent z3").is_visible()
+        page.fill("#name-text", "  size & <b>more</b> ")
+        page.keyboard.press("Enter")
+        slider = page.get_by_role("slider", name="Latent 3 (size & <b>more</b>)")
+        slider.wait_for()
+        assert "size & <b>more</b>" in row(page, 3).locator(".name").inner_text()
+        with page.expect_download() as download:
+            page.click("#save-csv")
+        header = download.value.path().read_text().splitlines()[0]
+        assert header == "code,latent_0,latent_1,latent_2,latent_3_size_b_more_b,latent_4"
+        page.reload()
+        slider.wait_for()
+        slider.focus()
+        page.keyboard.press("e")
+        page.get_by_role("button", name="Remove the name").click()
+        page.wait_for_function("() => !document.querySelector('#latents.named')")
+        assert json.loads((fit[0] / "names.json").read_text()) == {"latents": {}}
+        page.goto("about:blank")
+
+
+def test_models_in_memory_cannot_be_named(page, fleet, sprites):
+    with running(fleet, sprites) as address:
+        page.goto(address)
+        page.wait_for_selector("#picture[data-code]")
+        assert row(page, 0).locator(".name").is_disabled()
+        page.goto("about:blank")

@@ -73,8 +73,9 @@ def test_agreement_is_that_of_select(found, fleet, data, runs):
     ranking = uw.select.udr(fleet, data).set_index("model").loc[order]
     np.testing.assert_allclose(part.udr.models, ranking["score"], atol=1e-5)
     np.testing.assert_allclose(found.table["udr"], ranking["score"], atol=1e-5)
-    np.testing.assert_array_equal(found.table["active"][:4], ranking["informative"][:4])
-    assert np.isnan(found.table["active"][4])
+    kl = uw.select.latents.latents_of(fleet, data).kl[order]
+    np.testing.assert_array_equal(found.table["clear"][:4], (kl > 0.3).sum(1)[:4])
+    assert np.isnan(found.table["clear"][4])
     encoded = np.where((fleet.diverged_at < 0)[:, None, None], fleet.encode(data)[0], np.nan)[
         order
     ]

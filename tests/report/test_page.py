@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ import unweave as uw
 from tests.raising import about
 from unweave.cli import main
 from unweave.errors import UnweaveError
+from unweave.models.names import write_names
 from unweave.report import comparison as comparing
 from unweave.report import page as making
 from unweave.report.pictures import LEVELS, fitted, webp
@@ -57,13 +59,13 @@ def test_the_heat_map_has_every_pair_in_hundredths(written, fleet, data):
         np.testing.assert_allclose(shown / 100, pairs[np.ix_(places, places)], atol=0.0051)
 
 
-def test_traversals_show_the_active_latents(written, fleet, data):
+def test_traversals_show_the_clear_latents(written, fleet, data):
     page = data_of(written)
-    active = {one["key"]: one["values"] for one in page["columns"]}["active"]
+    clear = {one["key"]: one["values"] for one in page["columns"]}["clear"]
     assert set(page["strips"]) == {"0", "1", "2", "3", "4"}
     assert page["diverged"] == [0, 0, 0, 0, 0, 1]
     for place, strip in page["strips"].items():
-        assert len(strip["rows"]) == active[int(place)]
+        assert len(strip["rows"]) == clear[int(place)] > 0
         picture = Image.open(io.BytesIO(base64.b64decode(strip["picture"])))
         assert picture.size == (7 * 32, 32 * len(strip["rows"]))
 
@@ -140,7 +142,7 @@ def test_autoencoders_show_the_spread(data, tmp_path):
     run, strip = page["runs"][0], page["strips"]["0"]
     model = next(model for model in fleet if model.config.hash == run)
     spread = model.encode(data)[0].std(0)
-    assert [(k, note) for k, note, _ in strip["rows"]] == [
+    assert [(k, note) for k, note, *_ in strip["rows"]] == [
         (k, f"spread {spread[k]:.2f}") for k in np.argsort(-spread)[: len(strip["rows"])]
     ]
     assert strip["rows"]
@@ -242,3 +244,85 @@ def test_the_command_writes_a_page(runs, sprites, tmp_path, monkeypatch, capsys,
 def test_importing_the_report_does_not_import_torch():
     code = "import sys, unweave.show; unweave.show.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def fit_of(runs, folder, rating, data, **changes):
+    """Write the report of runs with a verdict, as a fit leaves them; return the page."""
+    copy = shutil.copytree(runs, folder / "fit" / "runs").parent
+    verdict = {"level": rating, "reasons": ["The <b>reason</b>."], "advice": "Do more."}
+    verdict |= {"measures": {"clear_latents": 2}, **changes}
+    (copy / "fit.json").write_text(json.dumps({"verdict": verdict}))
+    return uw.show.report(copy, folder / "report.html", data, progress=False).read_text()
+
+
+@pytest.mark.parametrize("level", ["good", "weak", "failed"])
+def test_the_verdict_on_a_fit_is_at_the_top(level, runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, level, data)
+    assert f'<section class="verdict {level}"' in page
+    assert page.index("The &lt;b&gt;reason&lt;/b&gt;.") < page.index('<p class="summary')
+    assert (
+        page.index("Do more.") < page.index("Each row varies one latent") < page.index("PCA?</h2")
+    )
+    assert page.index("PCA?</h2") < page.index("<h2>Leader board")
+
+
+def test_a_failed_fit_is_not_shown_as_a_success(runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, "failed", data)
+    assert "<title>fit: failed fit</title>" in page
+    assert "do not use this model" in page
+    for success in (
+        "Chosen model",
+        "chosen model:",
+        "None: every model finished",
+        "shared factor;",
+    ):
+        assert success not in page
+    good = fit_of(runs, tmp_path / "good", "good", data)
+    assert "Chosen model" in good
+    assert "<title>fit: report</title>" in good
+
+
+@pytest.mark.parametrize("changes", [{"level": "great"}, {"reasons": "good"}, {"measures": []}])
+def test_an_invalid_verdict_is_not_shown(changes, runs, data, tmp_path):
+    page = fit_of(runs, tmp_path, "good", data, **changes)
+    assert 'class="verdict' not in page
+    assert "Why not PCA?" not in page
+
+
+def test_the_report_of_a_fit_without_images_has_the_verdict(runs, tmp_path):
+    page = fit_of(runs, tmp_path, "weak", None)
+    assert '<section class="verdict weak"' in page
+    assert "Why not PCA?" not in page
+
+
+def test_names_of_latents_are_in_the_report(runs, data, tmp_path):
+    copy = shutil.copytree(runs, tmp_path / "fit" / "runs").parent
+    for run in sorted((copy / "runs").iterdir()):
+        names = {k: f"<i>name {k}</i>" for k in range(4)}
+        write_names(run, uw.load(run).config, names)
+    page = uw.show.report(copy, tmp_path / "report.html", data, progress=False)
+    assert "&lt;i&gt;name 0&lt;/i&gt; (z0)" in page.read_text()
+    strips = data_of(page)["strips"]
+    assert all(name == f"<i>name {k}</i>" for s in strips.values() for k, *_, name in s["rows"])
+
+
+def test_damaged_names_are_reported_and_left_out(runs, data, tmp_path):
+    copy = shutil.copytree(runs, tmp_path / "fit" / "runs").parent
+    (copy / "names.json").write_text('{"latents": 3}')
+    page = uw.show.report(copy, tmp_path / "report.html", data, progress=False).read_text()
+    assert page.count("names.json is damaged") == 1
+
+
+def test_the_preparation_of_images_is_listed_and_escaped(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (64, 20, 30, 3), np.uint8)
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"<b>{number:02}.png")
+    prepared = uw.data.load(tmp_path, size=32)
+    tiny = {"latents": 2, "architecture": "small_mlp", "batch": 4, "progress": False}
+    fleet = uw.train("vae", prepared, steps=1, **tiny)
+    page = uw.show.report(fleet, tmp_path / "r.html", prepared, progress=False).read_text()
+    listed = page.split('<ul class="notes">')[1].split("</ul>")[0]
+    assert listed.count("<li>") == len(prepared.notes) >= 2
+    assert "Cropped 64 of 64 files" in listed
+    assert "&lt;b&gt;00.png" in listed
+    assert "<b>00.png" not in page

@@ -1,15 +1,19 @@
 """Named criteria for active latents; every caller states which one it uses.
 
-    KL               mean KL divergence from N(0, 1) above 0.01 nats, and a mean that varies
+    CLEAR            mean KL divergence from N(0, 1) above 0.3 nats: changes something visible
+    KL               the same above 0.01 nats, and a mean that varies
     VARIANCE         variance of the posterior mean above 0.01
     NOISE            mean posterior variance below 0.5
     WEAK_NOISE       mean posterior variance below 0.8
     RELATIVE_SPREAD  standard deviation of the code above a tenth of the largest, for codes
                      whose scale is not set by a prior
 
-Everything that shows active latents to users (report, explorer, plots, tables, `Unweaver`) uses
-`shown_activity`: `KL`, or `RELATIVE_SPREAD` for codes without a prior. Published definitions keep
-their own criteria. Shapes: n images, d latents, any axes before them.
+Everything that shows latents to users (report, explorer, plots, tables, `Unweaver`) uses
+`shown_activity`: `KL`, or `RELATIVE_SPREAD` for codes without a prior. The report, the explorer
+and the verdict on a fit count only clear latents: `Activity.clear`, which is `CLEAR` instead of
+`KL`. Published definitions keep their own criteria.
+
+Shapes: n images, d latents, any axes before them.
 """
 
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ from unweave.metrics.active_units import BURDA_VARIANCE
 from unweave.metrics.polarised_regime import log_noise_share
 
 __all__ = [
+    "CLEAR",
     "KL",
     "NOISE",
     "RELATIVE_SPREAD",
@@ -48,6 +53,9 @@ class Criterion:
         return np.asarray(values < self.threshold if self.below else values > self.threshold)
 
 
+CLEAR = Criterion(0.3)
+"""Latents below this change little that can be seen, and are counted as inactive in the report,
+in the explorer and in the verdict on a fit."""
 KL = Criterion(0.01)
 """Criterion of Duan et al., arXiv:1905.12614 (UDR), and its published code."""
 VARIANCE = Criterion(BURDA_VARIANCE)
@@ -83,6 +91,16 @@ class Activity:
         return np.asarray(self.amounts > self.threshold)
 
     @property
+    def clear_threshold(self) -> float:
+        """Amount that clear latents exceed."""
+        return CLEAR.threshold if self.criterion is KL else self.threshold
+
+    @property
+    def clear(self) -> np.ndarray:
+        """Whether each latent changes something visible, `[d]`."""
+        return np.asarray(self.amounts > self.clear_threshold)
+
+    @property
     def order(self) -> np.ndarray:
         """Latents sorted by amount, largest first, `[d]`."""
         return np.argsort(-self.amounts, kind="stable")
@@ -103,6 +121,8 @@ def shown_activity(
         >>> mu = np.array([[1.0, 0.0, 0.1], [-1.0, 0.0, -0.1]])
         >>> shown_activity(mu, np.zeros((2, 3))).active.tolist()
         [True, False, False]
+        >>> shown_activity(mu / 2, np.zeros((2, 3))).clear.tolist()  # 0.125 nats
+        [False, False, False]
         >>> shown_activity(mu * 100, np.zeros((2, 3)), deterministic=True).active.tolist()
         [True, False, False]
     """

@@ -18,7 +18,7 @@ from unweave.progress import say
 # Each import registers its commands; `--help` lists them in this order, most common first.
 # isort: off
 from unweave.cli import fit, train, score, encode, reproduce, manipulate  # noqa: F401
-from unweave.cli import theory, pictures, zoo, rotate, completion, data, study  # noqa: F401
+from unweave.cli import theory, pictures, zoo, rotate, name, completion, data, study  # noqa: F401
 # isort: on
 
 __all__ = ["main"]

@@ -68,14 +68,15 @@ class Encode:
         from unweave.evaluation.files import write_table
         from unweave.io.arguments import check_seed
         from unweave.models.encoding import MEAN, check_member, encode, images_for
-        from unweave.models.finding import one_model
+        from unweave.models.finding import one_run
 
         check_seed(self.seed)
         check_out(self.out, TABLES, self.overwrite)
         agreement_file = self.out.with_suffix(AGREEMENT)
         if self.member == MEAN:
             check_out(agreement_file, TABLES, self.overwrite)
-        model = one_model(self.model)
+        chosen = one_run(self.model)
+        model = chosen.model
         check_member(model, self.member)
         data = images_for(model, self.source, **given(self.images))
         for line in data.skipped[NAMED_BY_LOADER:]:
@@ -89,6 +90,7 @@ class Encode:
             spread=self.spread,
             seed=self.seed,
             device=self.device,
+            names=chosen.names,
         )
         _write(table, self.out)
         loaded = f", skipped {len(data.skipped):,}" if data.skipped else ""

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from unweave.models.config import Config
     from unweave.models.model import Model
 
-REPORT, RANKING, CODES = "report.html", "ranking.csv", "codes.csv"
+REPORT = "report.html"
+TABLES = RANKING, CODES, LATENTS = "ranking.csv", "codes.csv", "latents.csv"
 SETTINGS = (
     *("seeds", "steps", "minutes", "latents", "batch", "likelihood", "device", "fleet_size"),
     *("learning_rate", "precision"),
@@ -44,12 +45,17 @@ SETTINGS = (
 MAX_CODES = 100_000
 """Largest number of images for which codes.csv is written (seconds of work, 10 MB)."""
 PICTURES: Mapping[str, Callable[..., Any]] = {
-    "what-the-latents-do.png": lambda *args: uw.show.traversals(*args),  # noqa: PLW0108
-    "what-the-latents-do.gif": lambda *args: uw.show.animate(*args, inactive="grey"),
-    "reconstructions.png": lambda *args: uw.show.reconstructions(*args),  # noqa: PLW0108
-    "samples.png": lambda model, _: uw.show.samples(model),
+    "what-the-latents-do.png": lambda *args, names: uw.show.traversals(*args, names=names),
+    "what-the-latents-do.gif": lambda *args, names: uw.show.animate(
+        *args, inactive="grey", names=names
+    ),
+    "reconstructions.png": lambda model, data, names: uw.show.reconstructions(  # noqa: ARG005
+        model, data
+    ),
+    "samples.png": lambda model, _, names: uw.show.samples(model),  # noqa: ARG005
 }
-"""Functions of the chosen model and the data; lambdas because `uw.show` imports torch."""
+"""Functions of the chosen model, the data and the names of latents; lambdas because `uw.show`
+imports torch."""
 
 
 @app.add("fit")
@@ -130,11 +136,13 @@ class Fit:
     ) -> None:
         """Train on loaded images and write all results."""
         from unweave.cli.image_source import SOURCE, is_named, record_source
+        from unweave.models.names import check_names
 
         print_output(data)
         out = self.out or Path(f"{data.name}-fit")
         _check_folder(out, self.source)
-        check_free([out / name for name in (SOURCE, RANKING, CODES, REPORT, *PICTURES)], True)
+        check_names(out)
+        check_free([out / name for name in (SOURCE, *TABLES, REPORT, *PICTURES)], True)
         settings = {name: value for name, value in given(self).items() if name in SETTINGS}
         if self.likelihood is not None:
             settings["likelihood"] = canonical_name(self.likelihood)
@@ -143,7 +151,7 @@ class Fit:
             record_source(out, self.source, given(self.images))
         self._write_results(found, data, out)
         minutes = (time.monotonic() - start) / 60
-        results = _overview(out, self.source)
+        results = _overview(out, self.source, found.verdict.level)
         print_output(f"\n{found}\n\n{results}\nTook {minutes:.1f} min. Report: {out / REPORT}")
 
     def _smaller_size(self, data: "Dataset") -> int | None:
@@ -169,11 +177,13 @@ class Fit:
 
         _save_best(found.best, out / BEST)
         write_table(found.ranking, out / RANKING)
+        names = name_and_describe(out / BEST, found.best, data, out / LATENTS)
         for name, picture in track(PICTURES.items(), "drawing figures", len(PICTURES)):
             with whole_file(out / name) as temporary:
-                picture(found.best, data).save(temporary)
+                picture(found.best, data, names=names).save(temporary)
         if len(data) <= MAX_CODES:
-            write_table(uw.encode(found.best, data, device=self.device), out / CODES)
+            codes = uw.encode(found.best, data, device=self.device, names=names)
+            write_table(codes, out / CODES)
         say("writing the report")
         uw.show.report(
             out,
@@ -258,20 +268,53 @@ def _save_best(model: "Model", best: Path) -> None:
         model.save(best)
 
 
-def _overview(out: Path, source: str) -> str:
-    """Return a list of the results and of commands to try next."""
+def name_and_describe(best: Path, model: "Model", data: "Dataset", out: Path) -> Mapping[int, str]:
+    """Name the latents of a saved model after known factors, and write a table about them.
+
+    Latents that have a name keep it.
+
+    Args:
+        best: Folder of the model.
+        model: The model.
+        data: Images, whose factors need not be known.
+        out: Table with a row per column of codes.
+
+    Returns:
+        The names of the latents.
+    """
+    from unweave.evaluation.files import write_table
+    from unweave.models.names import column_name, read_names, write_names
+    from unweave.select.naming import latents_table, named_after
+
+    table = latents_table(model, data)
+    before = read_names(best, model.config)
+    names = {**named_after(table), **before}
+    if names != before:
+        write_names(best, model.config, names)
+    table["name"] = [names.get(latent, "") for latent in table["latent"]]
+    columns = [column_name("z", latent, names) for latent in table["latent"]]
+    table.insert(1, "column", columns)
+    write_table(table.round({"amount": 4, "association": 4}), out)
+    return names
+
+
+def _overview(out: Path, source: str, level: str) -> str:
+    """Return a list of the results and of commands to try next.
+
+    A failed fit has no encoder that is worth loading.
+    """
     from unweave.models.files import BEST
 
     codes: Any = out / CODES
     if not codes.exists():
         codes = shlex.join(["unweave", "encode", str(out / BEST), source, "-o", CODES])
-    return "\n".join(
-        f"{label:<28}{value}"
-        for label, value in (
-            ("Load the encoder:", f'uw.load("{out / BEST}")'),
-            ("Codes of your images:", codes),
-            ("What the latents do:", out / "what-the-latents-do.png"),
-            ("Explore interactively:", f"unweave explore {out}"),
-            ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),
-        )
-    )
+    rows: list[tuple[str, object]] = [
+        ("Load the encoder:", f'uw.load("{out / BEST}")'),
+        ("Codes of your images:", codes),
+        ("What the latents do:", out / "what-the-latents-do.png"),
+        ("Explore interactively:", f"unweave explore {out}"),
+        ("Encode other images:", f"unweave encode {out / BEST} FOLDER -o codes.csv"),
+    ]
+    if level == "failed":
+        rows = [("See what went wrong:", out / REPORT), rows[3], rows[1]]
+    return "\n".join(f"{label:<28}{value}" for label, value in rows)

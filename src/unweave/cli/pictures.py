@@ -33,6 +33,7 @@ class Kind:
         options: Flags that apply to it.
         data: Whether it shows images, which must then be loaded.
         several: Whether it can show several models at once.
+        names: Whether it shows the names of latents.
     """
 
     function: str
@@ -40,13 +41,14 @@ class Kind:
     options: tuple[str, ...]
     data: bool = True
     several: bool = False
+    names: bool = False
 
 
 KINDS: Mapping[str, Kind] = {
-    "traversals": Kind("traversals", PICTURES, (*TRAVERSAL, "columns", "inactive")),
+    "traversals": Kind("traversals", PICTURES, (*TRAVERSAL, "columns", "inactive"), names=True),
     "reconstructions": Kind("reconstructions", PICTURES, ("count", "columns", "seed")),
     "samples": Kind("samples", PICTURES, ("count", "columns", "seed"), data=False),
-    "animation": Kind("animate", ANIMATIONS, (*TRAVERSAL, "inactive")),
+    "animation": Kind("animate", ANIMATIONS, (*TRAVERSAL, "inactive"), names=True),
     "pairwise": Kind("pairwise", PICTURES, (*TRAVERSAL, "latents", "columns")),
     "position": Kind("position_maps", FIGURES, ("axes", "inactive", "seed")),
     "members": Kind("members", PICTURES, (*TRAVERSAL, "columns", "inactive")),
@@ -127,7 +129,7 @@ class Show:
 
     def run(self) -> None:
         from unweave.io.arguments import check_seed
-        from unweave.models.finding import one_model
+        from unweave.models.finding import one_run
         from unweave.plots import saving
 
         if self.kind not in KINDS:
@@ -142,12 +144,15 @@ class Show:
         endings = getattr(saving, chosen.endings)
         out = self.out or Path(self.kind + endings[0])
         check_out(out, endings, self.overwrite)
-        subject: list[Any] = [self.model] if chosen.several else [one_model(self.model)]
+        run = None if chosen.several else one_run(self.model)
+        subject: list[Any] = [self.model] if run is None else [run.model]
         if chosen.data:
             subject.append(self._data(subject[0]))
         elif self.data is not None:
             raise DataError(f"--data does not apply to --kind {self.kind}; leave it out")
         settings = {ARGUMENTS.get(name, name): value for name, value in options.items()}
+        if run is not None and chosen.names:
+            settings["names"] = run.names
         getattr(uw.show, chosen.function)(*subject, **settings).save(out)
         print_output(f"{self.kind.capitalize()}: {out}")
 

@@ -1,7 +1,8 @@
-"""HTTP API of the explorer: the list of models, single models, images, codes and pictures.
+"""HTTP API of the explorer: models, images, codes, pictures, and names of latents.
 
 No request path reaches the file system: models and images are indices into fixed lists, and the
-files of the page are read from the package once, at start-up.
+files of the page are read from the package once, at start-up. Requests write nothing except names
+of latents, next to the model that they belong to.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from unweave.analysis.activity import KL, Activity
+from unweave.data.origin import preprocessing
 from unweave.data.pictures import viewable
 from unweave.errors import UnweaveError
 from unweave.explorer.guard import Guard
@@ -30,11 +32,15 @@ from unweave.explorer.requests import (
     IMAGE_BYTES,
     JSON_BYTES,
     MAX_CODE,
+    NAMES_BYTES,
     RefusedError,
     body_of,
     codes_in,
     image_in,
+    names_in,
 )
+from unweave.fitting.verdict import Verdict
+from unweave.models.names import MAX_LENGTH
 
 __all__ = ["make_app"]
 
@@ -120,15 +126,22 @@ def _add_models(app: FastAPI, models: OpenedModels, title: str) -> None:
         return {
             "title": title,
             "models": [_about(entry) for entry in models.entries],
-            "limits": {"bytes": IMAGE_BYTES, "reach": MAX_CODE},
+            "limits": {"bytes": IMAGE_BYTES, "reach": MAX_CODE, "name": MAX_LENGTH},
         }
 
     @app.get("/models/{place:int}")
     def model(place: int) -> Any:
         entry = _entry(models, place)
         opened = models.open(place)
+        about = _about(entry)
+        try:
+            names = models.names(place)
+        except UnweaveError as error:
+            names, about["warning"] = {}, f"{about['warning']} {_sentence(error)}".strip()
         return {
-            **_about(entry),
+            **about,
+            "names": names,
+            "can_be_named": entry.can_be_named,
             "place": place,
             "shape": opened.model.shape,
             "latents": opened.model.config.code_size,
@@ -155,8 +168,8 @@ def _add_models(app: FastAPI, models: OpenedModels, title: str) -> None:
         _entry(models, place)
         if number >= max(1, len(models.open(place).support)):
             raise RefusedError(404, f"image {number} does not exist in the data set")
-        pixels, factors = models.image(place, number)
-        return {**_encoded(models, place, pixels), "factors": factors}
+        pixels, factors, file = models.image(place, number)
+        return {**_encoded(models, place, pixels), "factors": factors, "file": file}
 
     @app.post("/models/{place:int}/encode")
     async def encode(place: int, request: Request) -> Any:
@@ -164,8 +177,17 @@ def _add_models(app: FastAPI, models: OpenedModels, title: str) -> None:
         async with uploads:
             body = await body_of(request, IMAGE_BYTES)
             opened = await run_in_threadpool(models.open, place)
-            pixels = await image_in(body, opened.model.shape)
+            options = preprocessing(opened.model.config.data)
+            pixels = await image_in(body, opened.model.shape, options)
         return await run_in_threadpool(_encoded, models, place, pixels)
+
+    @app.post("/models/{place:int}/names")
+    async def name(place: int, request: Request) -> Any:
+        entry = _entry(models, place)
+        assert entry.config is not None
+        names = names_in(await body_of(request, NAMES_BYTES), entry.config.code_size)
+        await run_in_threadpool(models.name_latents, place, names)
+        return {"names": names}
 
 
 def _add_pictures(app: FastAPI, models: OpenedModels) -> None:
@@ -195,11 +217,20 @@ def _entry(models: OpenedModels, place: int) -> Entry:
     return entry
 
 
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {"level": verdict.level, "reasons": verdict.reasons, "advice": verdict.advice}
+
+
+def _sentence(error: UnweaveError) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def _activity(activity: Activity, complete: bool) -> dict[str, Any]:
     return {
         "activity": activity.amounts.tolist(),
         "measure": "KL" if activity.criterion is KL else "spread",
-        "threshold": activity.threshold,
+        "threshold": activity.clear_threshold,
         "activity_complete": complete,
     }
 
@@ -212,6 +243,7 @@ def _about(entry: Entry) -> dict[str, Any]:
         "best": entry.best,
         "trouble": entry.trouble,
         "warning": entry.warning,
+        "verdict": None if entry.verdict is None else _verdict(entry.verdict),
         "scores": {n: s for n, s in entry.scores.items() if np.isfinite(s)},
     }
     if config is None:

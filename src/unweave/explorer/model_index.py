@@ -7,7 +7,9 @@ from typing import Any
 
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
+from unweave.fitting.verdict import Verdict, read_verdict
 from unweave.models.config import Config
+from unweave.models.files import BEST
 from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Model
 from unweave.report.saved_runs import scores_of
@@ -27,6 +29,7 @@ class Entry:
         best: Whether it was chosen as the best model.
         trouble: Error that prevents showing the model, or an empty text.
         warning: Warning to show with the model, or an empty text.
+        verdict: How far to trust it, if it is the chosen model of a fit.
     """
 
     run: Run
@@ -36,6 +39,12 @@ class Entry:
     best: bool = False
     trouble: str = ""
     warning: str = ""
+    verdict: Verdict | None = None
+
+    @property
+    def can_be_named(self) -> bool:
+        """Whether names of latents can be recorded next to the model."""
+        return self.run.folder is not None and not self.run.in_zoo and self.config is not None
 
     def open(self) -> Model:
         """Load the model."""
@@ -90,7 +99,16 @@ def _entry(run: Run) -> Entry:
     if run.damage:
         return replace(entry, trouble=run.damage)
     warning = _warning(config, run.diverged_at)
-    return replace(entry, warning=warning, trouble=_decoder_error(config))
+    return replace(
+        entry, warning=warning, trouble=_decoder_error(config), verdict=_verdict_on(run)
+    )
+
+
+def _verdict_on(run: Run) -> Verdict | None:
+    """Return the verdict on a fit, if this is the model that it chose."""
+    if run.folder is None or run.in_zoo or run.folder.name != BEST:
+        return None
+    return read_verdict(run.folder.parent)
 
 
 def _decoder_error(config: Config) -> str:

@@ -19,6 +19,8 @@ from unweave.explorer.model_index import Entry
 from unweave.models.encoding import posteriors
 from unweave.models.images import sample_rows, shape_mismatch
 from unweave.models.model import Model
+from unweave.models.names import write_names
+from unweave.text import printable
 
 __all__ = ["Opened", "OpenedModels", "as_bytes"]
 
@@ -90,6 +92,7 @@ class OpenedModels:
         self._given = data
         # PyTorch uses all cores for one picture, so decoding two at once gains nothing.
         self._turn = threading.RLock()
+        self._naming = threading.Lock()
         self._of_origin = {
             origin_text(entry.config.data): entry for entry in entries if entry.config
         }
@@ -123,15 +126,38 @@ class OpenedModels:
             images = self._opened(place).model.decode(np.asarray(codes, dtype=np.float32))
         return as_bytes(self._finite(place, images))
 
-    def image(self, place: int, number: int) -> tuple[np.ndarray, Mapping[str, str]]:
-        """Return an image of the data set, bytes `[H, W, C]`, and its varying factors if known."""
+    def names(self, place: int) -> dict[int, str]:
+        """Return the recorded names of a model's latents."""
+        return self.entries[place].run.names
+
+    def name_latents(self, place: int, names: Mapping[int, str]) -> None:
+        """Record names of a model's latents in place of earlier ones."""
+        entry = self.entries[place]
+        if not entry.can_be_named:
+            raise UnweaveError(
+                "names of latents are recorded next to saved models, and this one is in memory or "
+                "part of the package; save it in a folder first",
+                subject=entry.name,
+            )
+        assert entry.run.folder is not None
+        assert entry.config is not None
+        with self._naming:
+            write_names(entry.run.folder, entry.config, names)
+
+    def image(self, place: int, number: int) -> tuple[np.ndarray, Mapping[str, str], str]:
+        """Return an image of the data set, its varying factors if known, and its file name.
+
+        The image has bytes `[H, W, C]`. The file name is empty if it was not read from a file.
+        """
         opened = self.open(place)
         if opened.data is None:
             raise UnweaveError(opened.no_data, subject="data")
         index = opened.support[number]
         with self._turn:
             (image,) = opened.data.images([index])
-        return image, _factors(opened.data, index)
+        files = opened.data.files
+        known = len(files) == len(opened.data)  # slices of custom images keep all file names
+        return image, _factors(opened.data, index), printable(files[index]) if known else ""
 
     def _open(self, place: int) -> Opened:
         entry = self.entries[place]

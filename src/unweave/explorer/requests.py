@@ -3,6 +3,7 @@
 import asyncio
 import io
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,11 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from unweave.data.pictures import FORMATS, SUFFIXES, read_square
 from unweave.errors import UnweaveError
 from unweave.io.plain_data import parse_json
+from unweave.models.names import checked_names
 
-__all__ = ["RefusedError", "body_of", "codes_in", "image_in"]
+__all__ = ["RefusedError", "body_of", "codes_in", "image_in", "names_in"]
 
 IMAGE_BYTES = 32 * 2**20
 JSON_BYTES = 2**20
+NAMES_BYTES = 2**17
 PIXELS = 50_000_000
 MAX_CODES = 33
 MAX_CODE = 10.0
@@ -43,7 +46,7 @@ class RefusedError(UnweaveError):
 
 async def body_of(request: Request, limit: int) -> bytes:
     """Read the body of a request; raise an error if it exceeds `limit` bytes."""
-    too_large = RefusedError(413, f"the request is too large: at most {limit // 2**20} MB")
+    too_large = RefusedError(413, f"the request is too large: at most {_size_text(limit)}")
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large
@@ -58,6 +61,10 @@ async def body_of(request: Request, limit: int) -> bytes:
             400, "the connection was closed before the request was complete"
         ) from None
     return bytes(body)
+
+
+def _size_text(limit: int) -> str:
+    return f"{limit // 2**20} MB" if limit >= 2**20 else f"{limit // 2**10} kB"
 
 
 def codes_in(body: bytes, latents: int) -> list[list[float]]:
@@ -77,17 +84,30 @@ def codes_in(body: bytes, latents: int) -> list[list[float]]:
     return rows
 
 
+def names_in(body: bytes, latents: int) -> dict[int, str]:
+    """Parse names of latents from `{"names": {"0": "size", …}}`."""
+    try:
+        return checked_names(parse_json(body)["names"], latents)
+    except UnweaveError as error:
+        raise RefusedError(422, str(error)) from None
+    except (ValueError, KeyError, TypeError):
+        raise RefusedError(422, 'names must be sent as {"names": {"0": "size"}}') from None
+
+
 def _is_coordinate(value: Any) -> bool:
     # NaN compares false with everything.
     return type(value) in (int, float) and -MAX_CODE <= value <= MAX_CODE
 
 
-async def image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
-    """Read an image file into `[H, W, C]`, preprocessed as by `uw.data.load`."""
-    return await asyncio.get_running_loop().run_in_executor(_reader, _image_in, body, shape)
+async def image_in(
+    body: bytes, shape: tuple[int, int, int], options: Mapping[str, Any]
+) -> np.ndarray:
+    """Read an image file into `[H, W, C]`, prepared by `uw.data.load` with these options."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_reader, _image_in, body, shape, options)
 
 
-def _image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
+def _image_in(body: bytes, shape: tuple[int, int, int], options: Mapping[str, Any]) -> np.ndarray:
     height, width, channels = shape
     if height != width or channels not in (1, 3):
         raise RefusedError(
@@ -102,7 +122,7 @@ def _image_in(body: bytes, shape: tuple[int, int, int]) -> np.ndarray:
         try:
             _check_size(body)
             # Copy, because Pillow's memory is read-only, which PyTorch warns about.
-            return read_square(io.BytesIO(body), height, channels).copy()
+            return read_square(io.BytesIO(body), height, channels, **options).copy()
         except UnidentifiedImageError:
             endings = ", ".join(SUFFIXES)
             raise RefusedError(422, f"this file is not a supported image ({endings})") from None

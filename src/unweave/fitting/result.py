@@ -46,13 +46,22 @@ class Fit:
         return self.fleet[int(self.ranking["model"].iloc[0])]
 
     def __str__(self) -> str:
-        """Return the verdict, the shared factors, and the chosen model with the reason."""
-        chosen = f"Chosen: {self.best!r}: {self.ranking['reason'].iloc[0]}."
-        return f"{self.verdict}\n{self.agreed}. {chosen}"
+        """Return the verdict, the shared factors, and the chosen model with the reason.
+
+        The factors of a failed fit are left out, because they mean nothing.
+        """
+        clear, latents = (self.verdict.measures[name] for name in ("clear_latents", "latents"))
+        failed = self.verdict.level == "failed"
+        agreed = "" if failed else f"{self.agreed}. "
+        return (
+            f"{self.verdict}\n{agreed}Chosen{' nevertheless' * failed}: {self.best!r}: "
+            f"{self.ranking['reason'].iloc[0]}; {clear:g} of {latents:g} latents are clear."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict, and the reconstruction errors of baselines and model as plain data.
 
+        `chosen` is the hash of the chosen model.
         `pca` has the errors of 0, 1, … principal components.
         """
         errors = {
@@ -60,7 +69,8 @@ class Fit:
             "pca": self.baselines.pca.tolist(),
             "chosen": self.error,
         }
-        return {"verdict": self.verdict.to_dict(), "baselines": errors}
+        chosen = self.best.config.hash
+        return {"chosen": chosen, "verdict": self.verdict.to_dict(), "baselines": errors}
 
 
 def choose(

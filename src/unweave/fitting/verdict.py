@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.activity import shown_activity
 from unweave.analysis.latents import Latents
 from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
@@ -26,8 +27,6 @@ __all__ = ["LEVELS", "Measures", "Verdict", "judged", "measured", "read_verdict"
 LEVELS = ("good", "weak", "failed")
 MIN_EXPLAINED = 0.2
 """Smallest share of the variance of the pixels that a model must explain."""
-CLEAR_KL = 0.3
-"""Nats that a latent must carry to count as controlling something visible."""
 STILL_FALLING = 0.04
 """Share of all progress made in the last quarter of training above which it has not converged."""
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
@@ -45,7 +44,7 @@ class Measures:
         explained: Share of the variance of the pixels that the chosen model explains.
         explained_by_pca: The same for principal components, as many as the model has latents.
         explained_by_few: The same for principal components, as many as it has clear latents.
-        clear_latents: Latents that carry more than 0.3 nats.
+        clear_latents: Latents that change something visible, see `Activity.clear`.
         latents: All latents.
         agreement: Mean correlation of the clear latents with their counterparts in other models.
         shared_latents: Clear latents that encode a factor shared by the models.
@@ -127,11 +126,18 @@ def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Me
         place: Its place among them.
     """
     latents, baselines = found.latents, found.baselines
-    kl = np.zeros(latents.means.shape[2]) if latents.kl is None else np.asarray(latents.kl)[place]
-    deterministic = model.config.method.deterministic
-    clear = latents.informative[place] & (np.full_like(kl, deterministic, bool) | (kl > CLEAR_KL))
+    method = model.config.method
+    clear = (
+        latents.informative[place]
+        & shown_activity(
+            latents.means[place],
+            latents.logvars[place],
+            deterministic=method.deterministic,
+            standard_noise=method.standard_noise,
+        ).clear
+    )
     own = agreed.members[agreed.members["model"] == place]
-    correlation = np.zeros(len(kl))
+    correlation = np.zeros(len(clear))
     correlation[own["latent"].to_numpy(int)] = own["correlation"]
     count = int(clear.sum())
     few = min(count, len(baselines.pca) - 1)
@@ -140,7 +146,7 @@ def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Me
         explained_by_pca=float(baselines.explained(baselines.pca[-1])),
         explained_by_few=float(baselines.explained(baselines.pca[few])),
         clear_latents=count,
-        latents=len(kl),
+        latents=len(clear),
         agreement=float(correlation[clear].mean()) if count else 0.0,
         shared_latents=int((correlation[clear] > 0).sum()),
         missing_factors=len(agreed.factors) - len(own),

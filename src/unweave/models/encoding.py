@@ -4,7 +4,7 @@ Shapes: M models, n images, d latents.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -23,10 +23,11 @@ from unweave.io.arguments import check_seed
 from unweave.io.paths import path_errors
 from unweave.methods.mixins import check_representation
 from unweave.models.config import group_into_fleets
-from unweave.models.finding import one_model
+from unweave.models.finding import one_run
 from unweave.models.images import check_shape
 from unweave.models.members import Aligned, aligned_posteriors, signed_permutations
 from unweave.models.model import Fleet, Model, join
+from unweave.models.names import column_name
 from unweave.nets.device import chosen_device
 from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import lines
@@ -55,6 +56,7 @@ def encode(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = True,
+    names: Mapping[int, str] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """Encode images into a table with one row per image.
@@ -72,11 +74,14 @@ def encode(
         seed: Random seed of the images, for data sets whose images are random given the factors.
         device: Device to run on (default: a GPU if available).
         progress: Whether to show a progress bar.
+        names: Names of latents, which become part of the column headings (default: the names
+            recorded with a saved model, none for a model in memory).
         options: Options of `uw.data.load`.
 
     Returns:
         A table with the column `file`, if images come from files, the means `z0`, `z1` …, then
-        `logvar0`, `logvar1` …, then `spread0`, `spread1` …. With `"mean"` and at least two images,
+        `logvar0`, `logvar1` …, then `spread0`, `spread1` …. The headings of
+        latents with names end in these: `z0_size`. With `"mean"` and at least two images,
         `table.attrs["agreement"]` has the mean correlation between members for each latent, and
         `table.attrs["members"]` the verdict `"agree"`, `"disagree"` or `"unused"`.
 
@@ -88,7 +93,9 @@ def encode(
         >>> table.shape, table.columns.tolist()
         ((1024, 6), ['z0', 'z1', 'z2', 'logvar0', 'logvar1', 'logvar2'])
     """
-    model = model if isinstance(model, Model) else one_model(model)
+    if not isinstance(model, Model):
+        run = one_run(model)
+        model, names = run.model, run.names if names is None else names
     check_trained(model)
     check_seed(seed)
     place = chosen_device(device)
@@ -118,8 +125,12 @@ def encode(
             )
             parts = {"z": means, "logvar": logvars}
     chosen = ["z", *["logvar"] * logvar, *["spread"] * spread]
-    names = [f"{part}{latent}" for part in chosen for latent in range(model.config.code_size)]
-    table = pd.DataFrame(np.concatenate([parts[part] for part in chosen], 1), columns=names)
+    columns = [
+        column_name(part, latent, names or {})
+        for part in chosen
+        for latent in range(model.config.code_size)
+    ]
+    table = pd.DataFrame(np.concatenate([parts[part] for part in chosen], 1), columns=columns)
     if len(data) > 1:
         table.attrs = attributes
     if data.files:

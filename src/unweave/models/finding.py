@@ -36,9 +36,10 @@ from unweave.models.files import (
     read_settings,
 )
 from unweave.models.model import Fleet, Model, load
+from unweave.models.names import read_names
 from unweave.models.zoo import zoo_folder
 
-__all__ = ["HasRuns", "Models", "Run", "find_runs", "models_of", "one_model", "runs_of"]
+__all__ = ["HasRuns", "Models", "Run", "find_runs", "models_of", "one_model", "one_run", "runs_of"]
 
 
 @runtime_checkable
@@ -112,6 +113,13 @@ class Run:
         """Losses during training."""
         return self._read(read_curve) if self.held is None else self.held.curve
 
+    @property
+    def names(self) -> dict[int, str]:
+        """Recorded names of latents; see `unweave.models.names`."""
+        if self.folder is None or self.in_zoo:
+            return {}
+        return read_names(self.folder, self.config)
+
     @cached_property
     def damage(self) -> str:
         """Error message if the files cannot be read, else an empty string.
@@ -170,6 +178,11 @@ def models_of(models: Models, *, chosen: bool = False) -> list[Model]:
 
 def one_model(folder: str | Path) -> Model:
     """Load the model in a folder, the one in its `best`, or the only one inside it."""
+    return one_run(folder).model
+
+
+def one_run(folder: str | Path) -> Run:
+    """Return the run of `one_model`."""
     found = find_runs(folder)
     runs = [run for run in found if run.best] or found
     if len(runs) > 1:
@@ -178,7 +191,7 @@ def one_model(folder: str | Path) -> Model:
             f"such as {runs[0].folder}",
             subject=folder,
         )
-    return runs[0].model
+    return runs[0]
 
 
 def _found(models: Models) -> Iterable[Run]:

@@ -5,6 +5,9 @@ The graphs have the inputs and outputs of `Model.encode` and `Model.decode`, for
     encoder.onnx    images [batch, H, W, C] in [0, 1]    →  mean, logvar [batch, latents]
     decoder.onnx    codes [batch, latents]               →  images [batch, H, W, C] in [0, 1]
     model.json      names, shapes and ranges of these, and the config of the model
+
+The names of latents, if they have been recorded, are in `model.json` and in the metadata
+`latent_names` of both graphs, as JSON.
 """
 
 import io
@@ -27,7 +30,7 @@ from unweave.methods.batch import NOISELESS
 from unweave.methods.mixins import Auxiliary, Quantised
 from unweave.models.as_module import TrainedModule, check_single
 from unweave.models.encoding import check_trained
-from unweave.models.finding import one_model
+from unweave.models.finding import one_run
 from unweave.models.model import Model
 from unweave.models.networks import networks_of
 from unweave.models.rows import Features, read_rows
@@ -80,8 +83,12 @@ def export_onnx(
     _check_installed()
     folder = Path(folder)
     check_free([folder / name for name in FILES], overwrite)
-    scaling = {} if isinstance(model, Model) else _scaling(Path(model))
-    model = model if isinstance(model, Model) else one_model(model)
+    more: dict[str, Any] = {}
+    if not isinstance(model, Model):
+        run = one_run(model)
+        names = {str(latent): name for latent, name in run.names.items()}
+        more = _scaling(Path(model)) | ({"latent_names": names} if names else {})
+        model = run.model
     check_trained(model)
     model.config.method.require_decoder()
     if isinstance(model.config.method, Auxiliary):
@@ -100,7 +107,9 @@ def export_onnx(
             f"{difference:.2g}, more than {TOLERANCE:g}; please report this",
             subject="difference",
         )
-    about = json.dumps({**_about(model, difference), **scaling}, indent=1, ensure_ascii=False)
+    if "latent_names" in more:
+        files = {name: _with_names(file, more["latent_names"]) for name, file in files.items()}
+    about = json.dumps({**_about(model, difference), **more}, indent=1, ensure_ascii=False)
     for name, content in {**files, ABOUT: f"{about}\n".encode()}.items():
         with whole_file(folder / name) as temporary:
             temporary.write_bytes(content)
@@ -163,6 +172,15 @@ def _about(model: Model, difference: float) -> dict[str, Any]:
         "largest_difference_from_torch": difference,
         "trained_with": model.config.to_dict(),
     }
+
+
+def _with_names(content: bytes, names: Mapping[str, str]) -> bytes:
+    """Return an ONNX file with the names of latents in its metadata."""
+    import onnx
+
+    file = onnx.load_model_from_string(content)
+    onnx.helper.set_model_props(file, {"latent_names": json.dumps(names, ensure_ascii=False)})
+    return file.SerializeToString()
 
 
 def _scaling(folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Animations of all active latents side by side, each moving back and forth."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +88,7 @@ def animate(
     quantiles: tuple[float, float] | None = None,
     inactive: Inactive = "hide",
     milliseconds: int = 80,
+    names: Mapping[int, str] | None = None,
 ) -> Animation:
     """Animate the traversals of all active latents at once, one picture per latent.
 
@@ -106,12 +107,13 @@ def animate(
         quantiles: Range of each latent as two quantiles of its codes, instead of `reach`.
         inactive: `"hide"` inactive latents or show them in `"grey"`.
         milliseconds: Duration of each frame.
+        names: Names of latents, by number.
 
     Returns:
         An animation; save it with `.save("latents.gif")`, or as `.webp` or `.png`.
     """
     start = start_at(model, data, index, image, prior, seed)
-    drawn = draw_codes(model, data)
+    drawn = draw_codes(model, data, names=names)
     values = traversal_values(drawn, steps, reach, quantiles)
     latents = chosen_latents(drawn, inactive)
     codes = np.concatenate([vary_latent(start.code, latent, values[latent]) for latent in latents])

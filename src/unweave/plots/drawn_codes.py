@@ -3,7 +3,7 @@
 Shapes: n images, d latents, K factors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ __all__ = [
 
 FOLLOWED = 0.2
 """Smallest share of a factor's entropy that a latent must explain to be labelled with it."""
+LONGEST = 16
+"""Maximum number of characters of a name; longer ones are shortened."""
 ALSO = 0.5
 """Share, relative to the best factor's, from which further factors are named too."""
 
@@ -98,9 +100,22 @@ class DrawnCodes:
 
 
 def draw_codes(
-    model: "Model", data: "Dataset", rows: int = NUM_SAMPLED, seed: int = 0
+    model: "Model",
+    data: "Dataset",
+    rows: int = NUM_SAMPLED,
+    seed: int = 0,
+    *,
+    names: Mapping[int, str] | None = None,
 ) -> DrawnCodes:
-    """Encode `rows` images sampled without replacement, or all images if there are fewer."""
+    """Encode `rows` images sampled without replacement, or all images if there are fewer.
+
+    Args:
+        model: A trained model.
+        data: Images.
+        rows: Largest number of images.
+        seed: Random seed of the sample.
+        names: Names of latents, shown before their numbers.
+    """
     from unweave.models.encoding import posteriors
 
     check_data(model, data)
@@ -108,15 +123,18 @@ def draw_codes(
     (means,), (logvars,) = posteriors(model, data, chosen, seed=seed)
     known = data.grid or data.labels
     factors = None if known is None else known.factors(chosen)
-    names = () if known is None else known.names
+    latent_names = model.config.latent_names
+    for latent, name in (names or {}).items():
+        short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+        latent_names[latent] = f"{short} (z{latent})"
     return DrawnCodes(
         means,
         logvars,
         factors,
-        names,
+        () if known is None else known.names,
         has_prior(model),
         model.config.method.standard_noise,
-        model.config.latent_names,
+        latent_names,
     )
 
 

@@ -3,6 +3,7 @@
 Also contains the helpers that choose the starting code, the range and the latents of a traversal.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,14 @@ from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_count
 from unweave.io.arrays import on_host
 from unweave.models.images import check_shape
-from unweave.plots.drawn_codes import DrawnCodes, check_data, check_model, draw_codes, has_prior
+from unweave.plots.drawn_codes import (
+    LONGEST,
+    DrawnCodes,
+    check_data,
+    check_model,
+    draw_codes,
+    has_prior,
+)
 from unweave.plots.sheet import MOST_COLUMNS, Row, Sheet, lay_out, pictures_of
 
 if TYPE_CHECKING:
@@ -41,8 +49,6 @@ Prior = Literal["mean", "draw"]
 QUANTILES = (0.01, 0.99)
 """Default range of traversals for models without a prior, as quantiles of the codes."""
 FARTHEST = 1e6
-LONGEST = 16
-"""Maximum number of characters of a label; longer factor names are shortened."""
 
 
 def traversals(
@@ -57,6 +63,7 @@ def traversals(
     seed: int = 0,
     quantiles: tuple[float, float] | None = None,
     inactive: Inactive = "grey",
+    names: Mapping[int, str] | None = None,
 ) -> Sheet:
     """Plot one row per latent: decoded images while it varies and the others stay fixed.
 
@@ -77,6 +84,7 @@ def traversals(
         quantiles: Range of each latent as two quantiles of its codes, such as `(0.01, 0.99)`,
             instead of `reach`.
         inactive: Show inactive latents in `"grey"` or `"hide"` them.
+        names: Names of latents, by number.
 
     Returns:
         An image; save it with `.save("latents.png")`.
@@ -86,7 +94,7 @@ def traversals(
         and vary from the 1 % to the 99 % quantile.
     """
     start = start_at(model, data, index, image, prior, seed)
-    drawn = draw_codes(model, data)
+    drawn = draw_codes(model, data, names=names)
     values = traversal_values(drawn, columns, reach, quantiles)
     first = Row(start.pictures, *start.name, end=drawn.measure)
     rows = [first] + [
@@ -278,7 +286,9 @@ def label_of(drawn: DrawnCodes, latent: int) -> tuple[str, str]:
         >>> label_of(DrawnCodes(codes, np.full((900, 1), -3.0), codes > 0, ["lit"]), 0)
         ('latent 0', '→ lit')
     """
-    followed = drawn.follows[latent]
+    followed, own = drawn.follows[latent], drawn.name(latent)
+    if [own.rpartition(" (z")[0]] == list(followed):  # the latent is named after this factor
+        return own, ""
     names = " + ".join(followed[:2]) + (" …" if len(followed) > 2 else "")
     names = names if len(names) <= LONGEST else names[: LONGEST - 1] + "…"
-    return drawn.name(latent), f"→ {names}" if names else ""
+    return own, f"→ {names}" if names else ""

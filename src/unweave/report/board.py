@@ -14,7 +14,7 @@ from unweave.report.labels import label, method_name, symbol
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import ABOUT
 
-FOUND = ("udr", "active", "found", "front")
+FOUND = ("udr", "clear", "found", "front")
 MAIN = ("reconstruction", "kl", *FOUND)
 LOSSES = ("loss", "discriminator loss")
 

@@ -25,6 +25,7 @@ from unweave.models.model import Model
 from unweave.nets.device import chosen_device
 from unweave.progress import lines
 from unweave.report.labels import flat, model_names
+from unweave.report.pca import AgainstPCA, against_pca
 from unweave.report.saved_runs import DIVERGED
 from unweave.report.subject import Given
 from unweave.select import (
@@ -69,6 +70,7 @@ class Part:
     why: str = ""  # reason for the choice
     # For each shared factor, the known factor that it follows and the share of variance explained.
     follows: list[tuple[str, float]] = field(default_factory=list)
+    pca: AgainstPCA | None = None  # for a fit, the chosen model and principal components
     # Indices of the images used for the comparison, `[n]`.
     images_of: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -80,6 +82,13 @@ class Part:
             return {}
         columns = on_host(self.data.factors(self.images_of)).T
         return dict(zip(known.names, columns, strict=True))
+
+    @property
+    def chosen_activity(self) -> Activity | None:
+        """Latent activity of the chosen model; None if it was not encoded."""
+        if self.latents is None or self.chosen not in self.compared:
+            return None
+        return self.activity[self.compared.index(self.chosen)]
 
     @property
     def num_compared(self) -> int:
@@ -97,7 +106,7 @@ class Findings:
     """Contents of the report."""
 
     given: Given  # subject of the report
-    # The study table, with the additional columns `udr`, `active`, `found` and `front`.
+    # The study table, with the additional columns `udr`, `clear`, `found` and `front`.
     table: pd.DataFrame
     names: dict[str, str]  # human-readable name of each run
     parts: list[Part]  # parts of the report
@@ -165,6 +174,7 @@ def find(
                 _encode(found, part, rows, seed, lambda: advance(ENCODING, 1))
             _compare(part)
             _choose(found, part)
+            _compare_with_pca(found, part)
             advance(COMPARING, 1)
     found.table = _board(given, parts)
     return found
@@ -308,6 +318,17 @@ def _choose(found: Findings, part: Part) -> None:
         part.chosen, part.why = best_udr, f"Chosen without labels: {reason}"
 
 
+def _compare_with_pca(found: Findings, part: Part) -> None:
+    """Compare the chosen model of a fit with principal components."""
+    activity = part.chosen_activity
+    if found.given.verdict is None or part.data is None or activity is None:
+        return
+    assert part.chosen is not None
+    model = found.open(part.chosen)
+    if model.config.method.decodes:
+        part.pca = against_pca(model, part.data, int(activity.clear.sum()))
+
+
 def followed(part: Part, codes: np.ndarray) -> tuple[str, float]:
     """Return the known factor that explains most of a code's variance, and the share.
 
@@ -345,7 +366,7 @@ def explained(codes: np.ndarray, classes: np.ndarray) -> float:
 def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
     """Add the results of the comparison to the table."""
     table = given.table.copy()
-    new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "active", "found", "front"])
+    new = pd.DataFrame(np.nan, index=table["run"], columns=["udr", "clear", "found", "front"])
     costs = table.set_index("run").reindex(columns=["reconstruction", "kl"]).astype(float)
     for part in parts:
         here = costs.loc[part.runs]
@@ -353,8 +374,8 @@ def _board(given: Given, parts: Sequence[Part]) -> pd.DataFrame:
             here["reconstruction"].to_numpy(), here["kl"].to_numpy()
         )
         if part.latents is not None:
-            new.loc[part.compared, "active"] = [
-                each.active.sum() if each is not None and usable else np.nan
+            new.loc[part.compared, "clear"] = [
+                each.clear.sum() if each is not None and usable else np.nan
                 for each, usable in zip(part.activity, part.latents.usable, strict=True)
             ]
         if part.latents is not None and part.udr is not None and part.agreed is not None:

@@ -47,16 +47,17 @@ MEANINGS = {
         "Unsupervised disentanglement ranking: do single latents of other models predict single "
         "latents of this model? Disentangled models agree with each other, entangled ones do not."
         " It uses no labels. Identical models score 0.9.",
-        "Models that all fail in the same way also agree, and a model with few active latents can"
+        "Models that all fail in the same way also agree, and a model with few clear latents can"
         " score high.",
         "higher",
         "Duan et al., Unsupervised Model Selection for Variational Disentangled Representation "
         "Learning, arXiv:1905.12614",
     ),
-    "active": Meaning(
-        "active latents",
-        "Number of latents that encode something about the image: more than 0.01 nats on average.",
-        "More active latents than factors can mean that a factor is spread over several latents.",
+    "clear": Meaning(
+        "clear latents",
+        "Number of latents that change something visible: more than 0.3 nats on average, or for "
+        "codes without a prior, a spread above a tenth of the largest.",
+        "More clear latents than factors can mean that a factor is spread over several latents.",
     ),
     "found": Meaning(
         "factors found",
@@ -258,6 +259,16 @@ def meaning(column: str) -> Meaning | None:
         return None
     better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
     return Meaning(metric.label, metric.explanation, metric.failure, better, metric.reference)
+
+
+def latent_label(latent: int, names: Mapping[int, str]) -> str:
+    """Return the text for a latent: `z3`, or `size (z3)` if it has a name.
+
+    Example:
+        >>> latent_label(3, {}), latent_label(3, {3: "size"})
+        ('z3', 'size (z3)')
+    """
+    return f"{names[latent]} (z{latent})" if latent in names else f"z{latent}"
 
 
 def listed(words: Sequence[str]) -> str:

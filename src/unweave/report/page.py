@@ -75,12 +75,17 @@ def summary(found: Findings, part: Part) -> str:
     count = "" if part.data is None else f"{len(part.data.support):,} images"
     name = "" if count and part.name == "images" else part.name  # avoid "images of images"
     clauses = [f"{subject} on {' of '.join(filter(None, (count, name)))}"]
-    if part.agreed is not None:
+    if part.agreed is not None and not has_failed(found):  # else they mean nothing
         clauses.append(str(part.agreed))
-    if part.chosen is not None and len(part.runs) > 1:
+    if part.chosen is not None and len(part.runs) > 1 and found.given.verdict is None:
         how = "chosen" if "without labels" not in part.why else "chosen without labels"
         clauses.append(f"{how}: {found.names[part.chosen]}")
     return "; ".join(clauses) + "."
+
+
+def has_failed(found: Findings) -> bool:
+    """Whether the report is about a fit that has failed."""
+    return found.given.verdict is not None and found.given.verdict.level == "failed"
 
 
 def sentence(text: str) -> str:
@@ -118,6 +123,8 @@ def _render(
     template = environment.get_template("report.html.j2")
     page = template.render(
         title=found.given.title,
+        verdict=found.given.verdict,
+        failed=has_failed(found),
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -214,7 +221,8 @@ def _values_text(values: Sequence[Any]) -> str:
 def _data_facts(part: Part) -> Mapping[str, Any]:
     data = part.data
     if data is None:
-        return {"name": part.name, "count": "", "size": "", "factors": "", "missing": part.missing}
+        empty = dict.fromkeys(("count", "size", "factors"), "")
+        return {"name": part.name, **empty, "notes": (), "missing": part.missing}
     known = data.grid or data.labels
     factors = [f"{axis.name} ({len(axis)})" for axis in known.axes] if known else []
     return {
@@ -222,6 +230,7 @@ def _data_facts(part: Part) -> Mapping[str, Any]:
         "count": f"{len(data.support):,}",
         "size": size_text(data.shape),
         "factors": listed(factors) or "unknown",
+        "notes": data.notes,
         "missing": "",
     }
 

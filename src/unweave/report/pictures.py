@@ -7,6 +7,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from unweave.plots.contact_sheet import traversal
 from unweave.plots.traversals import middle_index
 from unweave.progress import lines
 from unweave.report.comparison import Findings, Part, followed
+from unweave.report.labels import latent_label, listed
 from unweave.report.saved_runs import DIVERGED
+from unweave.text import counted
 
 COLUMNS = 7
 MOST_ROWS = 12
@@ -62,13 +65,19 @@ class Strips:
     notes: Sequence[str]  # label of each row
 
 
-def traversed(model: Model, part: Part, run: str) -> Strips:
-    """Traverse each active latent over its range.
+def traversed(model: Model, part: Part, run: str, only: int | None = None) -> Strips:
+    """Traverse each clear latent over its range, or each active one if none is clear.
 
     The range goes from the 2nd to the 98th percentile of the codes. Latents are sorted by KL
     divergence or, for autoencoders, by the spread of the codes. Without images, the range is that
     of the prior around its mean, and latents are sorted by how much they change the output.
     Methods without a decoder have no rows.
+
+    Args:
+        model: The model.
+        part: Part of the report that it belongs to.
+        run: Its run.
+        only: The only latent to traverse (default: those described above).
     """
     if not model.config.method.decodes:
         return Strips(viewable(np.empty((0, COLUMNS, *model.shape), np.uint8)), [], [])
@@ -80,7 +89,9 @@ def traversed(model: Model, part: Part, run: str) -> Strips:
         return Strips(viewable(np.empty((0, COLUMNS, *model.shape), np.uint8)), [], [])
     codes, amount = part.latents.means[place], activity.amounts
     note = "{:.2f} nats" if activity.criterion is KL else "spread {:.2f}"
-    active = activity.order[activity.active[activity.order]][:MOST_ROWS]
+    chosen = activity.clear if activity.clear.any() else activity.active
+    active = activity.order[chosen[activity.order]][:MOST_ROWS]
+    active = active if only is None else np.array([only])
     start, _ = _middle_code(model, part.data)
     ends = np.percentile(codes, PERCENTILES, axis=0)
     images = _decoded(model, start[0], active, ends[0], ends[1])
@@ -222,7 +233,8 @@ def _hero(found: Findings, part: Part, most: int) -> Mapping[str, Any] | None:
     return {
         "picture": picture,
         "pair": pair,
-        "rows": _row_labels(part, part.chosen, strips),
+        "rows": _row_labels(part, part.chosen, strips, found.given.latent_names(part.chosen)),
+        "latents": _latents_text(part),
         "name": found.names[part.chosen],
         "members": model.config.method.num_members,
     }
@@ -239,13 +251,10 @@ def _factors(found: Findings, part: Part, most: int) -> list[Mapping[str, Any]]:
         best = members.loc[members["correlation"].idxmax()]
         run = part.compared[int(best["model"])]
         model = found.open(run)
-        strips = traversed(model, part, run)
-        picture = ""
-        if best["latent"] in strips.latents:
-            row = strips.latents.index(int(best["latent"]))
-            # Flip the traversal if the sign of this latent is opposite to that of the factor.
-            images = strips.images[row : row + 1, :: 1 if best["sign"] > 0 else -1]
-            picture, _ = fitted(images, most, FIRST_LEVEL)
+        strips = traversed(model, part, run, only=int(best["latent"]))
+        # Flip the traversal if the sign of this latent is opposite to that of the factor.
+        images = strips.images[:, :: 1 if best["sign"] > 0 else -1]
+        picture, _ = fitted(images, most, FIRST_LEVEL)
         follows = part.follows[factor.factor] if part.follows else None
         rows.append(
             {
@@ -254,7 +263,7 @@ def _factors(found: Findings, part: Part, most: int) -> list[Mapping[str, Any]]:
                 "of": int(factor.of),
                 "correlation": f"{factor.correlation:.2f}",
                 "best": found.names[run],
-                "latent": int(best["latent"]),
+                "latent": latent_label(int(best["latent"]), found.given.latent_names(run)),
                 "picture": picture,
                 "follows": follows,
             }
@@ -270,8 +279,24 @@ def _sheet(part: Part, most: int) -> Mapping[str, Any] | None:
     return {"picture": picture, "rows": strips.notes} if picture else None
 
 
-def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]:
-    """Return the number of each latent, its KL, and its shared factor if any."""
+def _latents_text(part: Part) -> str:
+    """Return a sentence on how many latents are clear, and which are not."""
+    activity = part.chosen_activity
+    if activity is None:
+        return ""
+    clear, count = activity.clear, len(activity.clear)
+    limit = f" (more than {activity.clear_threshold:g} nats)" if activity.criterion is KL else ""
+    idle = [f"z{latent}" for latent in np.flatnonzero(~clear)]
+    few = listed(idle) if len(idle) <= MOST_ROWS else f"{len(idle)} others"
+    others = f"Inactive: {few}." if idle else ""
+    verb = "are clear" if count > 1 else "is clear"
+    return f"{clear.sum()} of {counted(count, 'latent')} {verb}{limit}. {others}".strip()
+
+
+def _row_labels(
+    part: Part, run: str, strips: Strips, names: Mapping[int, str] = MappingProxyType({})
+) -> list[Mapping[str, Any]]:
+    """Return the number of each latent, its name, its KL, and its shared factor if any."""
     factors: dict[int, int] = {}
     if part.agreed is not None and run in part.compared:
         members = part.agreed.members
@@ -282,7 +307,15 @@ def _row_labels(part: Part, run: str, strips: Strips) -> list[Mapping[str, Any]]
         factor = factors.get(latent)
         follows = "" if factor is None else _name(part, run, latent, factor)
         number = None if factor is None else int(factor) + 1
-        rows.append({"latent": latent, "note": note, "factor": number, "follows": follows})
+        rows.append(
+            {
+                "latent": latent,
+                "name": names.get(latent, ""),
+                "note": note,
+                "factor": number,
+                "follows": follows,
+            }
+        )
     return rows
 
 
@@ -326,8 +359,8 @@ def strips_of(
             # Space left by earlier models may allow a higher quality, so try one level up.
             picture, level = fitted(drawn.images, share, max(FIRST_LEVEL, level - 1))
             labels = [
-                [row["latent"], row["note"], row["factor"]]
-                for row in _row_labels(part, run, drawn)
+                [row["latent"], row["note"], row["factor"], row["name"]]
+                for row in _row_labels(part, run, drawn, found.given.latent_names(run))
             ]
             if picture or not labels:
                 strips[run] = {"picture": picture, "rows": labels}

@@ -272,7 +272,7 @@
 
   // Selected model.
 
-  const shown = ["reconstruction", "kl", "udr", "active", "found", "mig", "dci", "elbo"].filter((key) => column[key]);
+  const shown = ["reconstruction", "kl", "udr", "clear", "found", "mig", "dci", "elbo"].filter((key) => column[key]);
   const select = (i) => {
     selected = i;
     const panel = $("panel");
@@ -284,18 +284,18 @@
     if (strip?.picture) {
       const strips = make("div", { class: `strips rows-${strip.rows.length}` });
       const labels = make("ol", { class: "labels" });
-      for (const [latent, note, factor] of strip.rows) {
+      for (const [latent, note, factor, name] of strip.rows) {
         const item = make("li");
-        item.append(make("b", {}, `latent ${latent}`));
+        item.append(make("b", {}, name ? `${name} (z${latent})` : `z${latent}`));
         item.append(make("span", factor ? { class: "factor" } : {}, factor ? `factor ${factor}` : note));
         labels.append(item);
       }
       const film = make("div", { class: "film" });
-      film.append(make("img", { src: `data:image/webp;base64,${strip.picture}`, alt: `Traversals of ${data.names[i]}, one row per active latent` }));
+      film.append(make("img", { src: `data:image/webp;base64,${strip.picture}`, alt: `Traversals of ${data.names[i]}, one row per latent` }));
       strips.append(labels, film);
       panel.append(strips);
     } else {
-      panel.append(make("p", { class: "small" }, data.diverged[i] ? "This model diverged." : strip ? "None of its latents is active." : "This file has no traversals of this model."));
+      panel.append(make("p", { class: "small" }, data.diverged[i] ? "This model diverged." : strip ? "None of its latents changes anything visible." : "This file has no traversals of this model."));
     }
     for (const row of rows) row.classList.toggle("selected", Number(row.dataset.i) === i);
     for (const dot of document.querySelectorAll(".dot")) dot.classList.toggle("selected", Number(dot.dataset.i) === i);

@@ -13,9 +13,11 @@ from unweave.data.dataset import Dataset
 from unweave.data.origin import apply_steps, origin_of, rebuild
 from unweave.errors import UnweaveError
 from unweave.evaluation.score_cache import origin_text
+from unweave.fitting.verdict import Verdict, read_verdict
 from unweave.models.files import BEST, UNREADABLE, last_losses
 from unweave.models.finding import Models, Run, find_runs
 from unweave.models.model import Fleet, Model, load
+from unweave.models.names import names_folder
 from unweave.report.labels import data_names
 from unweave.report.saved_runs import order, scores_of, state_of, whole_config
 from unweave.study.remote import is_url
@@ -49,6 +51,14 @@ class Given:
     best: str | None = None  # run that was chosen earlier, if any
     study: Mapping[str, Any] | None = None  # contents of the study file, if it is a study
     command: str | None = None  # command that produced the models, if known
+    verdict: Verdict | None = None  # how far to trust them, if they are a fit
+    names: Callable[[str], Mapping[int, str]] | None = None  # recorded names of latents of a run
+
+    def latent_names(self, run: str) -> Mapping[int, str]:
+        """Return the names of latents of a run; none if they cannot be read."""
+        with suppress(UnweaveError):
+            return {} if self.names is None else self.names(run)
+        return {}
 
 
 def opened(
@@ -149,6 +159,7 @@ def _of_runs(source: Models, images: Images, title: str | None) -> Given:
     rows.sort(key=lambda row: order(row[2]))
     names = data_names([config["data"] for config in configs.values()])
     place = source if isinstance(source, str | Path) else None
+    trouble += _names_trouble({name: named[name] for name in configs})
     return Given(
         title or (f"{len(named)} models" if place is None else Path(place).resolve().name),
         "runs",
@@ -160,7 +171,26 @@ def _of_runs(source: Models, images: Images, title: str | None) -> Given:
         {name: run.folder for name, run in named.items() if run.folder is not None},
         trouble,
         best=_best(found, configs),
+        verdict=None if place is None else _verdict(Path(place)),
+        names=lambda name: named[name].names,
     )
+
+
+def _names_trouble(runs: Mapping[str, Run]) -> list[tuple[str, str, str]]:
+    """Return the problems with recorded names of latents, at most one for each file."""
+    first = {names_folder(run.folder): name for name, run in runs.items() if run.folder}
+    trouble = []
+    for name in first.values():
+        try:
+            _ = runs[name].names
+        except UnweaveError as error:
+            trouble.append((name, "unnamed", str(error)))
+    return trouble
+
+
+def _verdict(folder: Path) -> Verdict | None:
+    """Return the verdict on the fit in a folder, or on the fit that a folder `best` belongs to."""
+    return read_verdict(folder.parent if folder.name == BEST else folder)
 
 
 def _named(runs: Sequence[Run]) -> dict[str, Run]:

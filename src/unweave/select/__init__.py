@@ -11,6 +11,7 @@ from unweave.models.members import Aligned, aligned_codes, aligned_posteriors, m
 from unweave.select.activity import MemberActivity, member_activity
 from unweave.select.agreement import cka, cka_pairs, dto, mcc, mcc_pairs
 from unweave.select.consensus import Consensus, consensus
+from unweave.select.naming import name_latents
 from unweave.select.pareto import fronts, pareto
 from unweave.select.supervised import supervised
 from unweave.select.udr import UDRScores, udr, udr_scores
@@ -37,6 +38,7 @@ __all__ = [
     "mcc_pairs",
     "member_activity",
     "member_agreement",
+    "name_latents",
     "pareto",
     "supervised",
     "udr",

@@ -102,7 +102,7 @@ def udr(
     scores = udr_scores(latents, relevance=relevance, compare=compare, pooling=pooling)
     num_informative, num_compared = latents.informative.sum(1), scores.compared.sum(0)
     reasons = [
-        _reason(score, int(count), latents.means.shape[2], int(others))
+        _reason(score, int(count), int(others))
         for score, count, others in zip(scores.models, num_informative, num_compared, strict=True)
     ]
     of_latents = np.nan_to_num(scores.latents)
@@ -168,13 +168,10 @@ def _pooled(
     ) / 2
 
 
-def _reason(score: float, informative: int, latents: int, others: int) -> str:
+def _reason(score: float, informative: int, others: int) -> str:
     if not informative:
         return "none of its latents is informative"
-    return (
-        f"resembles {counted(others, 'other model')} with a median UDR of {score:.2f}; "
-        f"{informative} of {latents} latents are informative"
-    )
+    return f"resembles {counted(others, 'other model')} with a median UDR of {score:.2f}"
 
 
 def relevance_rows(latents: Latents, relevance: str = "lasso") -> Iterator[np.ndarray]:

@@ -1,11 +1,11 @@
 // Main script of the page: state, display and event handlers.
 
 import { explain, listen } from "./keys.js";
-import { Latents, nameOf, number, RANGE } from "./latents.js";
+import { labelOf, Latents, nameOf, number, RANGE } from "./latents.js";
 import { ModelList, title } from "./models.js";
 import { draw, fromBase64, nth } from "./pictures.js";
 import { saveJson, savePicture, saveTable } from "./saving.js";
-import { decode, encodeFile, getActivity, getImage, getModel, getModels, Newest, ServerError } from "./server.js";
+import { decode, encodeFile, getActivity, getImage, getModel, getModels, Newest, saveNames, ServerError } from "./server.js";
 
 const $ = (id) => document.getElementById(id);
 const STEPS = 9;
@@ -17,6 +17,7 @@ let limits = { bytes: 0, reach: 10 };
 let model = null;
 let code = [];
 let slots = {};
+let basis = "A";
 let focused = 0;
 let playing = 0;
 let requested = 0;
@@ -60,10 +61,26 @@ const painter = new Newest(({ from, wanted }) =>
   }),
 );
 
+/** Show the image that the code comes from next to the decoded one, if it is an image. */
+function showOriginal() {
+  const slot = slots[basis];
+  const isImage = slot.origin.kind !== "code";
+  $("source").hidden = !isImage;
+  $("frame").classList.toggle("pair", isImage);
+  const same = isImage && code.every((value, k) => value === slot.code[k]);
+  $("picture-label").textContent = same ? "Reconstruction" : isImage ? "Changed" : "Decoded";
+  if (!isImage) return;
+  draw($("original"), slot.pixels, model.shape);
+  $("original").setAttribute("aria-label", `Original image: ${slot.label}`);
+  $("source").querySelector("p").textContent = `Original ${basis}: ${slot.label}`;
+  $("source").querySelector("p").title = slot.label;
+}
+
 /** Show a code: sliders immediately, the image as soon as it is decoded. */
 function show(next) {
   code = next;
   latents.update(code, slots.A.code, slots.B.code);
+  showOriginal();
   painter.submit({ from: model, wanted: code });
   updateTraversal();
 }
@@ -84,6 +101,7 @@ function setMorph(t) {
 
 function morphTo(t) {
   setMorph(t);
+  basis = t < 0.5 ? "A" : "B";
   show(mixed(t));
 }
 
@@ -115,6 +133,7 @@ const latents = new Latents($("latents"), $("latent-template"), {
   move: userAction((latent, value) => show(at(code, latent, value))),
   restore: userAction((latent) => show(at(code, latent, slots.A.code[latent]))),
   swap: userAction((latent, fromB) => show(at(code, latent, slots[fromB ? "B" : "A"].code[latent]))),
+  name: (latent) => openNaming(latent),
   focus: (latent) => {
     focused = latent;
     latents.focus(latent);
@@ -173,7 +192,7 @@ const traverser = new Newest((key) =>
 );
 
 function updateTraversal() {
-  $("traversal-title").textContent = `Traversal of latent ${nameOf(model, focused)}`;
+  $("traversal-title").textContent = `Traversal of latent ${labelOf(model, focused)}`;
   let nearest = 0;
   traversalValues.forEach((value, k) => {
     if (Math.abs(value - code[focused]) < Math.abs(traversalValues[nearest] - code[focused])) nearest = k;
@@ -253,10 +272,11 @@ async function fetched(of, origin) {
     return { origin, code: z, pixels: fromBase64(pixels), label: origin.file.name, factors: "" };
   }
   if (origin.kind === "data") {
-    const { pixels, code: z, factors } = await getImage(of.place, origin.number);
-    const label = `${(origin.number + 1).toLocaleString("en")} / ${of.images.toLocaleString("en")}`;
-    const text = Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(" · ");
-    return { origin, code: z, pixels: fromBase64(pixels), label, factors: text };
+    const { pixels, code: z, factors, file } = await getImage(of.place, origin.number);
+    const count = `${(origin.number + 1).toLocaleString("en")} / ${of.images.toLocaleString("en")}`;
+    const text = Object.entries(factors).map(([name, value]) => `${name} ${value}`);
+    const facts = (file ? [count, ...text] : text).join(" · ");
+    return { origin, code: z, pixels: fromBase64(pixels), label: file || count, factors: facts };
   }
   const { bytes } = await decode(of.place, [origin.code]);
   const zero = origin.code.every((value) => value === 0);
@@ -273,6 +293,7 @@ const fill = userAction((letter, origin) => {
     if (now !== filling || from !== model) return;
     place(letter, slot);
     setMorph(letter === "A" ? 0 : 1);
+    basis = letter;
     show([...slots[letter].code]);
     say(`Image ${letter}: ${slot.label}.${slot.far ? ` ${slot.far}` : ""}`);
   });
@@ -340,6 +361,7 @@ const choose = userAction((wanted) => {
     hide();
     if (hadFocus) latents.slider(focused).focus();
     setMorph(0);
+    basis = "A";
     show([...slots.A.code]);
     say(`Opened ${title(model)}.`);
     if (!model.activity_complete) measureAll(model);
@@ -361,25 +383,91 @@ function describe() {
   document.title = `${title(model)} – unweave explorer`;
   const part = model.members > 1 ? `, first of ${model.members} members` : "";
   $("shape").textContent = `${width} × ${height}, ${channels === 1 ? "greyscale" : "colour"}${part}`;
-  $("warning").textContent = model.warning;
-  $("warning").hidden = !model.warning;
+  const failed = model.verdict?.level === "failed";
+  const warnings = [model.warning, failed && `This fit failed: do not use this model. ${model.verdict.reasons[0]}`];
+  $("warning").textContent = warnings.filter(Boolean).join(" ");
+  $("warning").hidden = !$("warning").textContent;
+  showVerdict();
+  const idle = model.activity.filter((value) => !(value > model.threshold)).length;
+  const count = `${model.activity.length - idle} of ${model.activity.length} latents are clear`;
   const measured =
     model.measure === "KL"
-      ? "Bars show the mean KL divergence of each latent in nats"
-      : "Bars show the standard deviation of each latent’s code, since this model has no noise";
+      ? `mean KL divergence above ${model.threshold} nats`
+      : "standard deviation of the code above a tenth of the largest, since this model has no noise";
   const source =
     model.activity_from === "data"
       ? `on images of ${model.data}.`
       : `estimated on images decoded from the prior. ${model.no_data}`;
-  $("activity-note").textContent = `${measured}, ${source}`;
-  const idle = model.activity.filter((value) => !(value > model.threshold)).length;
-  $("hide-text").textContent = idle ? `Hide ${idle} inactive` : "All latents are active";
+  $("activity-note").textContent = `${count}: ${measured}, ${source}`;
+  $("hide-text").textContent = idle ? `Hide ${idle} inactive` : "All latents are clear";
   $("hide").disabled = !idle;
   const draws = model.images ? "random image" : "random code";
   for (const letter of ["A", "B"]) {
     const button = $(`slot-${letter.toLowerCase()}`).querySelector(".random");
     button.setAttribute("aria-label", `Image ${letter}: ${draws}`);
   }
+}
+
+const VERDICTS = {
+  good: ["✓", "Good fit"],
+  weak: ["!", "Weak fit"],
+  failed: ["✕", "Failed fit"],
+};
+
+/** Show the verdict on the fit as a badge, with its reasons in a dialog; other models have none. */
+function showVerdict() {
+  const { verdict } = model;
+  $("verdict").hidden = !verdict;
+  if (!verdict) return;
+  const [sign, text] = VERDICTS[verdict.level];
+  $("verdict").className = verdict.level;
+  $("verdict").setAttribute("aria-label", `Verdict: ${text}`);
+  $("verdict").title = [...verdict.reasons, verdict.advice].join(" ");
+  $("verdict").querySelector(".sign").textContent = sign;
+  $("verdict").querySelector(".text").textContent = text;
+  $("verdict-title").textContent = text;
+  $("verdict-reasons").replaceChildren(
+    ...verdict.reasons.map((reason) => {
+      const item = document.createElement("li");
+      item.textContent = reason;
+      return item;
+    }),
+  );
+  $("verdict-advice").textContent = verdict.advice && `Next: ${verdict.advice}`;
+}
+
+// Names of latents
+
+function openNaming(latent) {
+  if (!model.can_be_named) return showError("Only latents of saved models can be named; save this model in a folder first.");
+  $("name-dialog").dataset.latent = latent;
+  $("name-title").textContent = `Name of latent ${nameOf(model, latent)}`;
+  $("name-text").value = model.names[latent] ?? "";
+  $("name-text").maxLength = limits.name;
+  $("name-remove").hidden = !model.names[latent];
+  $("name-error").hidden = true;
+  $("name-dialog").showModal();
+  $("name-text").select();
+  return null;
+}
+
+async function rename(text) {
+  const of = model;
+  const latent = Number($("name-dialog").dataset.latent);
+  const { [latent]: _, ...others } = of.names;
+  const name = text.trim();
+  try {
+    of.names = (await saveNames(of.place, name ? { ...others, [latent]: name } : others)).names;
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    $("name-error").textContent = error.message;
+    $("name-error").hidden = false;
+    return;
+  }
+  $("name-dialog").close();
+  latents.measure(of);
+  updateTraversal();
+  say(name ? `Latent ${nameOf(of, latent)} is now called ${name}.` : `Latent ${nameOf(of, latent)} has no name.`);
 }
 
 function hide() {
@@ -428,6 +516,7 @@ const shortcuts = [
   ["m", "play or stop the morph", play],
   ["0", "back to image A", reset],
   ["g", "sample a code from the prior", randomise],
+  ["e", "name the focused latent", () => openNaming(focused)],
   ["h", "hide or show inactive latents", toggleHide],
   ["[", "previous model", () => neighbour(-1)],
   ["]", "next model", () => neighbour(1)],
@@ -482,6 +571,10 @@ function listenToControls() {
   on("save-csv", "click", saveCsv);
   on("save-json", "click", saving(() => saveJson(model, encoded())));
   on("hide", "change", hide);
+  on("verdict", "click", () => $("verdict-dialog").showModal());
+  on("name-save", "click", () => rename($("name-text").value));
+  on("name-remove", "click", () => rename(""));
+  on("name-text", "keydown", (event) => event.key === "Enter" && !event.isComposing && rename($("name-text").value));
   for (const button of document.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => button.closest("dialog").close());
   }

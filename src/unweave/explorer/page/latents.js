@@ -11,6 +11,12 @@ export function nameOf(model, latent) {
   return `${stage.name}${latent - stage.latents[0]}`;
 }
 
+/** Name of a latent with its number: "size (z3)", or just z3 if it has no name. */
+export function labelOf(model, latent) {
+  const name = model.names[latent];
+  return name ? `${name} (${nameOf(model, latent)})` : nameOf(model, latent);
+}
+
 /** The rows of sliders; reports user actions through callbacks. */
 export class Latents {
   #list;
@@ -45,7 +51,9 @@ export class Latents {
       item.querySelector(".amount").textContent = active ? activity.toFixed(2) : "inactive";
       item.querySelector(".activity").title = `${model.measure} ${activity.toFixed(3)} ${unit}`;
       const amount = active ? `${model.measure} ${activity.toFixed(2)} ${unit}` : "inactive";
-      slider.setAttribute("aria-label", `Latent ${latent}, ${amount}`);
+      const name = model.names[latent] ? ` (${model.names[latent]})` : "";
+      slider.setAttribute("aria-label", `Latent ${latent}${name}, ${amount}`);
+      this.#label(model, latent);
     });
     const order = model.activity.map((_, latent) => latent);
     order.sort((a, b) => model.activity[b] - model.activity[a] || a - b);
@@ -57,11 +65,23 @@ export class Latents {
     focus?.focus();
   }
 
+  /** Show the name of a latent in its row. */
+  #label(model, latent) {
+    const button = this.#rows[latent].item.querySelector(".name");
+    const name = model.names[latent];
+    const number = document.createElement(name ? "small" : "span");
+    number.textContent = nameOf(model, latent);
+    button.replaceChildren(...(name ? [name, " "] : []), number);
+    button.disabled = !model.can_be_named;
+    button.title = model.can_be_named ? `${name ? `${name}. ` : ""}Click to name this latent (e)` : name ?? "";
+    this.#list.classList.toggle("named", Object.keys(model.names).length > 0);
+  }
+
   #row(model, latent) {
     const name = nameOf(model, latent);
     const item = this.#template.content.firstElementChild.cloneNode(true);
     item.dataset.latent = latent;
-    item.querySelector(".name").textContent = name;
+    item.querySelector(".name").addEventListener("click", () => this.#on.name(latent));
     const slider = item.querySelector(".track input");
     slider.addEventListener("input", () => this.#on.move(latent, Number(slider.value)));
     slider.addEventListener("dblclick", () => this.#on.restore(latent));

@@ -18,15 +18,16 @@ export async function savePicture(model, code) {
 }
 
 export function saveTable(model, codes) {
-  const names = model.activity.map((_, latent) => `latent_${latent}`);
+  const word = (latent) => (model.names[latent] ?? "").replace(/[^\p{L}\p{N}_]+/gu, "_").replace(/^_+|_+$/g, "");
+  const names = model.activity.map((_, latent) => [`latent_${latent}`, word(latent)].filter(Boolean).join("_"));
   const rows = Object.entries(codes).map(([name, code]) => [name, ...code]);
   const text = [["code", ...names], ...rows].map((row) => row.join(",")).join("\n");
   download(new Blob([`${text}\n`], { type: "text/csv" }), `${fileName(model)}.csv`);
 }
 
 export function saveJson(model, codes) {
-  const { run, method, settings, seed, steps, activity, measure, activity_from } = model;
-  const saved = { run, method, settings, seed, steps, activity, measure, activity_from, codes };
+  const { run, method, settings, seed, steps, activity, measure, activity_from, names } = model;
+  const saved = { run, method, settings, seed, steps, names, activity, measure, activity_from, codes };
   const text = `${JSON.stringify(saved, null, 1)}\n`;
   download(new Blob([text], { type: "application/json" }), `${fileName(model)}.json`);
 }

@@ -22,6 +22,7 @@ export const getModels = () => json(request("/models"));
 export const getModel = (place) => json(request(`/models/${place}`));
 export const getActivity = (place) => json(request(`/models/${place}/activity`));
 export const getImage = (place, number) => json(request(`/models/${place}/images/${number}`));
+export const saveNames = (place, names) => json(post(`/models/${place}/names`, JSON.stringify({ names })));
 export const encodeFile = (place, file) => json(post(`/models/${place}/encode`, file));
 
 /** Decode codes; return the bytes of the images and the server's time in milliseconds. */
