@@ -10,6 +10,8 @@ from scipy import stats
 
 import unweave as uw
 from tests.methods.small_fleet import DATA_SIZE, IMAGES, LATENTS, MODELS, mean, random
+from tests.raising import about
+from unweave.errors import UnweaveError
 from unweave.fleet.engine import Engine
 from unweave.methods import VAE, Batch, FactorVAE, Nets
 from unweave.methods.factor_vae import log_probability, permute_dims
@@ -152,3 +154,24 @@ def test_all_orders_are_equally_likely():
     counts = torch.unique(orders, return_counts=True)[1]
     assert len(counts) == 6
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_the_width_is_that_of_all_hidden_layers():
+    narrow = FactorVAE(width=7).extra_networks(LATENTS)["discriminator"]["discriminator"]
+    shapes = [tuple(shape) for name, shape in narrow.shapes.items() if name.endswith("weight")]
+    assert shapes == [(LATENTS, 7), *[(7, 7)] * 5, (7, 2)]
+
+
+@pytest.mark.parametrize("width", [0, 4097, 2.5, True])
+def test_invalid_widths_are_errors(width):
+    with pytest.raises(UnweaveError, check=about("width", width)):
+        Config(method=FactorVAE(width=width))
+
+
+def test_the_published_width_is_not_saved_so_that_earlier_runs_keep_their_hash():
+    published = Config(method=FactorVAE(gamma=10))
+    assert published.to_dict()["method"] == {"name": "factor_vae", "gamma": 10.0}
+    assert Config.from_dict(published.to_dict()).method == FactorVAE(gamma=10)
+    narrow = Config(method=FactorVAE(gamma=10, width=200))
+    assert narrow.hash != published.hash
+    assert Config.from_dict(narrow.to_dict()) == narrow

@@ -161,6 +161,8 @@ class Method(ABC):
     """Display names of fields whose symbol does not follow from their name."""
     saved_as: ClassVar[Mapping[str, str]] = {}
     """Keys in saved files of fields that have been renamed since."""
+    saved_if_set: ClassVar[Collection[str]] = ()
+    """Fields added in later versions: saved only if set, so that older configs keep their hash."""
     architectures: ClassVar[Iterable[str]] = ARCHITECTURES
     """Supported architectures, the default first."""
     likelihoods: ClassVar[Iterable[str]] = LIKELIHOODS

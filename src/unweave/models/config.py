@@ -181,8 +181,12 @@ class Config:
             del plain["first"]
         else:
             plain["first"] = self.first.to_dict()
-        saved_as = self.method.saved_as
-        method = {saved_as.get(name, name): value for name, value in _plain(self.method).items()}
+        saved_as, later = self.method.saved_as, self.method.saved_if_set
+        method = {
+            saved_as.get(name, name): value
+            for name, value in _plain(self.method).items()
+            if name not in later or value != getattr(type(self.method), name)
+        }
         plain["method"] = {"name": saved_name(type(self.method)), **method}
         plain["optimiser"] = self.optimiser.to_dict()
         plain["data"] = [list(step) for step in self.data]

@@ -289,11 +289,11 @@ def name_of(architecture: Architecture) -> str:
     return name
 
 
-def discriminator(latents: int, hidden: int = 6) -> Network:
+def discriminator(latents: int, hidden: int = 6, width: int = 1000) -> Network:
     """Discriminator of FactorVAE: six dense layers of 1000, leaky ReLU, two logits."""
-    widths = [latents] + [1000] * hidden
+    widths = [latents] + [width] * hidden
     layers = [Linear(a, b, "leaky_relu") for a, b in pairwise(widths)]
-    return Network((*layers, Linear(1000, 2, "none")))
+    return Network((*layers, Linear(width, 2, "none")))
 
 
 def channels_of(shape: Shape, width: int) -> list[int]:
