@@ -78,7 +78,7 @@ def fit(
     Args:
         data: Data set, or an argument of `uw.data.load`: a name, a folder of images, an array.
         method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, its name, or a list
-            of methods (default: β-TCVAEs on a CPU; β-TCVAEs, FactorVAEs, β-VAEs and autoencoders
+            of methods (default: FactorVAEs on a CPU; β-TCVAEs, FactorVAEs, β-VAEs and autoencoders
             on a GPU).
         seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 5; if
             you choose the method 4, on a GPU 10).

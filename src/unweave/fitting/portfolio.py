@@ -28,11 +28,14 @@ __all__ = [
     "with_defaults",
 ]
 
+NARROW = 256
+"""Width of FactorVAE's discriminator: on a CPU, a step takes less than half of the time that it
+takes with the published width of 1,000."""
 PORTFOLIO: dict[str, list[Method]] = {
-    "cpu": [BetaTCVAE(beta=[2.0, 4.0, 8.0])],
+    "cpu": [FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW)],
     "cuda": [
         BetaTCVAE(beta=[2.0, 4.0, 6.0, 8.0]),
-        FactorVAE(gamma=[10.0, 20.0, 40.0]),
+        FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW),
         BetaVAE(beta=[2.0, 4.0]),
         AE(),
     ],
