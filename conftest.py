@@ -37,6 +37,8 @@ collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 
 LONGEST = (
     "study/on_ray/test_driver.py",
+    "study/on_ray/test_tasks.py",
+    "study/on_ray/test_cluster.py",
     "tests/test_docs.py",
     "study/test_local.py",
     "fleet/test_train.py",
