@@ -137,9 +137,12 @@ class Forked:
             os.kill(self.pid, number)
 
     def wait(self, seconds=120):
-        """Wait for the end of the process and return its exit code."""
+        """Wait for the end of the process and return its exit code; kill it if it is too slow."""
         self._process.join(seconds)
-        assert self.returncode is not None, "it did not end"
+        ended = self.returncode is not None
+        if not ended:  # pytest would wait for it at its end
+            self._process.kill()
+        assert ended, "it did not end"
         return self.returncode
 
     @property
