@@ -38,7 +38,8 @@ def test_one_paper_can_be_listed(capsys):
 
 
 def test_help_has_an_example():
-    assert "Example: unweave reproduce common-assumptions/variance-explained" in run("reproduce", "-h").stdout
+    done = run("reproduce", "-h")
+    assert "Example: unweave reproduce common-assumptions/variance-explained" in done.stdout
 
 
 def test_an_unknown_recipe_is_an_error_with_a_suggestion():

@@ -156,7 +156,7 @@ def meanwhile(job):
         except BaseException as error:
             came.append(error)
 
-    thread = threading.Thread(target=body)
+    thread = threading.Thread(target=body, daemon=True)
     thread.start()
     yield came
     thread.join(LONGEST)
