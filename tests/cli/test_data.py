@@ -31,7 +31,7 @@ def test_prepare_makes_a_data_set_ready(tmp_path):
 
 
 def test_show_writes_a_figure_and_prints_its_path(tmp_path):
-    done = start("data", "show", "dsprites", "-o", "sheet.png", cwd=tmp_path)
+    done = run("data", "show", "dsprites", "-o", "sheet.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "sheet.png" in done.stdout
     with Image.open(tmp_path / "sheet.png") as sheet:

@@ -9,24 +9,15 @@ import pandas as pd
 import pytest
 
 import unweave.cli.reproduce as command
+from tests.cli.calling import run
 from tests.raising import about
 from unweave.papers import PAPERS, RECIPES, SCALES, RecipeError, find
 
 
-def run(*args, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "unweave", "reproduce", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "160"},
-    )
-
-
 def test_every_recipe_is_listed_and_torch_is_not_needed_for_it(capsys):
-    done = run()
-    assert done.returncode == 0, done.stderr
+    words = [sys.executable, "-m", "unweave", "reproduce"]
+    wide = {**os.environ, "COLUMNS": "160"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=wide)
     for recipe in RECIPES.values():
         assert recipe.name in done.stdout
     for citation in PAPERS.values():
@@ -47,11 +38,12 @@ def test_one_paper_can_be_listed(capsys):
 
 
 def test_help_has_an_example():
-    assert "Example: unweave reproduce common-assumptions/variance-explained" in run("-h").stdout
+    done = run("reproduce", "-h")
+    assert "Example: unweave reproduce common-assumptions/variance-explained" in done.stdout
 
 
 def test_an_unknown_recipe_is_an_error_with_a_suggestion():
-    done = run("common-assumptions/variance")
+    done = run("reproduce", "common-assumptions/variance")
     assert done.returncode == 2
     assert "'variance'" in done.stderr
     assert "'variance-explained'" in done.stderr
@@ -141,7 +133,7 @@ def test_a_failed_recipe_does_not_stop_the_others(capsys, monkeypatch, tmp_path)
 
 
 def test_all_requires_a_paper():
-    done = run("isa", "--all")
+    done = run("reproduce", "isa", "--all")
     assert done.returncode == 2
     assert "'isa'" in done.stderr
     assert "'isa-vae'" in done.stderr

@@ -281,7 +281,7 @@ def test_a_deadline_stops_training_and_keeps_what_was_trained(sprites, tmp_path,
     settings = {**SMALL, "seeds": 2, "out": tmp_path, "progress": True}
     start = time.monotonic()
     fleet = uw.train(Slow(), sprites, minutes=1 / 60, **settings)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10  # the remaining steps would take an hour or more
     (steps,) = {config.steps for config in fleet.configs}
     assert 1 < steps <= 20
     assert f"{steps:,} steps" in capsys.readouterr().err
@@ -315,7 +315,7 @@ def test_the_time_left_and_the_expected_steps_are_shown(sprites, capsys, monkeyp
 def test_fleets_share_the_time(sprites):
     start = time.monotonic()
     fleet = uw.train(Slow(), sprites, seeds=3, minutes=1.5 / 60, fleet_size=1, **SMALL)
-    assert time.monotonic() - start < 3.5
+    assert time.monotonic() - start < 10
     steps = [config.steps for config in fleet.configs]
     assert min(steps) > 1
     assert max(steps) <= 4 * min(steps)

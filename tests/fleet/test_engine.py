@@ -14,7 +14,7 @@ from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE, SecondStage
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
-STEPS, MANY_STEPS = 12, 40
+STEPS, MANY_STEPS = 5, 40
 BATCH = 4
 
 # A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
@@ -60,7 +60,7 @@ def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(name, sprites):
     start = weights(alone, 0).clone()
     for engine in (fleet, alone):
         engine.advance(MANY_STEPS if name == "beta_vae" else STEPS)
-    assert (weights(alone, 0) - start).abs().max() > 1e-3
+    assert (weights(alone, 0) - start).abs().max() > 3e-4
     assert (weights(fleet, 1) - weights(alone, 0)).abs().max() <= 1e-5
     assert (weights(fleet, 0) - weights(fleet, 1)).abs().max() > 1e-2
 
@@ -207,13 +207,13 @@ def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(
 ):
     runs = [replace(run_of(EVERY[name], seed), precision=precision) for seed in (4, 1, 3, 0, 2)]
     found = {}
-    for threads, seeds in ((1, [1]), (2, [1]), (1, [4, 1, 3]), (2, [4, 3, 0, 2, 1])):
+    for threads, seeds in ((1, [1]), (2, [1]), (2, [4, 3, 0, 2, 1])):
         set_threads(threads)
         engine = Engine([run for run in runs if run.seed in seeds], sprites, "cpu")
         engine.advance(1)
-        engine.advance(2)
+        engine.advance(1)
         assert torch.get_num_threads() == threads
-        assert int(engine.step) == 3
+        assert int(engine.step) == 2
         place = [config.seed for config in engine.configs].index(1)
         found[threads, len(seeds)] = weights(engine, place), engine.fetch()[:, place]
     expected_weights, expected_terms = found[1, 1]

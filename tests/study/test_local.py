@@ -25,7 +25,7 @@ from unweave.errors import CallbackError, InterruptedTrainingError, UnweaveError
 from unweave.fleet.engine import Engine
 from unweave.metrics import METRICS
 from unweave.quality.distances import frechet_distance_of_features
-from unweave.study import load, plan, run
+from unweave.study import load, plan, run, scoring
 from unweave.study.checking import check
 from unweave.study.local import LocalRunner
 from unweave.study.planning import device_name
@@ -531,11 +531,27 @@ def test_a_finished_worker_is_not_listed_again(small, tmp_path, monkeypatch):
 
     go(small(), tmp_path)
     store = Store(tmp_path)
+    beat = store.ledger.heartbeat
+
+    def late(*worker):
+        time.sleep(0.1)
+        beat(*worker)
+
     monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.0)
-    for _ in range(15):
+    monkeypatch.setattr(store.ledger, "heartbeat", late)
+    for _ in range(3):
         LocalRunner(store, RunOptions(scorers=0)).run()
+        time.sleep(0.2)
         with closing(sqlite3.connect(store.ledger.path)) as connection:
             assert connection.execute("SELECT worker FROM workers").fetchall() == []
+
+
+def test_trained_runs_are_scored_at_once(small, tmp_path, monkeypatch):
+    """Not only at the next look for runs that other processes have trained."""
+    monkeypatch.setattr(scoring, "POLL_SECONDS", 60.0)
+    start = time.monotonic()
+    assert go(small(), tmp_path).counts["scored"] == 4
+    assert time.monotonic() - start < 50
 
 
 def left_by_a_dead_worker(study, folder):

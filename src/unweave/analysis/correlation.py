@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from unweave.analysis.study_table import (
     DATA,
@@ -224,6 +223,8 @@ def _patterns(values: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _normed_ranks(values: np.ndarray) -> np.ndarray:
     """Return the ranks of each column, centred and normalised; NaN for a constant column."""
+    from scipy.stats import rankdata  # half a second, which loading models need not take
+
     ranks = rankdata(values, axis=0)
     ranks -= ranks.mean(0)
     length = np.sqrt((ranks**2).sum(0))

@@ -70,6 +70,7 @@ class LocalRunner:
         fleet = self.claims.next_fleet()
         if fleet:
             self._train(fleet)
+            self.scorer.look_now()
             return True
         self.doing = "scoring"
         if self.scorer.busy:

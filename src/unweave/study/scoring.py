@@ -107,6 +107,10 @@ class Scorer:
             changed = True
         return changed
 
+    def look_now(self) -> None:
+        """Request runs at the next `tick`, because some have been trained."""
+        self.poll_due = 0.0
+
     def wait(self, seconds: float) -> None:
         """Wait until a run is scored, at most for the given time."""
         if self.jobs:

@@ -175,11 +175,12 @@ def test_strengths_are_those_of_the_supplement():
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """All of it with three steps of everything."""
+    """All of it with three steps of everything, on 48 images."""
     folder = tmp_path_factory.mktemp("biases")
     recipe = find("inductive-biases/table-2")
     change = {**SCALES["smoke"]["change"], "steps": 2}
-    quick = {**SCALES["smoke"], "steps": 3, "change": change}
+    corners = {**SCALES["smoke"]["bases"]["dsprites"], "posX": [0, 31], "posY": [0, 31]}
+    quick = {**SCALES["smoke"], "steps": 3, "change": change, "bases": {"dsprites": corners}}
     tiny = type(recipe)(**{**vars(recipe), "settings": {"smoke": quick}})
     return make(tiny, "smoke", folder), folder, quick
 

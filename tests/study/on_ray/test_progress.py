@@ -1,5 +1,8 @@
 """Attempts at tasks: only the last one is current, and none after its task has ended."""
 
+import subprocess
+import sys
+
 import pandas as pd
 
 from unweave.study.on_ray.progress import (
@@ -8,7 +11,13 @@ from unweave.study.on_ray.progress import (
     SILENT_SECONDS,
     AttemptStatus,
     Progress,
+    StudyWatch,
+    details,
+    summary,
 )
+from unweave.study.running import prepare
+from unweave.study.store import Store
+from unweave.study.workers import Worker
 
 FIRST = ("there (abc, GPU 0)", "abc", "there", 11)
 SECOND = ("here (def, GPU 1)", "def", "here", 22)
@@ -67,3 +76,34 @@ def test_only_tables_of_the_current_attempt_are_taken_once():
 
 def test_an_attempt_without_an_answer_exits_before_the_next_one_starts():
     assert SILENT_SECONDS > ANSWER_SECONDS + REPORT_SECONDS
+
+
+def test_the_process_of_the_actor_imports_nothing_slow():
+    code = "import sys, unweave.study.on_ray.progress; print({'torch', 'pandas'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_display_counts_runs_and_names_workers(study, tmp_path, capsys):
+    store = Store(tmp_path)
+    prepare(store, study)
+    runs = [run for runs in store.ledger.open_runs().values() for run in runs]
+    store.ledger.mark(runs[:2], "scored")
+    store.ledger.mark(runs[2:3], "failed", "why")
+    here = Worker.here()
+    for number in range(22):
+        store.ledger.heartbeat(
+            here._replace(name=str(number)), f"host {number:02}: at step 5 of 9"
+        )
+    store.ledger.heartbeat(here._replace(name="waiting"))
+    line = "3 of 6 runs trained, 2 scored, 1 failed, 22 workers, 1 starting"
+    assert summary(store.ledger) == line
+    said = details(store.ledger)
+    assert said[:2] == ["  host 00: at step 5 of 9", "  host 01: at step 5 of 9"]
+    assert said[20:] == ["  and 2 more"]
+    with StudyWatch(store.ledger, True) as watch:
+        watch.show()
+        watch.show()
+    with StudyWatch(store.ledger, False) as watch:
+        watch.show()
+    assert capsys.readouterr().err == f"unweave: {line}\n"

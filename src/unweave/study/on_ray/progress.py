@@ -1,6 +1,7 @@
 """Progress of a study on Ray: reports of tasks, the current attempt at each task, and the display.
 
-Attempts also forward the tables for callbacks, which the driver takes from the actor.
+Attempts also forward the tables for callbacks, which the driver takes from the actor. The actor
+has a process of its own, so nothing is imported here that takes seconds.
 
 An unreachable node may still run a task that was restarted elsewhere. Every attempt therefore
 registers with an actor and asks it every few seconds whether it is still the current one. If not,
@@ -13,20 +14,21 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import pandas as pd
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from unweave.fleet.callbacks import Callback
 from unweave.progress import say
 from unweave.study.ledger import Ledger
 from unweave.study.workers import process_exists
 from unweave.text import counted, printable
 
-__all__ = ["Attempt", "AttemptStatus", "Forwarding", "Progress", "StudyWatch"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Attempt", "AttemptStatus", "Progress", "StudyWatch"]
 
 REPORT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
@@ -79,13 +81,13 @@ class Progress:
         self.times[task] = (self.times[task][0], time.monotonic())
         return True
 
-    def forward(self, task: str, number: int, hook: str, table: pd.DataFrame) -> None:
+    def forward(self, task: str, number: int, hook: str, table: "pd.DataFrame") -> None:
         """Store a table of the current attempt for a method of the driver's callbacks."""
         last = self.attempts.get(task)
         if last is not None and last.number == number:
             self.tables.append((hook, table))
 
-    def take(self) -> list[tuple[str, pd.DataFrame]]:
+    def take(self) -> "list[tuple[str, pd.DataFrame]]":
         """Return all tables since the last call, in order."""
         tables, self.tables = self.tables, []
         return tables
@@ -170,23 +172,6 @@ class Attempt:
             # Another attempt may have taken over the runs, so nothing more may be written.
             os._exit(1)
         self.answered = time.monotonic()
-
-
-class Forwarding(Callback):
-    """Forwards the tables of an attempt to the driver, where the callbacks are."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
-
-    def on_window(self, table: pd.DataFrame) -> None:
-        self._forward("on_window", table)
-
-    def on_diagnostics(self, table: pd.DataFrame) -> None:
-        self._forward("on_diagnostics", table)
-
-    def _forward(self, hook: str, table: pd.DataFrame) -> None:
-        attempt = self.attempt
-        attempt.progress.forward.remote(attempt.task, attempt.number, hook, table)
 
 
 class StudyWatch:

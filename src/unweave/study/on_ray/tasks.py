@@ -12,16 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 
 from unweave.errors import InterruptedTrainingError, UnweaveError
-from unweave.fleet.callbacks import Callbacks
+from unweave.fleet.callbacks import Callback, Callbacks
 from unweave.fleet.train import in_fleets
 from unweave.io.extensions import allow
 from unweave.io.writing import temporary_folder
 from unweave.models.config import Config
 from unweave.study.ledger import RunOutcome, one_line
-from unweave.study.on_ray.progress import Attempt, Forwarding
+from unweave.study.on_ray.progress import Attempt
 from unweave.study.planning import device_name
 from unweave.study.remote import RemoteStore, is_url
 from unweave.study.scoring import Scorer
@@ -122,6 +123,23 @@ def score_runs(
                 return Report(outcomes)
         except UnusableNodeError as error:
             return Report(unusable=str(error))
+
+
+class Forwarding(Callback):
+    """Forwards the tables of an attempt to the driver, where the callbacks are."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+
+    def on_window(self, table: pd.DataFrame) -> None:
+        self._forward("on_window", table)
+
+    def on_diagnostics(self, table: pd.DataFrame) -> None:
+        self._forward("on_diagnostics", table)
+
+    def _forward(self, hook: str, table: pd.DataFrame) -> None:
+        attempt = self.attempt
+        attempt.progress.forward.remote(attempt.task, attempt.number, hook, table)
 
 
 def _device(gpus: int) -> torch.device:
