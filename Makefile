@@ -41,7 +41,7 @@ inception: setup
 # time they wait for processes and deadlines, so there are more workers than cores.
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint browser inception
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 	@command -v $(CHROMIUM) > /dev/null || echo "Browser tests were skipped because Chromium is not installed."
 
 clean:

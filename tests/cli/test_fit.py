@@ -111,7 +111,7 @@ def test_the_report_is_about_this_fit(fitted):
     assert '<section class="verdict failed"' in page
     assert "Why not PCA?" in page
     best = uw.load(fitted / "out" / "best").config
-    assert f"β={best.method.beta:g}" in page
+    assert f"γ={best.method.gamma:g}" in page
     assert f"seed {best.seed}" in page
     assert "80 images" in page
     command = (
