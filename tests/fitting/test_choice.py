@@ -8,7 +8,8 @@ import pytest
 import unweave as uw
 from unweave.analysis.latents import Latents
 from unweave.fitting.baselines import baselines
-from unweave.fitting.choice import Evidence, evidence, ranked
+from unweave.fitting.choice import Evidence, comparable, evidence, ranked
+from unweave.select.consensus import consensus
 
 ERRORS = np.array([0.4, 0.1, 0.12, 0.15, np.nan])
 
@@ -46,6 +47,17 @@ def test_models_that_stopped_come_after_those_trained_to_the_end(found):
     ranking = ranked(found, [True, False, False, True, True])
     assert ranking["model"][0] == 3
     assert set(ranking["model"][1:3]) == {1, 2}
+
+
+def test_models_that_collapsed_or_stopped_early_are_not_compared(found):
+    assert comparable(found, [9] * 5).usable.tolist() == [False, True, True, True, False]
+    compared = comparable(found, [9, 9, 3, 2, 9])
+    assert compared.usable.tolist() == [False, True, True, False, False]
+    agreed = consensus(compared)  # half of two models, not of five
+    assert agreed.factors["found_by"].tolist() == [2, 2, 2]
+    assert agreed.factors["of"].tolist() == [2, 2, 2]
+    none = replace(found, errors=np.array([0.6, 0.5, 0.55, 0.51, np.nan]))
+    assert comparable(none, [9] * 5).usable.tolist() == [True] * 4 + [False]
 
 
 def test_if_all_collapse_the_others_are_ranked(found):

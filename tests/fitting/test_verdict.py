@@ -8,8 +8,12 @@ import pandas as pd
 import pytest
 
 import unweave as uw
+from unweave.analysis.latents import Latents
 from unweave.fitting import Verdict, read_verdict
-from unweave.fitting.verdict import Measures, judged, late_progress
+from unweave.fitting.baselines import baselines
+from unweave.fitting.choice import Evidence
+from unweave.fitting.verdict import Measures, judged, late_progress, measured
+from unweave.select.consensus import consensus
 
 GOOD = Measures(
     explained=0.95,
@@ -57,6 +61,25 @@ def test_each_reason_lowers_the_verdict_and_has_its_advice(level, changes, figur
 def test_doubts_are_not_listed_beside_failures():
     verdict = judged(replace(GOOD, explained=0.0, progress=0.5))
     assert len(verdict.reasons) == 1
+
+
+def test_agreement_is_weighted_by_information():
+    """Two models share a latent of about 5 nats; the other latents have 0.5 nats each."""
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))
+    tiny = {"latents": 2, "architecture": "small_mlp", "batch": 8, "progress": False}
+    (model,) = uw.train("vae", data, steps=2, **tiny)
+    rng = np.random.default_rng(0)
+    shared, *others = rng.normal(size=(3, 500))
+    means = np.stack([np.column_stack([shared, other]) for other in others])
+    logvars = np.zeros_like(means)
+    logvars[..., 0] = -10
+    latents = Latents(means, logvars)
+    found = Evidence(latents, np.full(2, 0.1), replace(baselines(data, 2), mean_image=0.5))
+    measures = measured(found, latents, consensus(latents), model, 0)
+    assert measures.clear_latents == 2
+    assert measures.shared_latents == 1
+    assert measures.models == 2
+    assert 0.85 < measures.agreement < 0.95  # 5 of 5.5 nats, not 1 of 2 latents
 
 
 def test_late_progress_of_curves():

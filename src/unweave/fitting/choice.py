@@ -3,6 +3,7 @@
 Shapes: M models, n images, d latents.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +18,12 @@ from unweave.models.model import Fleet
 from unweave.select.latents import encoded
 from unweave.select.udr import udr
 
-__all__ = ["Evidence", "evidence", "ranked"]
+__all__ = ["Evidence", "comparable", "evidence", "ranked"]
 
 COLLAPSED = 0.5
 """Share of the variance explained by the best model below which a model counts as collapsed."""
+MIN_TRAINED = 1 / 3
+"""Share of the steps of the longest training below which models are not compared with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,29 @@ def evidence(fleet: Fleet, data: Dataset, baselines: Baselines) -> Evidence:
     return Evidence(latents, errors, baselines)
 
 
+def comparable(found: Evidence, steps: Sequence[int]) -> Latents:
+    """Return the codes, without those of models that collapsed or had much less training.
+
+    A model that stopped early encodes less than the chosen one. That they differ says nothing
+    about whether a model with the same training and another seed would agree.
+
+    Args:
+        found: What is known about the models.
+        steps: Number of training steps of each model.
+
+    Returns:
+        Codes of all models; those of the models left out are NaN, and excluded from comparisons.
+    """
+    trained = np.asarray(steps) >= max(steps) * MIN_TRAINED
+    collapsed = np.zeros_like(found.collapsed) if found.collapsed.all() else found.collapsed
+    return replace(found.latents, means=_only(found.latents.means, trained & ~collapsed))
+
+
+def _only(means: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the codes of some models, and NaN for the others."""
+    return np.where(kept[:, None, None], means, np.nan)
+
+
 def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     """Rank models by their agreement with all models that have not collapsed, best first.
 
@@ -78,8 +104,7 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     latents, collapsed = found.latents, found.collapsed
     if collapsed.all():
         collapsed = ~latents.usable
-    means = np.where(collapsed[:, None, None], np.nan, latents.means)
-    ranking = udr(replace(latents, means=means))
+    ranking = udr(replace(latents, means=_only(latents.means, ~collapsed)))
     places = ranking["model"].to_numpy()
     ranking["explained"] = found.explained[places].round(4)
     excluded = collapsed & latents.usable

@@ -8,7 +8,7 @@ import pandas as pd
 
 from unweave.data.dataset import Dataset
 from unweave.fitting.baselines import Baselines, baselines
-from unweave.fitting.choice import evidence, ranked
+from unweave.fitting.choice import comparable, evidence, ranked
 from unweave.fitting.plan import FitError
 from unweave.fitting.verdict import Verdict, judged, measured
 from unweave.models.model import Fleet, Model, join
@@ -97,9 +97,10 @@ def choose(
             value=len(fleet),
         )
     ranking = ranked(found, finalists)
-    agreed = consensus(found.latents)
+    compared = comparable(found, [config.steps for config in fleet.configs])
+    agreed = consensus(compared)
     place = int(ranking["model"].iloc[0])
-    verdict = judged(measured(found, agreed, fleet[place], place))
+    verdict = judged(measured(found, compared, agreed, fleet[place], place))
     return Fit(fleet, ranking, agreed, against, verdict, float(found.errors[place]))
 
 

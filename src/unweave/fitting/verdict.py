@@ -46,7 +46,8 @@ class Measures:
         explained_by_few: The same for principal components, as many as it has clear latents.
         clear_latents: Latents that change something visible, see `Activity.clear`.
         latents: All latents.
-        agreement: Mean correlation of the clear latents with their counterparts in other models.
+        agreement: Mean correlation of the clear latents with their counterparts in other models,
+            weighted by the information that they carry.
         shared_latents: Clear latents that encode a factor shared by the models.
         missing_factors: Factors shared by the models that the chosen one lacks.
         mixed_latents: Clear latents that follow two shared factors at once.
@@ -116,29 +117,31 @@ def read_verdict(folder: Path) -> Verdict | None:
         return None
 
 
-def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Measures:
+def measured(
+    found: Evidence, compared: Latents, agreed: Consensus, model: Model, place: int
+) -> Measures:
     """Measure what the verdict on a model is based on.
 
     Args:
         found: What is known about all models.
+        compared: Codes of the models that are compared with it, see `comparable`.
         agreed: Factors that they share.
         model: The chosen model.
         place: Its place among them.
     """
     latents, baselines = found.latents, found.baselines
     method = model.config.method
-    clear = (
-        latents.informative[place]
-        & shown_activity(
-            latents.means[place],
-            latents.logvars[place],
-            deterministic=method.deterministic,
-            standard_noise=method.standard_noise,
-        ).clear
+    activity = shown_activity(
+        latents.means[place],
+        latents.logvars[place],
+        deterministic=method.deterministic,
+        standard_noise=method.standard_noise,
     )
+    clear = latents.informative[place] & activity.clear
     own = agreed.members[agreed.members["model"] == place]
     correlation = np.zeros(len(clear))
     correlation[own["latent"].to_numpy(int)] = own["correlation"]
+    weights = np.where(clear, activity.amounts, 0.0)
     count = int(clear.sum())
     few = min(count, len(baselines.pca) - 1)
     return Measures(
@@ -147,12 +150,12 @@ def measured(found: Evidence, agreed: Consensus, model: Model, place: int) -> Me
         explained_by_few=float(baselines.explained(baselines.pca[few])),
         clear_latents=count,
         latents=len(clear),
-        agreement=float(correlation[clear].mean()) if count else 0.0,
+        agreement=float(np.average(correlation, weights=weights)) if count else 0.0,
         shared_latents=int((correlation[clear] > 0).sum()),
         missing_factors=len(agreed.factors) - len(own),
-        mixed_latents=int((second_factor(found.latents, agreed, place)[clear] > MIXED).sum()),
+        mixed_latents=int((second_factor(compared, agreed, place)[clear] > MIXED).sum()),
         progress=late_progress(model.curve),
-        models=int((~found.collapsed).sum()),
+        models=int(compared.usable.sum()),
     )
 
 

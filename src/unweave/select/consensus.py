@@ -32,7 +32,8 @@ class Consensus:
 
     Args:
         factors: One row per shared factor, most frequent first: `factor`, `found_by` (models),
-            `of` (models), `correlation` (mean over members of the correlation with the others).
+            `of` (models that have not diverged), `correlation` (mean over members of the
+            correlation with the others).
         members: One row per latent of a shared factor: `factor`, `run`, `model`, `latent`, `sign`
             (aligns the directions of all members), `correlation` with the other members.
         ranking: Models, best first: `run`, `score` (mean correlation of its latents over shared
@@ -48,9 +49,10 @@ class Consensus:
 
     def __str__(self) -> str:
         """Return a line such as `7 shared factors, all of them found by 38 of 50 models`."""
-        num_factors, num_models = len(self.factors), len(self.ranking)
+        num_factors = len(self.factors)
         if not num_factors:
-            return f"the {counted(num_models, 'model')} do not agree on any factor"
+            return f"the {counted(len(self.ranking), 'model')} do not agree on any factor"
+        num_models = int(self.factors["of"].iloc[0])
         complete = int((self.ranking["found"] == num_factors).sum())
         factors = counted(num_factors, "shared factor")
         if not complete:
@@ -108,10 +110,11 @@ def consensus(
         -np.nan_to_num(median_over_compared(mcc_pairs(latents), compared)), kind="stable"
     )
     factor_of = _groups(np.abs(signed), latents.informative, order, min_correlation)
-    factor_of, num_factors = _shared(factor_of, max(quorum * len(latents), 2))
+    num_models = int(latents.usable.sum())
+    factor_of, num_factors = _shared(factor_of, max(quorum * num_models, 2))
     members = _members(latents, factor_of, signed, num_factors, order)
     return Consensus(
-        _factors(members, num_factors, len(latents)),
+        _factors(members, num_factors, num_models),
         members,
         _ranking(latents, members, num_factors, compared),
         _codes(latents, members, num_factors),
