@@ -4,8 +4,8 @@
     python benchmarks/fit.py calibration --out benchmarks/results/fit_calibration.csv
 
 `suite` fits folders of 1,000 to 20,000 images with known factors, as a user would, and scores the
-chosen model and all others with the factors, which training never sees. `calibration` continues
-fits from far too few steps to many, and records the verdict and the scores after each call.
+chosen model and all others with the factors, which training never sees. `calibration` trains fits
+for far too few steps to many, and records their verdicts and scores.
 `--only NAME` runs a part of either.
 """
 
@@ -13,9 +13,9 @@ import argparse
 import colorsys
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,8 @@ SUITE: dict[str, tuple[Callable[[int, np.random.Generator], Table], int]] = {
 }
 """Data of the suite: a function that draws or samples them, and the number of images."""
 CALIBRATION = ("soft shapes", "cells", "rooms3d", "dsprites", "color_dsprites")
-LENGTHS = (50, 200, 800, 3_000)
-"""Steps after which a fit of the calibration is judged."""
+LENGTHS = (100, 400, 1_600, 6_400)
+"""Steps of the fits of the calibration."""
 MAX_IMAGES = 2_000
 """Largest number of images of a fit of the calibration."""
 
@@ -189,29 +189,26 @@ def suite(names: list[str], args: argparse.Namespace) -> None:
 
 
 def calibration(names: list[str], args: argparse.Namespace) -> None:
-    """Continue fits to more and more steps and record verdicts and scores."""
+    """Train fits for few to many steps and record their verdicts and scores."""
+    lengths = (args.steps,) if args.steps else LENGTHS
     for seed in range(args.seed, args.seed + args.repeats):
-        for name in names:
-            rows = list(_continued(name, seed, args.device))
-            table = pd.DataFrame(rows)
+        for name, steps in product(names, lengths):
+            row = _judged(name, seed, steps, args.device)
+            table = pd.DataFrame([row])
             table.to_csv(args.out, mode="a", header=not args.out.exists(), index=False)
-            columns = ["data", "steps", "verdict", "mig", "dci"]
-            print(table[columns].to_string(index=False), flush=True)
+            print(*(row[key] for key in ("data", "steps", "verdict", "mig", "dci")), flush=True)
 
 
-def _continued(name: str, seed: int, device: torch.device) -> Iterator[dict[str, Any]]:
+def _judged(name: str, seed: int, steps: int, device: torch.device) -> dict[str, Any]:
+    """Train a fit and return its verdict, its measures, and scores."""
     data, factors = load(name, seed, device, MAX_IMAGES)
     seeds = range(2 * seed, 2 * seed + 2)
-    with TemporaryDirectory() as folder:
-        for steps in LENGTHS:
-            found = uw.fit(
-                data, steps=steps, seeds=seeds, out=folder, device=device, progress=False
-            )
-            row = scored(found, data, factors)
-            measures = row.pop("measures")
-            for kind in ("followed", "followed_by_pca", "followed_by_ica"):
-                row[kind] = round(float(np.mean(list(row[kind].values()))), 3)
-            yield {"data": name, "seed": seed, **row, **measures}
+    found = uw.fit(data, steps=steps, seeds=seeds, device=device, progress=False)
+    row = scored(found, data, factors)
+    measures = row.pop("measures")
+    for kind in ("followed", "followed_by_pca", "followed_by_ica"):
+        row[kind] = round(float(np.mean(list(row[kind].values()))), 3)
+    return {"data": name, "seed": seed, **row, **measures}
 
 
 def main() -> None:
