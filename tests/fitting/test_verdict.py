@@ -40,10 +40,10 @@ def test_a_converged_model_that_agrees_with_the_others_is_good():
     ("level", "changes", "figures"),
     [
         ("failed", {"explained": 0.1}, ["10%", "mean image"]),
-        ("failed", {"clear_latents": 0}, ["mean image"]),
-        ("failed", {"explained": 0.7}, ["70%", "80%", "principal components"]),
+        ("failed", {"clear_latents": 0}, ["No latent"]),
+        ("failed", {"explained": 0.7}, ["70%", "80%", "PCA"]),
         ("failed", {"agreement": 0.3}, ["0.30"]),
-        ("weak", {"agreement": 0.6, "shared_latents": 3}, ["3 of 5", "0.60"]),
+        ("weak", {"agreement": 0.6, "shared_latents": 3}, ["3 of its 5", "0.60"]),
         ("weak", {"progress": 0.2}, ["20%"]),
         ("weak", {"missing_factors": 1}, ["1 factor"]),
         ("weak", {"mixed_latents": 1}, ["1 latent follows"]),

@@ -125,7 +125,9 @@ def higher_is_better(table: pd.DataFrame, metrics: Sequence[str]) -> np.ndarray:
         better = True if metric is None else metric.higher_is_better
         if better is None:
             raise StudyTableError(
-                f"neither higher nor lower {name!r} is better; leave it out", subject=name
+                f"{name!r} cannot be ranked: neither higher nor lower values are better; leave "
+                "it out",
+                subject=name,
             )
         signs.append(1.0 if better else -1.0)
     return numbers(table, metrics) * np.array(signs)

@@ -28,11 +28,11 @@ LEVELS = ("good", "weak", "failed")
 MIN_EXPLAINED = 0.2
 """Smallest share of the variance of the pixels that a model must explain."""
 STILL_FALLING = 0.04
-"""Share of all progress made in the last quarter of training above which it has not converged."""
+"""Training has not converged if its last quarter made more than this share of the progress."""
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
 """Agreement below which a fit has failed, and above which it may be good."""
 MIXED = 0.5
-"""Rank correlation with a second shared factor above which a latent controls two things."""
+"""A latent controls two things if its rank correlation with a second shared factor is higher."""
 MAX_TEXT, MAX_REASONS = 500, 20
 
 
@@ -209,25 +209,27 @@ def judged(measures: Measures) -> Verdict:
 
 
 LONGER = "Train longer: run the same fit with more minutes."
-SEEDS = "Train more models (more seeds), or longer."
+SEEDS = "Train more models (more seeds), or train for longer."
 
 
 def _failures(m: Measures) -> list[tuple[str, str]]:
     """Return reasons not to use the model at all, each with what to do."""
     found = []
-    if m.clear_latents == 0 or m.explained < MIN_EXPLAINED:
+    if m.clear_latents == 0:
+        found.append(("No latent carries visible information about the images.", LONGER))
+    elif m.explained < MIN_EXPLAINED:
         found.append(
             (
-                f"The model explains {max(m.explained, 0):.0%} of the variance of the pixels, so "
-                "its reconstructions are little better than the mean image.",
+                f"The model explains {max(m.explained, 0):.0%} of the pixel variance, so its "
+                "reconstructions are little better than the mean image.",
                 LONGER,
             )
         )
     elif m.explained < m.explained_by_few:
         found.append(
             (
-                f"Its {counted(m.clear_latents, 'clear latent')} explain {m.explained:.0%} of the "
-                f"variance of the pixels, and as many principal components "
+                f"The model explains {m.explained:.0%} of the pixel variance, less than PCA with "
+                f"as many components as it has clear latents ({m.clear_latents}): "
                 f"{m.explained_by_few:.0%}.",
                 LONGER,
             )
@@ -249,22 +251,23 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
     if m.progress > STILL_FALLING:
         found.append(
             (
-                f"Training has not converged: {m.progress:.0%} of the progress was made in its "
-                "last quarter.",
+                "Training has not converged: its last quarter still contributed "
+                f"{m.progress:.0%} of the fall in reconstruction loss (at most "
+                f"{STILL_FALLING:.0%} expected).",
                 LONGER,
             )
         )
     if m.models > 1 and m.agreement < GOOD_AGREEMENT:
         found.append(
             (
-                f"The models agree only in part: {m.shared_latents} of "
-                f"{counted(m.clear_latents, 'clear latent')} are shared (mean correlation "
+                f"The models agree only in part: the chosen one shares {m.shared_latents} of its "
+                f"{counted(m.clear_latents, 'clear latent')} with the others (mean correlation "
                 f"{m.agreement:.2f}).",
                 SEEDS,
             )
         )
     if m.models < 2:
-        found.append(("There is no other model to compare with.", SEEDS))
+        found.append(("There is no other model to compare with, so agreement is unknown.", SEEDS))
     if m.missing_factors:
         found.append(
             (
@@ -287,8 +290,8 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
 
 def _praise(m: Measures) -> str:
     return (
-        f"{m.shared_latents} of {counted(m.clear_latents, 'clear latent')} are shared by the "
-        f"models (mean correlation {m.agreement:.2f}), and reconstructions explain "
-        f"{m.explained:.0%} of the variance of the pixels ({m.explained_by_pca:.0%} with "
-        f"{m.latents} principal components)."
+        f"The chosen model shares {m.shared_latents} of its "
+        f"{counted(m.clear_latents, 'clear latent')} with the other models (mean correlation "
+        f"{m.agreement:.2f}). It explains {m.explained:.0%} of the pixel variance; PCA with "
+        f"{m.latents} components explains {m.explained_by_pca:.0%}."
     )

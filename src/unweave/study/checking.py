@@ -357,7 +357,7 @@ def make_ledger(store: Store, planned: Mapping[str, Config]) -> None:
 
 
 def _put_damaged_ledger_aside(store: Store) -> None:
-    """Move a damaged ledger away with its journal, which must not be applied to the new one."""
+    """Set a damaged ledger aside, and its journal, so that it is not applied to the new one."""
     path = store.folder / LEDGER
     try:
         Ledger(path)

@@ -123,7 +123,7 @@ def mixing(
     """
     if observed <= len(scales):
         raise TheoryError(
-            f"observed must exceed the number of factors, {len(scales)}, got {observed}",
+            f"observed must be greater than the number of factors ({len(scales)}), got {observed}",
             subject="observed",
             value=observed,
         )
