@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import unweave as uw
@@ -12,7 +11,13 @@ from unweave.analysis.latents import Latents
 from unweave.fitting import Verdict, read_verdict
 from unweave.fitting.baselines import baselines
 from unweave.fitting.choice import Evidence
-from unweave.fitting.verdict import Measures, judged, late_progress, measured
+from unweave.fitting.verdict import (
+    Measures,
+    judged,
+    late_progress,
+    measured,
+    reconstruction_curve,
+)
 from unweave.select.consensus import consensus
 
 GOOD = Measures(
@@ -83,15 +88,24 @@ def test_agreement_is_weighted_by_information():
 
 
 def test_late_progress_of_curves():
-    def of(values):
-        return late_progress(pd.DataFrame({"reconstruction": values}))
-
-    assert of([5.0] * 8) == 0  # nothing was learned
-    assert of([1.0, 2, 3, 4, 5, 6, 7, 8]) == 0  # it got worse
-    assert of([3.0, 2.0]) == 1  # too short to know
+    assert late_progress([5.0] * 8) == 0  # nothing was learned
+    assert late_progress([1.0, 2, 3, 4, 5, 6, 7, 8]) == 0  # it got worse
+    assert late_progress([3.0, 2.0]) == 1  # too short to know
     steps = np.arange(400)
-    assert of(np.exp(-steps / 20)) < 0.001
-    assert of(np.exp(-steps / 400)) > 0.1
+    assert late_progress(np.exp(-steps / 20)) < 0.001
+    assert late_progress(np.exp(-steps / 400)) > 0.1
+
+
+def test_curves_of_a_learned_variance_are_those_of_the_squared_error():
+    images = np.random.default_rng(0).integers(0, 255, (80, 16, 16), np.uint8)
+    data = uw.data.load(images, name="noise")
+    tiny = {"latents": 2, "architecture": "small_mlp", "batch": 80, "progress": False}
+    settings = {"steps": 300, "learning_rate": 1e-9, **tiny}
+    (fixed,) = uw.train("ae", data, likelihood="gaussian", **settings)
+    (learned,) = uw.train("ae", data, likelihood="learned_gaussian", **settings)
+    squared = reconstruction_curve(fixed) / images[0].size  # a sum over pixels
+    assert squared.mean() > 0.05
+    np.testing.assert_allclose(reconstruction_curve(learned), squared, rtol=0.01)
 
 
 def test_verdicts_are_written_and_read(tmp_path):

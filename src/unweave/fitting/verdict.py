@@ -18,6 +18,7 @@ from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
 from unweave.io.plain_data import is_number, read_json
 from unweave.models.model import Model
+from unweave.nets.likelihoods import learned_variance
 from unweave.select.agreement import correlations
 from unweave.select.consensus import Consensus
 from unweave.text import counted, printable
@@ -51,7 +52,7 @@ class Measures:
         shared_latents: Clear latents that encode a factor shared by the models.
         missing_factors: Factors shared by the models that the chosen one lacks.
         mixed_latents: Clear latents that follow two shared factors at once.
-        progress: Share of the fall of the loss that happened in the last quarter of training.
+        progress: Share of the fall of the reconstruction error in the last quarter of training.
         models: Models that were compared.
     """
 
@@ -154,7 +155,7 @@ def measured(
         shared_latents=int((correlation[clear] > 0).sum()),
         missing_factors=len(agreed.factors) - len(own),
         mixed_latents=int((second_factor(compared, agreed, place)[clear] > MIXED).sum()),
-        progress=late_progress(model.curve),
+        progress=late_progress(reconstruction_curve(model)),
         models=int(compared.usable.sum()),
     )
 
@@ -178,18 +179,27 @@ def second_factor(latents: Latents, agreed: Consensus, place: int) -> np.ndarray
     return np.sort(factors, axis=0)[-2] if len(factors) > 1 else np.zeros(len(between))
 
 
-def late_progress(curve: pd.DataFrame) -> float:
-    """Return the share of the fall of the reconstruction loss in the last quarter of training.
+def reconstruction_curve(model: Model) -> np.ndarray:
+    """Return the reconstruction loss during training; with a learned variance, that variance.
+
+    The likelihood with a learned variance rises with the logarithm of the error, and so nearly as
+    fast at the end of training as at its start.
+    """
+    losses = model.curve["reconstruction"].to_numpy(float)
+    learned = model.config.likelihood == "learned_gaussian"
+    return np.asarray(learned_variance(losses)) if learned else losses
+
+
+def late_progress(values: Any) -> float:
+    """Return the share of the fall of a curve in the last quarter of training.
 
         (mean of the third quarter - mean of the last) / (first value - mean of the last)
 
     Example:
-        >>> flat = pd.DataFrame({"reconstruction": [8.0, 4, 2, 1, 1, 1, 1, 1]})
-        >>> falling = pd.DataFrame({"reconstruction": range(8, 0, -1)})
-        >>> late_progress(flat), round(late_progress(falling), 2)
+        >>> late_progress([8, 4, 2, 1, 1, 1, 1, 1]), round(late_progress(range(8, 0, -1)), 2)
         (0.0, 0.31)
     """
-    values = curve["reconstruction"].to_numpy(float)
+    values = np.asarray(values, float)
     quarter = len(values) // 4
     if not quarter:
         return 1.0
@@ -252,7 +262,7 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
         found.append(
             (
                 "Training has not converged: its last quarter still contributed "
-                f"{m.progress:.0%} of the fall in reconstruction loss (at most "
+                f"{m.progress:.0%} of the fall in reconstruction error (at most "
                 f"{STILL_FALLING:.0%} expected).",
                 LONGER,
             )

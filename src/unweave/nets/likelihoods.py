@@ -1,7 +1,9 @@
 """Negative log-likelihoods of images given decoder outputs, summed over pixels."""
 
 import math
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from unweave import kernels
@@ -13,6 +15,7 @@ __all__ = [
     "bernoulli",
     "gaussian",
     "learned_gaussian",
+    "learned_variance",
     "mean",
     "mean_image",
     "narrow_gaussian",
@@ -64,6 +67,20 @@ def learned_gaussian(means: Tensor, images: Tensor) -> Tensor:
     errors = gaussian(means, images) / math.prod(images.shape[2:])
     variance = errors.detach().mean(1, keepdim=True) + ROUNDING
     return PIXELS * (errors / (2 * variance) + 0.5 * (2 * math.pi * variance).log())
+
+
+def learned_variance(loss: Any) -> Any:
+    """Return σ² of `learned_gaussian` from its value, averaged over a batch.
+
+        L = N (½ + ½ log 2πσ²),    σ² = exp(2L / N - 1) / 2π
+
+    Example:
+        >>> import torch
+        >>> means, images = torch.zeros(1, 1, 1, 2, 1), torch.full((1, 1, 1, 2, 1), 0.1)
+        >>> round(float(learned_variance(learned_gaussian(means, images))), 3)
+        0.01
+    """
+    return np.exp(2 * loss / PIXELS - 1) / (2 * math.pi)
 
 
 LIKELIHOODS = {
