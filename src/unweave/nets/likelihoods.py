@@ -1,7 +1,6 @@
 """Negative log-likelihoods of images given decoder outputs, summed over pixels."""
 
 import math
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -69,7 +68,7 @@ def learned_gaussian(means: Tensor, images: Tensor) -> Tensor:
     return PIXELS * (errors / (2 * variance) + 0.5 * (2 * math.pi * variance).log())
 
 
-def learned_variance(loss: Any) -> Any:
+def learned_variance(loss: np.ndarray) -> np.ndarray:
     """Return σ² of `learned_gaussian` from its value, averaged over a batch.
 
         L = N (½ + ½ log 2πσ²),    σ² = exp(2L / N - 1) / 2π
@@ -77,10 +76,10 @@ def learned_variance(loss: Any) -> Any:
     Example:
         >>> import torch
         >>> means, images = torch.zeros(1, 1, 1, 2, 1), torch.full((1, 1, 1, 2, 1), 0.1)
-        >>> round(float(learned_variance(learned_gaussian(means, images))), 3)
+        >>> round(float(learned_variance(learned_gaussian(means, images).numpy())), 3)
         0.01
     """
-    return np.exp(2 * loss / PIXELS - 1) / (2 * math.pi)
+    return np.asarray(np.exp(2 * loss / PIXELS - 1) / (2 * math.pi))
 
 
 LIKELIHOODS = {
