@@ -76,8 +76,8 @@ def learned_variance(loss: np.ndarray) -> np.ndarray:
     Example:
         >>> import torch
         >>> means, images = torch.zeros(1, 1, 1, 2, 1), torch.full((1, 1, 1, 2, 1), 0.1)
-        >>> learned_variance(learned_gaussian(means, images).numpy()).round(3).tolist()
-        [[0.01]]
+        >>> learned_variance(learned_gaussian(means, images).numpy()).round(3)
+        array([[0.01]], dtype=float32)
     """
     return np.asarray(np.exp(2 * loss / PIXELS - 1) / (2 * math.pi))
 
