@@ -38,13 +38,13 @@ collect_ignore_glob = [] if find_spec("triton") else ["*gpu*.py"]
 LONGEST = (
     "study/on_ray/test_driver.py",
     "tests/test_docs.py",
-    "fleet/test_engine.py",
     "study/on_ray/test_tasks.py",
+    "fleet/test_engine.py",
+    "study/on_ray/test_cluster.py",
     "tests/test_extensions.py",
     "study/test_local.py",
     "fleet/test_train.py",
     "inductive_biases/test_recipes.py",
-    "study/on_ray/test_cluster.py",
     "docs/test_notebooks.py",
     "ms_vae/test_conditioning.py",
     "methods/test_contract.py",
@@ -58,6 +58,8 @@ LONGEST = (
 """Files that take a quarter of a minute or more, in the order in which they run before all others.
 
 All workers then end together. Those that mostly wait, for Ray, are between those that compute.
+Files whose tests join a cluster come before those that start one, since a process that has started
+Ray cannot join another cluster.
 """
 
 

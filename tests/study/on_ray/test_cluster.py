@@ -91,6 +91,26 @@ def test_a_local_cluster_gives_the_same_results(part, tmp_path, start):
     assert_same_weights(weights(tmp_path / "out"), weights(tmp_path / "here"))
 
 
+TWO_CLUSTERS = """
+from unweave.errors import UnweaveError
+from unweave.study.on_ray.cluster import connected
+
+with connected("ray"):
+    pass
+try:
+    with connected("127.0.0.1:9"):
+        pass
+except UnweaveError as error:
+    print(error.subject, error.value, "new process" in str(error))
+"""
+
+
+def test_a_process_that_started_ray_cannot_join_another_cluster(start):
+    done = start(code=TWO_CLUSTERS)
+    assert done.wait() == 0, done.stderr
+    assert done.stdout.split() == ["on", "127.0.0.1:9", "True"]
+
+
 def node(name, alive=True, **resources):
     return {
         "NodeID": name,

@@ -27,6 +27,10 @@ OBJECT_BYTES = 200_000_000
 ADDED = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT")
 """Environment variables that Ray adds to the process, and so to its child processes."""
 
+# Set when this process has started Ray. Ray 2.60 then cancels every actor that the process creates
+# in another cluster.
+_has_started_ray = threading.Event()
+
 
 @contextmanager
 def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[None]:
@@ -45,6 +49,13 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
         if plugins:
             how["runtime_env"] = {"env_vars": {"PYTHONPATH": _search_path(plugins)}}
     else:
+        if _has_started_ray.is_set():
+            raise UnweaveError(
+                "a process that has run a study with on='ray' cannot join another Ray cluster; "
+                "start a new process",
+                subject="on",
+                value=on,
+            )
         if on != "auto":
             check_reachable(on)
         how = {"address": on, "runtime_env": _code(plugins or {})}
@@ -59,6 +70,8 @@ def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[No
                 subject="on",
                 value=on,
             ) from error
+        if on == "ray":
+            _has_started_ray.set()
         try:
             yield
         finally:

@@ -30,7 +30,6 @@ from unweave.study.workers import Worker, new_token
 __all__ = ["run_on_ray"]
 
 WAIT_SECONDS = 0.5
-ACTOR_ATTEMPTS = 3
 POLL_SECONDS = 3.0
 """Interval for checking the cluster's nodes and for submitting further tasks."""
 STOP_SECONDS = 120.0
@@ -111,27 +110,6 @@ def run_on_ray(store: Store, on: str, options: RunOptions) -> None:
             finish(store)
 
 
-def _started_progress(ray: Any) -> Any:
-    """Start the actor for progress on this node.
-
-    On a busy machine, Ray may cancel an actor before it has started, so this tries several times.
-    """
-    here = ray.get_runtime_context().get_node_id()
-    actor = ray.remote(Progress).options(**on_node(here, strict=True), num_cpus=0)
-    for attempt in range(1, ACTOR_ATTEMPTS + 1):
-        started = actor.remote()
-        try:
-            ray.get(started.take.remote())
-        except ray.exceptions.RayActorError as error:
-            if attempt == ACTOR_ATTEMPTS:
-                raise UnweaveError(
-                    "could not start a process on the Ray cluster; run the same command again"
-                ) from error
-        else:
-            break
-    return started
-
-
 def _plugins(store: Store) -> dict[str, Path]:
     """The modules of custom methods, metrics, architectures and data sets, and their files."""
     plugins: dict[str, Path] = {}
@@ -176,7 +154,9 @@ class Driver:
                 subject="device",
                 value=self.device,
             )
-        self.progress: Any = _started_progress(ray)
+        here = ray.get_runtime_context().get_node_id()
+        actor = ray.remote(Progress).options(**on_node(here, strict=True), num_cpus=0)
+        self.progress: Any = actor.remote()
         self.callbacks = options.callbacks
         quiet = replace(options, progress=False, callbacks=Callbacks())
         forwards, plugins = bool(self.callbacks.callbacks), list(_plugins(store))
