@@ -34,6 +34,9 @@ MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
 """Agreement below which a fit has failed, and above which it may be good."""
 MIXED = 0.5
 """A latent controls two things if its rank correlation with a second shared factor is higher."""
+STRONG = 1 / 3
+"""Only latents with more than this share of the information of the strongest count as mixed: codes
+of weak latents are small remainders that follow many factors."""
 MAX_TEXT, MAX_REASONS = 500, 20
 
 
@@ -51,7 +54,7 @@ class Measures:
             weighted by the information that they carry.
         shared_latents: Clear latents that encode a factor shared by the models.
         missing_factors: Factors shared by the models that the chosen one lacks.
-        mixed_latents: Clear latents that follow two shared factors at once.
+        mixed_latents: Clear latents that follow two shared factors at once, without weak ones.
         progress: Share of the fall of the reconstruction error in the last quarter of training.
         models: Models that were compared.
     """
@@ -143,6 +146,7 @@ def measured(
     correlation = np.zeros(len(clear))
     correlation[own["latent"].to_numpy(int)] = own["correlation"]
     weights = np.where(clear, activity.amounts, 0.0)
+    strong = clear & (weights > STRONG * weights.max())
     count = int(clear.sum())
     few = min(count, len(baselines.pca) - 1)
     return Measures(
@@ -154,7 +158,7 @@ def measured(
         agreement=float(np.average(correlation, weights=weights)) if count else 0.0,
         shared_latents=int((correlation[clear] > 0).sum()),
         missing_factors=len(agreed.factors) - len(own),
-        mixed_latents=int((second_factor(compared, agreed, place)[clear] > MIXED).sum()),
+        mixed_latents=int((second_factor(compared, agreed, place)[strong] > MIXED).sum()),
         progress=late_progress(reconstruction_curve(model)),
         models=int(compared.usable.sum()),
     )
