@@ -2,10 +2,11 @@
 
     python benchmarks/fit.py suite --minutes 8 --out benchmarks/results/fit_cpu.json
     python benchmarks/fit.py calibration --out benchmarks/results/fit_calibration.csv
+    python benchmarks/fit.py speed --out benchmarks/results/fit_speed_cpu.json
 
 `suite` fits folders of 1,000 to 20,000 images with known factors, as a user would, and scores the
 chosen model and all others with the factors, which training never sees. `calibration` trains fits
-for far too few steps to many, and records their verdicts and scores.
+for far too few steps to many, and records their verdicts and scores. `speed` measures a step.
 `--only NAME` runs a part of either.
 """
 
@@ -24,7 +25,7 @@ import torch
 
 import unweave as uw
 from unweave.analysis.correlation import spearman
-from unweave.fitting.portfolio import smaller_size
+from unweave.fitting.portfolio import NARROW, smaller_size, with_defaults
 
 Table = tuple[np.ndarray, dict[str, np.ndarray]]
 """Images, and the values of their factors by name."""
@@ -115,6 +116,8 @@ SUITE: dict[str, tuple[Callable[[int, np.random.Generator], Table], int]] = {
 CALIBRATION = ("soft shapes", "cells", "rooms3d", "dsprites", "color_dsprites")
 LENGTHS = (100, 400, 1_600, 6_400)
 """Steps of the fits of the calibration."""
+SPEED_STEPS = (40, 240)
+"""Lengths of two runs whose difference gives the time of a step, without start-up."""
 MAX_IMAGES = 2_000
 """Largest number of images of a fit of the calibration."""
 
@@ -211,11 +214,31 @@ def _judged(name: str, seed: int, steps: int, device: torch.device) -> dict[str,
     return {"data": name, "seed": seed, **row, **measures}
 
 
+def speed(args: argparse.Namespace) -> None:
+    """Measure the CPU time of a step of one model on soft shapes, in bf16 on one thread."""
+    torch.set_num_threads(1)
+    data, _ = load("soft shapes", args.seed, args.device)
+    settings = with_defaults({}, data, args.device)
+    factor = uw.methods.FactorVAE
+    found = {}
+    for method in (uw.methods.BetaTCVAE(beta=4.0), factor(), factor(width=NARROW)):
+        seconds = []
+        for steps in SPEED_STEPS:
+            start = time.process_time()
+            uw.train(method, data, steps=steps, precision="bf16", progress=False, **settings)
+            seconds.append(time.process_time() - start)
+        steps = SPEED_STEPS[1] - SPEED_STEPS[0]
+        found[str(method)] = round(1e3 * (seconds[1] - seconds[0]) / steps, 1)
+        print(method, found[str(method)], "ms", flush=True)
+    content = {"device": str(args.device), "torch": torch.__version__, "cpu_ms_per_step": found}
+    args.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("suite", "calibration"))
+    parser.add_argument("part", choices=("suite", "calibration", "speed"))
     parser.add_argument("--only", choices=SUITE, action="append", help="Data set.")
     parser.add_argument("--minutes", type=float, default=8, help="Time limit of a fit.")
     parser.add_argument("--steps", type=int, help="Steps of a fit, instead of a time limit.")
@@ -227,6 +250,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.part == "suite":
         suite(args.only or list(SUITE), args)
+    elif args.part == "speed":
+        speed(args)
     else:
         calibration(args.only or list(CALIBRATION), args)
 

@@ -87,6 +87,25 @@ def test_agreement_is_weighted_by_information():
     assert 0.85 < measures.agreement < 0.95  # 5 of 5.5 nats, not 1 of 2 latents
 
 
+@pytest.mark.parametrize(("logvar", "mixed"), [(-10.0, 1), (0.0, 0)])
+def test_only_strong_latents_count_as_mixed(logvar, mixed):
+    """The first latent of the first model is the sum of two factors, of 5 nats or of 0.5."""
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))
+    tiny = {"latents": 3, "architecture": "small_mlp", "batch": 8, "progress": False}
+    (model,) = uw.train("vae", data, steps=2, **tiny)
+    rng = np.random.default_rng(0)
+    one, two, *noise = rng.normal(size=(5, 500))
+    means = [np.column_stack([one, two, each]) for each in noise]
+    means.insert(0, np.column_stack([(one + two) / np.sqrt(2), one, two]))
+    logvars = np.full((4, 500, 3), -10.0)
+    logvars[0, :, 0] = logvar
+    latents = Latents(np.stack(means), logvars)
+    found = Evidence(latents, np.full(4, 0.1), replace(baselines(data, 3), mean_image=0.5))
+    measures = measured(found, latents, consensus(latents), model, 0)
+    assert measures.clear_latents == 3
+    assert measures.mixed_latents == mixed
+
+
 def test_late_progress_of_curves():
     assert late_progress([5.0] * 8) == 0  # nothing was learned
     assert late_progress([1.0, 2, 3, 4, 5, 6, 7, 8]) == 0  # it got worse

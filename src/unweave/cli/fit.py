@@ -78,7 +78,7 @@ class Fit:
         str | None,
         arg(
             help="Method with a regularisation strength, such as beta-vae or factor-vae (default: "
-            "several methods and strengths)."
+            "factor-vae on CPU, several methods on GPU; each with several strengths)."
         ),
     ] = None
     strengths: Annotated[

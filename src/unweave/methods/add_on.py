@@ -1,4 +1,4 @@
-"""Add-ons: methods that add a penalty to the loss of another method, their host.
+"""Add-ons: methods that add a penalty to the loss of another method (the host).
 
 Shapes: M models in a fleet, B images per model and step, d latents.
 """

@@ -34,7 +34,7 @@ class FactorVAE(VAE):
         gamma: Weight of the total correlation; the 12,600-model study uses 10, 20, 30, 40, 50,
             100.
         width: Width of the discriminator's six hidden layers, 1000 as published. Narrower layers
-            save most of the time of a step.
+            make steps faster.
 
     Notes:
         Kim & Mnih sample a second batch for z̃. In disentanglement_lib, both optimisers increment
