@@ -87,7 +87,7 @@ def _report(browser: Any, address: str) -> None:
     page.goto(address)
     page.screenshot(path=IMAGES / "report.png")
     parts = []
-    for width, scheme, heading in ((780, "dark", "Trade-off"), (290, "light", "Leader board")):
+    for width, scheme, heading in ((780, "dark", "Trade-off"), (290, "light", "Leaderboard")):
         context = browser.new_context(
             viewport={"width": width, "height": 1160}, color_scheme=scheme
         )

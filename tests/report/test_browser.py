@@ -278,7 +278,7 @@ def test_it_prints_with_the_whole_leader_board(opened):
     text = pdf_text(opened.pdf(format="A4"))
     for name in opened.evaluate("JSON.parse(document.getElementById('data').textContent).names"):
         assert name in text
-    for expected in ("Leader board", "my score", "−10.50", "Distributions", "Trade-off", "UDR"):
+    for expected in ("Leaderboard", "my score", "−10.50", "Distributions", "Trade-off", "UDR"):
         assert expected in text
     opened.emulate_media(media="print")
     board = opened.locator(".scroll")

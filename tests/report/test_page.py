@@ -263,7 +263,7 @@ def test_the_verdict_on_a_fit_is_at_the_top(level, runs, data, tmp_path):
     assert (
         page.index("Do more.") < page.index("Each row varies one latent") < page.index("PCA?</h2")
     )
-    assert page.index("PCA?</h2") < page.index("<h2>Leader board")
+    assert page.index("PCA?</h2") < page.index("<h2>Leaderboard")
 
 
 def test_a_failed_fit_is_not_shown_as_a_success(runs, data, tmp_path):

@@ -1,4 +1,4 @@
-"""Entries of a study: their own settings, and second stages with base models."""
+"""Entries of a study: their own settings, and second stages with first-stage models."""
 
 import shutil
 
@@ -161,7 +161,7 @@ def test_only_second_stages_have_base_models():
 
 
 def test_another_worker_sees_the_same_order(tmp_path):
-    """While the base model trains, a second worker finds no runs but does not stop."""
+    """While the first-stage model trains, a second worker finds no runs but does not stop."""
     grids = {"ms_vae": {"first": {"beta_tc_vae": {"beta": 1}}, "settings": SECOND}}
     prepare(store := load_store(tmp_path), study(grids))
     LocalRunner(store, RunOptions(scorers=0)).claims.next_fleet()

@@ -108,7 +108,7 @@ class Options:
     pictures: bool = True
     """Save a figure of the latent traversals of each model."""
     first: Path | None = None
-    """For a second stage: folder of its base model or models."""
+    """For a second stage: folder of its first-stage model or models."""
     track: Track = ()
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
@@ -196,7 +196,7 @@ def _optimiser(chosen: Any) -> "Adam":
 
 
 def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":
-    """Return the base models of a second stage as one fleet."""
+    """Return the first-stage models of a second stage as one fleet."""
     from unweave.methods import SecondStage
     from unweave.models.finding import models_of
     from unweave.models.model import join
@@ -207,7 +207,7 @@ def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":
         return None
     if folder is None:
         raise UnweaveError(
-            f"{kind.name} requires trained base models; pass their folder, e.g. --first runs"
+            f"{kind.name} requires trained first-stage models; pass their folder, e.g. --first runs"
         )
     models = models_of(folder, chosen=True)
     base = [model for model in models if not isinstance(model.config.method, SecondStage)]

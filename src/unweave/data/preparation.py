@@ -75,8 +75,8 @@ def skipped_note(skipped: Sequence[str], total: int) -> str:
 def depth_note(what: str, bits: int, largest: int, where: str) -> str:
     """Return a sentence about the bit depth of grey values of more than 8 bits."""
     return (
-        f"Scaled {what} from {bits} bits (0 … {2**bits - 1:,}) to 8, all alike; the largest "
-        f"value is {largest:,}, in {where}"
+        f"Scaled {what} from {bits} bits (0 … {2**bits - 1:,}) to 8, with one scale for all; the "
+        f"largest value is {largest:,}, in {where}"
     )
 
 

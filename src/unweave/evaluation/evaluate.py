@@ -68,7 +68,7 @@ def evaluate(
 
     Returns:
         One row per model: `run`, `method`, the method's hyperparameters, `seed`, `steps`, then
-        scores. The main score of a metric has the metric's name (`dci`), its other numbers have
+        scores. The headline score of a metric has the metric's name (`dci`), its other numbers have
         the name and the part (`dci.completeness`). Scores are NaN for models that diverged or
         that a metric cannot score; a message on standard error gives the reason.
 
@@ -257,5 +257,5 @@ def _scores(job: _Job, metric: Metric) -> Mapping[str, float]:
 
 
 def column(metric: Metric, part: str) -> str:
-    """Column name of a score: the metric's name for its main score, else `metric.part`."""
+    """Column name of a score: the metric's name for its headline score, else `metric.part`."""
     return part if part == metric.name else f"{metric.name}.{part}"

@@ -26,7 +26,7 @@ class Baselines:
         PCA          mean ‖x - x̄ - Vₖ Vₖᵀ (x - x̄)‖² / P,    Vₖ the k first principal axes
 
     Args:
-        mean_image: Error of the mean image, which is the variance of the pixels.
+        mean_image: Error of the mean image, which is the pixel variance.
         pca: Errors of k = 0, …, d principal components, `[d + 1]`.
         codes: Codes of the images by d principal components, `[n, d]`.
         rows: Numbers of these images in the data set.

@@ -42,7 +42,7 @@ class Evidence:
 
     @property
     def explained(self) -> np.ndarray:
-        """Share of the variance of the pixels that each model explains, `[M]`."""
+        """Share of the pixel variance that each model explains, `[M]`."""
         return self.baselines.explained(self.errors)
 
     @property
@@ -98,7 +98,7 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
         finalists: Whether each model was trained to the end, `[M]` (default: all).
 
     Returns:
-        The columns of `uw.select.udr`, and `explained`: the share of the variance of the pixels
+        The columns of `uw.select.udr`, and `explained`: the share of the pixel variance
         that the reconstructions explain.
     """
     latents, collapsed = found.latents, found.collapsed
@@ -109,7 +109,7 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     ranking["explained"] = found.explained[places].round(4)
     excluded = collapsed & latents.usable
     ranking["reason"] = [
-        f"explains {share:.0%} of the variance of the pixels, {max(found.explained):.0%} is "
+        f"explains {share:.0%} of the pixel variance, {max(found.explained):.0%} is "
         "possible"
         if excluded[place]
         else reason

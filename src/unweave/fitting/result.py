@@ -26,7 +26,7 @@ class Fit:
     Args:
         fleet: All models.
         ranking: Ranking of the models, best first: `run`, `score` (UDR), `reason`, `model`,
-            `explained` (share of the variance of the pixels), ….
+            `explained` (share of the pixel variance), ….
         agreed: Factors shared by the models, see `uw.select.consensus`.
         baselines: Reconstruction errors of the mean image and of principal components.
         verdict: How far to trust the chosen model.

@@ -27,7 +27,7 @@ __all__ = ["LEVELS", "Measures", "Verdict", "judged", "measured", "read_verdict"
 
 LEVELS = ("good", "weak", "failed")
 MIN_EXPLAINED = 0.2
-"""Smallest share of the variance of the pixels that a model must explain."""
+"""Smallest share of the pixel variance that a model must explain."""
 STILL_FALLING = 0.04
 """Training has not converged if its last quarter made more than this share of the progress."""
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
@@ -45,7 +45,7 @@ class Measures:
     """What the verdict is based on.
 
     Args:
-        explained: Share of the variance of the pixels that the chosen model explains.
+        explained: Share of the pixel variance that the chosen model explains.
         explained_by_pca: The same for principal components, as many as the model has latents.
         explained_by_few: The same for principal components, as many as it has clear latents.
         clear_latents: Latents that change something visible, see `Activity.clear`.

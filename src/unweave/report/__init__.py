@@ -35,7 +35,7 @@ def report(
 ) -> Path:
     """Write a self-contained HTML report about trained models.
 
-    It contains a summary, a leader board, score distributions, a trade-off plot, the agreement
+    It contains a summary, a leaderboard, score distributions, a trade-off plot, the agreement
     between models, explanations of the scores, and the commands to reproduce everything. The best
     model is chosen without labels. If the images are not available, the report is written from
     the tables alone and states what is missing.

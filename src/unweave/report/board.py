@@ -1,4 +1,4 @@
-"""Rows and columns of the leader board, and the data of the charts."""
+"""Rows and columns of the leaderboard, and the data of the charts."""
 
 import base64
 import math
@@ -21,7 +21,7 @@ LOSSES = ("loss", "discriminator loss")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the leader board."""
+    """A column of the leaderboard."""
 
     key: str  # name in the table
     label: str  # heading
@@ -31,7 +31,7 @@ class Column:
 
 
 def columns_of(found: Findings) -> list[Column]:
-    """Return the columns of the leader board, without the model's name."""
+    """Return the columns of the leaderboard, without the model's name."""
     table = found.table
     same, varied = settings_of(found.given)
     own = [name for name in (*same, *varied) if name.startswith("method.")]
@@ -84,7 +84,7 @@ def digits_of(values: pd.Series) -> int:
 
 
 def text_of(value: Any, digits: int) -> str:
-    """Format a number for the leader board, with a dash for missing values.
+    """Format a number for the leaderboard, with a dash for missing values.
 
     Example:
         >>> [text_of(v, 2) for v in (0.12345, -636.1896, float("nan"), 123456.0)]
@@ -97,7 +97,7 @@ def text_of(value: Any, digits: int) -> str:
 
 
 def shown(found: Findings, most: int) -> pd.DataFrame:
-    """Return the rows of the leader board: chosen models, then by UDR, diverged models last."""
+    """Return the rows of the leaderboard: chosen models, then by UDR, diverged models last."""
     table = found.table
     runs = table["run"].tolist()
     if len(runs) > most:
@@ -120,7 +120,7 @@ def shown(found: Findings, most: int) -> pd.DataFrame:
 def record(
     row: Mapping[str, Any], columns: Sequence[Column], found: Findings
 ) -> Mapping[str, Any]:
-    """Format a row of the leader board as text."""
+    """Format a row of the leaderboard as text."""
     cells = []
     for column in columns:
         value = row[column.key]
@@ -139,12 +139,12 @@ def record(
 def chart_data(
     found: Findings, board: pd.DataFrame, columns: Sequence[Column], strips: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return JSON data for the page's script; models are numbered as in the leader board.
+    """Return JSON data for the page's script; models are numbered as in the leaderboard.
 
     Args:
         found: Contents of the report.
-        board: Rows of the leader board.
-        columns: Columns of the leader board.
+        board: Rows of the leaderboard.
+        columns: Columns of the leaderboard.
         strips: Traversals of models, by run.
     """
     groups, group_of = _groups(found, board)

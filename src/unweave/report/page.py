@@ -24,7 +24,7 @@ from unweave.report.saved_runs import DIVERGED
 from unweave.text import counted, size_text
 
 MOST_SHOWN = 2_000
-"""Maximum number of models in the leader board and the charts."""
+"""Maximum number of models in the leaderboard and the charts."""
 LEAST_SHOWN = 50
 """Minimum number of models to show, even with a small size limit."""
 TABLES_SHARE = 0.6

@@ -40,7 +40,7 @@ class ErrorRow:
 
     name: str  # what reconstructs
     error: float  # mean squared error of pixels in [0, 1]
-    explained: float  # share of the variance of the pixels
+    explained: float  # share of the pixel variance
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@
   const hideTip = () => { tip.hidden = true; };
   for (const kind of ["wheel", "touchmove"]) addEventListener(kind, hideTip, { passive: true });
 
-  // The leader board.
+  // The leaderboard.
 
   const board = $("board");
   const rows = [...board.tBodies[0].rows];

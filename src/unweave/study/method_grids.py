@@ -6,8 +6,8 @@ The entry `methods` of a study maps names of methods to grids:
     ms_vae: {first: beta_tc_vae, steps: 20000, settings: {latents: 5, batch: 32}}
 
 Besides the fields of the method, an entry may have `settings` and `steps`, which replace those of
-the study, and `first`, the base models of a second stage: names of methods in the study, or a grid
-of base models to train for it.
+the study, and `first`, the first-stage models of a second stage: names of methods in the study, or a grid
+of first-stage models to train for it.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ class Entry:
     # Settings that replace those of the study, each with one or more values.
     settings: Mapping[str, list[Any]] = field(default_factory=dict)
     steps: int | None = None  # number of steps (default: that of the study)
-    # Base models of a second stage: names of methods, or entries to train for it.
+    # First-stage models of a second stage: names of methods, or entries to train for it.
     first: Sequence["str | Entry"] = ()
 
     @property
@@ -163,7 +163,7 @@ def _entries(name: Any, values: Any) -> Iterator[Entry]:
     first = _first(name, values.get("first"))
     if issubclass(kind, SecondStage) and not first:
         raise StudyFileError(
-            f"{name} is a second stage and needs base models; name their method, for example "
+            f"{name} is a second stage and needs first-stage models; name their method, for example "
             "first: beta_tc_vae",
             f"methods.{name}.first",
         )
@@ -245,7 +245,7 @@ def runs_of(
 ) -> list[Config]:
     """The runs of a study on one data set: settings vary slowest, then methods, seeds fastest.
 
-    A second stage has one run per base model, with the same seed.
+    A second stage has one run per first-stage model, with the same seed.
     """
     found: list[Config] = []
     for shared in _combinations(settings):
@@ -272,7 +272,7 @@ def count_runs(entries: Sequence[Entry], settings: Mapping[str, Sequence[Any]], 
 
 
 def _count_of_entry(entry: Entry, seeds: int, named: Mapping[str, int]) -> tuple[int, int]:
-    """Count the runs of an entry, and the base models that are trained only for it."""
+    """Count the runs of an entry, and the first-stage models that are trained only for it."""
     own = math.prod(map(len, entry.settings.values()))
     if not entry.first:
         return own * seeds, 0

@@ -131,7 +131,7 @@ class RemoteStore(Store):
             if not run or (self.runs / run / OPTIMISER).exists():
                 continue
             if self.files.exists(self._at(RUNS, run, OPTIMISER)):
-                # It may be here without its state, for scoring or as a base model.
+                # It may be here without its state, for scoring or as a first-stage model.
                 shutil.rmtree(self.runs / run, ignore_errors=True)
                 self._download([run], (CONFIG, WEIGHTS, CURVE, OPTIMISER, SUMS))
 

@@ -193,7 +193,7 @@ def _method_name(name: str) -> str:
 
 
 def _first(config: Mapping[str, Any]) -> str | None:
-    """The run of the base model of a second stage, if any."""
+    """The run of the first-stage model of a second stage, if any."""
     return Config.from_dict(config["first"]).hash if "first" in config else None
 
 

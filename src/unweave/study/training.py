@@ -23,7 +23,7 @@ from unweave.study.workers import Worker
 __all__ = ["Claims", "DiskFullError", "RunOptions", "fail", "is_out_of_memory", "train_fleet"]
 
 DONE = ("trained", "scored")
-"""States of runs that can be base models of second stages."""
+"""States of runs that can be first-stage models of second stages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class Claims:
         return {fleet: fleets[fleet] for fleet in sorted(fleets, key=lambda one: -costs[one])}
 
     def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Return runs that can be trained now; fail second stages whose base model has failed."""
+        """Return runs that can be trained now; fail second stages whose first-stage model has failed."""
         ready, states = {}, None
         for kind, runs in kinds.items():
             firsts = self._firsts(runs)
@@ -103,7 +103,7 @@ class Claims:
             found = {first: self._first_stage(first, states) for first in set(firsts.values())}
             failed = [run for run in runs if found[firsts[run]] == "failed"]
             if failed:
-                reason = "its base model diverged or failed"
+                reason = "its first-stage model diverged or failed"
                 self.store.ledger.mark(self._take(failed), "failed", reason)
             trained = [run for run in runs if found[firsts[run]] == "trained"]
             if trained:
@@ -111,7 +111,7 @@ class Claims:
         return ready
 
     def _first_stage(self, first: str, states: Mapping[str, str]) -> str:
-        """Whether a base model is `trained`, `failed`, or still `pending`."""
+        """Whether a first-stage model is `trained`, `failed`, or still `pending`."""
         state = states.get(first, "failed")
         if state == "diverged":
             return "failed"
@@ -123,7 +123,7 @@ class Claims:
         return "failed" if state == "failed" else "pending"
 
     def _firsts(self, runs: Sequence[str]) -> dict[str, str]:
-        """The base model of each second stage among some runs, by run."""
+        """The first-stage model of each second stage among some runs, by run."""
         new = [run for run in runs if run not in self.first_of]
         if new and self.store.configs(new[:1])[0].first is not None:
             known = [(config.hash, config.first) for config in self.store.configs(new)]

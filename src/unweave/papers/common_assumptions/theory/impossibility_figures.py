@@ -81,7 +81,7 @@ def draw_collapse(table: pd.DataFrame, title: str = "") -> "Plot":
 
 
 def headlines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the main score of a metric, if it is between 0 and 1."""
+    """Return the rows with the headline score of a metric, if it is between 0 and 1."""
     from unweave.metrics import METRICS
 
     bounded = [name for name, metric in METRICS.items() if metric.bounds == (0.0, 1.0)]
