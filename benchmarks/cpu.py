@@ -7,9 +7,9 @@ settings of the fleet. Variants take turns, and each reports its fastest round, 
 programs may be running. Two numbers are reported: CPU time per model-step on one thread, which
 other programs hardly affect, and wall-clock time on all cores.
 
-The second part runs programs alone, then two copies at once. Half the speed each would be perfect
-sharing. It reports how much CPU time a model-step or an image takes in both cases; time above that
-on one thread is spent waiting for work.
+The second part runs programs alone, then two copies at once. With perfect sharing, each would run
+at half the speed. It reports how much CPU time a model-step or an image takes in both cases; time
+above that on one thread is spent waiting for work.
 """
 
 import argparse

@@ -63,7 +63,7 @@ def main() -> None:
     methods = (VAE(), BetaVAE(beta=4), DAVA(threshold=THRESHOLD))
     models = [row for one in methods for row in scored(one, data, args.seeds, args.steps)]
     about = (
-        f"{len(data):,} hearts of six sizes at 16 × 16 places, 16 pixels wide, {args.steps:,} "
+        f"{len(data):,} hearts of six sizes at 16 × 16 positions, 16 pixels wide, {args.steps:,} "
         "steps of 64 images, `small_mlp`, 4 latents, `Adam(lr=1e-3, clip_norm=1)`; "
         f"`threshold={THRESHOLD:_}`"
     )

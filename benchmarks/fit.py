@@ -1,4 +1,4 @@
-"""Does a fit find the factors, and does it know? Development suite and calibration of the verdict.
+"""Test whether fits find the factors, and calibrate the verdict.
 
     python benchmarks/fit.py suite --minutes 8 --out benchmarks/results/fit_cpu.json
     python benchmarks/fit.py calibration --out benchmarks/results/fit_calibration.csv
@@ -6,8 +6,8 @@
 
 `suite` fits folders of 1,000 to 20,000 images with known factors, as a user would, and scores the
 chosen model and all others with the factors, which training never sees. `calibration` trains fits
-for far too few steps to many, and records their verdicts and scores. `speed` measures a step.
-`--only NAME` runs a part of either.
+for few to many steps, and records their verdicts and scores. `speed` measures a step. `--only
+NAME` runs a part of either.
 """
 
 import argparse
@@ -125,7 +125,7 @@ MAX_IMAGES = 2_000
 def load(
     name: str, seed: int, device: torch.device, most: int = 100_000
 ) -> tuple[uw.data.Dataset, dict[str, Any]]:
-    """Load data in the size in which `unweave fit` would load a folder of them."""
+    """Load the data at the size that `unweave fit` would use for a folder of these images."""
     draw, count = SUITE[name]
     images, factors = draw(min(count, most), np.random.default_rng(seed))
     levels = {key: _levels(values) for key, values in factors.items()}

@@ -15,10 +15,10 @@ whole data set. `benchmarks/plots.py` draws the results.
 
 `--alternatives` measures other ways to train a fleet of β-VAEs on the same images
 (`benchmarks/many_models.py`): `torch.func.vmap`, grouped convolutions, and HFTA if it is
-installed, each also as a CUDA graph where this is possible. The time of a way is its fastest turn,
-relative to that of the plain loop. On a CPU, all ways take turns on one thread and their CPU time
-is measured, because other load affects it least. `--quick` measures a β-VAE and the alternatives
-in fleets of 1, 8, 12, 64 and 256.
+installed, each also as a CUDA graph where this is possible. The time reported for each is its
+fastest turn, relative to that of the plain loop. On a CPU, all ways take turns on one thread and
+their CPU time is measured, because other load affects it least. `--quick` measures a β-VAE and the
+alternatives in fleets of 1, 8, 12, 64 and 256.
 """
 
 import argparse

@@ -5,8 +5,8 @@
 The task: a β-VAE (β = 4, ten latents, Adam with 1e-4, batch 64) on dSprites, on the CPU with one
 thread. Every library has its own process and environment, and uses its own trainer
 (`benchmarks/peers/with_*.py`). The libraries take turns of `--turn` steps, round after round, so
-that other load on the machine affects all alike; the first turn is the warm-up. Each library then
-encodes the same images, and unweave's metrics score all codes.
+that other load on the machine affects all equally; the first turn is the warm-up. Each library
+then encodes the same images, and unweave's metrics score all codes.
 
 The images, as rendered by unweave, are in one `.npy` file that all processes memory-map: the
 published `.npz` would take 3 GB of memory per process. `FOLDER` holds the environments, the images

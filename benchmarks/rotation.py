@@ -2,9 +2,9 @@
 
     python benchmarks/rotation.py [--steps 3000] [--seeds 3] [--out FILE]
 
-A soft disc at every place of a grid: moving it changes images equally fast everywhere and in both
-directions, so that independent components should be the two coordinates. A disc of variable size
-and brightness violates this. Models are autoencoders with four latents.
+A soft disc at every position of a grid: moving it changes images equally fast everywhere and in
+both directions, so that independent components should be the two coordinates. A disc of variable
+size and brightness violates this. Models are autoencoders with four latents.
 """
 
 import argparse

@@ -117,7 +117,7 @@ def plain_step(data: uw.data.Dataset, batch: int, width: int) -> Callable[[], No
 def bound(
     config: Config, shape: tuple[int, int, int], peak: float, bandwidth: float
 ) -> dict[str, float]:
-    """Number of parameters and products of a step, and lower bounds of its time."""
+    """Numbers of parameters and multiplications of a step, and lower bounds on its time."""
     networks = networks_of(config, shape)[MODEL]
     parameters = sum(len(network) for network in networks.values())
     products = 0

@@ -2,7 +2,7 @@
 
     python examples/demo.py [--steps 4000] [--out demo]
 
-The images show one white shape: a square, an ellipse or a heart of six sizes in 16 × 8 places.
+The images show one white shape: a square, an ellipse or a heart of six sizes at 16 × 8 positions.
 Four models are trained on them without labels. The table of factors is only used to label the
 latents of the chosen model in the report.
 """

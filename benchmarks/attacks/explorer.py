@@ -134,12 +134,12 @@ def _asked(
     known: bool = True,
     **headers: str,
 ) -> Case:
-    """A request whose response must have one of some statuses."""
+    """A request, and the statuses that its response may have."""
     return lambda page: page.ask(path, body, known=known, **headers) in statuses
 
 
 def _sent(statuses: Container[int], content: bytes) -> Case:
-    """Raw bytes whose response must have one of some statuses."""
+    """Raw bytes to send, and the statuses that the response may have."""
     return lambda page: page.send(content) in statuses
 
 

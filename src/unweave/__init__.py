@@ -1,4 +1,4 @@
-"""Train, score, select and visualise fleets of disentangled generative models.
+"""Train fleets of disentangling generative models, score them, and choose one without labels.
 
     import unweave as uw
 

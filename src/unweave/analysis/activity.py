@@ -54,8 +54,8 @@ class Criterion:
 
 
 CLEAR = Criterion(0.3)
-"""Latents below this change little that can be seen, and are counted as inactive in the report,
-in the explorer and in the verdict on a fit."""
+"""Latents below this change the image very little, and count as inactive in the report, in the
+explorer and in the verdict on a fit."""
 KL = Criterion(0.01)
 """Criterion of Duan et al., arXiv:1905.12614 (UDR), and its published code."""
 VARIANCE = Criterion(BURDA_VARIANCE)
@@ -63,7 +63,7 @@ VARIANCE = Criterion(BURDA_VARIANCE)
 NOISE = Criterion(0.5, below=True)
 """Low noise: log Δ is below -0.3 for a latent with μ² + σ² = 1."""
 WEAK_NOISE = Criterion(0.8, below=True)
-"""Criterion of Zietlow et al., arXiv:2102.06822, who exclude over-pruned models by it."""
+"""Criterion of Zietlow et al., arXiv:2102.06822, who use it to exclude over-pruned models."""
 RELATIVE_SPREAD = Criterion(0.1)
 
 

@@ -31,7 +31,8 @@ app.add_group(
     "Small exact experiments: vi-bias, d-separation, impossibility, pca-alignment.",
 )
 
-DESCRIPTION = """Train, score, select and visualise fleets of disentangled generative models.
+DESCRIPTION = """Train fleets of disentangling generative models, score them, choose one without
+labels, and see what each latent controls.
 
 Get started: unweave fit ./images, or unweave data list
 

@@ -85,7 +85,7 @@ class Fit:
         tuple[float, ...] | None,
         arg(
             metavar="X…",
-            help="Regularisation strengths of --method to try (default: that of the method; for "
+            help="Regularisation strengths of --method to try (default: the usual one; for "
             "beta-vae 1 and 4 on CPU, 1 to 16 on GPU).",
         ),
     ] = None
@@ -94,7 +94,7 @@ class Fit:
     steps: int | None = None
     """Number of training steps (default: as many as fit into --minutes)."""
     minutes: float | None = None
-    """Time limit in minutes, of all calls together (default: 8, or none with --steps)."""
+    """Time limit in minutes, in total over all calls (default: 8, or none with --steps)."""
     latents: int | None = None
     """Number of latent dimensions (default: 10)."""
     batch: int | None = None
@@ -214,7 +214,7 @@ def _method(name: str | None, strengths: Sequence[float] | None) -> "Method | st
 
     if name is None and strengths is not None:
         raise FitError(
-            "--strengths are those of one method; pass --method too", subject="strengths"
+            "--strengths applies to a single method; pass --method too", subject="strengths"
         )
     if name is None:
         return None

@@ -59,7 +59,7 @@ class Name:
             )
         if self.data is None and not self.names:
             raise UnweaveError(
-                "nothing to name latents by; pass labelled images with --data and --factors, or "
+                "no names given; pass labelled images with --data and --factors, or "
                 "names with --names 0=size",
                 subject="data",
             )

@@ -208,7 +208,7 @@ def _computable(metrics: "Sequence[Metric]", factors: Path | None) -> "list[Metr
 
     reasons = {
         "no factors were given": [m for m in metrics if factors is None and needs_factors(m)],
-        "a model is required (use unweave evaluate)": [
+        "scoring requires a model (use unweave evaluate)": [
             m for m in metrics if m.of_posteriors or m.of_images
         ],
     }

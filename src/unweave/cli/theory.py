@@ -91,7 +91,7 @@ class TheoryVIBias:
 @theory_app.add("d-separation")
 @dataclass(frozen=True, kw_only=True)
 class TheoryDSeparation:
-    """Show in six images why a second stage given Y does not change the code C.
+    """Show with six images why a second stage that depends on Y does not change the code C.
 
     Example: unweave theory d-separation -o example
     """
@@ -120,7 +120,7 @@ class TheoryDSeparation:
 @theory_app.add("impossibility")
 @dataclass(frozen=True, kw_only=True)
 class TheoryImpossibility:
-    """Entangle a code without changing its distribution, so that data cannot tell the difference.
+    """Entangle a code without changing its distribution, so that no data can reveal it.
 
     Example: unweave theory impossibility --dimensions 5 --prior laplace
     """

@@ -63,7 +63,7 @@ class Options:
     steps: int = 300_000
     """Number of training steps; runs saved with their optimiser state continue."""
     minutes: float | None = None
-    """Time limit in minutes; models that do not reach --steps are saved as they are by then, with
+    """Time limit in minutes; models that do not reach --steps in time are saved as they are, with
     their optimiser state."""
     keep_optimiser: bool = False
     """Save optimiser states, so that models can be trained further (always with --minutes)."""
@@ -108,7 +108,7 @@ class Options:
     pictures: bool = True
     """Save a figure of the latent traversals of each model."""
     first: Path | None = None
-    """For a second stage: folder of its first-stage model or models."""
+    """For a second stage: folder of one or more first-stage models."""
     track: Track = ()
     images: Annotated[EveryImage, arg(name="")] = field(default_factory=EveryImage)
 
@@ -207,7 +207,8 @@ def _base_models(folder: Path | None, kind: "type[Method]") -> "Fleet | None":
         return None
     if folder is None:
         raise UnweaveError(
-            f"{kind.name} requires trained first-stage models; pass their folder, e.g. --first runs"
+            f"{kind.name} requires trained first-stage models; pass their folder, "
+            "e.g. --first runs"
         )
     models = models_of(folder, chosen=True)
     base = [model for model in models if not isinstance(model.config.method, SecondStage)]

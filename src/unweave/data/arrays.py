@@ -21,7 +21,7 @@ LABEL = "label"
 MIN_PIXELS = 8
 """Smallest height and width of images; smaller axes are taken for channels or measurements."""
 NARROW, MAX_ASPECT = 16, 4
-"""Images narrower than this may be at most so many times longer than wide, unlike time series."""
+"""Images narrower than `NARROW` are rejected as time series above this ratio of the sides."""
 BATCH = 256
 """Number of items stacked at once: as floats they take four times the memory of bytes."""
 
@@ -43,7 +43,7 @@ def as_images(array: Any, name: str, bits: int | None = None) -> tuple[np.ndarra
     """Convert an array or tensor to bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`.
 
     Returns:
-        The images, and the scale of integers of more than 8 bits, if they are.
+        The images, and the scale of integers if they have more than 8 bits.
     """
     images = _channels_last(_numpy(array, name), name)
     if not len(images):

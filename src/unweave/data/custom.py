@@ -155,10 +155,10 @@ def from_array(
     or 1, with both present, are treated as binary images: 1 becomes 255. Larger values of type
     uint16 are scaled as in files (see `from_path`).
 
-    Images must have at least 8 pixels on each side; smaller axes belong to tables, time series or
-    single images, which are errors. Images of 16 to 256 pixels on each side are left unchanged,
-    unless `size` asks for another size; all others are resized and cropped as in `from_path`.
-    Unchanged bytes share memory with `array`.
+    Images must have at least 8 pixels on each side; arrays with smaller axes are rejected as
+    tables, time series or single images. Images of 16 to 256 pixels on each side are left
+    unchanged, unless `size` asks for another size; all others are resized and cropped as in
+    `from_path`. Unchanged bytes share memory with `array`.
 
     A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
     are images or tuples `(image, label)`; integer labels become the factor `label`.

@@ -185,8 +185,8 @@ def _reject_files(name: str, options: Mapping[str, Any]) -> None:
         by_content = option == needs and BY_CONTENT.fullmatch(str(value))
         if value is not None and not by_content:
             raise DataError(
-                f"{name} was loaded with {option}={shown(value)}, and files named in a saved "
-                f"model are not opened for security; load {name} with this {option} and pass "
+                f"{name} was loaded with {option}={shown(value)}, but for security, files named "
+                f"in a saved model are not opened; load {name} with this {option} and pass "
                 "the data",
                 subject=option,
                 value=value,

@@ -61,9 +61,9 @@ class Unweaver(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             which depends on the machine.
         minutes: Time limit of `fit` in minutes if `steps` is None (default 8).
         latents: Number of latent dimensions (default 10).
-        active: Whether codes contain only the active latents, as in the report and the explorer:
-            those with a KL divergence above 0.01 nats, largest first, at least one. By default,
-            codes contain all latents in the order of the model.
+        active: Whether codes contain only the active latents, as in plots: those with a KL
+            divergence above 0.01 nats, largest first, at least one. By default, codes contain all
+            latents in the order of the model.
         member: For ensembles (`method="vae-ensemble"`): index of the member that encodes (default
             0), or `"mean"` for the mean over all members, aligned with the first, which decodes.
         shape: Height, width and, if more than one, channels, if rows of X are flattened images.

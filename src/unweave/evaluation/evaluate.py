@@ -68,16 +68,17 @@ def evaluate(
 
     Returns:
         One row per model: `run`, `method`, the method's hyperparameters, `seed`, `steps`, then
-        scores. The headline score of a metric has the metric's name (`dci`), its other numbers have
-        the name and the part (`dci.completeness`). Scores are NaN for models that diverged or
-        that a metric cannot score; a message on standard error gives the reason.
+        scores. The headline score of a metric has the metric's name (`dci`), its other numbers
+        have the name and the part (`dci.completeness`). Scores are NaN for models that diverged
+        or that a metric cannot score; a message on standard error gives the reason.
 
     Notes:
         Memory: the codes of as many models as fit into 1 GiB (at least one), and 5,000
         reconstructions of one model if a metric needs images. FID, PIPE and the pixel error use
         10,000 images sampled with the seed, or all images if there are fewer. Metrics that can use
-        the posteriors receive them: RMIG and JEMMIG are those of the paper, unless codes are
-        sampled. Images are decoded from means, or from sampled codes if `sampled` is set.
+        the posteriors receive them: RMIG and JEMMIG are computed from the posteriors, as in their
+        paper, unless `sampled` is set. Images are decoded from means, or from sampled codes if
+        `sampled` is set.
 
     Example:
         >>> import unweave as uw

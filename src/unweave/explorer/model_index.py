@@ -124,7 +124,7 @@ def _warning(config: Config, diverged_at: int) -> str:
     if diverged_at >= 0:
         return (
             f"This model diverged at step {diverged_at:,}. "
-            "It shows the weights from just before that and is not meaningful."
+            "Its weights are those of the last step before that, and its images mean nothing."
         )
     if config.steps == 0:
         return "This model was never trained (0 steps): it has random weights."

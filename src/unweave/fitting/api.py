@@ -85,8 +85,8 @@ def fit(
         steps: Number of training steps of the models that are trained to the end (default: as many
             as fit into `minutes`, at most 100,000).
         minutes: Time limit in minutes, including the choice of a model (default 8, or none if
-            `steps` is given). Training stops at the limit, and models are as good as they are by
-            then. Time spent in earlier calls on the same folder counts.
+            `steps` is given). Training stops at the limit, whether it has converged or not. Time
+            spent in earlier calls on the same folder counts.
         out: Output folder. Models are saved in its subfolder `runs` with their optimiser states:
             the same call resumes an interrupted fit, and more `steps` or `minutes` train the
             models further.
@@ -200,7 +200,7 @@ def fit(
 def _loaded(
     source: Any, settings: dict[str, Any], device: torch.device, progress: bool
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Load the data, unless they are loaded; images of a folder in a size that suits the device.
+    """Load the data if necessary, with images of a folder in a size that suits the device.
 
     Returns:
         The data, and the settings that are not about loading.

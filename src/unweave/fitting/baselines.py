@@ -1,4 +1,4 @@
-"""What models must beat: the mean image, and principal components of the images.
+"""Baselines that models must beat: the mean image, and principal components of the images.
 
 Shapes: n images, P pixels, d latents.
 """
@@ -46,7 +46,7 @@ class Baselines:
         return int(np.argmax(self.pca <= error)) if self.pca[-1] <= error else len(self.pca)
 
     def independent(self) -> np.ndarray:
-        """Return the codes rotated to independent components (ICA), or as they are if normal."""
+        """Return the codes rotated to independent components (ICA), or unchanged if normal."""
         try:
             return np.asarray(fit_rotation(self.codes).encode(self.codes))
         except RotationError:

@@ -28,7 +28,7 @@ MIN_TRAINED = 1 / 3
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known about models without labels.
+    """Measurements of models that need no labels.
 
     Args:
         latents: Codes of the models.
@@ -67,8 +67,8 @@ def evidence(fleet: Fleet, data: Dataset, baselines: Baselines) -> Evidence:
 def comparable(found: Evidence, steps: Sequence[int]) -> Latents:
     """Return the codes, without those of models that collapsed or had much less training.
 
-    A model that stopped early encodes less than the chosen one. That they differ says nothing
-    about whether a model with the same training and another seed would agree.
+    A model that stopped early encodes less than the chosen one. If the two differ, a model with
+    the same training and another seed might still agree.
 
     Args:
         found: What is known about the models.
@@ -109,8 +109,7 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     ranking["explained"] = found.explained[places].round(4)
     excluded = collapsed & latents.usable
     ranking["reason"] = [
-        f"explains {share:.0%} of the pixel variance, {max(found.explained):.0%} is "
-        "possible"
+        f"explains {share:.0%} of the pixel variance, the best model {max(found.explained):.0%}"
         if excluded[place]
         else reason
         for place, share, reason in zip(

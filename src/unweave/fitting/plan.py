@@ -20,8 +20,8 @@ MANIFEST = "fit.json"
 MINUTES = 8.0
 """Default time budget for training, in minutes."""
 RESERVE_SHARE, RESERVE = 0.25, 20.0
-"""Part of the time limit that is reserved for choosing a model and drawing it, at most so many
-seconds (20 s for 8 models of 64 × 64 images on two CPU cores)."""
+"""Share of the time limit that is reserved for choosing a model and drawing its figures, and its
+maximum in seconds, which suffices for 8 models of 64 × 64 images on two CPU cores."""
 TOO_SHORT = 1e-3
 """Seconds left when a time limit has passed; no step is that short."""
 MAX_ROUNDS = 10
@@ -76,7 +76,7 @@ class Plan:
     def seconds_left(self) -> float | None:
         """Time left in the current round; None without a time limit.
 
-        Rounds share what is left equally, so that those that end early leave time to the others.
+        Rounds share the remaining time equally, so that time saved in one round goes to the next.
         """
         if self.minutes is None:
             return None

@@ -19,12 +19,12 @@ from unweave.text import counted
 __all__ = ["MAX_STEPS", "Rounds", "trained_steps"]
 
 MAX_STEPS = 100_000
-"""Largest number of steps of a fit whose steps are not given."""
+"""Largest number of steps if the caller gives none."""
 RECORD_SECONDS = 5.0
 """Time between updates of the time spent in the manifest."""
 
 Best = Callable[[Fleet, int], list[int]]
-"""A function that returns the places of the given number of best models."""
+"""Function of a fleet and a number that returns the indices of that many best models."""
 
 
 class Rounds:
@@ -55,7 +55,7 @@ class Rounds:
         self.before, self.start, self.written = plan.seconds, start, start
 
     def run(self, runs: Sequence[Config], data: Dataset) -> Fleet:
-        """Train the models, and remove their earlier states that this makes obsolete."""
+        """Train the models, and remove earlier states that are now obsolete."""
         places = {name: place for place, name in enumerate(self.plan.models)}
         models: dict[int, Model] = {}
         while True:

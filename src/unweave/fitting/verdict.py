@@ -33,16 +33,16 @@ STILL_FALLING = 0.04
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
 """Agreement below which a fit has failed, and above which it may be good."""
 MIXED = 0.5
-"""A latent controls two things if its rank correlation with a second shared factor is higher."""
+"""Rank correlation with a second shared factor above which a latent controls two factors."""
 STRONG = 1 / 3
-"""Only latents with more than this share of the information of the strongest count as mixed: codes
-of weak latents are small remainders that follow many factors."""
+"""Only latents with more than this share of the information of the strongest can count as mixed:
+weak latents encode small residuals that depend on many factors."""
 MAX_TEXT, MAX_REASONS = 500, 20
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What the verdict is based on.
+    """Measurements that the verdict is based on.
 
     Args:
         explained: Share of the pixel variance that the chosen model explains.
@@ -55,7 +55,8 @@ class Measures:
         shared_latents: Clear latents that encode a factor shared by the models.
         missing_factors: Factors shared by the models that the chosen one lacks.
         mixed_latents: Clear latents that follow two shared factors at once, without weak ones.
-        progress: Share of the fall of the reconstruction error in the last quarter of training.
+        progress: Share of the total fall in reconstruction error due to the last quarter of
+            training.
         models: Models that were compared.
     """
 
@@ -80,7 +81,7 @@ class Verdict:
         level: `"good"`, `"weak"` or `"failed"`.
         reasons: Sentences, the most important first.
         advice: What to do next.
-        measures: What the verdict is based on.
+        measures: Measurements that it is based on, see `Measures`.
     """
 
     level: str
@@ -124,10 +125,10 @@ def read_verdict(folder: Path) -> Verdict | None:
 def measured(
     found: Evidence, compared: Latents, agreed: Consensus, model: Model, place: int
 ) -> Measures:
-    """Measure what the verdict on a model is based on.
+    """Return the measurements that the verdict on a model is based on.
 
     Args:
-        found: What is known about all models.
+        found: Measurements of all models.
         compared: Codes of the models that are compared with it, see `comparable`.
         agreed: Factors that they share.
         model: The chosen model.
@@ -186,8 +187,8 @@ def second_factor(latents: Latents, agreed: Consensus, place: int) -> np.ndarray
 def reconstruction_curve(model: Model) -> np.ndarray:
     """Return the reconstruction loss during training; with a learned variance, that variance.
 
-    The likelihood with a learned variance rises with the logarithm of the error, and so nearly as
-    fast at the end of training as at its start.
+    With a learned variance, the loss falls with the logarithm of the error, so it falls nearly as
+    fast at the end of training as at the start.
     """
     losses = model.curve["reconstruction"].to_numpy(float)
     learned = model.config.likelihood == "learned_gaussian"
@@ -195,7 +196,7 @@ def reconstruction_curve(model: Model) -> np.ndarray:
 
 
 def late_progress(values: Any) -> float:
-    """Return the share of the fall of a curve in the last quarter of training.
+    """Return the share of the total fall of a curve that happens in the last quarter of training.
 
         (mean of the third quarter - mean of the last) / (first value - mean of the last)
 

@@ -23,7 +23,8 @@ SMALL_FLEET, LARGE_FLEET = 2, 6
 are not measured."""
 ROOMY_BYTES = 4e6
 """Memory per image of 64 × 64 values on a CPU, several times what training needs (62 MB for a
-batch of 64). Fleets that fit even so are not measured, which takes seconds."""
+batch of 64). Fleets that fit even by this estimate are not measured, because measuring takes
+seconds."""
 BYTES_PER_PARAMETER = 64
 SHARE = 0.9
 """Fraction of the free memory that a fleet may use."""

@@ -1,7 +1,7 @@
 """Training finished runs further: their optimiser states are saved, found and restored.
 
-The weights and moments of a run that continues are bit-identical to those of a run that was never
-finished in between, since random streams depend on the step only.
+The weights and moments of a run that continues are bit-identical to those of a run trained without
+a break, since random streams depend on the step only.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -51,7 +51,7 @@ def train_fleet(
     deadline: float | None = None,
     keep_optimiser: bool = False,
 ) -> Fleet:
-    """Train a fleet to the end or until a deadline, from where it was left; see `train_runs`.
+    """Train a fleet to the end or until a deadline, resuming if possible; see `train_runs`.
 
     Args:
         make: Function that creates the engine.

@@ -400,7 +400,7 @@ def _first_stages(
     diverged = [model.config.hash for model in models if model.diverged_at[0] >= 0]
     if diverged:
         raise UnweaveError(
-            f"first-stage model {diverged[0]} has diverged; build on other models",
+            f"first-stage model {diverged[0]} has diverged; use other first-stage models",
             subject=diverged[0],
         )
     check_shape(models[0].shape, data.shape, data.name)

@@ -21,7 +21,8 @@ MAX_SUMS_BYTES = 1 << 20
 MAX_BYTES = 4 << 30
 """Largest file of a saved model; hashing a sparse file of terabytes would take hours."""
 SETTLED_SECONDS = 2.0
-"""Resolution of file times; a file changed more recently may change again unnoticed."""
+"""Resolution of file times, in seconds. If a file changes twice within this time, its modification
+time may not show the second change."""
 
 _cache: dict[str, tuple[tuple[int, ...], str]] = {}
 """Digests computed in this process, by path, each with the state of the file."""

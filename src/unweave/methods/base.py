@@ -172,8 +172,8 @@ class Method(ABC):
     deterministic: ClassVar[bool] = False
     """Whether codes have neither noise nor a prior, so that log-variances are meaningless."""
     arbitrary_axes: ClassVar[bool] = False
-    """Whether rotating the codes changes the loss as little as it changes the weights' norm, so
-    that axes can be chosen after training (`uw.rotate`)."""
+    """Whether rotating the codes changes neither the loss nor the norm of the weights, so that
+    axes can be chosen after training (`uw.rotate`)."""
     standard_noise: ClassVar[bool] = True
     """Whether unused latents are N(0, 1), so that their KL divergence is 0."""
     training_only: ClassVar[Collection[str]] = ()

@@ -160,7 +160,7 @@ def resample(z: Tensor, stream: Stream) -> Tensor:
 
 
 def direction(accuracy: Tensor, count: Tensor) -> Tensor:
-    """Return 1, 0 or -1, by which the count of half-batches changes, `[M]`; it stays at least 0.
+    """Return the change of the count of half-batches, 1, 0 or -1, `[M]`; it stays at least 0.
 
     Example:
         >>> direction(torch.tensor([0.5, 0.5055, 0.6, 0.6]), torch.tensor([0.0, 3.0, 3.0, 0.0]))

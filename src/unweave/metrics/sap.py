@@ -49,8 +49,9 @@ def sap(
         `sap`.
 
     Notes:
-        The machines are those of scikit-learn's `LinearSVC(C=0.01, class_weight="balanced")`,
-        solved exactly instead of to a tolerance. A single code is compared with a constant.
+        The classifiers are those of scikit-learn's `LinearSVC(C=0.01, class_weight="balanced")`,
+        but solved exactly rather than up to a tolerance. A single code is compared with a
+        constant.
 
     References:
         Kumar et al., Variational Inference of Disentangled Latent Concepts from Unlabeled
@@ -125,5 +126,5 @@ SAP = Metric(
     label="SAP",
     explanation="For each factor: how much better does the best single latent predict it than "
     "the second best?",
-    failure="Linear machines miss middle values: a perfect code of dSprites scores only 0.245.",
+    failure="Linear classifiers miss middle values: a perfect code of dSprites scores only 0.245.",
 )

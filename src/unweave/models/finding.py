@@ -187,7 +187,7 @@ def one_run(folder: str | Path) -> Run:
     runs = [run for run in found if run.best] or found
     if len(runs) > 1:
         raise UnweaveError(
-            f"{folder} contains {len(runs)} models and no chosen one (best/); pass one of them, "
+            f"{folder} contains {len(runs)} models, but no chosen one in best/; pass one of them, "
             f"such as {runs[0].folder}",
             subject=folder,
         )

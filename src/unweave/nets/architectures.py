@@ -100,8 +100,8 @@ def broadcast_decoder(shape: Shape, latents: int, width: int = 64) -> Network:
     """Decoder that computes each position from the code and the coordinates of the position.
 
     Three dense layers of 64 act at about 8 × 8 positions; then come 4 × 4 convolutions, as in the
-    protocol. Objects that move are simple to represent, since a position is compared with
-    coordinates instead of being one of many patterns.
+    protocol. Moving objects are easy to represent, since a position is compared with coordinates
+    instead of being one of many patterns.
 
     References:
         Watters et al., Spatial Broadcast Decoder, arXiv:1901.07017.

@@ -152,7 +152,9 @@ class ModuleNetwork(StackedNetwork):
         """Return the parameters of a module as a row of the buffer, `[1, width]`."""
         values = {name: value.detach().float()[None] for name, value in _trained(module)}
         if {name: tuple(v.shape[1:]) or (1,) for name, v in values.items()} != self.shapes:
-            raise self._error("has other parameters each time it is built; build it the same way")
+            raise self._error(
+                "has different parameters each time it is built; build it the same way each time"
+            )
         return self.packed({name: v.reshape(1, *self.shapes[name]) for name, v in values.items()})
 
     def _another(self, seed: int) -> nn.Module:
@@ -190,7 +192,9 @@ class ModuleNetwork(StackedNetwork):
             )
         for name, value in _constant(self._module).items():
             if not torch.equal(value, before[name]):
-                raise self._error(f"changes its buffer {name} when it is applied; fix it", name)
+                raise self._error(
+                    f"changes its buffer {name} in its forward pass; compute it in __init__", name
+                )
         expected = [CHECKED, *self._outer(self.outputs)]
         found = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         if found != expected:

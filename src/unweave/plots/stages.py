@@ -134,5 +134,5 @@ def _drawn(
 def _check_stages(model: "Model", data: "Dataset") -> None:
     check_data(model, data)
     if model.config.first is None:
-        stages = "have several stages, as ms_vae on top of another model"
+        stages = "have several stages, such as ms_vae on top of another model"
         raise UnweaveError.must("model", stages, model.config.method.name)

@@ -95,7 +95,8 @@ class Statistics:
             mean, covariance = (_numbers(stored[name]) for name in ("mu", "sigma"))
             if mean.ndim != 1 or covariance.shape != 2 * mean.shape:
                 raise ValueError(
-                    f"mu {list(mean.shape)} and sigma {list(covariance.shape)} do not fit together"
+                    f"the shapes of mu {list(mean.shape)} and sigma {list(covariance.shape)} "
+                    "do not match"
                 )
         return cls(mean, covariance)
 

@@ -77,7 +77,7 @@ def two_sample_accuracy(
 
 
 def _first(both: Tensor) -> Tensor:
-    """Whether an image of two sets, one after the other, belongs to the first, bool `[2 N]`."""
+    """Whether each image of two concatenated sets belongs to the first, bool `[2 N]`."""
     return torch.arange(len(both)) < len(both) // 2
 
 
@@ -99,7 +99,7 @@ def _train(network: Network, parameters: Tensor, both: Tensor, rows: Tensor) -> 
 def _called_first(
     network: Network, parameters: Tensor, reference: Tensor, images: Tensor
 ) -> Tensor:
-    """Whether images are taken for those of the first set, with the statistics of others."""
+    """Whether images are assigned to the first set, with batch statistics of other images."""
     found = []
     for part in images.split(TESTED):
         both = torch.cat([reference, part])[None].to(parameters)

@@ -142,4 +142,4 @@ def _reason(dominators: int, usable: bool) -> str:
         return "on the Pareto front: no model is better in both reconstruction and KL"
     verb = "is" if dominators == 1 else "are"
     models = counted(dominators, "model")
-    return f"{models} {verb} as good in both reconstruction and KL, or better"
+    return f"{models} {verb} at least as good in both reconstruction and KL"

@@ -6,8 +6,8 @@ The entry `methods` of a study maps names of methods to grids:
     ms_vae: {first: beta_tc_vae, steps: 20000, settings: {latents: 5, batch: 32}}
 
 Besides the fields of the method, an entry may have `settings` and `steps`, which replace those of
-the study, and `first`, the first-stage models of a second stage: names of methods in the study, or a grid
-of first-stage models to train for it.
+the study, and `first`, the first-stage models of a second stage: names of methods in the study, or
+a grid of first-stage models to train for it.
 """
 
 import dataclasses
@@ -163,8 +163,8 @@ def _entries(name: Any, values: Any) -> Iterator[Entry]:
     first = _first(name, values.get("first"))
     if issubclass(kind, SecondStage) and not first:
         raise StudyFileError(
-            f"{name} is a second stage and needs first-stage models; name their method, for example "
-            "first: beta_tc_vae",
+            f"{name} is a second stage and needs first-stage models; name their method, for "
+            "example first: beta_tc_vae",
             f"methods.{name}.first",
         )
     grid = {n: value for n, value in values.items() if n not in ENTRY_OPTIONS}

@@ -107,7 +107,7 @@ def prepare(store: Store, study: Study) -> dict[str, str]:
         store.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnweaveError(
-            f"cannot write into {store.folder}: {error.strerror or error}; choose another folder",
+            f"cannot write to {store.folder}: {error.strerror or error}; choose another folder",
             subject=store.folder,
         ) from error
     store.put_aside(damaged_checkpoints(store.runs))  # their fleets start from step 0

@@ -92,7 +92,7 @@ class Claims:
         return {fleet: fleets[fleet] for fleet in sorted(fleets, key=lambda one: -costs[one])}
 
     def _ready(self, kinds: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Return runs that can be trained now; fail second stages whose first-stage model has failed."""
+        """Return runs that can be trained now; fail those whose first-stage model has failed."""
         ready, states = {}, None
         for kind, runs in kinds.items():
             firsts = self._firsts(runs)

@@ -15,7 +15,7 @@ MAX_METRICS, MAX_PARAMS = 1000, 100
 
 
 class MLflow(Tracker):
-    """Writes to a run of MLflow, in a background thread, so that training waits for no server.
+    """Writes to a run of MLflow, in a background thread, so that training never waits for it.
 
     Metrics are called `NAME/MODEL`. The run has one parameter per model, with its run name,
     method, seed and strengths.

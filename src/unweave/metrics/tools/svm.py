@@ -1,6 +1,6 @@
 """Linear support vector machines of a single variable, solved exactly, many at once.
 
-The machines are those of scikit-learn's `LinearSVC`, one class against the rest:
+The classifiers are those of scikit-learn's `LinearSVC`, one class against the rest:
 
     min over w, b of  1/2 (w² + b²) + Σ_i C_i max(0, 1 - y_i (w x_i + b))²
 
@@ -25,7 +25,7 @@ TOLERANCE = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class LinearSVMs:
-    """Machines that predict several factors from one code.
+    """Classifiers that predict several factors from one code.
 
     Args:
         classes: Classes of each factor.

@@ -24,9 +24,9 @@ SCORES = {
     "spearman": "rank correlation of z and mass",
     "rmse_before": "error of curves without z",
     "rmse_after": "error of curves with z",
-    "length": "variance met along L at fixed z",
-    "damping": "variance met along b at fixed z",
-    "z": "variance met along z",
+    "length": "variance explained along L at fixed z",
+    "damping": "variance explained along b at fixed z",
+    "z": "variance explained along z",
 }
 TITLES = {"length": "length L", "damping": "damping b", "z": "z, of masses m"}
 DRAWN = 5

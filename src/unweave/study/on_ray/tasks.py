@@ -148,7 +148,7 @@ def _device(gpus: int) -> torch.device:
 
 @contextmanager
 def _study(job: Job) -> Iterator[Store]:
-    """Open the study; if it is at a URL, use a temporary folder for the time of the task."""
+    """Open the study; if it is at a URL, use a temporary folder for the duration of the task."""
     for module in job.plugins:
         allow(module)
     if not is_url(job.folder):
