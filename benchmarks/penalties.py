@@ -83,8 +83,8 @@ def main() -> None:
     data = hearts()
     models = [row for run in runs() for row in scored(*run, data, args.seeds, args.steps)]
     about = (
-        f"{len(data):,} hearts of six sizes at 16 × 16 positions, 32 pixels, {args.steps:,} steps of "
-        "64 images, `small_mlp`, 6 latents, learning rate 3e-3"
+        f"{len(data):,} hearts of six sizes at 16 × 16 positions, 32 pixels, {args.steps:,} steps "
+        "of 64 images, `small_mlp`, 6 latents, learning rate 3e-3"
     )
     args.out.write_text(json.dumps({"about": about, "models": models}, indent=1) + "\n")
 

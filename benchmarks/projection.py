@@ -44,7 +44,7 @@ USUAL, HALVED = "beta_vae", "factor_vae"
 FILES = ("fleet_h200.json", "fleet_h200_colour.json", "fleet_h200_data.json")
 OTHER_MACHINE = "fleet_h200_other_machine.json"
 SLICE_STEPS = (200, 600)
-"""Steps of the two short runs that separate the time per step from that of starting."""
+"""Steps of the two short runs that separate the time per step from the start-up time."""
 NO_DOWNLOAD = ("dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites")
 
 

@@ -70,8 +70,8 @@ def main() -> None:
     data = uw.data.load("dsprites").slice(shape=2, orientation=0, posX=EVEN, posY=EVEN)
     models = [row for one in METHODS for row in scored(*one, data, args.seeds, args.steps)]
     about = (
-        f"{len(data):,} hearts of six sizes at 16 × 16 positions, {args.steps:,} steps of 64 images, "
-        "`gelu_mlp`, 6 latents, learning rate 0.001"
+        f"{len(data):,} hearts of six sizes at 16 × 16 positions, {args.steps:,} steps of 64 "
+        "images, `gelu_mlp`, 6 latents, learning rate 0.001"
     )
     found = {"about": about, "mean_image": mean_image_nats(data), "models": models}
     args.out.write_text(json.dumps(found, indent=1) + "\n")

@@ -46,8 +46,8 @@ def main() -> None:
     methods = (VAE(), AdaGVAE(changed=1), AdaMLVAE(changed=1))
     models = [row for one in methods for row in scored(one, data, args.seeds, args.steps)]
     about = (
-        f"{len(data):,} hearts of six sizes at 16 × 16 positions, {args.steps:,} steps of 64 images "
-        "or pairs that differ in at most one factor, `small_mlp`, 4 latents"
+        f"{len(data):,} hearts of six sizes at 16 × 16 positions, {args.steps:,} steps of 64 "
+        "images or pairs that differ in at most one factor, `small_mlp`, 4 latents"
     )
     args.out.write_text(json.dumps({"about": about, "models": models}, indent=1) + "\n")
 

@@ -187,7 +187,7 @@ def _flag(name: str) -> str:
 
 
 def _optimiser(chosen: Any) -> "Adam":
-    """Return the optimiser of the options, whose names are mostly those of `uw.Adam`."""
+    """Return the optimiser that the options describe; most names are those of `uw.Adam`."""
     from unweave.nets.adam import Adam
 
     names = {field.name for field in dataclasses.fields(Adam)}

@@ -131,7 +131,7 @@ def _opened(pictures: Sequence[Path]) -> Iterator[tuple[list[str], Callable[[str
 
 
 def _read_picture(name: str) -> bytes:
-    """Read a file; return empty bytes if that fails, which are skipped as an invalid image."""
+    """Read a file; return empty bytes if that fails, so that it is skipped as an invalid image."""
     try:
         return read_file(Path(name), MAX_BYTES)
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def _read_picture(name: str) -> bytes:
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a member; return empty bytes if it is damaged, which are skipped as well."""
+    """Read a member; return empty bytes if it is damaged, so that it is skipped as well."""
     try:
         return archive.read(name) if archive.getinfo(name).file_size <= MAX_BYTES else b""
     except READ_ERRORS:

@@ -149,11 +149,11 @@ def from_array(
 ) -> Dataset:
     """Create a data set from a NumPy array, torch tensor or torch dataset of images.
 
-    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. Of the
-    two axes that may hold the channels, it is the one of size 1 or 3, else the shorter one, else
-    the last. Values are integers 0 … 255, booleans, or floats in [0, 1]. Integers that are all 0
-    or 1, with both present, are treated as binary images: 1 becomes 255. Larger values of type
-    uint16 are scaled as in files (see `from_path`).
+    Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. If either
+    of two axes may hold the channels, unweave takes the one of size 1 or 3, else the shorter one,
+    else the last. Values are integers 0 … 255, booleans, or floats in [0, 1]. Integers that are
+    all 0 or 1, with both present, are treated as binary images: 1 becomes 255. Larger values of
+    type uint16 are scaled as in files (see `from_path`).
 
     Images must have at least 8 pixels on each side; arrays with smaller axes are rejected as
     tables, time series or single images. Images of 16 to 256 pixels on each side are left

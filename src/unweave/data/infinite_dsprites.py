@@ -200,7 +200,7 @@ def _cut(u1: int, v1: int, u2: int, v2: int, end: int) -> tuple[int, int, int, i
 
 @numba.njit(cache=True, nogil=True)
 def _beyond(x: int, y: int, end: int) -> int:
-    """Return the sides of the image beyond which a point is, as bits."""
+    """Return the sides of the image that a point lies beyond, one bit each."""
     return (x < 0) + 2 * (x > end) + 4 * (y < 0) + 8 * (y > end)
 
 

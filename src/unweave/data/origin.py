@@ -307,8 +307,8 @@ _STEP = Schema(
 
 
 OWN = Schema(
-    "how custom images were prepared",
-    "entry of how custom images were prepared",
+    "the preparation of custom images",
+    "preparation option of custom images",
     {"bits": Literal[BIT_DEPTHS], "non_square": NonSquare},
     OriginError,
 )

@@ -17,8 +17,9 @@ WAITING = (h11.IDLE, h11.SEND_BODY)
 class Connection(H11Protocol):
     """uvicorn's HTTP protocol, with a timer that runs while a request is incomplete.
 
-    Above `MAX_CONNECTIONS`, the oldest connection without a complete request is closed: one that
-    has never sent a request before one that has, so that a flood does not cut off a browser.
+    Above `MAX_CONNECTIONS`, the oldest connection without a complete request is closed.
+    Connections that have never sent a request are closed first, so that a flood does not cut off a
+    browser.
     """
 
     timeout: float

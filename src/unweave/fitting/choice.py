@@ -21,9 +21,9 @@ from unweave.select.udr import udr
 __all__ = ["Evidence", "comparable", "evidence", "ranked"]
 
 COLLAPSED = 0.5
-"""Share of the variance explained by the best model below which a model counts as collapsed."""
+"""A model has collapsed if it explains less than this fraction of what the best model explains."""
 MIN_TRAINED = 1 / 3
-"""Share of the steps of the longest training below which models are not compared with it."""
+"""Models with less than this fraction of the longest training are not compared."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,7 @@ class Plan:
         seconds: Time spent in all calls.
         finished: Whether training has ended.
         rounds: Number of rounds; after each but the last, some models stop.
-        kept: Lineages of the models that continue after each round that has ended.
+        kept: For each finished round, the lineages of the models that continue.
     """
 
     models: list[str]

@@ -105,7 +105,7 @@ def choose(
 
 
 def most_promising(fleet: Fleet, data: Dataset, against: Baselines, count: int) -> list[int]:
-    """Return the places of the models that continue in the next round."""
+    """Return the indices of the models that continue in the next round."""
     found = evidence(_rotated(fleet, data), data, against)
     return [int(place) for place in ranked(found)["model"][:count]]
 

@@ -74,7 +74,7 @@ def runs_of(path: Path) -> list[str]:
 
 
 def progress_of(path: Path, configs: Iterable[Config]) -> dict[str, int]:
-    """Return the step at which a checkpoint resumes each of these runs that it can resume.
+    """Return the step from which a checkpoint resumes runs, for those that it can resume.
 
     These are its own runs, and runs that differ from them only in the total number of steps, if
     they have not ended by then.

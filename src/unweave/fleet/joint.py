@@ -83,7 +83,7 @@ class JointCalls:
         for index in range(len(tasks)):
             resume(index)
         while waiting:
-            # Objectives that have come less far go on first, so that later calls coincide.
+            # Objectives that are less far along continue first, so that later calls coincide.
             first = min(waiting.values(), key=lambda call: order.index(call.name)).signature
             chosen = [i for i in sorted(waiting) if waiting[i].signature == first]
             calls = [waiting.pop(index) for index in chosen]

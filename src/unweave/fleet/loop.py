@@ -155,7 +155,7 @@ def _restored(engine: Engine, folder: Path, progress: bool) -> Tensor | None:
 
 
 def _announce(engine: Engine, source: str, progress: bool) -> None:
-    """Print from which step and which state training resumes."""
+    """Print the step and the state from which training resumes."""
     if progress and int(engine.step) < engine.config.steps:
         models = counted(len(engine.configs), "model")
         say(f"Resuming {models} at step {int(engine.step):,} from {source}")
@@ -189,7 +189,7 @@ def _report(callbacks: Callbacks, engine: Engine, row: Tensor, with_diagnostics:
 def _diagnostics_due(step: int, total: int, deadline: float | None) -> bool:
     """Whether diagnostics are computed at the end of this window."""
     if deadline is not None:
-        # The number of steps is not known in advance: intervals double as training goes on.
+        # The number of steps is not known in advance: intervals double as training continues.
         total = MAX_DIAGNOSES * WINDOW
         while total < step:
             total *= 2

@@ -89,7 +89,7 @@ def train(
             an array.
         seeds: Number of random seeds (0, 1, 2 …), or the seeds themselves (default 1).
         steps: Number of training steps (default 300,000). Runs that were saved with their
-            optimiser state continue if more steps are asked for.
+            optimiser state continue if this is more than they had.
         minutes: Deadline for this call, in minutes (default: none). The time is shared by fleets
             in proportion to their models. Models that do not reach `steps` in time are kept as
             runs of fewer steps, with their optimiser state.

@@ -47,8 +47,8 @@ class DAVA(VAE):
     Args:
         c_max: Largest capacity in nats per latent.
         gamma: Weight of the deviation from the capacity.
-        threshold: Number of images T from which the capacity is largest, counted in steps of half
-            a batch.
+        threshold: Number of images T after which the capacity is at its maximum, counted in
+            half-batches.
         lambda_encoder: Weight of the discriminator in the loss of the encoder.
         lambda_decoder: Largest weight of the discriminator in the loss of the decoder.
 

@@ -47,9 +47,9 @@ def z_max_var(
 
     Notes:
         The name comes from the review of Carbonneau et al. (arXiv:2012.09276). The numbers of
-        votes and rows are those of the FactorVAE score, which this reverses. A batch needs rows
-        that agree in all other factors. A full grid contains such rows; a small sample of a large
-        grid does not and raises an error.
+        votes and rows are those of the FactorVAE score, of which this is the reverse. A batch
+        needs rows that agree in all other factors. A full grid contains such rows; a small sample
+        of a large grid does not and raises an error.
 
     References:
         Kim et al., Relevance Factor VAE: Learning and Identifying Disentangled Factors,

@@ -15,7 +15,7 @@ __all__ = ["lineage", "lineage_of", "saved_runs", "states"]
 
 
 def lineage(config: Config) -> str:
-    """Return the name that a run shares with all runs that it continues or that continue it.
+    """Return the lineage of a run, a name shared by all runs that can continue each other.
 
     A cosine schedule depends on the total number of steps, so its runs continue no others.
 

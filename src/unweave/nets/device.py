@@ -17,7 +17,8 @@ __all__ = ["chosen_device", "faster_precision", "keep_memory", "matmul_precision
 
 TRIALS = 3
 MIN_SPEED_UP = 1.25
-"""Speed-up of convolutions from which bf16 is used; with bf16 instructions it is about 2."""
+"""bf16 is used if convolutions are faster by at least this factor; with bf16 instructions, it is
+about 2."""
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:

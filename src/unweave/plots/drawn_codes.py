@@ -35,7 +35,7 @@ FOLLOWED = 0.2
 LONGEST = 16
 """Maximum number of characters of a name; longer ones are shortened."""
 ALSO = 0.5
-"""Share, relative to the best factor's, from which further factors are named too."""
+"""Further factors are named too if their share is at least this fraction of the best factor's."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ FINDINGS = {
 TEMPORARY = re.compile(rf"\.[0-9a-f]{{16}}\..*|\.\{CHECKPOINT}.*|\.tmp\w{{6}}")
 """Temporary names of runs, of checkpoints and of safetensors; nothing else may be removed."""
 QUIET_SECONDS = 600.0
-"""Age from which a temporary file in the study's folder is considered abandoned."""
+"""Age in seconds at which a temporary file in the study's folder counts as abandoned."""
 
 
 @dataclass(frozen=True)

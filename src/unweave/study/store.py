@@ -4,7 +4,7 @@ study/
   study.json        the definition: what to train and which metrics to compute
   ledger.sqlite     states and claims of runs; can be rebuilt from the other files
   runs/<run>/       one folder per trained model, with its scores
-  study.parquet     the table of results, one row per model
+  study.parquet     the study table, one row per model
   damaged/          damaged files that were moved away
 """
 

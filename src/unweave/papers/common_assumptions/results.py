@@ -23,12 +23,12 @@ SCORES = {
 }
 """Columns of label-free scores and their names in the paper."""
 APART = 0.9
-"""Win rate between random models of two methods from which the methods count as separated."""
+"""Two methods count as separated if random models of one beat those of the other this often."""
 USABLE = 0.5
 """Smallest absolute rank correlation with a metric, of equal sign on all data sets, at which a
 label-free score is considered usable for model selection."""
 RELIABLE = 0.5
-"""Rank correlation from which higher scores reliably mean higher statistical efficiency."""
+"""Smallest rank correlation at which higher scores reliably mean higher statistical efficiency."""
 DOMINATES = "beats every other method on every data set by every metric"
 ONE_STRENGTH = "one strength is best on every data set by every metric"
 _published = partial(published_table, __package__)

@@ -35,7 +35,7 @@ NARROW = {"handlelength": 0.8, "columnspacing": 0.8, "handletextpad": 0.3, "bord
 
 
 def make(epochs: Sequence[int], seed: int, device: str) -> pd.DataFrame:
-    """Train a chain, for so many epochs of each stage, and evaluate it.
+    """Train a chain, for the given number of epochs of each stage, and evaluate it.
 
     Returns:
         Rows of three `kind`s: `score` (`quantity`, `value`), `code` (`mass`, `z`) and `curve`

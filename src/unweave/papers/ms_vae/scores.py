@@ -23,7 +23,7 @@ TERMS_FILE, TASKS_FILE = "terms.parquet", "predictions.parquet"
 COLUMNS = {"architecture": "conv", "latents": C, "first": None}
 """Default values of columns that a table omits if all models have the same value."""
 BEST_HALF = 0.5
-"""Mean rank from which a size counts as good."""
+"""Smallest mean rank of a size that counts as good."""
 
 
 def arranged(table: pd.DataFrame) -> pd.DataFrame:

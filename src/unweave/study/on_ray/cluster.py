@@ -36,7 +36,7 @@ _has_started_ray = threading.Event()
 def connected(on: str, plugins: Mapping[str, Path] | None = None) -> Iterator[None]:
     """Connect to Ray: reuse the connection of this process, or open one as given by `on`.
 
-    `plugins` maps modules that nodes need besides this package to their files.
+    `plugins` has the files of further modules that nodes need, by module.
     """
     ray = _ray()
     if ray.is_initialized():
