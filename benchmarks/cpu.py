@@ -123,7 +123,7 @@ def speeds(rounds: int) -> dict[str, dict[str, float]]:
 
 
 def program(name: str) -> tuple[Step, int]:
-    """Return a call of a program, and how many model-steps or images it processes."""
+    """Return a function that calls a program, and how many model-steps or images it processes."""
     if name == "plain loop":
         return plain_step(torch.device("cpu")), 1
     fleet = engine(MODELS, "float32")

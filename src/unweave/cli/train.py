@@ -61,7 +61,7 @@ class Options:
     first_seed: int = 0
     """First random seed."""
     steps: int = 300_000
-    """Number of training steps; runs saved with their optimiser state continue."""
+    """Number of training steps; shorter runs with saved optimiser states are continued."""
     minutes: float | None = None
     """Time limit in minutes; models that do not reach --steps in time are saved as they are, with
     their optimiser state."""

@@ -124,7 +124,7 @@ class MSVAE(SecondStage, VAE):
         return self.generate(nets, self.first_image(first, c), c, z)
 
     def _noise(self, batch: Batch, like: Tensor) -> Tensor:
-        """Return the noise of c: fixed for each image, unless the first stage could undo it."""
+        """Return the noise of c: fixed for each image, unless the stages are trained together."""
         if self.together:
             return batch.noise("first stage", like)
         return self.noise_of_images(batch, like, self.draws)

@@ -130,7 +130,7 @@ def _decoder(model: Model, rotation: Rotation) -> Tensor:
 
 
 def _layer(model: Model, name: str, place: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a copy of a network's parameters, with views of the weights and biases of a layer."""
+    """Return a copy of a network's parameters, and views of a layer's weights and biases in it."""
     network = networks_of(model.config, model.shape)[MODEL][name]
     assert isinstance(network, Network), "checked before"
     parameters = model.parameters[name].cpu().clone()

@@ -63,7 +63,7 @@ def name_latents(model: "Model | str | Path", data: "Dataset") -> pd.DataFrame:
 
 
 def named_after(table: pd.DataFrame) -> dict[int, str]:
-    """Return the names in a table of `name_latents`, as names of latents are recorded.
+    """Return the names in a table of `name_latents`, in the form in which they are recorded.
 
     Names that are too long are shortened, and letters that cannot be printed are left out.
     """
