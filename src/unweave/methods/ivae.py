@@ -31,8 +31,8 @@ class IVAE(Auxiliary, CustomPrior, Method):
 
     with λ = exp(f(u)), for the mean μ and variance v of q. The factor is weak supervision: u is
     the one-hot vector of its value for each image. If λ differs enough between values of u, codes
-    are determined up to permutation and scaling. A network of the encoder's outputs and of u
-    corrects these outputs, and f is another one; each has a hidden layer of 64 leaky ReLUs.
+    are determined up to permutation and scaling. One network corrects the encoder's outputs, given
+    u, and another computes f; each has a hidden layer of 64 leaky ReLUs.
 
     Args:
         factor: Name of the known factor u.

@@ -46,7 +46,7 @@ CPU_SECONDS, CPU_SECONDS_PER_BATCH, CPU_SECONDS_OF_DISCRIMINATOR = 0.022, 0.053,
 PIXELS, BATCH = 64 * 64, 64
 GPU_MODEL_BYTES = 80e6
 BASE_PARAMETERS = 1e6
-"""Number of parameters included in the constants above, which were measured at this size."""
+"""Number of parameters of the models for which the constants above were measured."""
 GPU_SECONDS_PER_PARAMETER, GPU_BYTES_PER_PARAMETER = 17e-12, 38
 """Time and memory for each further parameter, measured with eight second stages of 80 million
 parameters each (`benchmarks/results/stages_h200.json`)."""
