@@ -7,7 +7,10 @@
 `suite` fits folders of 1,000 to 20,000 images with known factors, as a user would, and scores the
 chosen model and all others with the factors, which training never sees. `calibration` trains fits
 for few to many steps, and records their verdicts and scores. `speed` measures a step. `--only
-NAME` runs a part of either.
+NAME` runs a part of either. A machine without numba can save codes instead of scores:
+
+    python benchmarks/fit.py suite --device cuda --minutes 5 --codes FOLDER --out FILE
+    python benchmarks/fit.py score --codes FOLDER --out FILE
 """
 
 import argparse
@@ -26,10 +29,17 @@ import torch
 import unweave as uw
 from unweave.analysis.correlation import spearman
 from unweave.fitting.portfolio import NARROW, smaller_size, with_defaults
+from unweave.models.encoding import posteriors
 
 Table = tuple[np.ndarray, dict[str, np.ndarray]]
 """Images, and the values of their factors by name."""
-METRICS = ("mig", "dci")
+METRICS = {
+    "mig": uw.metrics.mig,
+    "dci": uw.metrics.dci,
+    "factor_vae": uw.metrics.factor_vae,
+}
+SCORED_IMAGES = 10_000
+"""Largest number of images for scores."""
 LEVELS = 10
 """Levels of continuous factors for MIG and DCI."""
 SIDE = 64
@@ -152,20 +162,36 @@ def followed(codes: np.ndarray, factors: dict[str, np.ndarray]) -> dict[str, flo
     return dict(zip(factors, both.max(0).round(3).tolist(), strict=True))
 
 
-def scored(found: Any, data: uw.data.Dataset, factors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return scores of the chosen model, of the best of the fleet, and of PCA and ICA."""
-    table = uw.evaluate(found.fleet, data, metrics=METRICS, progress=False)
-    place = int(found.ranking["model"].iloc[0])
+def sampled(found: Any, data: uw.data.Dataset, device: torch.device) -> dict[str, np.ndarray]:
+    """Return codes of random images by all models, best model first, and known factors."""
+    rows = np.random.default_rng(0).permutation(len(data))[:SCORED_IMAGES]
+    order = found.ranking["model"].to_numpy()
+    codes, _ = posteriors(found.fleet.to(device), data, rows)
+    return {"codes": codes[order], "factors": np.asarray(data.factors(rows))}
+
+
+def scores(codes: np.ndarray, factors: np.ndarray) -> dict[str, float]:
+    """Return scores of the chosen model, which is the first, and the best of all models."""
+    found = {}
+    for name, metric in METRICS.items():
+        values = [metric(each, factors)[name] if np.isfinite(each).all() else 0 for each in codes]
+        found |= {name: round(float(values[0]), 3), f"best_{name}": round(float(max(values)), 3)}
+    return found
+
+
+def described(
+    found: Any, data: uw.data.Dataset, factors: dict[str, np.ndarray], device: torch.device
+) -> dict[str, Any]:
+    """Return the verdict and the chosen model, and how its latents and PCA follow the factors."""
     rows = found.baselines.rows
     few = {name: values[rows] for name, values in factors.items()}
-    codes = found.best.encode(data)[0]
+    (codes,), _ = posteriors(found.best.to(device), data)
     return {
         "verdict": found.verdict.level,
         "steps": found.best.config.steps,
         "method": str(found.best.config.method),
-        **{metric: round(float(table[metric][place]), 3) for metric in METRICS},
-        **{f"best_{metric}": round(float(table[metric].max()), 3) for metric in METRICS},
-        "followed": followed(np.asarray(codes), factors),
+        "architecture": str(found.best.config.architecture),
+        "followed": followed(codes, factors),
         "followed_by_pca": followed(found.baselines.codes, few),
         "followed_by_ica": followed(found.baselines.independent(), few),
         "measures": dict(found.verdict.measures),
@@ -173,22 +199,47 @@ def scored(found: Any, data: uw.data.Dataset, factors: dict[str, np.ndarray]) ->
 
 
 def suite(names: list[str], args: argparse.Namespace) -> None:
-    """Fit each data set once and record the scores."""
+    """Fit each data set once and record the scores, or codes from which they are computed."""
     rows = json.loads(args.out.read_text())["fits"] if args.out.exists() else {}
     for name in names:
         data, factors = load(name, args.seed, args.device)
         start = time.perf_counter()
         limits = {"steps": args.steps} if args.steps else {"minutes": args.minutes}
         found = uw.fit(data, device=args.device, **limits)
-        row = {"images": len(data), "shape": list(data.shape), **scored(found, data, factors)}
-        rows[name] = {**row, "seconds": round(time.perf_counter() - start, 1)}
+        seconds = round(time.perf_counter() - start, 1)
+        about = {"images": len(data), "shape": list(data.shape), "seconds": seconds}
+        rows[name] = {**about, **described(found, data, factors, args.device)}
+        sample, stem = sampled(found, data, args.device), name.replace(", ", "-").replace(" ", "-")
+        if args.codes:
+            args.codes.mkdir(parents=True, exist_ok=True)
+            sample["codes"] = sample["codes"].astype(np.float16)
+            np.savez_compressed(args.codes / f"{stem}.npz", name=name, **sample)
+            found.best.save(args.codes / stem, compact=True)
+        else:
+            rows[name] |= scores(**sample)
         print(name, json.dumps(rows[name]), flush=True)
         if args.pictures:
             args.pictures.mkdir(parents=True, exist_ok=True)
-            stem = args.pictures / name.replace(", ", "-").replace(" ", "-")
-            uw.show.traversals(found.best, data).save(f"{stem}.png")
-        content = {"device": str(args.device), "torch": torch.__version__, "fits": rows}
-        args.out.write_text(json.dumps(content, indent=1) + "\n")
+            uw.show.traversals(found.best, data).save(args.pictures / f"{stem}.png")
+        _write(rows, args)
+
+
+def score(args: argparse.Namespace) -> None:
+    """Add scores to the fits whose codes were saved."""
+    rows = json.loads(args.out.read_text())["fits"]
+    for file in sorted(args.codes.glob("*.npz")):
+        with np.load(file) as saved:
+            name, sample = str(saved["name"]), {key: saved[key] for key in ("codes", "factors")}
+        rows[name] |= scores(sample["codes"].astype(np.float32), sample["factors"])
+        print(name, json.dumps(rows[name]), flush=True)
+    _write(rows, args)
+
+
+def _write(rows: dict[str, Any], args: argparse.Namespace) -> None:
+    known = json.loads(args.out.read_text()) if args.out.exists() else {}
+    device = torch.cuda.get_device_name() if args.device.type == "cuda" else str(args.device)
+    content = {"device": device, "torch": torch.__version__, **known, "fits": rows}
+    args.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def calibration(names: list[str], args: argparse.Namespace) -> None:
@@ -207,7 +258,7 @@ def _judged(name: str, seed: int, steps: int, device: torch.device) -> dict[str,
     data, factors = load(name, seed, device, MAX_IMAGES)
     seeds = range(2 * seed, 2 * seed + 2)
     found = uw.fit(data, steps=steps, seeds=seeds, device=device, progress=False)
-    row = scored(found, data, factors)
+    row = described(found, data, factors, device) | scores(**sampled(found, data, device))
     measures = row.pop("measures")
     for kind in ("followed", "followed_by_pca", "followed_by_ica"):
         row[kind] = round(float(np.mean(list(row[kind].values()))), 3)
@@ -238,18 +289,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("suite", "calibration", "speed"))
+    parser.add_argument("part", choices=("suite", "score", "calibration", "speed"))
     parser.add_argument("--only", choices=SUITE, action="append", help="Data set.")
     parser.add_argument("--minutes", type=float, default=8, help="Time limit of a fit.")
     parser.add_argument("--steps", type=int, help="Steps of a fit, instead of a time limit.")
     parser.add_argument("--seed", type=int, default=0, help="First seed of the images.")
     parser.add_argument("--repeats", type=int, default=3, help="Fits per data set (calibration).")
     parser.add_argument("--pictures", type=Path, help="Folder for pictures of the latents.")
+    parser.add_argument("--codes", type=Path, help="Folder for codes that are scored later.")
     parser.add_argument("--device", type=torch.device, default="cpu")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     if args.part == "suite":
         suite(args.only or list(SUITE), args)
+    elif args.part == "score":
+        score(args)
     elif args.part == "speed":
         speed(args)
     else:

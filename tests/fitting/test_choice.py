@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from unweave.analysis.activity import shown_activity
 from unweave.analysis.latents import Latents
 from unweave.fitting.baselines import baselines
 from unweave.fitting.choice import Evidence, comparable, evidence, ranked
 from unweave.select.consensus import consensus
+from unweave.select.udr import udr
 
 ERRORS = np.array([0.4, 0.1, 0.12, 0.15, np.nan])
 
@@ -28,7 +30,8 @@ def found(data):
     lost = np.full((500, 3), np.nan)
     latents = Latents(np.stack([shared, shared, -shared + 0.1 * noise, other, lost]))
     against = replace(baselines(data, 3), mean_image=0.5)
-    return Evidence(latents, ERRORS, against)
+    activities = [shown_activity(each, np.zeros_like(each)) for each in latents.means]
+    return Evidence(latents, ERRORS, against, activities)
 
 
 def test_collapsed_models_are_excluded(found):
@@ -41,6 +44,42 @@ def test_collapsed_models_are_excluded(found):
     assert "20%" in reasons[0]
     assert ranking.set_index("model")["compared"][1] == 2
     assert ranking.set_index("model")["explained"][1] == 0.8
+
+
+def evidence_of(codes, errors, data):
+    """Evidence of models with these codes, without posterior noise."""
+    latents = Latents(codes, np.full(codes.shape, -4.0))
+    activities = [shown_activity(*pair) for pair in zip(codes, latents.logvars, strict=True)]
+    against = replace(baselines(data, codes.shape[2]), mean_image=1.0)
+    return Evidence(latents, np.asarray(errors), against, activities)
+
+
+def test_a_model_needs_only_some_similar_models(data):
+    """Four models agree, five others differ from all: the median says nothing."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(600, 3))
+    alike = [shared, shared[:, ::-1], -shared, 2 * shared]
+    codes = np.stack([*rng.normal(size=(5, 600, 3)), *alike])
+    ranking = ranked(evidence_of(codes, [0.1] * 9, data))
+    assert set(ranking["model"][:4]) == {5, 6, 7, 8}
+    assert ranking["agreement"][0] == pytest.approx(0.9, abs=0.02)  # of the Lasso
+    assert udr(codes)["score"][0] < 0.4
+
+
+def test_among_models_that_agree_the_more_accurate_and_the_more_compact_come_first(data):
+    """Models 0 and 1 have a hue in one latent; in 2 and 3 its sine and cosine take two."""
+    rng = np.random.default_rng(0)
+    size, hue = rng.normal(size=600), rng.uniform(0, 2 * np.pi, 600)
+    nothing = np.zeros(600)
+    few = np.column_stack([size, hue / 2, nothing])
+    many = np.column_stack([size, 1.4 * np.sin(hue), 1.4 * np.cos(hue)])
+    found = evidence_of(np.stack([few, -few, many, -many]), [0.1] * 4, data)
+    compact = [replace(each, amounts=each.amounts * [1, 1, 0]) for each in found.activities[:2]]
+    found = replace(found, activities=[*compact, *found.activities[2:]])
+    ranking = ranked(found)
+    assert set(ranking["model"][:2]) == {0, 1}
+    assert ranking["clear"].tolist() == [2, 2, 3, 3]
+    assert ranked(replace(found, errors=np.array([0.1, 0.1, 0.02, 0.1])))["model"][0] == 2
 
 
 def test_models_that_stopped_come_after_those_trained_to_the_end(found):
@@ -63,7 +102,7 @@ def test_models_that_collapsed_or_stopped_early_are_not_compared(found):
 def test_if_all_collapse_the_others_are_ranked(found):
     ranking = ranked(replace(found, errors=np.array([0.6, 0.5, 0.55, 0.51, np.nan])))
     assert ranking["model"].iloc[-1] == 4
-    assert ranking["score"][0] > 0.5
+    assert ranking["agreement"][0] > 0.5
 
 
 def test_errors_are_those_of_reconstructions(data):

@@ -6,8 +6,9 @@ import torch
 
 import unweave as uw
 from unweave.fitting.portfolio import (
+    PORTFOLIOS,
     likelihood_for,
-    methods_and_seeds,
+    runs_of,
     smaller_size,
     with_defaults,
 )
@@ -32,17 +33,35 @@ def test_only_black_and_white_images_have_a_bernoulli_likelihood(values, likelih
     assert likelihood_for(uw.data.load(images, name="noise")) == likelihood
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", [CPU, GPU])
 def test_given_methods_and_seeds_are_used_as_they_are(device):
-    device = torch.device(device)
-    method = uw.methods.FactorVAE(gamma=10)
-    assert methods_and_seeds(method, [3], device) == (method, [3])
-    default, seeds = methods_and_seeds(None, 7, device)
-    assert len(default) >= 1
-    assert seeds == 7
-    (named, _) = methods_and_seeds("Beta-VAE", None, device)
-    assert isinstance(named, uw.methods.BetaVAE)
-    assert len(named.grid()) > 1
+    images = gratings(32, 16)
+    (run,) = runs_of(uw.methods.FactorVAE(gamma=10), images, [3], 5, device, {})
+    assert (run.method, run.seed, run.steps) == (uw.methods.FactorVAE(gamma=10), 3, 5)
+    named = runs_of("Beta-VAE", images, 2, 5, device, {})
+    assert len({run.method.beta for run in named}) == len(named) / 2 > 1
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_a_portfolio_has_all_its_methods_with_every_architecture_and_seed(device):
+    portfolio = PORTFOLIOS[device.type]
+    images = gratings(32, 16)
+    runs = runs_of(None, images, None, 5, device, {})
+    methods = [one for method in portfolio.others for one in method.grid()]
+    assert {run.architecture for run in runs} == set(portfolio.architectures)
+    assert len(runs) == len(portfolio.architectures) * len(methods) * portfolio.seeds
+    given = runs_of(None, images, range(3), 5, device, {"architecture": "conv"})
+    assert {run.architecture for run in given} == {"conv"}
+    assert {run.seed for run in given} == {0, 1, 2}
+    binary = runs_of(None, images, 1, 5, device, {"likelihood": "bernoulli"})
+    expected = [one for method in portfolio.binary for one in method.grid()]
+    assert {str(run.method) for run in binary} == set(map(str, expected))
+
+
+def test_small_images_and_rows_have_no_convolutions():
+    rows = np.random.default_rng(0).integers(0, 255, (80, 8, 8), np.uint8)
+    runs = runs_of(None, uw.data.load(rows, name="rows"), 1, 5, GPU, {"architecture": "mlp"})
+    assert {run.architecture for run in runs} == {"mlp"}
 
 
 def test_only_images_that_lose_little_are_reduced_and_only_on_a_cpu():

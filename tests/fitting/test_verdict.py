@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from unweave.analysis.activity import shown_activity
 from unweave.analysis.latents import Latents
 from unweave.fitting import Verdict, read_verdict
 from unweave.fitting.baselines import baselines
 from unweave.fitting.choice import Evidence
 from unweave.fitting.verdict import (
+    LACKS,
     Measures,
+    counterparts,
+    encoded_share,
     judged,
     late_progress,
     measured,
@@ -68,6 +72,39 @@ def test_doubts_are_not_listed_beside_failures():
     assert len(verdict.reasons) == 1
 
 
+def evidence_of(latents, data):
+    """Evidence of models with these codes, all of which reconstruct the images equally well."""
+    activities = [
+        shown_activity(*pair) for pair in zip(latents.means, latents.logvars, strict=True)
+    ]
+    against = replace(baselines(data, latents.means.shape[2]), mean_image=0.5)
+    return Evidence(latents, np.full(len(latents), 0.1), against, activities)
+
+
+def test_only_the_most_similar_quarter_of_the_models_must_agree():
+    rng = np.random.default_rng(0)
+    shared, *others = rng.normal(size=(7, 500, 2))
+    codes = np.stack([shared, -shared, shared[:, ::-1], *others])  # two of eight are similar
+    found = counterparts(Latents(codes), 0, np.ones(2))
+    np.testing.assert_allclose(found, 1, atol=0.01)
+    lonely = counterparts(Latents(codes[[0, 1, *range(3, 9)]]), 0, np.ones(2))
+    assert (lonely < 0.7).all()  # the mean of one similar model and one other
+
+
+def test_a_factor_that_others_encode_in_two_latents_is_not_missing():
+    """The first model has an angle; the others have its sine and cosine, and a size."""
+    rng = np.random.default_rng(0)
+    angle, size = rng.uniform(0, 2 * np.pi, 900), rng.normal(size=900)
+    parts = np.column_stack([np.sin(angle), np.cos(angle), size])
+    noise = 0.01 * rng.normal(size=(4, 900, 3))
+    agreed = consensus(Latents(parts + noise))
+    assert len(agreed.factors) == 3
+    share = encoded_share(np.column_stack([angle, size]), agreed)
+    assert (share > 0.9).all()
+    without_size = encoded_share(angle[:, None], agreed)
+    assert (without_size < LACKS).sum() == 1
+
+
 def test_agreement_is_weighted_by_information():
     """Two models share a latent of about 5 nats; the other latents have 0.5 nats each."""
     data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))
@@ -79,8 +116,7 @@ def test_agreement_is_weighted_by_information():
     logvars = np.zeros_like(means)
     logvars[..., 0] = -10
     latents = Latents(means, logvars)
-    found = Evidence(latents, np.full(2, 0.1), replace(baselines(data, 2), mean_image=0.5))
-    measures = measured(found, latents, consensus(latents), model, 0)
+    measures = measured(evidence_of(latents, data), latents, consensus(latents), model, 0)
     assert measures.clear_latents == 2
     assert measures.shared_latents == 1
     assert measures.models == 2
@@ -100,8 +136,7 @@ def test_only_strong_latents_count_as_mixed(logvar, mixed):
     logvars = np.full((4, 500, 3), -10.0)
     logvars[0, :, 0] = logvar
     latents = Latents(np.stack(means), logvars)
-    found = Evidence(latents, np.full(4, 0.1), replace(baselines(data, 3), mean_image=0.5))
-    measures = measured(found, latents, consensus(latents), model, 0)
+    measures = measured(evidence_of(latents, data), latents, consensus(latents), model, 0)
     assert measures.clear_latents == 3
     assert measures.mixed_latents == mixed
 

@@ -21,15 +21,14 @@ from unweave.fitting.portfolio import (
     FIXED_PRECISION,
     ROUNDS,
     fewest_finalists,
-    methods_and_seeds,
     reduced_message,
+    runs_of,
     smaller_size,
-    with_defaults,
 )
 from unweave.fitting.result import Fit, choose, most_promising
 from unweave.fitting.rounds import MAX_STEPS, Rounds, trained_steps
 from unweave.fleet.callbacks import Callback, Callbacks
-from unweave.fleet.train import all_runs, check_minutes, prepare_folder
+from unweave.fleet.train import check_minutes, prepare_folder
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import check_folder, refuse_inner_links
 from unweave.io.plain_data import read_json
@@ -71,16 +70,15 @@ def fit(
     """Train many models in rounds, choose one without labels, and say how far to trust it.
 
     Disentangled models resemble each other, while entangled ones all differ. The chosen model is
-    therefore the one most similar to the others (`uw.select.udr` with the Lasso), among those that
-    reconstruct the images. After each round but the last, the worse half of the models stops, so
-    that most of the time goes to the promising ones.
+    therefore one that resembles others (UDR), reconstructs the images well, and needs few latents
+    for it. After each round but the last, the worse half of the models stops, so that most of the
+    time goes to the promising ones.
 
     Args:
         data: Data set, or an argument of `uw.data.load`: a name, a folder of images, an array.
         method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, its name, or a list
-            of methods (default: FactorVAEs on a CPU; β-TCVAEs, FactorVAEs, β-VAEs and autoencoders
-            on a GPU).
-        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 5; if
+            of methods (default: FactorVAEs; on a GPU also β-TCVAEs, all with two architectures).
+        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 4; if
             you choose the method 4, on a GPU 10).
         steps: Number of training steps of the models that are trained to the end (default: as many
             as fit into `minutes`, at most 100,000).
@@ -98,12 +96,12 @@ def fit(
             if you choose the method).
         callbacks: Callbacks and trackers, see `uw.trackers.Callback`.
         settings: Settings of `Config`: batch (default 64, on a CPU 32), latents, architecture
-            (default `broadcast`), likelihood (default: Bernoulli for black and white images, else
-            a Gaussian with learned variance), optimiser, precision (default: bf16 for convolutions
-            where it is faster); `learning_rate` (default 1e-3), short for
-            `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels, bits,
-            non_square, factors, path, picture) if `data` is to be loaded. On a CPU, the default
-            size of custom images is 32 pixels unless this loses details.
+            (default `broadcast`, on a GPU also `conv`), likelihood (default: Bernoulli for black
+            and white images, else a Gaussian with learned variance), optimiser, precision
+            (default: bf16 for convolutions where it is faster); `learning_rate` (default 1e-3),
+            short for `optimiser=uw.Adam(lr=…)`; and options of `uw.data.load` (size, channels,
+            bits, non_square, factors, path, picture) if `data` is to be loaded. On a CPU, the
+            default size of custom images is 32 pixels unless this loses details.
 
     Returns:
         All models, their ranking, the factors they share, and the chosen model `best`.
@@ -148,9 +146,7 @@ def fit(
         rounds = ROUNDS if method is None else 1
     if not 1 <= rounds <= MAX_ROUNDS:
         raise FitError.must("rounds", f"be 1 to {MAX_ROUNDS}", rounds)
-    settings = with_defaults(settings, data, target)
-    method, seeds = methods_and_seeds(method, seeds, target)
-    runs = all_runs(method, data, seeds, steps or 1, **settings)
+    runs = runs_of(method, data, seeds, steps or 1, target, settings)
     if "precision" not in settings:
         precision = _precision(runs[0], data, target, folder)
         runs = [replace(run, precision=precision) for run in runs]
@@ -177,7 +173,7 @@ def fit(
                 saved,
                 folder,
                 start,
-                best=lambda fleet, count: most_promising(fleet, data, against, count),
+                best=lambda fleet, count: most_promising(fleet, data, against, count, target),
                 fewest=fewest_finalists(target),
                 callbacks=calls,
                 device=target,
@@ -186,7 +182,7 @@ def fit(
             )
             calls.result = fleet = training.run(runs, data)
     finalists = [name in plan.current for name in plan.models]
-    found = choose(fleet, data, against, finalists)
+    found = choose(fleet, data, against, finalists, target)
     if progress and plan.minutes is not None and found.best.config.steps < FEW_STEPS:
         say(
             f"Only {counted(found.best.config.steps, 'step')} fit into {plan.minutes:g} min; "

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from unweave.analysis.activity import Activity, shown_activity
 from unweave.analysis.latents import Latents
 from unweave.data.dataset import Dataset
 from unweave.fitting.baselines import Baselines, unit_images
 from unweave.models.images import NUM_SAMPLED, sample_rows
 from unweave.models.model import Fleet
 from unweave.select.latents import encoded
-from unweave.select.udr import udr
+from unweave.select.ranking import quantile_over_compared, rank, reasons_of
+from unweave.select.udr import udr_scores
+from unweave.text import counted
 
 __all__ = ["Evidence", "comparable", "evidence", "ranked"]
 
@@ -24,6 +27,11 @@ COLLAPSED = 0.5
 """A model has collapsed if it explains less than this fraction of what the best model explains."""
 MIN_TRAINED = 1 / 3
 """Models with less than this fraction of the longest training are not compared."""
+ALIKE = 0.75
+"""Quantile of the agreement with other models that counts for a model. A portfolio includes
+networks and strengths that do not suit the images; these agree with no other model."""
+SMALLEST = 1e-6
+"""Lower limit of the unexplained share of the pixel variance, which scores are divided by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +42,13 @@ class Evidence:
         latents: Codes of the models.
         errors: Mean squared error of each model's reconstructions, `[M]`; NaN if it diverged.
         baselines: Errors of the mean image and of principal components.
+        activities: Activity of the latents of each model.
     """
 
     latents: Latents
     errors: np.ndarray
     baselines: Baselines
+    activities: Sequence[Activity]
 
     @property
     def explained(self) -> np.ndarray:
@@ -61,7 +71,18 @@ def evidence(fleet: Fleet, data: Dataset, baselines: Baselines) -> Evidence:
         # The rows of the baselines are the first of the larger sample.
         decoded = fleet[int(place)].decode(latents.means[place, : len(images)])
         errors[place] = np.square(decoded.reshape(images.shape) - images).mean(dtype=np.float64)
-    return Evidence(latents, errors, baselines)
+    activities = [
+        shown_activity(
+            means,
+            logvars,
+            deterministic=config.method.deterministic,
+            standard_noise=config.method.standard_noise,
+        )
+        for means, logvars, config in zip(
+            latents.means, latents.logvars, fleet.configs, strict=True
+        )
+    ]
+    return Evidence(latents, errors, baselines, activities)
 
 
 def comparable(found: Evidence, steps: Sequence[int]) -> Latents:
@@ -88,8 +109,13 @@ def _only(means: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
-    """Rank models by their agreement with all models that have not collapsed, best first.
+    """Rank models by agreement, reconstruction and compactness; best first.
 
+        score_j = Q_i UDR_ij / ((1 - explained_j) · clear_j)
+
+    with Q the upper quartile over the other models i, and `clear` the number of clear latents. A
+    model is good if others agree with it, if it reconstructs the images, and if it needs few
+    latents for that: models that encode a hue or an angle in two latents often agree, too.
     Finalists, which were trained to the end, come before models that stopped earlier, and models
     that have collapsed come last.
 
@@ -98,24 +124,47 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
         finalists: Whether each model was trained to the end, `[M]` (default: all).
 
     Returns:
-        The columns of `uw.select.udr`, and `explained`: the share of the pixel variance
-        that the reconstructions explain.
+        One row per model: `run`, `score`, `reason`, `model` (its index), `informative` and `clear`
+        (numbers of latents), `compared` (number of models), `agreement` (Q UDR), and `explained`
+        (the share of the pixel variance that its reconstructions explain).
     """
-    latents, collapsed = found.latents, found.collapsed
+    collapsed = found.collapsed
     if collapsed.all():
-        collapsed = ~latents.usable
-    ranking = udr(replace(latents, means=_only(latents.means, ~collapsed)))
-    places = ranking["model"].to_numpy()
-    ranking["explained"] = found.explained[places].round(4)
-    excluded = collapsed & latents.usable
-    ranking["reason"] = [
-        f"explains {share:.0%} of the pixel variance, the best model {max(found.explained):.0%}"
-        if excluded[place]
+        collapsed = ~found.latents.usable
+    latents = replace(found.latents, means=_only(found.latents.means, ~collapsed))
+    scores = udr_scores(latents)
+    agreement = quantile_over_compared(scores.pairs, scores.compared, ALIKE)
+    explained = found.explained
+    clear = np.array([activity.clear.sum() for activity in found.activities])
+    score = agreement / np.maximum(1 - explained, SMALLEST) / np.maximum(clear, 1)
+    excluded = collapsed & found.latents.usable
+    informative, compared = latents.informative.sum(1), scores.compared.sum(0)
+    texts = [_reason(*row) for row in zip(agreement, explained, compared, strict=True)]
+    reasons = [
+        f"explains {share:.0%} of the pixel variance, {np.nanmax(explained):.0%} is possible"
+        if left_out
         else reason
-        for place, share, reason in zip(
-            places, ranking["explained"], ranking["reason"], strict=True
+        for left_out, share, reason in zip(
+            excluded, explained, reasons_of(latents, scores.compared, texts), strict=True
         )
     ]
+    ranking = rank(
+        latents.runs,
+        score,
+        reasons,
+        informative=informative,
+        clear=clear,
+        compared=compared,
+        agreement=agreement,
+        explained=explained.round(4),
+    )
     final = np.ones(len(latents), bool) if finalists is None else np.asarray(finalists)
-    last = np.where(collapsed, 2, ~final)[places]
+    last = np.where(collapsed, 2, ~final)[ranking["model"]]
     return ranking.iloc[np.argsort(last, kind="stable")].reset_index(drop=True)
+
+
+def _reason(agreement: float, explained: float, others: int) -> str:
+    return (
+        f"resembles the most similar of {counted(others, 'other model')} (UDR {agreement:.2f}), "
+        f"and explains {explained:.0%} of the pixel variance"
+    )

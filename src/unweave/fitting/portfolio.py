@@ -1,6 +1,7 @@
 """What a fit tries by default: methods, strengths and seeds, and settings chosen from the data."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,22 +9,25 @@ import torch
 from torch.nn import functional as F
 
 from unweave.data.dataset import Dataset
+from unweave.fleet.train import all_runs
 from unweave.io.arrays import on_host
-from unweave.methods import AE, BetaTCVAE, BetaVAE, FactorVAE, Method
+from unweave.methods import BetaTCVAE, BetaVAE, FactorVAE, Method
+from unweave.models.config import Config
 from unweave.models.images import sample_rows
 from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.text import canonical_name, size_text
 
 __all__ = [
     "FIXED_PRECISION",
-    "PORTFOLIO",
+    "PORTFOLIOS",
     "RATE",
     "ROUNDS",
     "SEEDS",
+    "Portfolio",
     "fewest_finalists",
     "likelihood_for",
-    "methods_and_seeds",
     "reduced_message",
+    "runs_of",
     "smaller_size",
     "with_defaults",
 ]
@@ -31,18 +35,38 @@ __all__ = [
 NARROW = 256
 """Width of FactorVAE's discriminator: on a CPU, a step takes less than half of the time that it
 takes with the published width of 1,000."""
-PORTFOLIO: dict[str, list[Method]] = {
-    "cpu": [FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW)],
-    "cuda": [
-        BetaTCVAE(beta=[2.0, 4.0, 6.0, 8.0]),
-        FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW),
-        BetaVAE(beta=[2.0, 4.0]),
-        AE(),
-    ],
+BERNOULLI = "bernoulli"
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """What a fit tries by default on a type of device.
+
+    Args:
+        architectures: Architectures, each with all methods.
+        binary: Methods for black and white images.
+        others: Methods for all other images, whose likelihood has a learned variance. It weighs
+            reconstructions more, so that smaller strengths suffice.
+        seeds: Random seeds for each of them.
+    """
+
+    architectures: tuple[str, ...]
+    binary: tuple[Method, ...]
+    others: tuple[Method, ...]
+    seeds: int
+
+
+_FOR_CPU = FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW)
+PORTFOLIOS = {
+    "cpu": Portfolio(("broadcast",), (_FOR_CPU,), (_FOR_CPU,), seeds=2),
+    "cuda": Portfolio(
+        ("broadcast", "conv"),
+        (BetaTCVAE(beta=[4.0, 6.0]), FactorVAE(gamma=[10.0, 20.0], width=NARROW)),
+        (BetaTCVAE(beta=2.0), FactorVAE(gamma=[5.0, 10.0, 20.0], width=NARROW)),
+        seeds=4,
+    ),
 }
-"""Methods and strengths tried by default, by type of device."""
-PORTFOLIO_SEEDS = {"cpu": 2, "cuda": 5}
-"""Random seeds for each of them: 6 models on a CPU, 50 on a GPU."""
+"""What a fit tries by default, by type of device: 6 models on a CPU, 32 on a GPU."""
 STRENGTHS = {"cpu": (1.0, 4.0), "cuda": (1.0, 2.0, 4.0, 8.0, 16.0)}
 """Strengths of β-VAEs that are asked for by name."""
 SEEDS = {"cpu": 4, "cuda": 10}
@@ -65,15 +89,52 @@ FINALISTS = {"cpu": 2, "cuda": 12}
 """Smallest number of models in a round: fewer would leave processors idle."""
 
 
-def methods_and_seeds(
-    method: Any, seeds: int | Iterable[int] | None, device: torch.device
-) -> tuple[Any, int | Iterable[int]]:
-    """Return what to train: the given method and seeds, or the defaults for this device."""
+def runs_of(
+    method: Any,
+    data: Dataset,
+    seeds: int | Iterable[int] | None,
+    steps: int,
+    device: torch.device,
+    settings: Mapping[str, Any],
+) -> list[Config]:
+    """Return what to train: the given method with these seeds, or the defaults for this device.
+
+    Args:
+        method: Method or methods; None for the portfolio of the device.
+        data: Images.
+        seeds: Random seeds; None for the default number.
+        steps: Number of training steps.
+        device: Device for training.
+        settings: Settings of the models that were given; the others have defaults.
+    """
+    chosen = with_defaults(settings, data, device)
+    portfolio = PORTFOLIOS[device.type]
+    default_seeds = SEEDS[device.type]
+    architectures: tuple[Any, ...] = (chosen.pop("architecture", None),)
     if method is None:
-        return PORTFOLIO[device.type], PORTFOLIO_SEEDS[device.type] if seeds is None else seeds
-    if isinstance(method, str) and canonical_name(method) == BetaVAE.name:
+        binary = chosen["likelihood"] == BERNOULLI
+        method = list(portfolio.binary if binary else portfolio.others)
+        default_seeds = portfolio.seeds
+        if "architecture" not in settings and architectures[0] is not None:
+            architectures = portfolio.architectures
+    elif isinstance(method, str) and canonical_name(method) == BetaVAE.name:
         method = BetaVAE(beta=list(STRENGTHS[device.type]))
-    return method, SEEDS[device.type] if seeds is None else seeds
+    if seeds is None:
+        seeds = default_seeds
+    elif not isinstance(seeds, int | np.integer):
+        seeds = list(seeds)
+    return [
+        run
+        for architecture in architectures
+        for run in all_runs(
+            method,
+            data,
+            seeds,
+            steps,
+            **chosen,
+            **({} if architecture is None else {"architecture": architecture}),
+        )
+    ]
 
 
 def fewest_finalists(device: torch.device) -> int:
@@ -93,7 +154,7 @@ def likelihood_for(data: Dataset) -> str:
         ('bernoulli', 'learned_gaussian')
     """
     images = on_host(data.images(sample_rows(data, SAMPLE)))
-    return "bernoulli" if np.isin(images, (0, 255)).all() else "learned_gaussian"
+    return BERNOULLI if np.isin(images, (0, 255)).all() else "learned_gaussian"
 
 
 def with_defaults(

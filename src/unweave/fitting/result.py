@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import torch
 
 from unweave.data.dataset import Dataset
 from unweave.fitting.baselines import Baselines, baselines
@@ -25,7 +26,7 @@ class Fit:
 
     Args:
         fleet: All models.
-        ranking: Ranking of the models, best first: `run`, `score` (UDR), `reason`, `model`,
+        ranking: Ranking of the models, best first: `run`, `score`, `reason`, `model`, `agreement`,
             `explained` (share of the pixel variance), ….
         agreed: Factors shared by the models, see `uw.select.consensus`.
         baselines: Reconstruction errors of the mean image and of principal components.
@@ -78,6 +79,7 @@ def choose(
     data: Dataset,
     against: Baselines | None = None,
     finalists: Sequence[bool] | None = None,
+    device: torch.device | str = "cpu",
 ) -> Fit:
     """Rank trained models, choose the best and judge it; see `fit`.
 
@@ -86,10 +88,11 @@ def choose(
         data: Images.
         against: Baselines for these images (default: computed).
         finalists: Whether each model was trained to the end (default: all).
+        device: Device for encoding and decoding (default `"cpu"`).
     """
     fleet = _rotated(fleet, data)
     against = against or baselines(data, fleet.configs[0].code_size)
-    found = evidence(fleet, data, against)
+    found = evidence(fleet.to(device), data, against)
     if not found.latents.usable.any():
         raise FitError(
             "all models diverged; use a smaller learning rate or smaller strengths",
@@ -104,9 +107,11 @@ def choose(
     return Fit(fleet, ranking, agreed, against, verdict, float(found.errors[place]))
 
 
-def most_promising(fleet: Fleet, data: Dataset, against: Baselines, count: int) -> list[int]:
+def most_promising(
+    fleet: Fleet, data: Dataset, against: Baselines, count: int, device: torch.device | str = "cpu"
+) -> list[int]:
     """Return the indices of the models that continue in the next round."""
-    found = evidence(_rotated(fleet, data), data, against)
+    found = evidence(_rotated(fleet, data).to(device), data, against)
     return [int(place) for place in ranked(found)["model"][:count]]
 
 

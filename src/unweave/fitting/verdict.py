@@ -12,14 +12,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from unweave.analysis.activity import shown_activity
-from unweave.analysis.latents import Latents
+from unweave.analysis.latents import MIN_CORRELATION, Latents
 from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
 from unweave.io.plain_data import is_number, read_json
 from unweave.models.model import Model
 from unweave.nets.likelihoods import learned_variance
-from unweave.select.agreement import correlations
+from unweave.select.agreement import correlations, match
 from unweave.select.consensus import Consensus
 from unweave.text import counted, printable
 
@@ -32,6 +31,9 @@ STILL_FALLING = 0.04
 """Training has not converged if its last quarter made more than this share of the progress."""
 MIN_AGREEMENT, GOOD_AGREEMENT = 0.45, 0.75
 """Agreement below which a fit has failed, and above which it may be good."""
+NEIGHBOURS = 10
+LACKS = 0.5
+"""A model lacks a shared factor if its codes explain less than this fraction of its variance."""
 MIXED = 0.5
 """Rank correlation with a second shared factor above which a latent controls two factors."""
 STRONG = 1 / 3
@@ -50,10 +52,11 @@ class Measures:
         explained_by_few: The same for principal components, as many as it has clear latents.
         clear_latents: Latents that change something visible, see `Activity.clear`.
         latents: All latents.
-        agreement: Mean correlation of the clear latents with their counterparts in other models,
-            weighted by the information that they carry.
-        shared_latents: Clear latents that encode a factor shared by the models.
-        missing_factors: Factors shared by the models that the chosen one lacks.
+        agreement: Mean correlation of the clear latents with their counterparts in the most
+            similar models, weighted by the information that they carry.
+        shared_latents: Clear latents that have a counterpart in the most similar models.
+        missing_factors: Factors shared by the models that the chosen one does not encode, not
+            even in several latents together.
         mixed_latents: Clear latents that follow two shared factors at once, without weak ones.
         progress: Share of the total fall in reconstruction error due to the last quarter of
             training.
@@ -134,20 +137,11 @@ def measured(
         model: The chosen model.
         place: Its place among them.
     """
-    latents, baselines = found.latents, found.baselines
-    method = model.config.method
-    activity = shown_activity(
-        latents.means[place],
-        latents.logvars[place],
-        deterministic=method.deterministic,
-        standard_noise=method.standard_noise,
-    )
+    latents, baselines, activity = found.latents, found.baselines, found.activities[place]
     clear = latents.informative[place] & activity.clear
-    own = agreed.members[agreed.members["model"] == place]
-    correlation = np.zeros(len(clear))
-    correlation[own["latent"].to_numpy(int)] = own["correlation"]
     weights = np.where(clear, activity.amounts, 0.0)
     strong = clear & (weights > STRONG * weights.max())
+    correlation = counterparts(compared, place, weights)
     count = int(clear.sum())
     few = min(count, len(baselines.pca) - 1)
     return Measures(
@@ -157,12 +151,57 @@ def measured(
         clear_latents=count,
         latents=len(clear),
         agreement=float(np.average(correlation, weights=weights)) if count else 0.0,
-        shared_latents=int((correlation[clear] > 0).sum()),
-        missing_factors=len(agreed.factors) - len(own),
+        shared_latents=int((correlation[clear] >= MIN_CORRELATION).sum()),
+        missing_factors=int((encoded_share(latents.means[place][:, clear], agreed) < LACKS).sum()),
         mixed_latents=int((second_factor(compared, agreed, place)[strong] > MIXED).sum()),
         progress=late_progress(reconstruction_curve(model)),
         models=int(compared.usable.sum()),
     )
+
+
+def counterparts(latents: Latents, place: int, weights: np.ndarray) -> np.ndarray:
+    """Return how closely the latents of the most similar models follow each latent, `[d]`.
+
+        c_a = mean_m |corr(rank z_a, rank z_π(a)^m)|
+
+    over the quarter of the models m, at least two, with the largest Σ_a w_a |corr …|. π matches
+    the latents of two models one to one. Portfolios include methods and networks that do not suit
+    the images, so that not all models can be expected to agree.
+
+    Args:
+        latents: Codes of the models; models that are not compared have none.
+        place: Index of the chosen model.
+        weights: Weight of each of its latents, `[d]`.
+    """
+    strength = np.abs(correlations(latents)[place])
+    others = [m for m in np.flatnonzero(latents.usable) if m != place]
+    found = np.zeros((len(others), len(weights)))
+    for row, m in zip(found, others, strict=True):
+        own, theirs = match(strength[:, m])
+        row[own] = strength[own, m, theirs]
+    if not others:
+        return np.zeros(len(weights))
+    similar = np.argsort(-found @ weights, kind="stable")[: max(2, -(-len(others) // 4))]
+    return np.asarray(found[similar].mean(0))
+
+
+def encoded_share(codes: np.ndarray, agreed: Consensus) -> np.ndarray:
+    """Return how well codes `[n, d]` predict each shared factor, as R² of nearest neighbours.
+
+    The last third of the images is predicted from the others. A hue that takes two latents in
+    most models may take one in this model, which encodes it nevertheless.
+    """
+    from sklearn.neighbors import KNeighborsRegressor
+
+    targets = agreed.codes
+    if not targets.shape[1] or not codes.shape[1]:
+        return np.zeros(targets.shape[1])
+    train = 2 * len(codes) // 3
+    scaled = codes / np.maximum(codes.std(0), np.finfo(float).tiny)
+    neighbours = KNeighborsRegressor(min(NEIGHBOURS, train), weights="distance")
+    predicted = neighbours.fit(scaled[:train], targets[:train]).predict(scaled[train:])
+    errors = np.square(predicted - targets[train:]).mean(0)
+    return np.asarray(1 - errors / targets[train:].var(0))
 
 
 def second_factor(latents: Latents, agreed: Consensus, place: int) -> np.ndarray:
@@ -252,8 +291,9 @@ def _failures(m: Measures) -> list[tuple[str, str]]:
     if m.models > 1 and m.agreement < MIN_AGREEMENT:
         found.append(
             (
-                "The models do not agree on what the latents are (mean correlation "
-                f"{m.agreement:.2f}), so other seeds would give other latents.",
+                "The models do not agree on what the latents are: even the most similar ones have "
+                f"a mean correlation of {m.agreement:.2f} with the chosen one, so other seeds "
+                "would give other latents.",
                 SEEDS,
             )
         )
@@ -276,8 +316,8 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
         found.append(
             (
                 f"The models agree only in part: the chosen one shares {m.shared_latents} of its "
-                f"{counted(m.clear_latents, 'clear latent')} with the others (mean correlation "
-                f"{m.agreement:.2f}).",
+                f"{counted(m.clear_latents, 'clear latent')} with the most similar models (mean "
+                f"correlation {m.agreement:.2f}).",
                 SEEDS,
             )
         )
@@ -306,7 +346,7 @@ def _doubts(m: Measures) -> list[tuple[str, str]]:
 def _praise(m: Measures) -> str:
     return (
         f"The chosen model shares {m.shared_latents} of its "
-        f"{counted(m.clear_latents, 'clear latent')} with the other models (mean correlation "
-        f"{m.agreement:.2f}). It explains {m.explained:.0%} of the pixel variance; PCA with "
-        f"{m.latents} components explains {m.explained_by_pca:.0%}."
+        f"{counted(m.clear_latents, 'clear latent')} with the most similar models (mean "
+        f"correlation {m.agreement:.2f}). It explains {m.explained:.0%} of the pixel variance; "
+        f"PCA with {m.latents} components explains {m.explained_by_pca:.0%}."
     )

@@ -59,6 +59,9 @@ SETTINGS = (
     "learning_rate",
 )
 """Settings that are the same for all runs of a call."""
+STEP_OVERHEAD = 11
+"""Additional models that take as long as the fixed part of a step on a GPU: β-VAEs take 452 µs
+per step alone, and 42.7 µs each in a fleet of 256 (`benchmarks/results/fleet_h200.json`)."""
 MAX_SEEDS = 10_000
 MAX_MINUTES = 1_000_000
 
@@ -90,8 +93,8 @@ def train(
         seeds: Number of random seeds (0, 1, 2 …), or the seeds themselves (default 1).
         steps: Number of training steps (default 300,000). Runs that were saved with their
             optimiser state continue if this is more than they had.
-        minutes: Deadline for this call, in minutes (default: none). The time is shared by fleets
-            in proportion to their models. Models that do not reach `steps` in time are kept as
+        minutes: Deadline for this call, in minutes (default: none). Fleets share the time so that
+            all get about as many steps. Models that do not reach `steps` in time are kept as
             runs of fewer steps, with their optimiser state.
         out: Output folder, with one subfolder per model. Finished runs are skipped, and
             interrupted training resumes from the last checkpoint.
@@ -277,30 +280,30 @@ def train_runs(
     done = {} if folder is None else _finished(configs, folder)
     calls = callbacks or Callbacks()
     given = {} if first is None else {model.config.hash: model for model in first}
-    for alike in group_into_fleets(config for config in configs if config.hash not in done):
-        found = {} if folder is None else continued(alike, folder)
-        saved = {run: one.steps for run, one in found.items()}
-        interrupted = [] if folder is None else _interrupted(alike, folder, saved)
-        if folder is not None and progress and not saved and not interrupted:
-            _announce_restart(alike, folder)
-        for chosen in in_fleets(alike, data, interrupted, device, fleet_size, saved):
-            (fleet,) = group_into_fleets(chosen)
-            make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
-            try:
-                trained = train_fleet(
-                    make,
-                    folder,
-                    progress,
-                    checkpoint_every,
-                    on_progress,
-                    calls,
-                    _share(deadline, len(fleet) / (len(configs) - len(done))),
-                    keep_optimiser,
-                )
-            except torch.cuda.OutOfMemoryError as error:
-                raise UnweaveError(_out_of_memory(len(fleet), device)) from error
-            # At a deadline, models have fewer steps than their configs.
-            done |= {config.hash: model for config, model in zip(fleet, trained, strict=True)}
+    left = [config for config in configs if config.hash not in done]
+    fleets = [
+        fleet
+        for alike in group_into_fleets(left)
+        for fleet in _fleets_of(alike, data, folder, device, fleet_size, progress)
+    ]
+    costs = [_cost(len(fleet), device) for fleet in fleets]
+    for place, fleet in enumerate(fleets):
+        make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
+        try:
+            trained = train_fleet(
+                make,
+                folder,
+                progress,
+                checkpoint_every,
+                on_progress,
+                calls,
+                _share(deadline, costs[place] / sum(costs[place:])),
+                keep_optimiser,
+            )
+        except torch.cuda.OutOfMemoryError as error:
+            raise UnweaveError(_out_of_memory(len(fleet), device)) from error
+        # At a deadline, models have fewer steps than their configs.
+        done |= {config.hash: model for config, model in zip(fleet, trained, strict=True)}
     return join([done[config.hash] for config in configs])
 
 
@@ -358,6 +361,29 @@ def check_minutes(minutes: float, error: type[UnweaveError] = UnweaveError) -> f
     if not is_number(minutes) or not 0 < minutes <= MAX_MINUTES:
         raise error.must("minutes", f"be greater than 0 and at most {MAX_MINUTES:,}", minutes)
     return minutes
+
+
+def _fleets_of(
+    alike: Sequence[Config],
+    data: Dataset,
+    folder: Path | None,
+    device: torch.device,
+    fleet_size: int | None,
+    progress: bool,
+) -> Iterator[list[Config]]:
+    """Split runs that can share a fleet, some of which may have been interrupted or saved."""
+    found = {} if folder is None else continued(alike, folder)
+    saved = {run: one.steps for run, one in found.items()}
+    interrupted = [] if folder is None else _interrupted(alike, folder, saved)
+    if folder is not None and progress and not saved and not interrupted:
+        _announce_restart(alike, folder)
+    for chosen in in_fleets(alike, data, interrupted, device, fleet_size, saved):
+        yield from group_into_fleets(chosen)
+
+
+def _cost(models: int, device: torch.device) -> float:
+    """Return the time of a training step of a fleet, in units of the time per additional model."""
+    return models + (STEP_OVERHEAD if device.type == "cuda" else 0)
 
 
 def _share(deadline: float | None, share: float) -> float | None:

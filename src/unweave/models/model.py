@@ -51,17 +51,18 @@ COLUMNS = "columns"
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """M trained models, possibly of several methods, with the same encoder and decoder networks.
+    """M trained models, possibly of several methods and with several networks.
 
     Args:
         configs: Configs of the models.
         shape: Height, width and channels of the images.
         parameters: Parameters by network (`encoder`, `decoder` and others of the method),
-            `[M, P]`; for ensembles of n members, `[M · n, P]`.
+            `[M, P]`; for ensembles of n members, `[M · n, P]`. Networks that not all models have
+            are in `extra`.
         curve: Losses during training, one row per model and window of steps.
         diverged_at: Step at which each model diverged, or -1, `[M]`.
-        extra: Parameters of networks that not all of the models have, for each model (default:
-            none).
+        extra: Parameters of networks that not all of the models have, or that differ in size, for
+            each model (default: none).
         rotations: Rotations of the codes that are part of the parameters, for each model (default:
             none); see `uw.rotate`.
     """
@@ -109,7 +110,7 @@ class Fleet:
     @property
     def device(self) -> torch.device:
         """Device of the models."""
-        return next(iter(self.parameters.values())).device
+        return next(iter((self.parameters or self.extra[0]).values())).device
 
     def to(self, device: str | torch.device) -> Self:
         """Return the models on another device."""
@@ -283,13 +284,16 @@ class Fleet:
 
     @cached_property
     def _coded_alike(self) -> list[list[int]]:
-        """Indices of models that encode and decode together: with plain networks, or of a kind."""
-        together: dict[str, list[int]] = {}
+        """Indices of models that encode and decode together: with equal networks, or of a kind."""
+        if len(self._alike) == 1:
+            return self._alike
+        together: dict[Any, list[int]] = {}
         for places in self._alike:
             config = self.configs[places[0]]
             kind = type(config.method)
             plain = (kind.encode, kind.decode) == (Method.encode, Method.decode)
-            together.setdefault("" if plain else config.kind, []).extend(places)
+            key = _coding(config, self.shape) if plain else config.kind
+            together.setdefault(key, []).extend(places)
         return list(together.values())
 
     def _some(self, places: Sequence[int]) -> "Fleet":
@@ -476,7 +480,7 @@ def load(
 
 
 def join(models: Sequence[Fleet]) -> Fleet:
-    """Combine models, possibly of several methods, into one fleet; encoders must be the same."""
+    """Combine models, possibly of several methods and with several networks, into one fleet."""
     first = models[0]
     check_alike([config for model in models for config in model.configs], first.shape)
     widths = [{name: value.shape[1] for name, value in m.parameters.items()} for m in models]
@@ -517,21 +521,29 @@ def _joined_curves(models: Sequence[Fleet]) -> pd.DataFrame:
 
 
 def check_alike(configs: Sequence[Config], shape: tuple[int, int, int]) -> None:
-    """Check that all runs have the same encoder, decoder, likelihood and number of members."""
+    """Check that all runs have codes of the same size, and as many members and stages."""
     kinds = {config.kind: config for config in configs}.values()
-    if len({_shared_settings(config, shape) for config in kinds}) > 1:
+    if len({_common(config, shape) for config in kinds}) > 1:
         raise UnweaveError(
-            "models of one fleet must have the same networks, likelihood and number of members; "
+            "models of one fleet must have the same numbers of latents, members and stages; "
             "train models that differ in these separately"
         )
 
 
-def _shared_settings(config: Config, shape: tuple[int, int, int]) -> tuple[Any, ...]:
+def _common(config: Config, shape: tuple[int, int, int]) -> tuple[Any, ...]:
     """Return what all models of a fleet have in common."""
+    below = [
+        (name, network)
+        for name, network in networks_by_name(config, shape).items()
+        if name.startswith(FIRST_PREFIX)
+    ]
+    return (*below, config.method.num_members, config.code_size)
+
+
+def _coding(config: Config, shape: tuple[int, int, int]) -> tuple[Any, ...]:
+    """Return what models that encode and decode together have in common."""
     networks = networks_by_name(config, shape)
-    below = [name for name in networks if name.startswith(FIRST_PREFIX)]
-    main = {name: networks.get(name) for name in ("encoder", "decoder", *below)}
-    return (*main.items(), config.likelihood, config.method.num_members, config.code_size)
+    return networks["encoder"], networks.get("decoder"), config.likelihood, config.precision
 
 
 def _classes(method: Auxiliary, images: Any, factors: Mapping[str, Any] | None) -> Tensor:

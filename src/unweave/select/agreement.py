@@ -9,7 +9,7 @@ from unweave.analysis.latents import Latents
 from unweave.analysis.maps import dto_pairs
 from unweave.models.images import NUM_SAMPLED
 from unweave.select.latents import latents_of
-from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
+from unweave.select.ranking import partners, quantile_over_compared, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _by_agreement(
     `reason` is a format string for the `score` and the `others`, the models compared with.
     """
     compared = partners(latents, compare)
-    score, num_compared = median_over_compared(pairs, compared), compared.sum(0)
+    score, num_compared = quantile_over_compared(pairs, compared), compared.sum(0)
     reasons = [
         reason.format(score=value, others=counted(int(others), "other model"))
         for value, others in zip(score, num_compared, strict=True)

@@ -12,7 +12,7 @@ from unweave.io.arguments import renamed_arguments
 from unweave.models.images import NUM_SAMPLED
 from unweave.select.agreement import correlations, match, mcc_pairs
 from unweave.select.latents import latents_of
-from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
+from unweave.select.ranking import partners, quantile_over_compared, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def consensus(
     signed = correlations(latents)
     compared = partners(latents)
     order = np.argsort(
-        -np.nan_to_num(median_over_compared(mcc_pairs(latents), compared)), kind="stable"
+        -np.nan_to_num(quantile_over_compared(mcc_pairs(latents), compared)), kind="stable"
     )
     factor_of = _groups(np.abs(signed), latents.informative, order, min_correlation)
     num_models = int(latents.usable.sum())

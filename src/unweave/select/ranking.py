@@ -9,7 +9,7 @@ import pandas as pd
 from unweave.analysis.latents import Latents, SelectionError
 from unweave.errors import UnknownNameError
 
-__all__ = ["COMPARISONS", "median_over_compared", "partners", "rank"]
+__all__ = ["COMPARISONS", "partners", "quantile_over_compared", "rank"]
 
 COMPARISONS = ("all", "same")
 DIVERGED = "diverged: its codes are not finite"
@@ -64,17 +64,24 @@ def partners(latents: Latents, compare: str = "all") -> np.ndarray:
     return allowed & (settings[:, None] == settings)
 
 
-def median_over_compared(pairs: np.ndarray, compared: np.ndarray) -> np.ndarray:
-    """Compute the median over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
+def quantile_over_compared(
+    pairs: np.ndarray, compared: np.ndarray, share: float = 0.5
+) -> np.ndarray:
+    """Compute a quantile over i of `pairs[i, j]` for compared models, `[M, …]`, else NaN.
+
+    Args:
+        pairs: Values of pairs of models, `[M, M, …]`.
+        compared: Whether each pair counts, `[M, M]`.
+        share: Share of the values below the quantile (default 0.5, the median).
 
     Example:
-        >>> median_over_compared(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
+        >>> quantile_over_compared(np.array([[1.0, 0.2], [0.6, 1.0]]), ~np.eye(2, dtype=bool))
         array([0.6, 0.2])
     """
-    medians = np.full(pairs.shape[1:], np.nan)
+    found = np.full(pairs.shape[1:], np.nan)
     for j in np.flatnonzero(compared.any(0)):
-        medians[j] = np.median(pairs[compared[:, j], j], axis=0)
-    return medians
+        found[j] = np.quantile(pairs[compared[:, j], j], share, axis=0)
+    return found
 
 
 def reasons_of(latents: Latents, compared: np.ndarray, texts: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from unweave.analysis.latents import Latents
 from unweave.errors import UnknownNameError
 from unweave.models.images import NUM_SAMPLED
 from unweave.select.latents import latents_of
-from unweave.select.ranking import median_over_compared, partners, rank, reasons_of
+from unweave.select.ranking import partners, quantile_over_compared, rank, reasons_of
 from unweave.text import counted
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def udr_scores(
     for i, R in enumerate(relevance_rows(latents, relevance)):
         predicted[i], predictive = _strength(R, axis=0), _strength(R, axis=2).T
         pairs[i] = _pooled(predicted[i].sum(1), predictive.sum(1), counts, counts[i], pooling)
-    of_latents = np.where(latents.informative, median_over_compared(predicted, compared), np.nan)
-    return UDRScores(median_over_compared(pairs, compared), of_latents, pairs, compared)
+    of_latents = np.where(latents.informative, quantile_over_compared(predicted, compared), np.nan)
+    return UDRScores(quantile_over_compared(pairs, compared), of_latents, pairs, compared)
 
 
 def _strength(R: np.ndarray, axis: int) -> np.ndarray:
