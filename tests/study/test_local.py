@@ -588,7 +588,9 @@ def test_status_does_not_show_dead_workers(small, tmp_path, capsys):
 
 @pytest.mark.parametrize(("mixed", "expected"), [(True, [4]), (False, [2, 2])])
 def test_runs_of_several_methods_share_a_fleet_if_they_should(mixed, expected, small, tmp_path):
-    study = small(methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2}}, seeds=2)
+    study = small(
+        methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2, "width": 50}}, seeds=2
+    )
     prepare(store := Store(tmp_path), study)
     runner = LocalRunner(store, RunOptions(scorers=0))
     runner.claims.mixed = mixed
@@ -598,7 +600,9 @@ def test_runs_of_several_methods_share_a_fleet_if_they_should(mixed, expected, s
 
 
 def test_a_study_of_mixed_fleets_gives_the_same_weights(small, tmp_path):
-    study = small(methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2}}, seeds=2)
+    study = small(
+        methods={"beta_vae": {"beta": 4}, "factor_vae": {"gamma": 2, "width": 50}}, seeds=2
+    )
     for folder, mixed in (("mixed", True), ("apart", False)):
         prepare(store := Store(tmp_path / folder), study)
         runner = LocalRunner(store, RunOptions(scorers=0, fleet_size=3))
