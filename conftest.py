@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+# Imports of all tests and modules create millions of objects, none of which are garbage.
+gc.disable()
+
 # Threads of several workers on the same cores wait for each other and are many times slower.
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -77,6 +80,7 @@ def pytest_collection_finish():
     """Exclude imported modules from garbage collection, which saves time in every test."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
