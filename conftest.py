@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-# Imports of all tests and modules create millions of objects, none of which are garbage.
-gc.disable()
-
 # Threads of several workers on the same cores wait for each other and are many times slower.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import torch
+
+# Imports of all tests and modules create millions of objects, none of which are garbage.
+gc.disable()
 
 # Without a GPU, Triton kernels run in Triton's interpreter. This must be set before their import.
 if not torch.cuda.is_available():

@@ -77,8 +77,8 @@ def checkpoint(panes, pair, tmp_path_factory):
     folder = tmp_path_factory.mktemp("interrupted")
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 2)
+        out = folder / "m.safetensors"
         with pytest.raises(InterruptedTrainingError, check=about("step", 3)):
-            out = folder / "m.safetensors"
             manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
     (path,) = folder.iterdir()
     assert path.name == ".m.safetensors.checkpoint"
