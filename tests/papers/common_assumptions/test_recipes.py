@@ -36,6 +36,8 @@ def test_a_recipe_adds_obtained_to_published(recipe, made, tmp_path):
     for sentence in recipe.verdict(frame):
         assert sentence.endswith(".")
         assert "nan" not in sentence
+    recipe.plot(table, tmp_path / "plot.svg")
+    assert "<svg" in (tmp_path / "plot.svg").read_text()[:2000]
 
 
 @pytest.mark.parametrize("recipe", READY, ids=lambda recipe: recipe.slug)
