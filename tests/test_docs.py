@@ -19,11 +19,12 @@ PAGES = [
 
 
 READER = """
-import os, sys
+import gc, os, sys
 from pathlib import Path
 from types import ModuleType
 import matplotlib.backends.backend_agg, matplotlib.backends.backend_svg, matplotlib.figure
 import numba, pandas, pyarrow.parquet, scipy.optimize, scipy.stats, sklearn.ensemble, torch
+gc.freeze()  # a second per page, since the end of a process collects garbage in all modules
 for line in sys.stdin:
     child = os.fork()
     if child:

@@ -7,9 +7,10 @@ from scipy import stats
 
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.random import Stream, _philox
+from unweave.random import Stream, _philox, _philox_on_cpu
 
 
+@pytest.mark.parametrize("philox", [_philox, _philox_on_cpu])
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
     [
@@ -26,12 +27,23 @@ from unweave.random import Stream, _philox
         ),
     ],
 )
-def test_philox_gives_the_published_known_answers(counter, key, expected):
+def test_philox_gives_the_published_known_answers(counter, key, expected, philox):
     key = tuple(torch.tensor(word) for word in key)
-    as_numbers = _philox(counter, key)
-    as_tensors = _philox(tuple(torch.tensor(word) for word in counter), key)
-    assert tuple(map(int, as_numbers)) == expected
-    assert tuple(map(int, as_tensors)) == expected
+    as_numbers = philox(counter, key)
+    as_tensors = philox(tuple(torch.tensor(word) for word in counter), key)
+    assert tuple(as_numbers.flatten().tolist()) == expected
+    assert tuple(as_tensors.flatten().tolist()) == expected
+
+
+def test_both_versions_of_philox_broadcast_alike():
+    counter = (torch.arange(3), torch.tensor([[[4], [2**40]], [[-1], [0]]]), 2**33, 7)
+    key = (
+        torch.tensor([0xA4093822, 1])[:, None, None],
+        torch.tensor([0, 0xFFFFFFFF])[:, None, None],
+    )
+    found = _philox(counter, key)
+    assert found.shape == (2, 2, 3, 4)
+    assert torch.equal(_philox_on_cpu(counter, key), found)
 
 
 def test_numbers_of_a_model_do_not_depend_on_its_fleet():

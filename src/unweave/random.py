@@ -15,6 +15,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,7 +81,10 @@ class Stream:
         blocks = torch.arange(math.ceil(width / 4), device=items.device)
         counter = (blocks, items[..., None], self.step, self.purpose_word)
         key = ((seeds & MASK)[..., None, None], (seeds >> 32 & MASK)[..., None, None])
-        return torch.stack(_philox(counter, key), dim=-1).flatten(-2)[..., :width]
+        parts = [part for part in (seeds, items, self.step) if isinstance(part, Tensor)]
+        on_cpu = all(part.device.type == "cpu" for part in parts)
+        philox = _philox_on_cpu if on_cpu else _philox
+        return philox(counter, key).flatten(-2)[..., :width]
 
     def uniform(self, items: int | Tensor, width: int) -> Tensor:
         """Uniform float32 in [0, 1) on a grid of 2**-24, `[*S, n, width]`."""
@@ -120,8 +124,12 @@ class Stream:
         return gpu_random.draw(kind, seeds, items, self.step, self.purpose_word, width)
 
 
-def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-    """Ten rounds of Philox on four counter words (tensors or numbers) under two key words."""
+def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> Tensor:
+    """Ten rounds of Philox on four counter words (tensors or numbers) under two key words.
+
+    Returns:
+        Four words, `[…, 4]`, of the shape of counter and key, broadcast.
+    """
     key0, key1 = key
     c0, c1, c2, c3 = counter
     for _ in range(ROUNDS):
@@ -134,4 +142,25 @@ def _philox(counter: tuple[Any, ...], key: tuple[Tensor, Tensor]) -> tuple[Tenso
             left & MASK,
         )
         key0, key1 = key0 + WEYL[0] & MASK, key1 + WEYL[1] & MASK
-    return torch.broadcast_tensors(c0, c1, c2, c3)
+    return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1)
+
+
+def _philox_on_cpu(counter: tuple[Any, ...], key: tuple[Any, Any]) -> Tensor:
+    """Philox in NumPy, whose unsigned integers need fewer operations, each with less overhead."""
+    # At least 1-dimensional, since NumPy warns when a product of two numbers overflows.
+    c0, c1, c2, c3, key0, key1 = (
+        np.atleast_1d(np.asarray(word, np.int64).view(np.uint64)) for word in (*counter, *key)
+    )
+    times0, times1, weyl0, weyl1, mask, half = (
+        np.uint64(number) for number in (*MULTIPLIERS, *WEYL, MASK, 32)
+    )
+    for _ in range(ROUNDS):
+        left, right = c0 * times0, c2 * times1
+        c0, c1 = (right >> half) ^ c1 ^ key0, right & mask
+        c2, c3 = (left >> half) ^ c3 ^ key1, left & mask
+        key0, key1 = key0 + weyl0 & mask, key1 + weyl1 & mask
+    shape = np.broadcast_shapes(c0.shape, c1.shape, c2.shape, c3.shape)
+    found = torch.empty(*shape, 4, dtype=torch.int64)
+    for place, word in enumerate((c0, c1, c2, c3)):
+        found.numpy()[..., place] = word.view(np.int64)
+    return found

@@ -23,7 +23,7 @@ def test_list_shows_every_data_set_and_whether_it_is_ready(tmp_path):
 
 
 def test_prepare_makes_a_data_set_ready(tmp_path):
-    assert start("data", "prepare", "dsprites", UNWEAVE_CACHE=str(tmp_path)).returncode == 0
+    assert run("data", "prepare", "dsprites", UNWEAVE_CACHE=str(tmp_path)).returncode == 0
     listing = run("data", "list", UNWEAVE_CACHE=str(tmp_path)).stdout
     (row,) = [line for line in listing.splitlines() if line.split()[:1] == ["dsprites"]]
     assert "377 MB" in row

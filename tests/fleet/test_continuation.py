@@ -39,11 +39,11 @@ def alike(one, other):
     ("method", "seeds"),
     [
         (BetaVAE(beta=[1, 4]), 2),
-        (FactorVAE(), 1),
+        (FactorVAE(width=50), 1),
         (VAEEnsemble(members=2), 2),
         (uw.methods.AnnealedVAE(threshold=5), 1),
         (uw.methods.AdaGVAE(), 1),
-        ([BetaVAE(), FactorVAE(), uw.methods.AE()], 2),
+        ([BetaVAE(), FactorVAE(width=50), uw.methods.AE()], 2),
         (BetaTCVAE(), 1),  # with a moving average of weights
     ],
     ids=lambda value: getattr(value, "name", ""),
@@ -252,7 +252,7 @@ def test_a_lineage_is_that_of_its_config_whatever_the_steps(sprites, tmp_path):
 
 
 def test_the_estimate_of_disk_space_includes_the_states(sprites, tmp_path):
-    for method in (VAE(), FactorVAE()):
+    for method in (VAE(), FactorVAE(width=50)):
         (model,) = uw.train(method, sprites, steps=1, out=tmp_path, **KEPT)
         size = sum(f.stat().st_size for f in (tmp_path / model.config.hash).iterdir())
         estimate = disk_bytes(model.config, sprites.shape, keep_optimiser=True)

@@ -10,7 +10,8 @@ from unweave.errors import UnweaveError
 from unweave.fleet.diagnostics import diagnose
 from unweave.fleet.engine import Engine
 from unweave.fleet.train import train
-from unweave.methods import EVERY, METHODS, VAE, BetaVAE, FactorVAE, SecondStage
+from unweave.kernels import cpu
+from unweave.methods import EVERY, VAE, BetaVAE, FactorVAE, SecondStage
 from unweave.models.config import Config
 from unweave.nets.adam import Adam
 
@@ -19,8 +20,7 @@ BATCH = 4
 
 # A fleet mixes seeds and strengths; in each, the method's first strength takes these values.
 STRENGTHS = (1.0, 8.0, 3.0)
-LARGE = ("factor_vae", "vae_ensemble")
-SMALLER = {"vae_ensemble": {"members": 2}}
+SMALLER = {"vae_ensemble": {"members": 2}, "factor_vae": {"width": 50}}
 
 
 def runs(kind, seeds=(3, 11, 7), **settings):
@@ -53,13 +53,13 @@ def weights(engine, place):
     return torch.cat([part[place].flatten() for part in parts])
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(name, sprites):
-    configs = runs(METHODS[name])[: 2 if name in LARGE else 3]
+def test_a_member_of_a_fleet_has_the_weights_of_the_run_alone(sprites):
+    """After many steps, which add up what rounding changes."""
+    configs = runs(BetaVAE)
     fleet, alone = Engine(configs, sprites, "cpu"), Engine(configs[1:2], sprites, "cpu")
     start = weights(alone, 0).clone()
     for engine in (fleet, alone):
-        engine.advance(MANY_STEPS if name == "beta_vae" else STEPS)
+        engine.advance(MANY_STEPS)
     assert (weights(alone, 0) - start).abs().max() > 3e-4
     assert (weights(fleet, 1) - weights(alone, 0)).abs().max() <= 1e-5
     assert (weights(fleet, 0) - weights(fleet, 1)).abs().max() > 1e-2
@@ -127,7 +127,7 @@ def test_the_tensorflow_variant_of_adam_is_used(sprites):
 @pytest.mark.parametrize(("likelihood", "steps"), [("bernoulli", 60), ("gaussian", 150)])
 def test_both_likelihoods_train(likelihood, steps, sprites):
     settings = {"likelihood": likelihood, "optimiser": Adam(lr=1e-3)}
-    engine = Engine(runs(VAE, **settings)[:2], sprites, "cpu")
+    engine = Engine(runs(VAE, architecture="small_mlp", **settings)[:2], sprites, "cpu")
     engine.advance(5)
     before = engine.fetch()[0]
     engine.advance(steps)
@@ -168,7 +168,7 @@ def test_memory_per_model_does_not_depend_on_the_fleet_size(sprites):
             for tensor in (group.parameters, group.moments.first, group.moments.second)
         ) / len(configs)
 
-    configs = runs(FactorVAE)
+    configs = [Config(method=FactorVAE(), seed=seed, batch=BATCH) for seed in range(3)]
     padding = 12 + 15 + 62  # encoder, decoder, discriminator, so that parameters are aligned
     assert kept(configs) == kept(configs[:1]) == 3 * 4 * (292_788 + 364_897 + 5_018_002 + padding)
 
@@ -191,7 +191,7 @@ def run_of(kind, seed):
     return Config(
         method=kind(**dict.fromkeys(kind.strengths()[:1], 1.0 + seed), **values),
         seed=seed,
-        batch=37,  # more than one task of a kernel, and no multiple of a vector's width
+        batch=13,  # more than one task of a kernel, and no multiple of a vector's width
         latents=3 if kind.name == "from_factors" else 10,
         architecture="small_dcgan" if "small_dcgan" in kind.architectures else "",
         first=Config(method=VAE(), seed=seed) if issubclass(kind, SecondStage) else None,
@@ -203,19 +203,23 @@ def run_of(kind, seed):
     [*((name, "float32") for name in EVERY), ("beta_vae", "bf16"), ("infogan", "bf16")],
 )
 def test_weights_depend_neither_on_the_fleet_nor_on_the_threads(
-    name, precision, sprites, set_threads
+    name, precision, sprites, set_threads, monkeypatch
 ):
-    runs = [replace(run_of(EVERY[name], seed), precision=precision) for seed in (4, 1, 3, 0, 2)]
+    monkeypatch.setattr(cpu, "IMAGES", 8)
+    runs = [replace(run_of(EVERY[name], seed), precision=precision) for seed in (4, 1, 3)]
     found = {}
-    for threads, seeds in ((1, [1]), (2, [1]), (2, [4, 3, 0, 2, 1])):
+    for threads, seeds in ((1, [1]), (2, [1]), (2, [4, 3, 1])):
         set_threads(threads)
         engine = Engine([run for run in runs if run.seed in seeds], sprites, "cpu")
+        start = weights(engine, 0)
         engine.advance(1)
         engine.advance(1)
         assert torch.get_num_threads() == threads
         assert int(engine.step) == 2
+        assert not torch.equal(weights(engine, 0), start)
         place = [config.seed for config in engine.configs].index(1)
         found[threads, len(seeds)] = weights(engine, place), engine.fetch()[:, place]
+    assert not torch.equal(weights(engine, 1 - place), weights(engine, place))
     expected_weights, expected_terms = found[1, 1]
     for of_weights, of_terms in found.values():
         assert torch.equal(of_weights, expected_weights)

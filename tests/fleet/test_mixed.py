@@ -33,7 +33,7 @@ from unweave.models.model import load as load_model
 from unweave.nets.adam import Adam
 
 SETTINGS = {"batch": 6, "latents": 4, "architecture": "small_mlp", "steps": 4}
-SEVERAL = (BetaVAE(beta=4), FactorVAE(gamma=2), AE(), ISAVAE(learned=True), AdaGVAE())
+SEVERAL = (BetaVAE(beta=4), FactorVAE(gamma=2, width=50), AE(), ISAVAE(learned=True), AdaGVAE())
 OTHERS = (VAE(), BetaTCVAE(), DIPVAEI(), AnnealedVAE(), SlowVAE())
 QUANTISED = (QLAE(values=4), BetaVAE(), Tripod(values=5))
 ENSEMBLES = (VAEEnsemble(members=2), VAEEnsemble(members=2, cross_reconstruction=False))
@@ -112,8 +112,8 @@ def test_style_networks_train_in_fleets(sprites):
 
 def test_a_diverged_model_stops_alone(sprites):
     configs = [
-        *runs([FactorVAE()], seeds=[0], optimiser=Adam(lr=1e30)),
-        *runs([BetaVAE(), FactorVAE()], seeds=[1]),
+        *runs([FactorVAE(width=50)], seeds=[0], optimiser=Adam(lr=1e30)),
+        *runs([BetaVAE(), FactorVAE(width=50)], seeds=[1]),
     ]
     mixed = Engine(configs, sprites, "cpu")
     mixed._runner.run(mixed._step, 4)

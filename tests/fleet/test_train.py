@@ -163,7 +163,7 @@ def test_a_fleet_resumed_at_any_checkpoint_ends_with_the_same_weights(
 ):
     monkeypatch.setattr(loop, "WINDOW", 7)
     configs = [
-        Config(method=FactorVAE(gamma=gamma), seed=seed, steps=30, batch=4)
+        Config(method=FactorVAE(gamma=gamma, width=50), seed=seed, steps=30, batch=4)
         for gamma, seed in [(10.0, 1), (40.0, 2)]
     ]
     whole = training.train_runs(configs, sprites, progress=False)

@@ -3,7 +3,11 @@
 from unweave.methods import Auxiliary, BetaVAE, KnownFactors, SecondStage
 from unweave.models.config import Config
 
-SMALLER = {"vae_ensemble": {"members": 2}, "infogan": {"codes": 2}}
+SMALLER = {
+    "vae_ensemble": {"members": 2},
+    "infogan": {"codes": 2},
+    "factor_vae": {"width": 50},
+}
 
 
 def run_of(kind, data, seed=0, strength=None, of_method=(), **settings):

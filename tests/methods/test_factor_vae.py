@@ -107,11 +107,11 @@ class NoMove(FactorVAE):
 
 
 def test_each_network_group_minimises_only_its_own_loss():
-    weak, strong = after_a_step(FactorVAE(gamma=0)), after_a_step(FactorVAE(gamma=100))
+    weak, strong = (after_a_step(FactorVAE(gamma=gamma, width=50)) for gamma in (0, 100))
     assert not torch.equal(weak["model"], strong["model"])
     assert torch.equal(weak["discriminator"], strong["discriminator"])
     assert weak["discriminator"].abs().max() > 0
-    still = after_a_step(NoMove(gamma=100))
+    still = after_a_step(NoMove(gamma=100, width=50))
     assert torch.equal(still["model"], strong["model"])
     assert (still["discriminator"] == 0).all()
 

@@ -234,7 +234,7 @@ def test_a_jointly_trained_first_stage_has_a_new_seed(sprites):
     assert along.first.configs[0].hash != start.config.hash
     (apart,) = uw.train(MSVAE(), sprites, first=start, steps=2, **SMALL)
     assert apart.first.configs[0].hash == start.config.hash
-    factor = uw.train(uw.methods.FactorVAE(), sprites, **quick)
+    factor = uw.train(uw.methods.FactorVAE(width=9), sprites, **quick)
     with pytest.raises(UnweaveError, check=about("together")):
         uw.train(MSVAE(together=True), sprites, first=factor, steps=1, **SMALL)
 

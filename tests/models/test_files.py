@@ -355,7 +355,7 @@ def test_a_model_that_ends_with_weights_that_are_not_finite_has_diverged(sprites
 @pytest.fixture(scope="module")
 def factor_vae(sprites):
     """A model with a network that only training needs."""
-    return uw.train(uw.methods.FactorVAE(), sprites, **SMALL)[0]
+    return uw.train(uw.methods.FactorVAE(width=50), sprites, **SMALL)[0]
 
 
 def test_compact_files_hold_rounded_weights_and_no_discriminator(factor_vae, tmp_path):

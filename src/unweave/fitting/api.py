@@ -112,7 +112,7 @@ def fit(
 
     Example:
         >>> import unweave as uw
-        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0)
+        >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(8))
         >>> found = fit(data, seeds=2, steps=2, batch=8, progress=False)
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
         (6, 6, 2)

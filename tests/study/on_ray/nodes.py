@@ -73,10 +73,7 @@ def caught(nodes, kept, ledger):
         fleets = [set(runs) for runs in kept()]
         one = None
         if fleets:  # none, if the fleet ended in between
-            place, runs = until(
-                lambda: next((one for one in holders(ledger).items() if one[1] in fleets), None)
-            )
-            node = next(node for node in nodes if node.node_id[:6] in place)
+            node, place, runs = until(lambda: held(nodes, ledger, fleets))
             (process,) = trainers(node)
             one = Caught(node, process, place, runs, since)
         for process in stopped:
@@ -85,6 +82,15 @@ def caught(nodes, kept, ledger):
         return one
 
     return until(found)
+
+
+def held(nodes, ledger, fleets):
+    """A node that trains one of these fleets, by the ledger; it may still name a dead node."""
+    for place, runs in holders(ledger).items():
+        for node in nodes:
+            if runs in fleets and node.node_id[:6] in place:
+                return node, place, runs
+    return None
 
 
 def caught_in(nodes, folder):

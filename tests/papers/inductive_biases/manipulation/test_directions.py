@@ -78,7 +78,7 @@ def test_gradients_agree_with_finite_differences():
 
 
 def test_m_makes_directions_similar_within_epsilon(panes):
-    m = turn_directions(panes, 0.2, 60, optimiser=FAST, **QUICK)
+    m = turn_directions(panes, 0.2, 30, optimiser=FAST, **QUICK)
     curve = m.curve["excess"]
     assert curve.iloc[0] < 0.05
     assert curve.iloc[-1] > 0.5

@@ -1,6 +1,7 @@
 """Training of m: its objective, frozen models, and resuming."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -61,15 +62,34 @@ def test_defaults_are_those_of_the_paper():
     assert manipulate.__kwdefaults__["draws"] == 5
 
 
-def test_resumed_training_gives_the_same_result(panes, pair, tmp_path, monkeypatch):
-    settings = {**QUICK, "batch": 4, "seed": 3}
-    whole = manipulate(panes, pair[0], pair[1], 0.1, 6, **settings)
-    out = tmp_path / "m.safetensors"
-    stop_at(monkeypatch, 2)
-    with pytest.raises(InterruptedTrainingError, check=about("step", 3)):
-        manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **settings)
-    monkeypatch.undo()
-    assert [file.name for file in tmp_path.iterdir()] == [".m.safetensors.checkpoint"]
+INTERRUPTED = {**QUICK, "batch": 4, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def whole(panes, pair):
+    """The result of a training that is not interrupted."""
+    return manipulate(panes, pair[0], pair[1], 0.1, 6, **INTERRUPTED)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(panes, pair, tmp_path_factory):
+    """The checkpoint of a training that is interrupted at its second step."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 2)
+        out = folder / "m.safetensors"
+        with pytest.raises(InterruptedTrainingError, check=about("step", 3)):
+            manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
+    (path,) = folder.iterdir()
+    assert path.name == ".m.safetensors.checkpoint"
+    return path
+
+
+def test_resumed_training_gives_the_same_result(
+    panes, pair, whole, checkpoint, tmp_path, monkeypatch
+):
+    settings, out = INTERRUPTED, tmp_path / "m.safetensors"
+    shutil.copy(checkpoint, tmp_path)
     with pytest.raises(
         UnweaveError, check=about("checkpoint", tmp_path / ".m.safetensors.checkpoint")
     ):
@@ -88,11 +108,9 @@ def test_resumed_training_gives_the_same_result(panes, pair, tmp_path, monkeypat
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "both"])
 def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(
-    panes, pair, tmp_path, monkeypatch, capsys, damaged
+    panes, pair, whole, tmp_path, monkeypatch, capsys, damaged
 ):
-    settings = {**QUICK, "batch": 4, "seed": 3}
-    whole = manipulate(panes, pair[0], pair[1], 0.1, 6, **settings)
-    out = tmp_path / "m.safetensors"
+    settings, out = INTERRUPTED, tmp_path / "m.safetensors"
     stop_at(monkeypatch, 1)
     with pytest.raises(InterruptedTrainingError):
         manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, checkpoint_every=0, **settings)
@@ -113,26 +131,19 @@ def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(
     assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"]
 
 
-INTERRUPTED = {**QUICK, "batch": 4, "seed": 3}
-
-
-def interrupted(panes, pair, out, path, monkeypatch):
-    """Stop a training at its second step: the settings and tensors of its checkpoint."""
-    stop_at(monkeypatch, 2)
-    with pytest.raises(InterruptedTrainingError):
-        manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
-    monkeypatch.undo()
-    with open_tensors(path) as file:
+def content_of(checkpoint):
+    """The settings and tensors of a checkpoint."""
+    with open_tensors(checkpoint) as file:
         return file.facts["settings"], file.tensors()
 
 
 @pytest.mark.parametrize("step", [-(2**62), 7, 2**62])
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "of an earlier version"])
 def test_checkpoints_with_invalid_steps_are_rejected(
-    panes, pair, tmp_path, monkeypatch, capsys, step, sealed
+    panes, pair, whole, checkpoint, tmp_path, capsys, step, sealed
 ):
-    out, path = tmp_path / "m.safetensors", tmp_path / ".m.safetensors.checkpoint"
-    known, tensors = interrupted(panes, pair, out, path, monkeypatch)
+    out, path = tmp_path / "m.safetensors", tmp_path / checkpoint.name
+    known, tensors = content_of(checkpoint)
     tensors["step"] = torch.tensor(step)
     if sealed:
         write_tensors(path, tensors, {"settings": known, "sha256": digest_of(tensors)})
@@ -141,12 +152,14 @@ def test_checkpoints_with_invalid_steps_are_rejected(
     capsys.readouterr()
     resumed = manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
     assert "between 0 and 6" in capsys.readouterr().err
-    assert alike(resumed, manipulate(panes, pair[0], pair[1], 0.1, 6, **INTERRUPTED))
+    assert alike(resumed, whole)
 
 
-def test_a_checkpoint_of_an_earlier_version_is_resumed(panes, pair, tmp_path, monkeypatch):
-    out, path = tmp_path / "m.safetensors", tmp_path / ".m.safetensors.checkpoint"
-    known, tensors = interrupted(panes, pair, out, path, monkeypatch)
+def test_a_checkpoint_of_an_earlier_version_is_resumed(
+    panes, pair, whole, checkpoint, tmp_path, monkeypatch
+):
+    out, path = tmp_path / "m.safetensors", tmp_path / checkpoint.name
+    known, tensors = content_of(checkpoint)
     save_file(tensors, path, metadata={"settings": json.dumps(known, sort_keys=True)})
     advance, moved = pairs.PairLearner.advance, []
 
@@ -157,7 +170,7 @@ def test_a_checkpoint_of_an_earlier_version_is_resumed(panes, pair, tmp_path, mo
     monkeypatch.setattr(pairs.PairLearner, "advance", count)
     resumed = manipulate(panes, pair[0], pair[1], 0.1, 6, out=out, **INTERRUPTED)
     assert sum(moved) == 3
-    assert alike(resumed, manipulate(panes, pair[0], pair[1], 0.1, 6, **INTERRUPTED))
+    assert alike(resumed, whole)
 
 
 def stop_at(monkeypatch, looks):
