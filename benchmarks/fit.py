@@ -33,7 +33,7 @@ from unweave.models.encoding import posteriors
 
 Table = tuple[np.ndarray, dict[str, np.ndarray]]
 """Images, and the values of their factors by name."""
-METRICS = {
+METRICS: dict[str, Callable[..., dict[str, float]]] = {
     "mig": uw.metrics.mig,
     "dci": uw.metrics.dci,
     "factor_vae": uw.metrics.factor_vae,
@@ -172,7 +172,7 @@ def sampled(found: Any, data: uw.data.Dataset, device: torch.device) -> dict[str
 
 def scores(codes: np.ndarray, factors: np.ndarray) -> dict[str, float]:
     """Return scores of the chosen model, which is the first, and the best of all models."""
-    found = {}
+    found: dict[str, float] = {}
     for name, metric in METRICS.items():
         values = [metric(each, factors)[name] if np.isfinite(each).all() else 0 for each in codes]
         found |= {name: round(float(values[0]), 3), f"best_{name}": round(float(max(values)), 3)}
@@ -212,8 +212,8 @@ def suite(names: list[str], args: argparse.Namespace) -> None:
         sample, stem = sampled(found, data, args.device), name.replace(", ", "-").replace(" ", "-")
         if args.codes:
             args.codes.mkdir(parents=True, exist_ok=True)
-            sample["codes"] = sample["codes"].astype(np.float16)
-            np.savez_compressed(args.codes / f"{stem}.npz", name=name, **sample)
+            codes, levels = sample["codes"].astype(np.float16), sample["factors"]
+            np.savez_compressed(args.codes / f"{stem}.npz", name=name, codes=codes, factors=levels)
             found.best.save(args.codes / stem, compact=True)
         else:
             rows[name] |= scores(**sample)

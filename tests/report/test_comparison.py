@@ -12,7 +12,6 @@ import torch
 import unweave as uw
 from tests.raising import about
 from unweave.errors import UnweaveError
-from unweave.fitting import choose
 from unweave.report import LIMIT
 from unweave.report.comparison import (
     Findings,
@@ -99,10 +98,10 @@ def test_summary(found):
     )
 
 
-def test_the_model_with_the_best_udr_is_chosen_as_by_fit(found, fleet, data):
+def test_the_model_with_the_best_udr_is_chosen(found):
     (part,) = found.parts
     udr = found.table.set_index("run")["udr"]
-    assert part.chosen == udr.idxmax() == choose(fleet, data).best.config.hash
+    assert part.chosen == udr.idxmax()
     assert "without labels" in part.why
     assert f"(UDR {udr.max():.2f})" in part.why
 

@@ -299,7 +299,7 @@ def _compare(part: Part) -> None:
 
 
 def _choose(found: Findings, part: Part) -> None:
-    """Choose the model in the folder `best`, or else by UDR, as `uw.fit` does."""
+    """Choose the model in the folder `best`, or else by UDR."""
     alive, best = found.alive(part.runs), found.given.best
     best_udr = None
     if part.udr is not None and np.isfinite(part.udr.models).any():
