@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,6 +273,18 @@ def test_settings_that_cannot_share_a_fleet_train_one_after_another(sprites):
     fleet = uw.train(method, sprites, steps=1, batch=4, progress=False)
     assert [c.method.estimator for c in fleet.configs] == ["minibatch", "weighted"] * 2
     assert [c.method.beta for c in fleet.configs] == [2, 2, 4, 4]
+
+
+def test_the_time_of_a_step_is_as_measured():
+    """Fleets share a deadline by these times, so that all get about as many steps."""
+    folder = Path(__file__).parents[2]
+    measured = json.loads((folder / "benchmarks/results/fleet_h200.json").read_text())["fleet"]
+    times = {row["models"]: row["models"] * row["us_per_model_step"] for row in measured}
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    for models in (1, 8, 64, 256):
+        expected = training.cost(models, gpu) / training.cost(64, gpu)
+        assert times[models] / times[64] == pytest.approx(expected, rel=0.2)
+    assert training.cost(12, cpu) == 12 * training.cost(1, cpu)
 
 
 @dataclass(frozen=True, kw_only=True)

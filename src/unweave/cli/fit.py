@@ -90,7 +90,7 @@ class Fit:
         ),
     ] = None
     seeds: int | None = None
-    """Number of random seeds per strength (default: 2 on CPU, 4 on GPU; with --method 4, 10)."""
+    """Number of random seeds per strength (default: 3 on CPU, 4 on GPU; with --method 4, 10)."""
     steps: int | None = None
     """Number of training steps (default: as many as fit into --minutes)."""
     minutes: float | None = None

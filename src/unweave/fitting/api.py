@@ -78,7 +78,7 @@ def fit(
         data: Data set, or an argument of `uw.data.load`: a name, a folder of images, an array.
         method: Method with one or several strengths, `BetaVAE(beta=[1, 4])`, its name, or a list
             of methods (default: FactorVAEs; on a GPU also β-TCVAEs, all with two architectures).
-        seeds: Number of random seeds per strength, or a list of seeds (default 2, on a GPU 4; if
+        seeds: Number of random seeds per strength, or a list of seeds (default 3, on a GPU 4; if
             you choose the method 4, on a GPU 10).
         steps: Number of training steps of the models that are trained to the end (default: as many
             as fit into `minutes`, at most 100,000).
@@ -115,7 +115,7 @@ def fit(
         >>> data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(8))
         >>> found = fit(data, seeds=2, steps=2, batch=8, progress=False)
         >>> len(found.fleet), len(found.ranking), found.best.config.steps
-        (6, 6, 2)
+        (4, 4, 2)
     """
     start = time.monotonic()
     target = chosen_device(device)

@@ -30,8 +30,11 @@ MIN_TRAINED = 1 / 3
 ALIKE = 0.75
 """Quantile of the agreement with other models that counts for a model. A portfolio includes
 networks and strengths that do not suit the images; these agree with no other model."""
+AS_ACCURATE = 2.0
+"""Models that leave at most this times the unexplained variance of the best one count as equally
+accurate; the most accurate are those with the weakest regularisation."""
 SMALLEST = 1e-6
-"""Lower limit of the unexplained share of the pixel variance, which scores are divided by."""
+"""Lower limit of the unexplained share of the pixel variance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +114,14 @@ def _only(means: np.ndarray, kept: np.ndarray) -> np.ndarray:
 def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     """Rank models by agreement, reconstruction and compactness; best first.
 
-        score_j = Q_i UDR_ij / ((1 - explained_j) · clear_j)
+        score_j = Q_i UDR_ij / (max(2, r_j) · √clear_j),    r_j = (1 - explained_j) / min_k (…)_k
 
-    with Q the upper quartile over the other models i, and `clear` the number of clear latents. A
-    model is good if others agree with it, if it reconstructs the images, and if it needs few
-    latents for that: models that encode a hue or an angle in two latents often agree, too.
-    Finalists, which were trained to the end, come before models that stopped earlier, and models
-    that have collapsed come last.
+    with Q the upper quartile over the other models i, r the unexplained pixel variance relative
+    to that of the best model, and `clear` the number of clear latents. A model is good if others
+    agree with it, if it reconstructs the images about as well as any, and if it needs few latents
+    for that: models that encode a hue or an angle in two latents often agree, too. Finalists,
+    which were trained to the end, come before models that stopped earlier, and models that have
+    collapsed come last.
 
     Args:
         found: What is known about the models.
@@ -136,7 +140,9 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
     agreement = quantile_over_compared(scores.pairs, scores.compared, ALIKE)
     explained = found.explained
     clear = np.array([activity.clear.sum() for activity in found.activities])
-    score = agreement / np.maximum(1 - explained, SMALLEST) / np.maximum(clear, 1)
+    left = np.maximum(1 - explained, SMALLEST)
+    inaccuracy = np.maximum(left / np.nanmin(left), AS_ACCURATE)
+    score = agreement / inaccuracy / np.sqrt(np.maximum(clear, 1))
     excluded = collapsed & found.latents.usable
     informative, compared = latents.informative.sum(1), scores.compared.sum(0)
     texts = [_reason(*row) for row in zip(agreement, explained, compared, strict=True)]

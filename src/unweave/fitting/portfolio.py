@@ -56,9 +56,9 @@ class Portfolio:
     seeds: int
 
 
-_FOR_CPU = FactorVAE(gamma=[10.0, 20.0, 40.0], width=NARROW)
+_FOR_CPU = FactorVAE(gamma=[10.0, 20.0], width=NARROW)
 PORTFOLIOS = {
-    "cpu": Portfolio(("broadcast",), (_FOR_CPU,), (_FOR_CPU,), seeds=2),
+    "cpu": Portfolio(("broadcast",), (_FOR_CPU,), (_FOR_CPU,), seeds=3),
     "cuda": Portfolio(
         ("broadcast", "conv"),
         (BetaTCVAE(beta=[4.0, 6.0]), FactorVAE(gamma=[10.0, 20.0], width=NARROW)),

@@ -47,6 +47,7 @@ __all__ = [
     "all_runs",
     "check_minutes",
     "chosen_method",
+    "cost",
     "in_fleets",
     "prepare_folder",
     "train",
@@ -286,7 +287,7 @@ def train_runs(
         for alike in group_into_fleets(left)
         for fleet in _fleets_of(alike, data, folder, device, fleet_size, progress)
     ]
-    costs = [_cost(len(fleet), device) for fleet in fleets]
+    costs = [cost(len(fleet), device) for fleet in fleets]
     for place, fleet in enumerate(fleets):
         make = partial(Engine, fleet, data, device, _first_stages(fleet, given, folder, data))
         try:
@@ -381,7 +382,7 @@ def _fleets_of(
         yield from group_into_fleets(chosen)
 
 
-def _cost(models: int, device: torch.device) -> float:
+def cost(models: int, device: torch.device) -> float:
     """Return the time of a training step of a fleet, in units of the time per additional model."""
     return models + (STEP_OVERHEAD if device.type == "cuda" else 0)
 
