@@ -16,6 +16,7 @@ all calls of `train`. OUT/infomec.csv compares the models with published numbers
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -147,7 +148,7 @@ def score(args: argparse.Namespace) -> None:
     table = table_of(rows, names).drop_duplicates("run")
     by_run = {one.config.hash: one for one in every}
     parts = []
-    with ProcessPoolExecutor(args.processes) as pool:
+    with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
         for _, group in table.groupby(["data", "method"], sort=False):
             models = [by_run[run] for run in group["run"]]
             means = np.stack([one.means for one in models])
