@@ -13,9 +13,8 @@ from unweave.analysis.latents import Latents
 from unweave.data.rooms3d import GRID
 from unweave.methods import AE, QLAE, BetaVAE
 from unweave.models.config import Config
-from unweave.models.images import NUM_SAMPLED, sample_rows
+from unweave.models.images import NUM_SAMPLED
 from unweave.papers import SCALES, RecipeError, find
-from unweave.papers.measurements import IMAGES
 from unweave.papers.modern import comparison
 from unweave.papers.modern.comparison import BEST, ICA, LABEL_FREE, SCORES, TUNED, scores, versions
 from unweave.papers.running import compare
@@ -160,7 +159,7 @@ def test_the_table_of_a_study_is_extended(study):
     folder, table, extended = study
     counts = extended.groupby(["method", "codes"]).size().to_dict()
     assert counts == {
-        ("ae", "ica"): 4, ("ae", "trained"): 4, ("beta_vae", "trained"): 2, ("qlae", "trained"): 2,
+        ("ae", "ica"): 2, ("ae", "trained"): 2, ("beta_vae", "trained"): 2, ("qlae", "trained"): 2,
     }  # fmt: skip
     data, rows, factors = sample()
     for name in ("qlae", "beta_vae"):
@@ -171,18 +170,18 @@ def test_the_table_of_a_study_is_extended(study):
         before = table.set_index("run").loc[group["run"]]
         np.testing.assert_array_equal(group["dci"], before["dci"])
         for model, row in zip(models, group.to_dict("records"), strict=True):
-            codes, _ = model.encode(data, rows)
+            codes = model.encode(data)[0][rows]
             found = uw.metrics.infomec(codes, factors, discrete_codes=name == "qlae")
-            assert row["infomec.explicitness"] == pytest.approx(found["explicitness"], abs=1e-6)
+            assert row["infomec.explicitness"] == pytest.approx(found["explicitness"], abs=1e-3)
 
 
 def test_ica_is_that_of_rotated_models(study):
     folder, _, extended = study
     group = extended[extended["codes"] == ICA].dropna(subset="infomec")
     assert len(group)
-    data, _, factors = sample()
+    data, rows, factors = sample()
     model = models_of(folder, group[:1])[0]
-    codes, _ = uw.rotate(model, data).encode(data, sample_rows(data, IMAGES))
+    codes = uw.rotate(model, data).encode(data)[0][rows]
     row = group.iloc[0]
     assert row["mig"] == pytest.approx(uw.metrics.mig(codes, factors)["mig"], abs=0.02)
     raw = extended[extended["codes"].ne(ICA)].set_index("run")["mig"]

@@ -8,16 +8,15 @@ from unweave.papers.modern import comparison
 from unweave.study.sources import Source
 from unweave.study.study import Study
 
-EVEN = list(range(0, 32, 2))
 FEW = {
     "load": "dsprites",
-    "slice": {"shape": [0, 2], "scale": [1, 5], "orientation": 0, "posX": EVEN, "posY": EVEN},
+    "slice": {"orientation": list(range(0, 40, 5)), "posX": [0, 31], "posY": [0, 31]},
 }
 STUDY = Study(
     name="tiny",
     data=[FEW],
     methods={
-        "ae": {"settings": {"optimiser": [{"lr": 1e-3}, {"lr": 1e-3, "weight_decay": 0.1}]}},
+        "ae": {},
         "qlae": {},
         "beta_vae": {"beta": 4},
     },
