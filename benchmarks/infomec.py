@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ from unweave.models.config import Config, group_into_fleets
 from unweave.models.encoding import posteriors
 from unweave.models.files import last_losses
 from unweave.models.images import sample_rows
-from unweave.models.model import Fleet
+from unweave.models.model import Model
 from unweave.papers import find
 from unweave.papers.measurements import IMAGES
 from unweave.papers.modern.comparison import scores, versions
@@ -97,17 +97,17 @@ def train(args: argparse.Namespace) -> None:
             print(f"{len(models)} {method}, {share:.1f} minutes, steps {steps}", flush=True)
 
 
-def save(models: list[Any], data: Dataset, name: str, args: argparse.Namespace) -> None:
+def save(models: list[Model], data: Dataset, name: str, args: argparse.Namespace) -> None:
     """Write codes of random images by models of one method."""
     kept = [model for model in models if model.diverged_at[0] < 0]
     rows = sample_rows(data, IMAGES)
     latents = models[0].config.code_size
     most = max(1, FILE_BYTES // (2 * len(rows) * latents))
     for start in range(0, len(kept), most):
-        part: list[Fleet] = kept[start : start + most]
+        part = kept[start : start + most]
         placed = [model.to(args.device) for model in part]
         means, logvars = posteriors(placed, data, rows)
-        configs = [model.configs[0] for model in part]
+        configs = [model.config for model in part]
         noise = [config.method.standard_noise for config in configs]
         about = {
             "data": name,

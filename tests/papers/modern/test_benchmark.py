@@ -62,11 +62,12 @@ def test_codes_of_parts_are_scored_as_the_whole_study(tiny, study, monkeypatch, 
 
 def test_longer_training_replaces_shorter(tiny, monkeypatch, tmp_path):
     few = ("--methods", "beta_vae", "--seeds", 1, "--device", "cpu")
-    call(monkeypatch, "train", *few, "--minutes", 0.002, "--out", tmp_path / "short")
-    call(monkeypatch, "train", *few, "--minutes", 10, "--out", tmp_path / "long")
-    lengths = [one.config.steps for one in infomec.read([tmp_path / "short", tmp_path / "long"])]
-    assert lengths[0] < lengths[1] == STUDY.steps
+    call(monkeypatch, "train", *few, "--out", tmp_path / "long")
+    keys = {**infomec.RECIPE.studies["hour"], "steps": 5}  # as at a deadline
+    monkeypatch.setattr(infomec, "RECIPE", replace(infomec.RECIPE, studies={"hour": keys}))
+    call(monkeypatch, "train", *few, "--out", tmp_path / "short")
     both = (tmp_path / "long", tmp_path / "short")
+    assert [one.config.steps for one in infomec.read(both)] == [STUDY.steps, 5]
     call(monkeypatch, "score", *both, "--processes", 1, "--out", tmp_path)
     assert pd.read_csv(tmp_path / "study.csv")["steps"].tolist() == [STUDY.steps]
 

@@ -16,7 +16,7 @@ from unweave.models.config import Config
 from unweave.models.images import NUM_SAMPLED
 from unweave.papers import SCALES, RecipeError, find
 from unweave.papers.modern import comparison
-from unweave.papers.modern.comparison import BEST, ICA, LABEL_FREE, SCORES, TUNED, scores, versions
+from unweave.papers.modern.comparison import ICA, SCORES, scores, versions
 from unweave.papers.running import compare
 
 RECIPE = find("modern/infomec")
@@ -35,33 +35,33 @@ def made(**columns):
     return table.assign(**{**own, **zeros, **columns})
 
 
-def cell(frame, method, choice, metric="InfoM"):
-    rows = frame[frame["method"].eq(method) & frame["choice"].eq(choice)]
-    (row,) = rows[rows["metric"] == metric].to_dict("records")
+def cell(frame, method, metric="InfoM"):
+    rows = frame[frame["method"].eq(method) & frame["metric"].eq(metric)]
+    (row,) = rows.to_dict("records")
     return row
 
 
 def test_models_are_chosen_by_udr_by_score_and_by_the_mean_of_a_setting():
     table = made(method="qlae", infomec=[0.9, 0.2, 0.6, 0.7], dci=[0.1, 0.2, 0.3, 0.4])
     frame = RECIPE.obtain(table)
-    found = {choice: cell(frame, "qlae", choice) for choice in (LABEL_FREE, BEST, TUNED)}
-    assert [row["obtained"] for row in found.values()] == pytest.approx([0.2, 0.9, 0.65])
-    assert [row["models"] for row in found.values()] == [4, 4, 2]
-    assert found[TUNED]["obtained_spread"] == pytest.approx(0.05)
-    # The tuned setting is that of InfoM for all scores; the best model is that of each score.
-    assert cell(frame, "qlae", TUNED, "DCI")["obtained"] == pytest.approx(0.35)
-    assert cell(frame, "qlae", BEST, "DCI")["obtained"] == 0.4
-    assert (found[BEST]["published"], found[BEST]["rerun"]) == (0.95, 0.84)
-    assert found[BEST]["published_on"] == "shapes3d"
+    row = cell(frame, "qlae")
+    assert (row["label_free"], row["best"]) == (0.2, 0.9)
+    assert (row["obtained"], row["obtained_spread"]) == pytest.approx((0.65, 0.05))
+    assert (row["seeds"], row["models"], row["steps"]) == (2, 4, 10)
+    assert (row["published"], row["rerun"], row["published_on"]) == (0.95, 0.84, "shapes3d")
+    # The setting is chosen by InfoM for all scores; the best model is that of each score.
+    dci = cell(frame, "qlae", "DCI")
+    assert (dci["obtained"], dci["best"]) == pytest.approx((0.35, 0.4))
+    assert dci["label_free"] == 0.2
 
 
 def test_autoencoders_after_ica_are_a_separate_method():
     plain = made(method="ae", infomec=0.3)
     rotated = made(method="ae", codes=ICA, infomec=0.8)
     frame = RECIPE.obtain(pd.concat([plain, rotated]))
-    assert cell(frame, "ae", BEST)["obtained"] == 0.3
-    assert cell(frame, "ae + ica", BEST)["obtained"] == 0.8
-    assert cell(frame, "ae + ica", BEST)["published"] == 0.79
+    assert (cell(frame, "ae")["best"], cell(frame, "ae")["published"]) == (0.3, 0.34)
+    after = cell(frame, "ae + ica")
+    assert (after["best"], after["published"]) == (0.8, 0.79)
 
 
 def test_models_without_scores_or_udr_are_ignored():
@@ -71,11 +71,10 @@ def test_models_without_scores_or_udr_are_ignored():
         state=["diverged", "scored", "scored", "scored"],
         udr=[0.9, 0.8, np.nan, 0.1],
     )
-    frame = RECIPE.obtain(table)
-    assert cell(frame, "tripod", BEST)["obtained"] == 0.6
-    assert cell(frame, "tripod", LABEL_FREE)["obtained"] == 0.5
+    row = cell(RECIPE.obtain(table), "tripod")
+    assert (row["best"], row["label_free"]) == (0.6, 0.5)
     without = RECIPE.obtain(table.assign(udr=np.nan))
-    assert pd.isna(cell(without, "tripod", LABEL_FREE)["obtained"])
+    assert pd.isna(cell(without, "tripod")["label_free"])
 
 
 def test_published_methods_without_models_are_listed():
@@ -97,15 +96,12 @@ def test_findings_count_the_published_order_and_methods_above_vaes():
     infom = published[published["metric"] == "InfoM"].set_index("method")["published"]
     pairs = len(infom) * (len(infom) - 1) // 2
     counts, sentences = counted(infom)
-    # Three choices each, then ICA, whose three choices are one sentence.
-    assert counts == [(pairs, pairs)] * 3 + [(3, 3)] * 3 + [(3, 3)]
+    assert counts == [(pairs, pairs)] * 3 + [(3, 3)] * 3
     assert sentences[0] == "rooms3d stands in for Shapes3D."
     counts, _ = counted(-infom)
-    assert counts == [(0, pairs)] * 3 + [(0, 3)] * 3 + [(0, 3)]
-    counts, _ = counted(
-        infom | {"qlae": 0.6} if isinstance(infom, dict) else infom.replace(0.95, 0.6)
-    )
-    assert counts[3] == (2, 3)
+    assert counts == [(0, pairs)] * 3 + [(0, 3)] * 3
+    counts, _ = counted(infom.replace(0.95, 0.6))
+    assert counts[3:] == [(2, 3), (2, 3), (3, 3)]
 
 
 def test_scores_of_quantised_codes_are_counted():

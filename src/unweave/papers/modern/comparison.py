@@ -32,10 +32,9 @@ SCORES = {
 DRAWN = ("InfoM", "InfoE", "InfoC", "DCI", "MIG")
 TRAINED, ICA = "trained", "ica"
 """Codes that are scored: as trained, and rotated to independent components afterwards."""
-LABEL_FREE, BEST, TUNED = "label-free", "best", "tuned"
-CHOICES = (LABEL_FREE, BEST, TUNED)
-"""Choices of models of a method: by UDR; the largest value of each score; and the mean over seeds
-of the setting with the largest mean InfoM, as in published tables."""
+KINDS = {"obtained": "tuned", "label_free": "label-free choice", "best": "best model"}
+"""Columns of the comparison: the mean over seeds of the setting with the largest mean InfoM, as in
+published tables; the score of the model with the highest UDR; and the largest value."""
 
 
 def extend(table: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -144,17 +143,16 @@ def scores(
 def obtain(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the scores of each method for all choices of models, next to published ones."""
     published = published_table(__package__, "infomec")
-    named = _named(table)
     rows = [
         {"data": data, "method": method, **one}
-        for (data, method), models in named.groupby(["data", "method"], sort=False)
+        for (data, method), models in _named(table).groupby(["data", "method"], sort=False)
         for one in _chosen(models)
     ]
     found = pd.DataFrame(rows).merge(published, how="left", on=["method", "metric"])
     missing = published[~published["method"].isin(found["method"])]
-    first = [*published, "data", "choice"]
-    together = pd.concat([found, missing], ignore_index=True)
-    return together[[*first, *(name for name in together if name not in first)]]
+    first = ["data", "method", "metric", "published", "rerun"]
+    frame = pd.concat([found, missing], ignore_index=True)
+    return frame[[*first, *(name for name in frame if name not in first)]]
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
@@ -164,29 +162,22 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _chosen(models: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """Yield every score of the models of one method, for each choice."""
+    """Yield a row for every score of the models of one method."""
     means = models.groupby("setting")[SCORES["InfoM"]].mean()
     tuned = models[models["setting"] == means.idxmax()]
     ranked = models.dropna(subset="udr")
-    steps = int(models["steps"].min())
-    for choice in CHOICES:
-        for metric, column in SCORES.items():
-            spread = float("nan")
-            if choice == LABEL_FREE:
-                obtained = ranked.loc[ranked["udr"].idxmax(), column] if len(ranked) else spread
-            elif choice == BEST:
-                obtained = models[column].max()
-            else:
-                obtained, spread = tuned[column].mean(), tuned[column].std(ddof=0)
-            count = {LABEL_FREE: len(ranked), BEST: len(models), TUNED: len(tuned)}[choice]
-            yield {
-                "choice": choice,
-                "metric": metric,
-                "obtained": obtained,
-                "obtained_spread": spread,
-                "models": count,
-                "steps": steps,
-            }
+    chosen = ranked.loc[ranked["udr"].idxmax()] if len(ranked) else None
+    for metric, column in SCORES.items():
+        yield {
+            "metric": metric,
+            "obtained": tuned[column].mean(),
+            "obtained_spread": tuned[column].std(ddof=0),
+            "label_free": float("nan") if chosen is None else chosen[column],
+            "best": models[column].max(),
+            "seeds": len(tuned),
+            "models": len(models),
+            "steps": int(models["steps"].min()),
+        }
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
@@ -194,20 +185,23 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     from unweave.papers.plots import Panel, draw
 
     frame = obtain(table)
-    kinds = [f"published ({', '.join(frame['published_on'].dropna().unique())})", *CHOICES]
-    printed = frame.dropna(subset="published").drop_duplicates(["method", "metric"])
-    names = frame["data"].dropna().unique()
-    grid = []
-    for metric in DRAWN:
-        row = []
-        for data in names:
-            obtained = frame[frame["data"] == data].rename(columns={"choice": "kind"})
-            both = pd.concat([obtained, printed.assign(kind=kinds[0], obtained=printed.published)])
-            rows = both[both["metric"] == metric].dropna(subset="obtained")
-            panel = Panel(
-                rows=rows, x="method", columns={"obtained": ""}, by="kind", kinds=kinds,
-                title=str(data), ylabel=metric,
-            )  # fmt: skip
-            row.append(panel)
-        grid.append(row)
+    label = f"published ({', '.join(frame['published_on'].dropna().unique())})"
+    kinds = {"published": label, **KINDS}
+    tidy = frame.melt(["data", "method", "metric"], list(kinds), "kind").dropna()
+    tidy = tidy.assign(kind=tidy["kind"].map(kinds))
+    grid = [
+        [
+            Panel(
+                rows=tidy[(tidy["data"] == data) & (tidy["metric"] == metric)],
+                x="method",
+                columns={"value": ""},
+                by="kind",
+                kinds=list(kinds.values()),
+                title=str(data),
+                ylabel=metric,
+            )
+            for data in frame["data"].dropna().unique()
+        ]
+        for metric in DRAWN
+    ]
     draw(grid, "bars").save(path)
