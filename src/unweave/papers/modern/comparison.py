@@ -188,7 +188,10 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     label = f"published ({', '.join(frame['published_on'].dropna().unique())})"
     kinds = {"published": label, **KINDS}
     tidy = frame.melt(["data", "method", "metric"], list(kinds), "kind").dropna()
-    tidy = tidy.assign(kind=tidy["kind"].map(kinds))
+    order = {method: place for place, method in enumerate(frame["method"].unique())}
+    tidy = tidy.assign(kind=tidy["kind"].map(kinds)).sort_values(
+        "method", key=lambda names: names.map(order), kind="stable"
+    )
     grid = [
         [
             Panel(
