@@ -7,7 +7,15 @@ measure and what was published. `RECIPES` holds all of them by name, and `find` 
 import difflib
 
 from unweave.errors import UnknownNameError
-from unweave.papers import common_assumptions, inductive_biases, isa_vae, ms_vae, udr, vae_ensemble
+from unweave.papers import (
+    common_assumptions,
+    inductive_biases,
+    isa_vae,
+    modern,
+    ms_vae,
+    udr,
+    vae_ensemble,
+)
 from unweave.papers.recipe import SCALES, Recipe, RecipeError, data_file
 
 __all__ = ["PAPERS", "RECIPES", "SCALES", "Recipe", "RecipeError", "find", "ready"]
@@ -17,7 +25,15 @@ PAPERS: dict[str, str] = data_file(__package__, "papers.yaml")
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for paper in (common_assumptions, vae_ensemble, isa_vae, ms_vae, inductive_biases, udr)
+    for paper in (
+        common_assumptions,
+        vae_ensemble,
+        isa_vae,
+        ms_vae,
+        inductive_biases,
+        udr,
+        modern,
+    )
     for recipe in paper.RECIPES
 }
 """All recipes by name, grouped by paper."""
