@@ -82,7 +82,7 @@ def test_invalid_rotations_in_files_are_damage(value, model, tmp_path):
 
 
 def test_methods_that_determine_their_axes_are_refused(data):
-    for method in ("vae", "beta_tc_vae", "factor_vae"):
+    for method in ("vae", "beta_tc_vae", "factor_vae", "bio_ae"):
         model = uw.train(method, data, **{**QUICK, "steps": 1, "architecture": "small_mlp"})[0]
         with pytest.raises(RotationError, check=about("method", method)):
             uw.rotate(model, data)

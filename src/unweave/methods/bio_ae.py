@@ -46,6 +46,7 @@ class BioAE(AE):
 
     name = "bio_ae"
     label = "BioAE"
+    arbitrary_axes = False
 
     lambda_n: Strength = 1.0
     lambda_a: Strength = 0.01
