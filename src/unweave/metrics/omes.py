@@ -109,7 +109,7 @@ def pairs_that_differ(
     # Within a family, rows with the same value are neighbours, so they can be left out.
     size = int(rows.sizes[factor])
     kinds = family.astype(np.int64) * size + value
-    runs, kind, num_alike = np.unique(kinds, return_inverse=True, return_counts=True)
+    _, kind, num_alike = np.unique(kinds, return_inverse=True, return_counts=True)
     run_starts = np.cumsum(num_alike) - num_alike
     alike, start = num_alike[kind[first]], families.starts[family[first]]
     others = families.counts[family[first]] - alike

@@ -23,7 +23,8 @@ def test_groups_of_one_latent_are_the_centred_codes(codes):
 
 
 def test_components_are_those_of_scikit_learn(codes):
-    for column, chosen in zip(grouped(codes, [[0, 3, 5], [1, 2]]).T, [[0, 3, 5], [1, 2]]):
+    groups = [[0, 3, 5], [1, 2]]
+    for column, chosen in zip(grouped(codes, groups).T, groups, strict=True):
         expected = PCA(1).fit_transform(codes[:, chosen])[:, 0]
         assert_allclose(abs(column), abs(expected), atol=1e-9)
 
@@ -69,7 +70,7 @@ def test_invalid_groups(codes, groups):
 def test_invalid_codes(codes):
     with pytest.raises(MetricError, check=about("groups")):
         grouped(codes)
+    broken = codes.copy()
+    broken[3, 1] = np.nan
     with pytest.raises(MetricError, check=about("codes", (3, 1))):
-        broken = codes.copy()
-        broken[3, 1] = np.nan
         grouped(broken, 2)
