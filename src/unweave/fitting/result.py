@@ -51,6 +51,9 @@ class Fit:
         """The chosen model."""
         return self.fleet[int(self.ranking["model"].iloc[0])]
 
+    def __repr__(self) -> str:
+        return f"<Fit of {counted(len(self.fleet), 'model')}, verdict: {self.verdict.level}>"
+
     def __str__(self) -> str:
         """Return the verdict, the shared factors, and the chosen model with the reason."""
         return f"{self.verdict}\n{self._chosen}"
