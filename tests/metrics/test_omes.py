@@ -98,6 +98,14 @@ def test_copies_lower_the_multiple_encoding_score_only():
     assert twice["multiple_encoding"] < once["multiple_encoding"] - 0.1
 
 
+def test_noise_scores_the_share_of_one_factor_and_of_one_code():
+    factors = grid(6, 6, 6, 6)
+    noise = np.random.default_rng(0).normal(size=(len(factors), 10))
+    found = omes(noise, factors)
+    assert found["overlap"] == pytest.approx(1 / 4, abs=0.02)
+    assert found["multiple_encoding"] == pytest.approx(1 / 10, abs=0.02)
+
+
 def test_inactive_codes_are_ignored(mixed):
     codes, factors = mixed
     passive = 1e-3 * np.random.default_rng(1).normal(size=(len(codes), 3))
