@@ -29,6 +29,7 @@ QUICK = {
     "downstream": {"predictors": ["trees"], "sizes": [10_000]},
     "strong_generalisation": {"experiments": 2},
     "dci_es": {"trees": 20},
+    "omes": {"pairs": 10_000},
 }
 
 

@@ -453,7 +453,7 @@ class Model(Fleet):
     def _repr_html_(self) -> str:
         """Return the most important settings, for notebooks."""
         config = self.config
-        rows = [
+        rows: list[list[object]] = [
             ["Images", size_text(self.shape)],
             ["Latents", config.latents],
             ["Architecture", config.architecture],
